@@ -1,0 +1,64 @@
+//! One error for every value that came from outside and is not acceptable: field, value, allowed.
+
+use thiserror::Error;
+
+/// A value from outside that was refused before anything was done with it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{field}: {value} is not allowed; allowed: {allowed}")]
+pub struct InvalidField {
+    /// Path of the field as the user wrote it: `sites[2].cpus`.
+    pub field: String,
+    /// The value found, cut when it is long.
+    pub value: String,
+    /// What would have been accepted, as a range or a list.
+    pub allowed: String,
+}
+
+/// Values longer than this are cut in messages: an error must not echo a megabyte.
+const VALUE_SHOWN_MAX: usize = 80;
+
+impl InvalidField {
+    /// An error about `field`; `value` is cut to a readable length.
+    pub fn new(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
+        let mut value = value.to_string();
+        if value.chars().count() > VALUE_SHOWN_MAX {
+            value = value.chars().take(VALUE_SHOWN_MAX).chain("…".chars()).collect();
+        }
+        Self { field: field.into(), value, allowed: allowed.into() }
+    }
+
+    /// A text value in quotes, so that an empty one can be seen.
+    #[must_use]
+    pub fn quoted(text: &str) -> String {
+        if text.chars().count() > VALUE_SHOWN_MAX {
+            let cut: String = text.chars().take(VALUE_SHOWN_MAX).collect();
+            return format!("\"{cut}…\"");
+        }
+        format!("{text:?}")
+    }
+
+    /// The same error one level further out: `links[0]` + `bandwidth_bps`.
+    #[must_use]
+    pub fn within(mut self, outer: &str) -> Self {
+        self.field = format!("{outer}.{}", self.field);
+        self
+    }
+}
+
+/// Checks that `value` lies in `allowed` (both ends included).
+///
+/// # Errors
+/// [`InvalidField`] naming the field, the value and the range.
+pub fn check_range<T: PartialOrd + std::fmt::Display + Copy>(
+    field: &str,
+    value: T,
+    allowed: std::ops::RangeInclusive<T>,
+    unit: &str,
+) -> Result<T, InvalidField> {
+    if allowed.contains(&value) {
+        return Ok(value);
+    }
+    let (low, high) = (allowed.start(), allowed.end());
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    Err(InvalidField::new(field, value, format!("{low} to {high}{unit}")))
+}

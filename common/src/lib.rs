@@ -1,0 +1,33 @@
+//! The vocabulary of Coalloc: what a request, a segment, a topology and a timetable are.
+//!
+//! Every other room speaks in these types. They carry their units in their names or types
+//! (microseconds, bit/s, CPUs, milli-points), windows are half open, and all arithmetic is checked
+//! or saturating: a value that reached one of these types has been through the range checks of
+//! [`limits`].
+//!
+//! Left out on purpose: clocks, sockets, randomness, files and the wire format. Bytes become these
+//! types in `net::convert`, nowhere else. Source of the vocabulary: the design's table of words and
+//! Takefusa 2010, section 3.2 (graph notation).
+
+pub mod amount;
+pub mod id;
+pub mod invalid;
+pub mod limits;
+pub mod refusal;
+pub mod request;
+pub mod segment;
+pub mod time;
+pub mod timetable;
+pub mod topology;
+
+pub use amount::{Amount, BitsPerSecond, Cpus, Unit, UnitValue, Value};
+pub use id::{
+    CoordinatorName, DomainName, EdgeName, RequestId, ReservationId, ResourceId, RmName, SiteName,
+    TransactionId, UserName, VertexName,
+};
+pub use invalid::InvalidField;
+pub use refusal::{Reason, Refusal};
+pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
+pub use segment::Segment;
+pub use time::{BootTime, Now, Span, Time, Window};
+pub use topology::{EdgeIndex, Topology, VertexIndex};

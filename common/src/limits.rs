@@ -1,0 +1,168 @@
+//! Every bound of Coalloc, each with its reason. A bound that stands elsewhere is a mistake.
+//!
+//! The bounds are chosen so that no product of accepted values overflows 64 bits; the assertions at
+//! the end tie those that depend on one another.
+
+use crate::time::Span;
+
+/// Longest name: a transaction id (`coordinator-tag-number/attempt`) with room to spare.
+pub const NAME_LEN_MAX: usize = 128;
+
+/// Most sites in one request. The paper has 1 to 4, its CPUs of "1-8" sites; a planner searches
+/// products of this, so admission is where it ends.
+pub const REQUEST_SITES_MAX: usize = 32;
+/// Most links in one request: a full mesh of 16, or a ring of 32 four times over.
+pub const REQUEST_LINKS_MAX: usize = 128;
+/// Most CPUs one requested site may ask for, and a site may have. Ten million is beyond any machine.
+pub const CPUS_MAX: u64 = 10_000_000;
+/// Highest rate of a path or a requested link, in bit/s: 1 Pbit/s.
+pub const BANDWIDTH_MAX_BPS: u64 = 1_000_000_000_000_000;
+/// Highest unit value (points per CPU, points per Gbit/s).
+pub const UNIT_VALUE_MAX: u64 = 1_000_000;
+/// Longest latency an edge may state or a link may allow: ten times the way around the world.
+pub const LATENCY_MAX: Span = Span::from_secs(10);
+
+/// Most frames one query or one request may name. The paper uses N = 10; beyond a few hundred the
+/// ladder's steps are shorter than anyone's preference, and each frame is a plan to compute.
+pub const FRAMES_MAX: u32 = 256;
+/// Frames when the request does not say: the paper's N.
+pub const FRAMES_DEFAULT: u32 = 10;
+/// Edges a requested link may take (N_max of Takefusa 2010, Eq. 11) when nobody says otherwise: in
+/// ELGL any two sites are joined within 4, a detour inside each of two domains included.
+pub const ROUTE_EDGES_DEFAULT: u32 = 4;
+/// Largest N_max that can be asked for.
+pub const ROUTE_EDGES_MAX: u32 = 16;
+/// Most plans tried in one reservation: one per frame.
+pub const ATTEMPTS_MAX: usize = FRAMES_MAX as usize;
+/// How often one reservation is planned again when others were faster at every plan. Each time the
+/// picture is fresh, so the second is rarely needed.
+pub const REPLANS_MAX: u32 = 3;
+/// Longest time all the planning of one request may take.
+pub const PLANNING_TIME_MAX: Span = Span::from_secs(5);
+
+/// Search nodes of one frame: far beyond what the paper's sizes need, and a bound all the same. The
+/// time above ends a search long before.
+pub const PLANNING_NODES_MAX: u64 = 1 << 40;
+/// Least time an outside solver gets for one frame, so that small models are not cut off by rounding.
+pub const SOLVER_TIME_MIN: Span = Span::from_millis(100);
+/// Requests that may be planned at once, or wait for it; one more is answered "busy, try again".
+/// Each takes at most [`PLANNING_TIME_MAX`] of the planners' threads.
+pub const PLANNINGS_MAX: usize = 64;
+/// Lead given to a request that wants to start as soon as possible: the time its own two phases may
+/// take, so that its window does not begin before it is booked.
+pub const SOONEST_LEAD: Span = Span::from_secs(30);
+
+/// Shortest reservation. Below this the clocks of two domains disagree by more than the window.
+pub const DURATION_MIN: Span = Span::from_secs(1);
+/// Longest reservation.
+pub const DURATION_MAX: Span = Span::from_secs(366 * 86_400);
+/// How far ahead an RM lets anyone book unless its configuration says otherwise.
+pub const HORIZON_DEFAULT: Span = Span::from_secs(90 * 86_400);
+/// Furthest horizon an RM may configure.
+pub const HORIZON_MAX: Span = Span::from_secs(10 * 366 * 86_400);
+/// Times are accepted from 1970 to about the year 2255 (2^53 us, exact in JSON and in SQLite).
+pub const TIME_MAX_US: i64 = 1 << 53;
+/// How far in the past a window may begin at the RM: a request for "now" must survive its own way.
+pub const START_GRACE: Span = Span::from_secs(60);
+
+/// Hold kept before the RM asks the coordinator (as the NSI peers use).
+pub const HOLD_SOFT_DEFAULT: Span = Span::from_secs(120);
+/// Shortest hold: below it a slow fsync on the other side loses races for no reason.
+pub const HOLD_SOFT_MIN: Span = Span::from_secs(1);
+/// Longest hold before the RM asks.
+pub const HOLD_SOFT_MAX: Span = Span::from_secs(900);
+/// A hold whose coordinator stays out of reach ends here at the latest.
+pub const HOLD_HARD_DEFAULT: Span = Span::from_secs(900);
+/// Largest hard expiry an RM may configure.
+pub const HOLD_HARD_MAX: Span = Span::from_secs(3_600);
+/// A hold never reaches into the time it holds: hard expiry is at the latest this long before start.
+pub const HOLD_LEAD: Span = Span::from_secs(1);
+/// Shortest hard expiry given even if the window starts at once, so that a request for "now" works.
+pub const HOLD_HARD_MIN: Span = Span::from_secs(10);
+/// The coordinator decides commit only while every hold has this much left.
+pub const COMMIT_MARGIN: Span = Span::from_secs(2);
+/// How long the coordinator waits for all holds before it aborts.
+pub const HOLD_PATIENCE: Span = Span::from_secs(7);
+/// First pause before a message is sent again; it doubles up to [`RESEND_MAX`].
+pub const RESEND_FIRST: Span = Span::from_millis(200);
+/// Longest pause between two sendings of one message.
+pub const RESEND_MAX: Span = Span::from_secs(10);
+/// Segments one hold may carry: every edge of the largest request once.
+pub const HOLD_SEGMENTS_MAX: usize = 4_096;
+
+/// Vertices of one federation. Indices are 32 bit; the bound keeps all-pairs tables in memory.
+pub const VERTICES_MAX: usize = 10_000;
+/// Edges of one federation.
+pub const EDGES_MAX: usize = 100_000;
+/// Resources one RM may own.
+pub const RM_RESOURCES_MAX: usize = 10_000;
+
+/// Largest message a server decodes, but for the three below.
+pub const MESSAGE_MAX_BYTES: usize = 1 << 20;
+/// Largest answer a client accepts (listings of bookings are paged below this).
+pub const ANSWER_MAX_BYTES: usize = 16 << 20;
+/// Bytes after which a page ends before its entries are complete: well below what a client accepts.
+pub const PAGE_BYTES: usize = 4 << 20;
+/// Entries of one page of a listing.
+pub const PAGE_MAX: u32 = 10_000;
+/// Entries of one page when the caller does not say.
+pub const PAGE_DEFAULT: u32 = 1_000;
+/// Inputs that may wait for the owner of a core; one more is answered "busy, try again".
+pub const INBOX_MAX: usize = 4_096;
+/// Inputs whose records share one fsync. Larger batches gain nothing measurable and cost latency.
+pub const GROUP_COMMIT_MAX: usize = 256;
+/// Pause before a full inbox is tried again by a task that must not give up.
+pub const BUSY_PAUSE: Span = Span::from_millis(20);
+/// Pause before an RM that has not described itself is asked again.
+pub const DESCRIBE_RETRY: Span = Span::from_millis(500);
+/// Pause before one that has is asked whether it is still the same.
+pub const DESCRIBE_REFRESH: Span = Span::from_secs(15);
+/// Streams (calls in flight) of one connection.
+pub const STREAMS_MAX: u32 = 1_024;
+/// Calls in flight of one connection; more are refused at once.
+pub const CALLS_MAX: usize = 1_024;
+/// Connections of one server; one more waits until another ends. Below the usual bound of 1,024 open
+/// files, with room for the ledger and for calls to others.
+pub const CONNECTIONS_MAX: usize = 768;
+/// Pause after the system gave no connection (no files left, say), so that the server does not spin.
+pub const ACCEPT_PAUSE: Span = Span::from_millis(100);
+/// A silent client is asked for a sign of life this often,
+pub const SERVER_KEEPALIVE: Span = Span::from_secs(10);
+/// and dropped after this long without one.
+pub const SERVER_KEEPALIVE_PATIENCE: Span = Span::from_secs(5);
+/// A server that does not answer a call is asked for a sign of life this often,
+pub const CLIENT_KEEPALIVE: Span = Span::from_millis(500);
+/// and given up after this long without one.
+pub const CLIENT_KEEPALIVE_PATIENCE: Span = Span::from_millis(500);
+/// How long a connection may take to be made.
+pub const CONNECT_PATIENCE: Span = Span::from_secs(2);
+/// How long a daemon that was told to stop waits for calls in flight; streams never end by themselves.
+pub const STOP_PATIENCE: Span = Span::from_secs(5);
+/// Longest a call may take at a server, whatever its client says.
+pub const CALL_TIME_MAX: Span = Span::from_secs(120);
+/// How long a coordinator waits for one RM's availability before planning without it.
+pub const QUERY_PATIENCE: Span = Span::from_secs(3);
+/// How long a coordinator lets one Hold, Commit, Abort or Release call run before it asks again.
+pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
+/// How long a Reserve call waits for the outcome before it answers "not finished, look here".
+pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
+
+// A hold must outlive the coordinator's patience plus the margin it wants at the decision.
+const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());
+const _: () = assert!(HOLD_SOFT_MAX.as_us() <= HOLD_HARD_DEFAULT.as_us());
+const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
+// One call is shorter than the patience for all of them, so that a lost Hold is sent twice.
+const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
+const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
+// A page may exceed its bytes by one entry, which is at most a message as it was admitted, with its plan.
+const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
+// The dearest plan fits 64 bits: every site and every edge of every link at the highest value
+// (milli-points: value per CPU x 1000, value per Gbit/s x Mbit/s).
+const _: () = {
+    let sites = (REQUEST_SITES_MAX as u128) * (CPUS_MAX as u128) * (UNIT_VALUE_MAX as u128) * 1000;
+    let links = (REQUEST_LINKS_MAX as u128)
+        * (ROUTE_EDGES_MAX as u128)
+        * (BANDWIDTH_MAX_BPS as u128 / 1_000_000)
+        * (UNIT_VALUE_MAX as u128);
+    assert!(sites + links < i64::MAX as u128);
+};

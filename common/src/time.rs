@@ -1,0 +1,301 @@
+//! Time as integer microseconds: instants of the wall clock, spans, half-open windows, boot time.
+//!
+//! No clock is read here. The shell reads two clocks and hands both in as one [`Now`]: the wall
+//! clock for windows, the boot-time clock (which no operator can set back) for every expiry.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::invalid::InvalidField;
+use crate::limits;
+
+/// A length of time, in microseconds, never negative in accepted input.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Span(i64);
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// A span of so many microseconds.
+    #[must_use]
+    pub const fn from_us(us: i64) -> Self {
+        Self(us)
+    }
+    /// A span of so many milliseconds.
+    #[must_use]
+    pub const fn from_millis(ms: i64) -> Self {
+        Self(ms.saturating_mul(1_000))
+    }
+    /// A span of so many seconds.
+    #[must_use]
+    pub const fn from_secs(s: i64) -> Self {
+        Self(s.saturating_mul(1_000_000))
+    }
+    /// Microseconds.
+    #[must_use]
+    pub const fn as_us(self) -> i64 {
+        self.0
+    }
+    /// The standard library's duration; a negative span is none.
+    #[must_use]
+    pub const fn to_std(self) -> std::time::Duration {
+        std::time::Duration::from_micros(if self.0 < 0 { 0 } else { self.0.unsigned_abs() })
+    }
+    /// The sum, at most the largest span.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+    /// The difference, at least the smallest span.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+    /// The span `factor` times, at most the largest.
+    #[must_use]
+    pub const fn saturating_mul(self, factor: i64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let us = self.0;
+        let text = if us % 1_000_000 != 0 {
+            if us % 1_000 == 0 { format!("{} ms", us / 1_000) } else { format!("{us} us") }
+        } else {
+            let s = us / 1_000_000;
+            match (s / 86_400, s / 3_600 % 24, s / 60 % 60, s % 60) {
+                (0, 0, 0, s) => format!("{s} s"),
+                (0, 0, m, 0) => format!("{m} min"),
+                (0, h, 0, 0) => format!("{h} h"),
+                (d, 0, 0, 0) => format!("{d} d"),
+                (0, 0, m, s) => format!("{m} min {s} s"),
+                (0, h, m, 0) => format!("{h} h {m} min"),
+                _ => format!("{s} s"),
+            }
+        };
+        f.pad(&text)
+    }
+}
+
+/// An instant of the wall clock: microseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Time(i64);
+
+impl Time {
+    /// The first instant there is.
+    pub const MIN: Self = Self(i64::MIN);
+    /// The last instant there is.
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// The instant so many microseconds after 1970.
+    #[must_use]
+    pub const fn from_us(us: i64) -> Self {
+        Self(us)
+    }
+    /// Microseconds since 1970.
+    #[must_use]
+    pub const fn as_us(self) -> i64 {
+        self.0
+    }
+    /// Later by a span.
+    #[must_use]
+    pub const fn saturating_add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+    /// Earlier by a span.
+    #[must_use]
+    pub const fn saturating_sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+    /// The span from `earlier` to here (negative when `earlier` is later).
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+    /// The next full second, or this instant when it is one.
+    #[must_use]
+    pub const fn next_second(self) -> Self {
+        let past = self.0.rem_euclid(1_000_000);
+        if past == 0 { self } else { Self(self.0.saturating_add(1_000_000 - past)) }
+    }
+}
+
+impl fmt::Display for Time {
+    /// Seconds of UTC time as `2026-11-21T10:00:00Z`, with microseconds where there are any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, us) = (self.0.div_euclid(86_400_000_000), self.0.rem_euclid(86_400_000_000));
+        let (year, month, day) = civil_from_days(days);
+        let (s, us) = (us / 1_000_000, us % 1_000_000);
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}",
+            s / 3600,
+            s / 60 % 60,
+            s % 60
+        )?;
+        if us != 0 {
+            write!(f, ".{us:06}")?;
+        }
+        f.write_str("Z")
+    }
+}
+
+/// Year, month and day of a day count since 1970-01-01, in the proleptic Gregorian calendar.
+/// The core has no calendar library; refusals and logs need readable instants. Checked against
+/// known days in the tests. Method: shift the year to begin in March, count 400-year eras.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// A half-open stretch of time `[start, end)`, never empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Window {
+    start: Time,
+    end: Time,
+}
+
+impl Window {
+    /// The window `[start, end)`; `None` when it would be empty or reversed.
+    #[must_use]
+    pub fn new(start: Time, end: Time) -> Option<Self> {
+        (start < end).then_some(Self { start, end })
+    }
+
+    /// The window of a length from a start; `None` when the length is not positive.
+    #[must_use]
+    pub fn starting(start: Time, length: Span) -> Option<Self> {
+        Self::new(start, start.saturating_add(length))
+    }
+
+    /// Takes a window from outside.
+    ///
+    /// # Errors
+    /// [`InvalidField`] when it is reversed, empty, longer than [`limits::DURATION_MAX`] or outside
+    /// the years that times may have.
+    pub fn parse(field: &str, start: Time, end: Time) -> Result<Self, InvalidField> {
+        for (name, time) in [("start", start), ("end", end)] {
+            if !(0..=limits::TIME_MAX_US).contains(&time.as_us()) {
+                let field = format!("{field}.{name}");
+                return Err(InvalidField::new(field, time, "1970-01-01 to 2255-06-05"));
+            }
+        }
+        let Some(window) = Self::new(start, end) else {
+            let field = format!("{field}.end");
+            return Err(InvalidField::new(field, end, format!("later than the start, {start}")));
+        };
+        if window.length() > limits::DURATION_MAX {
+            let allowed = format!("a window of at most {}", limits::DURATION_MAX);
+            return Err(InvalidField::new(field, window.length(), allowed));
+        }
+        Ok(window)
+    }
+
+    /// First instant inside.
+    #[must_use]
+    pub const fn start(self) -> Time {
+        self.start
+    }
+    /// First instant after.
+    #[must_use]
+    pub const fn end(self) -> Time {
+        self.end
+    }
+    /// `end - start`, positive.
+    #[must_use]
+    pub const fn length(self) -> Span {
+        self.end.since(self.start)
+    }
+    /// Do the two have an instant in common?
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {})", self.start, self.end)
+    }
+}
+
+/// An instant of one machine's boot-time clock: microseconds, no meaning elsewhere.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct BootTime(i64);
+
+impl BootTime {
+    /// The instant so many microseconds after boot.
+    #[must_use]
+    pub const fn from_us(us: i64) -> Self {
+        Self(us)
+    }
+    /// Microseconds since boot.
+    #[must_use]
+    pub const fn as_us(self) -> i64 {
+        self.0
+    }
+    /// Later by a span.
+    #[must_use]
+    pub const fn saturating_add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+    /// The span from `earlier` to here.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// What a core is told of time with every input: both clocks, read once by the shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Now {
+    /// The wall clock: for windows only. An operator may set it.
+    pub wall: Time,
+    /// The boot-time clock: for every expiry. It never goes back while the machine runs.
+    pub boot: BootTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_shown_in_utc() {
+        assert_eq!(Time::from_us(0).to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(Time::from_us(951_782_400_000_000).to_string(), "2000-02-29T00:00:00Z");
+        assert_eq!(Time::from_us(1_795_219_200_000_001).to_string(), "2026-11-21T00:00:00.000001Z");
+        assert_eq!(Time::from_us(-1).to_string(), "1969-12-31T23:59:59.999999Z");
+        assert_eq!(Time::from_us(limits::TIME_MAX_US).to_string(), "2255-06-05T23:47:34.740992Z");
+    }
+
+    #[test]
+    fn windows_are_half_open_and_never_reversed() {
+        let at = |s: i64| Time::from_us(s * 1_000_000);
+        let window = |a, b| Window::new(at(a), at(b)).unwrap();
+        assert!(!window(0, 10).overlaps(window(10, 20)));
+        assert!(window(0, 11).overlaps(window(10, 20)));
+        assert_eq!(Window::new(at(5), at(5)), None);
+        let error = Window::parse("window", at(7), at(3)).unwrap_err();
+        assert_eq!(error.field, "window.end");
+        assert!(error.allowed.contains("later than the start"), "{error}");
+    }
+}

@@ -1,0 +1,402 @@
+//! A capacity timetable: how much of one resource is held and booked, over all time.
+//!
+//! It is an RM's own record, and what a simulated RM or a planner's view is made of: one resource
+//! with an integer capacity whose units are alike (CPUs of a site, bit/s of a path). Held and booked
+//! amounts are kept apart, and nothing is ever added that would make held + booked more than the
+//! capacity at some instant (invariant I1). Only [`Timetable::restore`] may go beyond: what was
+//! promised while there was more of the resource stays promised when there is less.
+//!
+//! What is free over a window is the *minimum* over the window. Summing every reservation that
+//! overlaps the window is a mistake that a peer of ours makes (SuPA): two reservations that do not
+//! overlap one another never count together against a third that spans both.
+//!
+//! Left out on purpose: which hold or booking an amount belongs to (the participant knows), servers
+//! told apart (the per-server timetable), availability vectors, clocks, and the wire. A timetable is
+//! a step function: it refuses what would break its bounds, not what its caller never added.
+//!
+//! Cost, with `n` instants stored: every operation is O(log n), without allocation but for new nodes;
+//! [`Timetable::profile`] adds its steps, [`Timetable::earliest_fit`] a factor of the too-full
+//! stretches it skips. Source: the design, "Model".
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::amount::Amount;
+use crate::limits;
+use crate::time::{Span, Time, Window};
+
+mod run;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use run::Level;
+use tree::{Goal, Tree};
+
+/// Largest capacity a timetable counts with, and largest level: four thousand times the highest rate
+/// there is. Levels are signed 64-bit, and half way through an update a node's change may be twice
+/// that.
+const CAPACITY_MAX: i64 = (1 << 62) - 1;
+const _: () = assert!(
+    limits::BANDWIDTH_MAX_BPS < CAPACITY_MAX.unsigned_abs()
+        && limits::CPUS_MAX < CAPACITY_MAX.unsigned_abs()
+);
+
+/// Changes to a leaf and branches to an inner node: measured, see `benches/timetable.rs`.
+type Breakpoints = Tree<32, 32>;
+
+/// What an amount is taken by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// Holds: phase one, may still be aborted or expire.
+    Held,
+    /// Bookings: committed.
+    Booked,
+}
+
+impl Layer {
+    /// The change that puts an amount into this layer.
+    const fn level(self, amount: i64) -> Level {
+        match self {
+            Self::Held => Level { held: amount, booked: 0 },
+            Self::Booked => Level { held: 0, booked: amount },
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Held => "held",
+            Self::Booked => "booked",
+        })
+    }
+}
+
+/// More was requested than is free at some instant of the window. Definite: nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{requested} requested, {available} free over the whole window, short at {at}")]
+pub struct Shortfall {
+    /// What is free over the whole window: its minimum.
+    pub available: Amount,
+    /// What was requested.
+    pub requested: Amount,
+    /// The first instant of the window at which less than `requested` is free. The minimum may be
+    /// reached later.
+    pub at: Time,
+}
+
+/// More was to be taken out of a layer than is in it at some instant of the window: the caller's
+/// books differ from the timetable's. Definite: nothing was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{requested} to be taken out, {available} {layer} over the whole window, short at {at}")]
+pub struct Underflow {
+    /// The layer that has too little.
+    pub layer: Layer,
+    /// What the layer has over the whole window: its minimum.
+    pub available: Amount,
+    /// What was to be taken out.
+    pub requested: Amount,
+    /// The first instant of the window at which the layer has less than `requested`.
+    pub at: Time,
+}
+
+/// More is held and booked than there is: what was restored was promised when there was more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overcommitment {
+    /// The first instant at which more is taken than there is.
+    pub first: Time,
+    /// By how much, where it is most. The most may be reached later than `first`.
+    pub excess: Amount,
+}
+
+/// One step of a profile: these levels, from `start` to the start of the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Step {
+    /// First instant of the step.
+    pub start: Time,
+    /// Amount held.
+    pub held: Amount,
+    /// Amount booked.
+    pub booked: Amount,
+}
+
+impl Step {
+    fn new(start: Time, level: Level) -> Self {
+        Self { start, held: amount(level.held), booked: amount(level.booked) }
+    }
+}
+
+/// One resource with a capacity, and what is held and booked of it over all time.
+///
+/// Two timetables are equal when capacity, held and booked are, at every instant; how they came
+/// there makes no difference.
+#[derive(Clone)]
+pub struct Timetable {
+    /// In `0..=CAPACITY_MAX`.
+    capacity: i64,
+    /// The highest total that there may be: what restoring left where that is beyond the capacity,
+    /// else the capacity. It follows from capacity and content, so that equality leaves it out.
+    ceiling: i64,
+    breakpoints: Breakpoints,
+}
+
+impl Timetable {
+    /// A timetable with nothing held and nothing booked.
+    ///
+    /// A capacity beyond 2^62 - 1, which is far beyond [`limits`], counts as 2^62 - 1.
+    #[must_use]
+    pub fn new(capacity: Amount) -> Self {
+        let capacity = signed(capacity).min(CAPACITY_MAX);
+        Self { capacity, ceiling: capacity, breakpoints: Tree::new() }
+    }
+
+    /// What there is of the resource, at every instant.
+    #[must_use]
+    pub const fn capacity(&self) -> Amount {
+        amount(self.capacity)
+    }
+
+    /// Takes an amount over a window, for a hold or (as the one-way mode does) at once for a
+    /// booking. Nothing happens when the amount is zero.
+    ///
+    /// # Errors
+    /// [`Shortfall`] when less than that is free at some instant of the window (I1).
+    pub fn add(&mut self, layer: Layer, window: Window, amount: Amount) -> Result<(), Shortfall> {
+        let free = self.free_min(window);
+        if free < amount {
+            let at = self.first_in(window, Goal::TotalAbove(self.beside(amount)));
+            return Err(Shortfall { available: free, requested: amount, at });
+        }
+        // Nothing can fail from here: the amount is free, so that it is within the capacity.
+        self.change(window, layer.level(signed(amount)), layer.level(-signed(amount)));
+        Ok(())
+    }
+
+    /// Takes an amount over a window without asking whether there is so much: for replay, and for
+    /// nothing else. What a record says was admitted against the capacity of its day; the capacity of
+    /// today, which may be less, decides on new amounts only.
+    ///
+    /// # Errors
+    /// [`Shortfall`] when the total would be beyond 2^62 - 1, the largest capacity there is: no
+    /// capacity of any day admitted that. What it calls available is counted from there.
+    pub fn restore(
+        &mut self,
+        layer: Layer,
+        window: Window,
+        amount: Amount,
+    ) -> Result<(), Shortfall> {
+        let most = self.max_total(window);
+        let available = self::amount(CAPACITY_MAX - most);
+        if available < amount {
+            let enough = CAPACITY_MAX - signed(amount);
+            let at = self.first_in(window, Goal::TotalAbove(enough));
+            return Err(Shortfall { available, requested: amount, at });
+        }
+        // Nothing can fail from here.
+        self.change(window, layer.level(signed(amount)), layer.level(-signed(amount)));
+        self.ceiling = self.ceiling.max(most + signed(amount));
+        Ok(())
+    }
+
+    /// Makes a hold a booking: moves an amount from held to booked over a window. The total stays,
+    /// so that capacity cannot refuse it.
+    ///
+    /// # Errors
+    /// [`Underflow`] when less than that is held at some instant of the window.
+    pub fn commit(&mut self, window: Window, amount: Amount) -> Result<(), Underflow> {
+        self.check_has(Layer::Held, window, amount)?;
+        // Nothing can fail from here.
+        let by = signed(amount);
+        let (there, back) = (Level { held: -by, booked: by }, Level { held: by, booked: -by });
+        self.change(window, there, back);
+        Ok(())
+    }
+
+    /// Gives an amount back over a window: an abort or an expiry of a hold, a release of a booking,
+    /// or the part of either that a change does without.
+    ///
+    /// # Errors
+    /// [`Underflow`] when the layer has less than that at some instant of the window.
+    pub fn remove(
+        &mut self,
+        layer: Layer,
+        window: Window,
+        amount: Amount,
+    ) -> Result<(), Underflow> {
+        self.check_has(layer, window, amount)?;
+        // Nothing can fail from here.
+        self.change(window, layer.level(-signed(amount)), layer.level(signed(amount)));
+        if self.ceiling > self.capacity {
+            // What is given back of an excess is gone: the ceiling comes down with it.
+            let all = self.breakpoints.extremes(Time::MIN, Time::MAX);
+            self.ceiling = self.capacity.max(all.max_total);
+        }
+        Ok(())
+    }
+
+    /// What is free over the whole window: capacity less the highest held + booked in it; nothing
+    /// when that is more than the capacity.
+    #[must_use]
+    pub fn free_min(&self, window: Window) -> Amount {
+        amount((self.capacity - self.max_total(window)).max(0))
+    }
+
+    /// Where at `from` or later more is held and booked than there is, if anywhere. Only what was
+    /// restored can be.
+    #[must_use]
+    pub fn overcommitted(&self, from: Time) -> Option<Overcommitment> {
+        let excess = self.max_total(Window::new(from, Time::MAX)?) - self.capacity;
+        if excess <= 0 {
+            return None;
+        }
+        let first = self.breakpoints.seek(from, Goal::TotalAbove(self.capacity))?;
+        Some(Overcommitment { first, excess: amount(excess) })
+    }
+
+    /// Held and booked as a step function over a window. The first step starts with the window, the
+    /// last one ends with it, and any two neighbours differ.
+    #[must_use]
+    pub fn profile(&self, window: Window) -> Vec<Step> {
+        let walk = self.breakpoints.walk_after(window.start());
+        let mut steps = vec![Step::new(window.start(), walk.level())];
+        let inside = walk.take_while(|&(time, _)| time < window.end());
+        steps.extend(inside.map(|(time, level)| Step::new(time, level)));
+        steps
+    }
+
+    /// The earliest window of this length inside `within` over which this amount can be added;
+    /// `None` when there is none, or the length is not positive.
+    ///
+    /// Costs O((k + 1) log n) for `k` too-full stretches between the start of `within` and the
+    /// answer.
+    #[must_use]
+    pub fn earliest_fit(&self, amount: Amount, length: Span, within: Window) -> Option<Window> {
+        if amount > self.capacity() || length <= Span::ZERO {
+            return None;
+        }
+        let enough = self.beside(amount);
+        let mut start = within.start();
+        loop {
+            start = self.breakpoints.seek(start, Goal::TotalAtMost(enough))?;
+            if start >= within.end() || within.end().since(start) < length {
+                return None;
+            }
+            let fit = Window::starting(start, length)?;
+            match self.breakpoints.seek(start, Goal::TotalAbove(enough)) {
+                Some(full) if full < fit.end() => start = full,
+                _ => return Some(fit),
+            }
+        }
+    }
+
+    /// How many instants are stored: those at which held or booked changes.
+    #[must_use]
+    pub const fn breakpoints(&self) -> usize {
+        self.breakpoints.count()
+    }
+
+    /// Bytes of heap in use, unused capacity included.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.breakpoints.heap_bytes()
+    }
+
+    /// Checks the structure, and I1: 0 <= held, 0 <= booked, held + booked <= capacity at every
+    /// instant, and nothing held or booked after the last. Where restoring went beyond the capacity,
+    /// the bound is the highest total that is left of that, and it must be reached: any further
+    /// excess would have another cause. Costs O(n).
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check_invariants(&self) -> Result<(), String> {
+        self.breakpoints.check()?;
+        let (capacity, ceiling) = (self.capacity, self.ceiling);
+        let (mut walk, mut most) = (self.breakpoints.walk(), 0);
+        for (time, Level { held, booked }) in walk.by_ref() {
+            if held < 0 || booked < 0 || held + booked > ceiling {
+                let text = format!("I1 at {time}: {held} held, {booked} booked of {capacity}");
+                return Err(format!("{text}, {ceiling} with what was restored"));
+            }
+            most = most.max(held + booked);
+        }
+        if ceiling != capacity.max(most) {
+            return Err(format!("{ceiling} are allowed, {most} of {capacity} are taken at most"));
+        }
+        match walk.level() {
+            Level::ZERO => Ok(()),
+            level => Err(format!("{level:?} is left after the last breakpoint")),
+        }
+    }
+
+    /// The highest held + booked in a window.
+    fn max_total(&self, window: Window) -> i64 {
+        self.breakpoints.extremes(window.start(), window.end()).max_total
+    }
+
+    /// The highest total beside which an amount can be added; none at all, beside any.
+    fn beside(&self, amount: Amount) -> i64 {
+        if amount == Amount::ZERO { self.ceiling } else { self.capacity - signed(amount) }
+    }
+
+    /// Refuses when a layer has less than `requested` somewhere in the window.
+    fn check_has(&self, layer: Layer, window: Window, requested: Amount) -> Result<(), Underflow> {
+        let extremes = self.breakpoints.extremes(window.start(), window.end());
+        let (least, goal) = match layer {
+            Layer::Held => (extremes.min_held, Goal::HeldBelow(signed(requested))),
+            Layer::Booked => (extremes.min_booked, Goal::BookedBelow(signed(requested))),
+        };
+        let available = amount(least);
+        if available < requested {
+            let at = self.first_in(window, goal);
+            return Err(Underflow { layer, available, requested, at });
+        }
+        Ok(())
+    }
+
+    /// The first instant of the window at which a goal is met that is met somewhere in it.
+    fn first_in(&self, window: Window, goal: Goal) -> Time {
+        // The window's extremes meet the goal, so that the seek ends inside of it.
+        self.breakpoints.seek(window.start(), goal).unwrap_or(window.start())
+    }
+
+    /// The only mutation: one change where the window starts, its opposite where it ends.
+    fn change(&mut self, window: Window, there: Level, back: Level) {
+        self.breakpoints.change(window.start(), there);
+        self.breakpoints.change(window.end(), back);
+    }
+}
+
+impl PartialEq for Timetable {
+    /// No breakpoint is without a change, so that equal step functions have equal breakpoints.
+    fn eq(&self, other: &Self) -> bool {
+        self.capacity == other.capacity
+            && self.breakpoints() == other.breakpoints()
+            && self.breakpoints.walk().eq(other.breakpoints.walk())
+    }
+}
+
+impl Eq for Timetable {}
+
+impl fmt::Debug for Timetable {
+    /// The content: what a failed test wants to show. The nodes are nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = self.breakpoints.walk().map(|(time, level)| Step::new(time, level));
+        f.debug_struct("Timetable")
+            .field("capacity", &self.capacity)
+            .field("steps", &steps.collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// An amount as a signed number. One beyond 63 bits is counted as the largest there is: more than
+/// any capacity, so that it is refused all the same.
+fn signed(amount: Amount) -> i64 {
+    i64::try_from(amount.0).unwrap_or(i64::MAX)
+}
+
+/// A level as an amount. No level is negative (I1), and neither is what is called free.
+const fn amount(level: i64) -> Amount {
+    Amount(level.unsigned_abs())
+}

@@ -1,0 +1,77 @@
+//! The breakpoints one after the other.
+
+use super::Tree;
+use crate::time::Time;
+use crate::timetable::run::{Item, Level};
+
+/// Goes over breakpoints in the order of time: each instant and the level from there on.
+pub(in crate::timetable) struct Walk<'a, const L: usize, const N: usize> {
+    tree: &'a Tree<L, N>,
+    /// Inner nodes above `leaf`, root first, each with the branch to take next.
+    above: Vec<(usize, usize)>,
+    leaf: usize,
+    next: usize,
+    level: Level,
+}
+
+impl<const L: usize, const N: usize> Walk<'_, L, N> {
+    /// The level that rules where the walk is.
+    pub(in crate::timetable) const fn level(&self) -> Level {
+        self.level
+    }
+}
+
+impl<const L: usize, const N: usize> Iterator for Walk<'_, L, N> {
+    type Item = (Time, Level);
+
+    fn next(&mut self) -> Option<(Time, Level)> {
+        loop {
+            let leaf = &self.tree.leaves[self.leaf];
+            if let Some(&time) = leaf.keys().get(self.next) {
+                self.level += leaf.items()[self.next];
+                self.next += 1;
+                return Some((time, self.level));
+            }
+            let mut node = loop {
+                let (inner, at) = self.above.last_mut()?;
+                if let Some(branch) = self.tree.inners[*inner].items().get(*at) {
+                    *at += 1;
+                    break branch.child;
+                }
+                self.above.pop();
+            };
+            while self.above.len() < self.tree.height {
+                self.above.push((node, 1));
+                node = self.tree.inners[node].items()[0].child;
+            }
+            (self.leaf, self.next) = (node, 0);
+        }
+    }
+}
+
+impl<const L: usize, const N: usize> Tree<L, N> {
+    /// All breakpoints.
+    pub(in crate::timetable) fn walk(&self) -> Walk<'_, L, N> {
+        self.walk_from(None)
+    }
+
+    /// The breakpoints after an instant, beginning with the level that rules there.
+    pub(in crate::timetable) fn walk_after(&self, time: Time) -> Walk<'_, L, N> {
+        self.walk_from(Some(time))
+    }
+
+    fn walk_from(&self, after: Option<Time>) -> Walk<'_, L, N> {
+        let mut level = Level::ZERO;
+        let (mut node, mut above) = (self.root, Vec::with_capacity(self.height));
+        while above.len() < self.height {
+            let inner = &self.inners[node];
+            let at = after.map_or(0, |time| inner.branch_at(time));
+            inner.items()[..at].iter().for_each(|branch| level += branch.change());
+            above.push((node, at + 1));
+            node = inner.items()[at].child;
+        }
+        let next = after.map_or(0, |time| self.leaves[node].count_until(time));
+        self.leaves[node].items()[..next].iter().for_each(|&delta| level += delta);
+        Walk { tree: self, above, leaf: node, next, level }
+    }
+}

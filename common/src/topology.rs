@@ -1,0 +1,325 @@
+//! The federation as a graph: sites and exchange points joined by edges, each owned by one RM.
+//!
+//! `G = (V, E)` of Takefusa 2010, section 3.2. An edge is a path inside one domain, run by one NRM;
+//! what the NRM does inside is its own business. The capacity of an edge is shared by its two
+//! directions (the sentence before Eq. 8) unless the edge says it is full duplex.
+//!
+//! Vertices and edges are numbered in the order they were added, so that planners work on vectors.
+
+use std::collections::BTreeMap;
+
+use crate::amount::{BitsPerSecond, Cpus, UnitValue};
+use crate::id::{DomainName, EdgeName, ResourceId, RmName, VertexName};
+use crate::invalid::{InvalidField, check_range};
+use crate::limits;
+use crate::time::{Span, Window};
+
+/// Number of a vertex in its [`Topology`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VertexIndex(pub u32);
+
+impl VertexIndex {
+    /// As an index into a vector with one entry a vertex.
+    #[must_use]
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Number of an edge in its [`Topology`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeIndex(pub u32);
+
+impl EdgeIndex {
+    /// As an index into a vector with one entry an edge.
+    #[must_use]
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The computers of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compute {
+    /// The CRM that owns them.
+    pub rm: RmName,
+    /// What that CRM calls them.
+    pub resource: ResourceId,
+    /// How many there are.
+    pub capacity: Cpus,
+    /// Points per CPU (`vc_i`).
+    pub unit_value: UnitValue,
+}
+
+/// A site, or an exchange point when it has no computers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vertex {
+    /// Unique in the federation.
+    pub name: VertexName,
+    /// Whose it is; an exchange point belongs to nobody.
+    pub domain: Option<DomainName>,
+    /// Its computers.
+    pub compute: Option<Compute>,
+}
+
+/// How an edge's capacity serves its two directions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Duplex {
+    /// One capacity for both directions together: one resource at the NRM.
+    Shared(ResourceId),
+    /// The capacity in each direction: two resources at the NRM.
+    Full {
+        /// From `a` to `b`.
+        ab: ResourceId,
+        /// From `b` to `a`.
+        ba: ResourceId,
+    },
+}
+
+/// Which way an edge is travelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From `a` to `b`.
+    AToB,
+    /// From `b` to `a`.
+    BToA,
+}
+
+impl Direction {
+    /// 0 for a to b, 1 for b to a: index into a pair.
+    #[must_use]
+    pub const fn at(self) -> usize {
+        match self {
+            Self::AToB => 0,
+            Self::BToA => 1,
+        }
+    }
+}
+
+/// A path inside one domain between two of its end points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    /// Unique in the federation.
+    pub name: EdgeName,
+    /// One end.
+    pub a: VertexIndex,
+    /// The other end.
+    pub b: VertexIndex,
+    /// The NRM that owns it.
+    pub rm: RmName,
+    /// Rate that can be booked on it when it is empty.
+    pub capacity: BitsPerSecond,
+    /// Points per Gbit/s (`vb_k`).
+    pub unit_value: UnitValue,
+    /// One-way latency.
+    pub latency: Span,
+    /// How the two directions share the capacity.
+    pub duplex: Duplex,
+}
+
+impl Edge {
+    /// The resource that a link takes when it travels the edge in this direction.
+    #[must_use]
+    pub const fn resource(&self, direction: Direction) -> &ResourceId {
+        match (&self.duplex, direction) {
+            (Duplex::Shared(resource), _) => resource,
+            (Duplex::Full { ab, .. }, Direction::AToB) => ab,
+            (Duplex::Full { ba, .. }, Direction::BToA) => ba,
+        }
+    }
+
+    /// Do both directions take from one capacity?
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        matches!(self.duplex, Duplex::Shared(_))
+    }
+
+    /// The vertex reached by travelling in this direction.
+    #[must_use]
+    pub const fn head(&self, direction: Direction) -> VertexIndex {
+        match direction {
+            Direction::AToB => self.b,
+            Direction::BToA => self.a,
+        }
+    }
+}
+
+/// A step out of a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    /// Over this edge,
+    pub edge: EdgeIndex,
+    /// this way,
+    pub direction: Direction,
+    /// to this vertex.
+    pub to: VertexIndex,
+}
+
+/// The graph. Built by adding vertices first, then the edges between them; every addition is checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Topology {
+    vertices: Vec<Vertex>,
+    edges: Vec<Edge>,
+    hops: Vec<Vec<Hop>>,
+    vertex_by_name: BTreeMap<VertexName, VertexIndex>,
+    edge_by_name: BTreeMap<EdgeName, EdgeIndex>,
+}
+
+impl Topology {
+    /// An empty graph.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a vertex.
+    ///
+    /// # Errors
+    /// [`InvalidField`] when the name is taken, a number is out of its range or the graph is full.
+    pub fn add_vertex(&mut self, vertex: Vertex) -> Result<VertexIndex, InvalidField> {
+        if self.vertices.len() >= limits::VERTICES_MAX {
+            let allowed = format!("at most {} sites and exchange points", limits::VERTICES_MAX);
+            return Err(InvalidField::new("name", &vertex.name, allowed));
+        }
+        if self.vertex_by_name.contains_key(&vertex.name) {
+            let allowed = "a name that no other site or exchange point has";
+            return Err(InvalidField::new("name", &vertex.name, allowed));
+        }
+        if let Some(compute) = &vertex.compute {
+            check_range("cpus", compute.capacity.0, 1..=limits::CPUS_MAX, "CPUs")?;
+            check_range("unit_value", compute.unit_value.0, 0..=limits::UNIT_VALUE_MAX, "points")?;
+        }
+        // At most VERTICES_MAX.
+        let index = VertexIndex(self.vertices.len() as u32);
+        self.vertex_by_name.insert(vertex.name.clone(), index);
+        self.vertices.push(vertex);
+        self.hops.push(Vec::new());
+        Ok(index)
+    }
+
+    /// Adds an edge between two vertices that exist.
+    ///
+    /// # Errors
+    /// [`InvalidField`] when the name is taken, both ends are one, a number is out of its range or
+    /// the graph is full.
+    pub fn add_edge(&mut self, edge: Edge) -> Result<EdgeIndex, InvalidField> {
+        if self.edges.len() >= limits::EDGES_MAX {
+            let allowed = format!("at most {} paths", limits::EDGES_MAX);
+            return Err(InvalidField::new("name", &edge.name, allowed));
+        }
+        if self.edge_by_name.contains_key(&edge.name) {
+            return Err(InvalidField::new("name", &edge.name, "a name that no other path has"));
+        }
+        for (field, end) in [("a", edge.a), ("b", edge.b)] {
+            if end.at() >= self.vertices.len() {
+                return Err(InvalidField::new(field, end.0, "a site or exchange point"));
+            }
+        }
+        if edge.a == edge.b {
+            let name = &self.vertices[edge.b.at()].name;
+            return Err(InvalidField::new("b", name, "another end point than `a`"));
+        }
+        let capacity = edge.capacity.0;
+        check_range("capacity_bps", capacity, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
+        check_range("unit_value", edge.unit_value.0, 0..=limits::UNIT_VALUE_MAX, "points")?;
+        if !(Span::ZERO..=limits::LATENCY_MAX).contains(&edge.latency) {
+            let allowed = format!("0 to {}", limits::LATENCY_MAX);
+            return Err(InvalidField::new("latency", edge.latency, allowed));
+        }
+        // At most EDGES_MAX.
+        let index = EdgeIndex(self.edges.len() as u32);
+        let hop = |direction, to| Hop { edge: index, direction, to };
+        self.hops[edge.a.at()].push(hop(Direction::AToB, edge.b));
+        self.hops[edge.b.at()].push(hop(Direction::BToA, edge.a));
+        self.edge_by_name.insert(edge.name.clone(), index);
+        self.edges.push(edge);
+        Ok(index)
+    }
+
+    /// All vertices, by index.
+    #[must_use]
+    pub fn vertices(&self) -> &[Vertex] {
+        &self.vertices
+    }
+
+    /// All edges, by index.
+    #[must_use]
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// The vertex of an index of this topology.
+    #[must_use]
+    pub fn vertex(&self, index: VertexIndex) -> &Vertex {
+        &self.vertices[index.at()]
+    }
+
+    /// The edge of an index of this topology.
+    #[must_use]
+    pub fn edge(&self, index: EdgeIndex) -> &Edge {
+        &self.edges[index.at()]
+    }
+
+    /// The steps out of a vertex, in the order the edges were added.
+    #[must_use]
+    pub fn hops(&self, from: VertexIndex) -> &[Hop] {
+        &self.hops[from.at()]
+    }
+
+    /// The vertex of a name.
+    #[must_use]
+    pub fn find_vertex(&self, name: &VertexName) -> Option<VertexIndex> {
+        self.vertex_by_name.get(name).copied()
+    }
+
+    /// The edge of a name.
+    #[must_use]
+    pub fn find_edge(&self, name: &EdgeName) -> Option<EdgeIndex> {
+        self.edge_by_name.get(name).copied()
+    }
+
+    /// Indices of the vertices that have computers, in order.
+    pub fn sites(&self) -> impl Iterator<Item = (VertexIndex, &Vertex, &Compute)> {
+        self.vertices.iter().enumerate().filter_map(|(index, vertex)| {
+            let compute = vertex.compute.as_ref()?;
+            // At most VERTICES_MAX.
+            Some((VertexIndex(index as u32), vertex, compute))
+        })
+    }
+}
+
+/// What is free in one frame, as the RMs disclosed it: one number a resource (the minimum over the
+/// window), indexed like the topology. What an RM did not answer for is zero.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameView {
+    /// The frame.
+    pub window: Window,
+    /// Free CPUs by vertex (`wc_i`); zero at exchange points.
+    pub free_cpus: Vec<Cpus>,
+    /// Free rate by edge (`wb_k`), by [`Direction::at`]; on a shared edge both entries are the one
+    /// number that the two directions share.
+    pub free_bps: Vec<[BitsPerSecond; 2]>,
+}
+
+impl FrameView {
+    /// Everything free: the federation when nothing is booked.
+    #[must_use]
+    pub fn empty_federation(topology: &Topology, window: Window) -> Self {
+        let cpus = |vertex: &Vertex| vertex.compute.as_ref().map_or(Cpus(0), |c| c.capacity);
+        Self {
+            window,
+            free_cpus: topology.vertices().iter().map(cpus).collect(),
+            free_bps: topology.edges().iter().map(|edge| [edge.capacity; 2]).collect(),
+        }
+    }
+
+    /// Nothing free: where an assembly of answers begins.
+    #[must_use]
+    pub fn nothing(topology: &Topology, window: Window) -> Self {
+        Self {
+            window,
+            free_cpus: vec![Cpus(0); topology.vertices().len()],
+            free_bps: vec![[BitsPerSecond(0); 2]; topology.edges().len()],
+        }
+    }
+}

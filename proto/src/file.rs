@@ -1,0 +1,400 @@
+//! Reading a message from a file of canonical proto3 JSON, or YAML of the same shape.
+//!
+//! Two kinds of mistakes, one form of answer: `file:line: field: what is wrong`. A mistake of spelling
+//! (unknown field, text where a number belongs) is found here; a mistake of sense (a reversed window)
+//! is found later by whoever knows, who then asks [`Document::mistake`] for the line.
+
+mod words;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use saphyr::{LoadableYamlNode, MarkedYaml, YamlData};
+use serde::de::DeserializeOwned;
+
+use self::words::Mistake;
+
+/// Largest file read: a federation of a hundred thousand paths is below this.
+const FILE_MAX_BYTES: u64 = 64 << 20;
+
+/// A mistake in a file, with the place where it stands.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is larger than any that is meant.
+    #[error("{}: has more than {FILE_MAX_BYTES} bytes, the most that is read", path.display())]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// A mistake at a line.
+    #[error("{}:{line}: {field}{problem}", path.display())]
+    Mistake {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: u64,
+        /// `field: `, or nothing when no field is to blame.
+        field: String,
+        /// What is wrong and what is allowed.
+        problem: String,
+    },
+}
+
+/// A message and the text it was read from.
+#[derive(Debug, Clone)]
+pub struct Document<T> {
+    /// The message.
+    pub message: T,
+    /// Where it was read.
+    pub path: PathBuf,
+    text: String,
+}
+
+/// Reads a message from a JSON or YAML file; the content decides which, not the name.
+///
+/// # Errors
+/// [`FileError`] naming file, line and field.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Document<T>, FileError> {
+    let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
+    read_from(path, File::open(path).map_err(unreadable)?)
+}
+
+/// Reads a message from an open file or a pipe, which messages call `path`.
+///
+/// # Errors
+/// [`FileError`] naming file, line and field.
+pub fn read_from<T: DeserializeOwned>(
+    path: &Path,
+    source: impl std::io::Read,
+) -> Result<Document<T>, FileError> {
+    let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
+    // A device or a pipe has no size to ask for, so the bound is on what is read.
+    let mut bytes = Vec::new();
+    source.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_MAX_BYTES {
+        return Err(FileError::TooLarge { path: path.to_owned() });
+    }
+    parse(path, String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?)
+}
+
+fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> FileError {
+    let at = error.utf8_error().valid_up_to();
+    let (before, rest) = error.as_bytes().split_at(at);
+    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let byte = rest.first().copied().unwrap_or_default();
+    let problem = format!("the byte 0x{byte:02x} is no UTF-8; allowed: text in UTF-8");
+    FileError::Mistake { path: path.to_owned(), line, field: String::new(), problem }
+}
+
+/// Reads a message from text that came from `path`.
+///
+/// # Errors
+/// [`FileError::Mistake`] naming line and field.
+pub fn parse<T: DeserializeOwned>(path: &Path, text: String) -> Result<Document<T>, FileError> {
+    if words::is_empty(&text) {
+        let problem = "the file says nothing; expected `field: value` lines".to_owned();
+        return Err(FileError::Mistake {
+            path: path.to_owned(),
+            line: 1,
+            field: String::new(),
+            problem,
+        });
+    }
+    let message = if text.trim_start().starts_with('{') {
+        parse_json(path, &text)?
+    } else {
+        parse_yaml(path, &text)?
+    };
+    Ok(Document { message, path: path.to_owned(), text })
+}
+
+fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileError> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let message = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = error.path().to_string();
+        let inner = error.into_inner();
+        let (line, column) = (inner.line() as u64, inner.column() as u64);
+        // serde_json ends its message with the place, which stands in front already.
+        let place = format!(" at line {line} column {column}");
+        let problem = inner.to_string().replace(&place, "");
+        mistake_of_spelling(path, &field, text, &problem, (line, column))
+    })?;
+    json.end().map_err(|error| FileError::Mistake {
+        path: path.to_owned(),
+        line: error.line() as u64,
+        field: String::new(),
+        problem: "something follows the end of the document".into(),
+    })?;
+    Ok(message)
+}
+
+fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileError> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    let mut field = String::new();
+    let result = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
+        serde_path_to_error::deserialize(yaml).map_err(|error| {
+            field = error.path().to_string();
+            error.into_inner()
+        })
+    });
+    let error = match result {
+        Ok(message) => return Ok(message),
+        Err(error) => error,
+    };
+    let place = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+    let problem = error.without_snippet().to_string();
+    // The library says "line L column C: ..." in front or behind; the line stands in front already.
+    let problem = problem.split_once(" at line ").map_or(problem.as_str(), |(said, _)| said);
+    Err(mistake_of_spelling(path, &field, text, problem, place))
+}
+
+fn mistake_of_spelling(
+    path: &Path,
+    field: &str,
+    text: &str,
+    problem: &str,
+    (line, column): (u64, u64),
+) -> FileError {
+    // `?` is a key that could not be read.
+    let field = field.trim_end_matches('?').trim_end_matches('.');
+    let (line, problem) = Mistake { problem, field, text, line, column }.in_words();
+    FileError::Mistake { path: path.to_owned(), line, field: field_prefix(field), problem }
+}
+
+fn field_prefix(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
+}
+
+impl<T> Document<T> {
+    /// A mistake of sense in `field` (`computes[2].sites[0].cpus`), with the line where it stands.
+    #[must_use]
+    pub fn mistake(&self, field: &str, problem: &str) -> FileError {
+        FileError::Mistake {
+            path: self.path.clone(),
+            line: line_of(&self.text, field),
+            field: field_prefix(field),
+            problem: problem.to_owned(),
+        }
+    }
+
+    /// The folder that relative paths in the file start from.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.unwrap_or(Path::new("."))
+    }
+}
+
+/// The line of a field, or of the nearest enclosing one that is written down; 1 when there is none.
+fn line_of(text: &str, field: &str) -> u64 {
+    // JSON is YAML as far as this parser is concerned, so one walk serves both.
+    let Ok(documents) = MarkedYaml::load_from_str(text) else { return 1 };
+    let Some(mut node) = documents.first() else { return 1 };
+    let mut line = node.span.start.line();
+    for step in field.split(['.', '[']).filter(|step| !step.is_empty()) {
+        let found = match (&node.data, step.strip_suffix(']')) {
+            (YamlData::Sequence(items), Some(index)) => {
+                let item = index.parse().ok().and_then(|index: usize| items.get(index));
+                item.map(|item| (item.span.start.line(), item))
+            }
+            (YamlData::Mapping(entries), None) => entries
+                .iter()
+                .find(|(key, _)| key.data.as_str().is_some_and(|key| same_field(key, step)))
+                .map(|(key, value)| (key.span.start.line(), value)),
+            _ => None,
+        };
+        let Some((found_line, found_node)) = found else { break };
+        (line, node) = (found_line, found_node);
+    }
+    line as u64
+}
+
+/// `hold_soft` and `holdSoft` are one field.
+fn same_field(written: &str, asked: &str) -> bool {
+    let fold = |name: &str| name.replace('_', "").to_lowercase();
+    fold(written) == fold(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1;
+
+    fn parse_request(text: &str) -> Result<Document<v1::CoAllocationRequest>, FileError> {
+        parse(Path::new("request.yaml"), text.to_owned())
+    }
+
+    const YAML: &str = "\
+sites:
+  - name: a
+    cpus: 4
+  - {name: b, cpus: 8, pinned_to: N0}
+links:
+  - from: a
+    to: b
+    bandwidthBps: 1000000000
+    max_latency: 0.005s
+earliest_start: 2026-11-21T10:00:00Z
+duration: 3600s
+";
+
+    #[test]
+    fn yaml_and_json_of_one_message_are_equal() {
+        let yaml = parse_request(YAML).unwrap().message;
+        assert_eq!(yaml.sites[1].pinned_to.as_deref(), Some("N0"));
+        assert_eq!(yaml.links[0].bandwidth_bps, 1_000_000_000);
+        let text = serde_json::to_string_pretty(&yaml).unwrap();
+        assert!(text.contains("\"bandwidthBps\": \"1000000000\""), "canonical: {text}");
+        assert_eq!(parse_request(&text).unwrap().message, yaml);
+    }
+
+    #[test]
+    fn mistakes_of_spelling_name_file_line_and_field() {
+        let cases = [
+            (YAML.replace("cpus: 4", "cpu: 4"), "request.yaml:3:", "cpu"),
+            (YAML.replace("cpus: 4", "cpus: many"), "request.yaml:3:", "sites[0].cpus"),
+            (YAML.replace("3600s", "[1]"), "request.yaml:11:", "duration"),
+            ("{\n \"sites\": [\n  {\"name\": 3}\n ]\n}".to_owned(), "request.yaml:3:", "sites[0]"),
+        ];
+        for (text, place, field) in cases {
+            let error = parse_request(&text).unwrap_err().to_string();
+            assert!(error.starts_with(place) && error.contains(field), "{error}");
+        }
+    }
+
+    fn said(text: &str) -> String {
+        let error = parse_request(text).unwrap_err().to_string();
+        error.strip_prefix("request.yaml:").unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_shown_with_what_is_allowed() {
+        let allowed = "is not allowed; allowed: a whole number from 0 to 18446744073709551615";
+        for number in ["-1", "1.5", "99999999999999999999999", "many", "'-1'", "true", "[4]", ""] {
+            let text = YAML.replace("cpus: 4", &format!("cpus: {number}"));
+            let written = format!("cpus: {number}");
+            let expected = format!("3: sites[0].cpus: `{}` {allowed}", written.trim());
+            assert_eq!(said(&text), expected);
+        }
+        for number in ["-1", "1.5", "99999999999999999999999", "\"-1\"", "null"] {
+            let text = format!("{{\"sites\":\n[{{\"cpus\": {number}}}]}}");
+            let expected = format!("2: sites[0].cpus: `[{{\"cpus\": {number}}}]}}` {allowed}");
+            assert_eq!(said(&text), expected);
+        }
+        let grc = parse::<v1::GrcFile>(Path::new("grc"), "planning: {frames: 5000000000}".into());
+        let expected = "grc:1: planning.frames: `planning: {frames: 5000000000}` is not allowed; \
+                        allowed: a whole number from 0 to 4294967295";
+        assert_eq!(grc.unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn of_a_long_line_the_part_around_the_mistake_is_shown() {
+        let far = "x".repeat(500);
+        for quote in ["", "\""] {
+            let text = format!("{{{quote}user{quote}: \"{far}\", \"sites\": [{{\"cpus\": -7}}]}}");
+            let text = if quote.is_empty() { format!("# YAML\n{text}") } else { text };
+            let error = said(&text);
+            let shown = error.split('`').nth(1).unwrap();
+            assert!(shown.contains("\"cpus\": -7") && shown.chars().count() <= 80, "{error}");
+        }
+    }
+
+    #[test]
+    fn mistakes_of_shape_are_told_in_words_with_their_line() {
+        let cases = [
+            (YAML.replace("cpus: 4", "cpus 4"), "3: sites[0]: `cpus 4` is not `field: value`"),
+            (YAML.replace("cpus: 4", "cpus:4"), "3: sites[0]: `cpus:4` is not `field: value`"),
+            (YAML.replace("duration: ", "duration "), "11: `duration 3600s` is not `field: value`"),
+            (YAML.replace("    cpus: 4", "\tcpus: 4"), "3: sites[0]: is indented with a tab"),
+            (YAML.replace("    cpus: 4", "   cpus: 4"), "3: sites: `cpus: 4` is indented diff"),
+            (YAML.replace("    cpus: 4", "      cpus: 4"), "3: sites[0]: `cpus: 4` has a colon"),
+            (YAML.replace("N0}", "N0"), "6: sites: `- from: a` stands inside a `{`"),
+            (YAML.replace("name: a", "name: \"a"), "3: sites[0]: `cpus: 4` stands inside a quot"),
+            (YAML.replace("name: a", "name: [a]"), "2: sites[0].name: `- name: [a]` stands where"),
+            (YAML.replace("name: a", "name:"), "2: sites[0].name: `- name:` stands where a text"),
+            ("- a\n- b\n".into(), "1: `- a` stands where `field: value` is expected"),
+            ("hello\n".into(), "1: `hello` stands where `field: value` is expected"),
+            ("sites:\n  name: a\n".into(), "2: sites: `name: a` stands where a list is expected"),
+            ("sites: [a]\n".into(), "1: sites[0]: `sites: [a]` stands where `field: value`"),
+            (format!("{YAML}---\n{YAML}"), "13: `sites:` begins or belongs to a second document"),
+            (String::new(), "1: the file says nothing"),
+            ("# later\n\n".into(), "1: the file says nothing"),
+            ("{\"sites\": {}}".into(), "1: sites: `{\"sites\": {}}` stands where a list"),
+            ("{\"sites\": [1]}".into(), "1: sites[0]: `{\"sites\": [1]}` stands where fields"),
+            ("{\"user\": 3}".into(), "1: user: `{\"user\": 3}` stands where a text is expected"),
+            ("{\"user\": \"a\",\n}".into(), "2: `}` closes what ends with a comma"),
+            ("{\"user\" 3}".into(), "1: expected `:` in or before `{\"user\" 3}`"),
+            ("{\"sites\": [\n".into(), "2: sites: the file ends while a bracket"),
+        ];
+        for (text, expected) in cases {
+            let said = said(&text);
+            assert!(said.starts_with(expected), "said: {said}\nwant: {expected}");
+        }
+    }
+
+    #[test]
+    fn a_tab_in_front_is_blamed_only_where_tabs_are_a_mistake() {
+        let error = said("{\n\t\"table\": 1\n}");
+        assert!(error.starts_with("2: table: unknown field `table`"), "{error}");
+    }
+
+    #[test]
+    fn a_field_that_stands_twice_is_named() {
+        let cases = [
+            (format!("{YAML}duration: 5s\n"), "12: the field `duration` stands twice"),
+            (
+                YAML.replace("cpus: 4", "cpus: 4\n    cpus: 4"),
+                "4: sites[0]: the field `cpus` stands twice",
+            ),
+            (
+                "{\"duration\": \"5s\",\n\"duration\": \"6s\"}".to_owned(),
+                "2: the field `duration` stands twice",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(said(&text), expected);
+        }
+    }
+
+    #[test]
+    fn relative_paths_start_from_the_folder_of_the_file() {
+        for (path, folder) in [("crm.yaml", "."), ("etc/crm.yaml", "etc"), ("/crm.yaml", "/")] {
+            let document = parse::<v1::CrmFile>(Path::new(path), "{}".to_owned()).unwrap();
+            assert_eq!(document.folder(), Path::new(folder));
+        }
+    }
+
+    #[test]
+    fn endless_files_and_files_that_are_no_text_are_refused_by_name() {
+        let endless = read::<v1::CrmFile>(Path::new("/dev/zero")).unwrap_err();
+        assert!(matches!(endless, FileError::TooLarge { .. }), "{endless}");
+        let path = std::env::temp_dir().join(format!("coalloc-latin1-{}", std::process::id()));
+        std::fs::write(&path, b"sites:\n  - name: \xe9\n").unwrap();
+        let error = read::<v1::CrmFile>(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        let expected = format!("{}:2: the byte 0xe9 is no UTF-8", path.display());
+        assert!(error.starts_with(&expected), "{error}");
+    }
+
+    #[test]
+    fn mistakes_of_sense_find_their_line_in_yaml_and_json() {
+        let document = parse_request(YAML).unwrap();
+        let lines = [("sites[1].cpus", 4), ("links[0].bandwidth_bps", 8), ("latest_start", 1)];
+        for (field, line) in lines {
+            let error = document.mistake(field, "is wrong").to_string();
+            assert_eq!(error, format!("request.yaml:{line}: {field}: is wrong"));
+        }
+        let json = parse_request("{\"sites\":\n[{\"name\": \"a\"},\n{\"name\": \"b\"}]}").unwrap();
+        let error = json.mistake("sites[1].cpus", "is zero").to_string();
+        assert!(error.starts_with("request.yaml:3:"), "{error}");
+    }
+}

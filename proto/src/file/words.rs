@@ -1,0 +1,142 @@
+//! What the libraries say of a mistake, in words for whoever wrote the file.
+//!
+//! They speak of events and variants, and often without what stands in the file. What is not known here
+//! is passed on as it is.
+
+/// Longest piece of a file that is shown in a message.
+const SHOWN_MAX: usize = 80;
+
+/// Whole numbers of 32 bits in the messages that are files; all others have 64.
+const NARROW: [&str; 3] = ["frames", "max_paths_per_link", "maxPathsPerLink"];
+
+/// Where a library saw a mistake.
+pub(super) struct Mistake<'a> {
+    /// What it said.
+    pub(super) problem: &'a str,
+    /// The field, as a path; may be empty.
+    pub(super) field: &'a str,
+    /// All of the file.
+    pub(super) text: &'a str,
+    /// The line, from 1.
+    pub(super) line: u64,
+    /// The column, from 1.
+    pub(super) column: u64,
+}
+
+impl Mistake<'_> {
+    /// The line that is to blame, and the sentence.
+    pub(super) fn in_words(&self) -> (u64, String) {
+        // Not just "tab": a field's name may have that in it.
+        let tabs = ["a tab", "tab cannot", "tabs disallowed", "tabs are not"];
+        let of_tab = tabs.iter().any(|said| self.problem.contains(said));
+        let tab = of_tab.then(|| self.indented_with_tab()).flatten();
+        if let Some(line) = tab {
+            return (line, "is indented with a tab; allowed: blanks".to_owned());
+        }
+        let sentence = self.of_value().or_else(|| self.of_shape());
+        (self.line, sentence.unwrap_or_else(|| self.problem.to_owned()))
+    }
+
+    /// A value that is none of its kind, or a field that stands twice.
+    fn of_value(&self) -> Option<String> {
+        // The generated code reads numbers as "a number, or a text that is one".
+        let numbers = [
+            "did not match any variant of untagged enum",
+            "invalid digit found in string",
+            "too large to fit in target type",
+            "cannot parse integer from empty string",
+        ];
+        if numbers.iter().any(|number| self.problem.contains(number)) {
+            let name = self.field.rsplit('.').next().unwrap_or(self.field);
+            let max = if NARROW.contains(&name) { u64::from(u32::MAX) } else { u64::MAX };
+            let written = self.written();
+            return Some(format!(
+                "`{written}` is not allowed; allowed: a whole number from 0 to {max}"
+            ));
+        }
+        let twice = ["duplicate mapping key: ", "duplicate field "];
+        let (_, rest) = twice.iter().find_map(|said| self.problem.split_once(said))?;
+        let field = rest.split(',').next().unwrap_or(rest).trim_matches('`');
+        Some(format!("the field `{field}` stands twice"))
+    }
+
+    /// Something that stands where something of another shape belongs.
+    fn of_shape(&self) -> Option<String> {
+        let written = self.written();
+        if self.problem.contains("EOF while parsing") {
+            return Some("the file ends while a bracket or quote is still open".to_owned());
+        }
+        if let Some(sign) = self.problem.strip_prefix("expected `") {
+            return Some(format!("expected `{sign} in or before `{written}`"));
+        }
+        // The first that fits, so what is particular stands before what is general.
+        let shapes = [
+            ("expected mapping start", "stands where `field: value` is expected"),
+            ("expected struct", "stands where fields and values are expected"),
+            ("expected sequence start", "stands where a list is expected"),
+            ("expected a sequence", "stands where a list is expected"),
+            ("expected string scalar", "stands where a text is expected"),
+            ("null into string", "stands where a text is expected"),
+            ("expected a string", "stands where a text is expected"),
+            ("invalid boolean", "is not allowed; allowed: true, false"),
+            ("expected a boolean", "is not allowed; allowed: true, false"),
+            (
+                "simple key expected ':'",
+                "is not `field: value`; is the colon missing, or the blank after it?",
+            ),
+            (
+                "mapping values are not allowed",
+                "has a colon where none belongs; is it indented too deep, or a second field of one \
+                 line?",
+            ),
+            (
+                "did not find expected '-' indicator",
+                "is indented differently from the lines that it belongs to",
+            ),
+            (
+                "did not find expected key",
+                "is indented differently from the lines that it belongs to",
+            ),
+            (
+                "only valid inside a block",
+                "stands inside a `{` or `[` that is not closed before it",
+            ),
+            ("multiline quoted scalar", "stands inside a quotation that is not closed before it"),
+            (
+                "multiple YAML documents",
+                "begins or belongs to a second document; allowed: one document a file",
+            ),
+            ("trailing comma", "closes what ends with a comma; allowed: no comma before it"),
+        ];
+        let (_, sentence) = shapes.iter().find(|(said, _)| self.problem.contains(said))?;
+        Some(format!("`{written}` {sentence}"))
+    }
+
+    /// The line that is to blame, without what surrounds the mistake when it is long.
+    fn written(&self) -> String {
+        let index = usize::try_from(self.line.saturating_sub(1)).unwrap_or(usize::MAX);
+        let line = self.text.lines().nth(index).unwrap_or("");
+        // Whatever is in the file, it must not steer the terminal.
+        let line: Vec<char> =
+            line.trim().chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+        let column = usize::try_from(self.column).unwrap_or(usize::MAX);
+        let last = line.len().saturating_sub(SHOWN_MAX);
+        let start = column.saturating_sub(SHOWN_MAX / 2).min(last);
+        line.iter().skip(start).take(SHOWN_MAX).collect()
+    }
+
+    /// The first line from here on with a tab in front. The library blames the line before it.
+    fn indented_with_tab(&self) -> Option<u64> {
+        let numbered = (1..).zip(self.text.lines());
+        let mut from_here = numbered.skip_while(|(number, _)| *number < self.line);
+        let tab =
+            |line: &str| line.chars().take_while(|one| one.is_whitespace()).any(|one| one == '\t');
+        from_here.find(|(_, line)| tab(line)).map(|(number, _)| number)
+    }
+}
+
+/// Whether there is nothing in a file but blanks and comments.
+pub(super) fn is_empty(text: &str) -> bool {
+    let nothing = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
+    text.trim_start_matches('\u{feff}').lines().all(|line| nothing(line.trim()))
+}
