@@ -1,0 +1,548 @@
+//! The coordinator: a GRC's side of two-phase reservation.
+//!
+//! It is given candidates (plans, best first) for a request and tries them in order, one transaction
+//! each, until one is booked everywhere or none is left. One entry a reservation, one a transaction:
+//!
+//! ```text
+//! transaction   Holding --all yes, D3--> Committing --all acks--> Done (booked)
+//!                  |                         | one refuses: mixed outcome, recorded
+//!                  | one no, patience over,  v
+//!                  | restart, user      Releasing --all acks--> Done (nothing left)
+//!                  v                         ^ released by the user
+//!              Aborting --all acks--> Done   |
+//!                                            (from Committing or Done)
+//! reservation   Checking -> Committing -> Confirmed -> Terminating -> Terminated
+//!                  '-> (next candidate) ... -> Aborting -> Failed
+//! ```
+//!
+//! What an RM has not acknowledged is sent again, with a growing pause, for ever: a message lost,
+//! doubled or late changes nothing. What was undecided at a restart is aborted (presumed abort). A
+//! user hears "confirmed" only after every acknowledgement (I6).
+//!
+//! Left out: changes of a reservation, and planning itself, which is the shell's. Source: design.md
+//! "Two-phase reservation"; reliability.md "Protocol consequences".
+
+mod record;
+mod reservation;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod trying;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{
+    BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Segment,
+    Span, TransactionId, UserName,
+};
+use serde::{Deserialize, Serialize};
+
+pub use self::record::CoordinatorRecord;
+pub use self::reservation::{Reservation, State};
+use self::transaction::{Goal, Transaction};
+use self::trying::Trying;
+use crate::core::{Core, ReplayError};
+use crate::durable::Unsynced;
+use crate::message::{Decision, Delivery, Message, Resolution, Token};
+
+/// What a coordinator is told once.
+#[derive(Debug, Clone)]
+pub struct CoordinatorConfig {
+    /// Its name in the federation.
+    pub name: CoordinatorName,
+    /// Begins every id it gives, with its name: taken from its ledger's identity, so that a new
+    /// ledger under an old name never gives an id twice.
+    pub tag: String,
+    /// How long its holds last before RMs ask; `None` leaves it to them.
+    pub hold_for: Option<Span>,
+}
+
+/// One plan to try.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// What to hold, at whom; never empty.
+    pub segments: BTreeMap<RmName, Vec<Segment>>,
+    /// The plan as the shell shows it; kept and given back, never looked at.
+    pub details: String,
+}
+
+/// Who asks for what, and how it will be known again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// The client's id of the request.
+    pub request: RequestId,
+    /// For whom.
+    pub user: UserName,
+    /// Digest of the request's content: the same id with another digest is another request (I8).
+    pub content: String,
+}
+
+/// What can happen to a coordinator.
+#[derive(Debug, Clone)]
+pub enum CoordinatorInput {
+    /// The process begins. Sent once, first, after the replay.
+    Start,
+    /// A request came. Answered with [`Reply::Plan`] when it is new, else when it has an outcome.
+    Open {
+        /// What is asked for.
+        ticket: Ticket,
+        /// Who waits.
+        token: Token,
+    },
+    /// Planning has ended with something to try, best first; never empty.
+    Reserve {
+        /// Of which request.
+        request: RequestId,
+        /// What to try.
+        candidates: Vec<Candidate>,
+        /// What the shell wants remembered with the reservation; never looked at.
+        notes: String,
+        /// Who waits.
+        token: Token,
+    },
+    /// A [`Reply::Replan`] has been followed.
+    Replanned {
+        /// Of which reservation.
+        reservation: ReservationId,
+        /// What to try now, best first; or why there is nothing.
+        outcome: Result<Vec<Candidate>, Refusal>,
+        /// Who waits.
+        token: Token,
+    },
+    /// Planning has ended with nothing to try.
+    Refuse {
+        /// Of which request.
+        request: RequestId,
+        /// Why.
+        refusal: Refusal,
+        /// What the shell wants remembered with the reservation; never looked at.
+        notes: String,
+        /// Who waits.
+        token: Token,
+    },
+    /// Planning has broken off; the request was never there.
+    Forget {
+        /// Of which request.
+        request: RequestId,
+    },
+    /// What became of an [`CoordinatorEffect::Send`].
+    Delivered {
+        /// To whom.
+        rm: RmName,
+        /// Of which transaction.
+        txn: TransactionId,
+        /// In which role it was sent.
+        kind: MessageKind,
+        /// What became of it.
+        delivery: Delivery,
+    },
+    /// An RM asks what became of a transaction.
+    Resolve {
+        /// Which.
+        txn: TransactionId,
+        /// Who asks.
+        rm: RmName,
+        /// Who waits.
+        token: Token,
+    },
+    /// A reservation shall end.
+    Release {
+        /// Which.
+        reservation: ReservationId,
+        /// Who waits.
+        token: Token,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// Which message an answer belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageKind {
+    /// Phase one.
+    Hold,
+    /// Phase two, yes.
+    Commit,
+    /// Phase two, no.
+    Abort,
+    /// The end of a booking.
+    Release,
+}
+
+impl Message {
+    /// Its role.
+    #[must_use]
+    pub const fn kind(&self) -> MessageKind {
+        match self {
+            Self::Hold(_) => MessageKind::Hold,
+            Self::Commit => MessageKind::Commit,
+            Self::Abort => MessageKind::Abort,
+            Self::Release => MessageKind::Release,
+        }
+    }
+}
+
+/// What a coordinator wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CoordinatorEffect {
+    /// Send a message; what became of it comes back as `Delivered`.
+    Send {
+        /// To whom.
+        rm: RmName,
+        /// Of which transaction.
+        txn: TransactionId,
+        /// What.
+        message: Message,
+    },
+    /// Answer a waiting caller.
+    Reply {
+        /// Who.
+        token: Token,
+        /// What.
+        reply: Reply,
+    },
+}
+
+/// Answers to callers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// To Open: it is new; plan it, then send `Reserve`, `Refuse` or `Forget`.
+    Plan,
+    /// To Reserve, Replanned: every plan was refused because others were faster. Plan again on what is
+    /// free now, then send `Replanned`, in any case.
+    Replan(ReservationId),
+    /// To Open, Reserve, Refuse, Release: where the reservation stands. It is definite, or it takes
+    /// longer than anybody should wait.
+    Stands(Box<Reservation>),
+    /// To Open: the id is known with other content.
+    OtherContent,
+    /// To Open, when another caller's planning of the same request broke off: send it again.
+    Forgotten,
+    /// To Release: there is none of that id.
+    Unknown,
+    /// To Resolve.
+    Resolution(Resolution),
+}
+
+/// The coordinator.
+#[derive(Debug, Clone)]
+pub struct Coordinator {
+    config: CoordinatorConfig,
+    reservations: BTreeMap<ReservationId, Reservation>,
+    by_request: BTreeMap<RequestId, ReservationId>,
+    /// In the order they were made.
+    order: Vec<ReservationId>,
+    transactions: BTreeMap<TransactionId, Transaction>,
+    /// When each unfinished transaction or reservation wants to be looked at. Forgotten at a restart.
+    alarms: BTreeSet<(BootTime, TransactionId)>,
+    /// Requests being planned and who waits for them besides the planner. Forgotten at a restart.
+    planning: BTreeMap<RequestId, (Ticket, Vec<Token>)>,
+    /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
+    /// ends.
+    trying: BTreeMap<ReservationId, Trying>,
+    /// Who waits for the outcome of a reservation. Forgotten at a restart.
+    waiting: BTreeMap<ReservationId, Vec<Token>>,
+}
+
+type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
+
+/// Records and effects as a step gathers them.
+#[derive(Default)]
+struct Gathered {
+    records: Vec<CoordinatorRecord>,
+    effects: Vec<CoordinatorEffect>,
+}
+
+impl Gathered {
+    fn reply(&mut self, token: Token, reply: Reply) {
+        self.effects.push(CoordinatorEffect::Reply { token, reply });
+    }
+}
+
+impl Coordinator {
+    /// A coordinator without reservations. Replay its log with [`Core::apply`], then give it
+    /// [`CoordinatorInput::Start`].
+    #[must_use]
+    pub fn new(config: CoordinatorConfig) -> Self {
+        Self {
+            config,
+            reservations: BTreeMap::new(),
+            by_request: BTreeMap::new(),
+            order: Vec::new(),
+            transactions: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            planning: BTreeMap::new(),
+            trying: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the tag of ids to come, which is known once the ledger is open.
+    pub fn set_tag(&mut self, tag: String) {
+        self.config.tag = tag;
+    }
+
+    /// A reservation by its id, or by the client's id of its request.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<&Reservation> {
+        let by_request = || self.by_request.get(id).and_then(|id| self.reservations.get(id));
+        self.reservations.get(id).or_else(by_request)
+    }
+
+    /// All reservations, in the order they were made.
+    pub fn reservations(&self) -> impl DoubleEndedIterator<Item = &Reservation> {
+        self.order.iter().filter_map(|id| self.reservations.get(id))
+    }
+
+    /// The ticket of a request that is being planned right now.
+    #[must_use]
+    pub fn planning(&self, request: &str) -> Option<&Ticket> {
+        self.planning.get(request).map(|(ticket, _)| ticket)
+    }
+
+    /// Transactions that are not finished.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.transactions.values().filter(|txn| !txn.is_done()).count()
+    }
+
+    fn open(&mut self, ticket: Ticket, token: Token, out: &mut Gathered) {
+        if let Some(reservation) = self.find_request(&ticket.request) {
+            if reservation.ticket != ticket {
+                out.reply(token, Reply::OtherContent);
+            } else if reservation.is_definite() {
+                out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+            } else {
+                let id = reservation.id.clone();
+                self.waiting.entry(id).or_default().push(token);
+            }
+            return;
+        }
+        match self.planning.get_mut(&ticket.request) {
+            Some((known, _)) if *known != ticket => out.reply(token, Reply::OtherContent),
+            Some((_, waiting)) => waiting.push(token),
+            None => {
+                self.planning.insert(ticket.request.clone(), (ticket, Vec::new()));
+                out.reply(token, Reply::Plan);
+            }
+        }
+    }
+
+    fn find_request(&self, request: &RequestId) -> Option<&Reservation> {
+        self.by_request.get(request).and_then(|id| self.reservations.get(id))
+    }
+
+    fn forget(&mut self, request: &RequestId, out: &mut Gathered) {
+        for token in self.planning.remove(request).into_iter().flat_map(|(_, waiting)| waiting) {
+            out.reply(token, Reply::Forgotten);
+        }
+    }
+
+    /// The planned request becomes a reservation; all who wait for it wait for its outcome now.
+    fn admit(&mut self, request: &RequestId, token: Token) -> Option<(Ticket, ReservationId)> {
+        let (ticket, mut waiting) = self.planning.remove(request)?;
+        let number = self.order.len() + 1;
+        let id = format!("{}-{}-{number}", self.config.name, self.config.tag);
+        let id = ReservationId::composed(id);
+        waiting.push(token);
+        self.waiting.insert(id.clone(), waiting);
+        Some((ticket, id))
+    }
+
+    fn release(&mut self, id: &ReservationId, token: Token, now: Now, out: &mut Gathered) {
+        let Some(reservation) = self.reservations.get(id) else {
+            out.reply(token, Reply::Unknown);
+            return;
+        };
+        let txn = reservation.transaction.clone();
+        let Some(txn) = txn.filter(|_| !reservation.is_over()) else {
+            out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+            return;
+        };
+        self.waiting.entry(id.clone()).or_default().push(token);
+        let by = reservation.ticket.user.clone();
+        match self.transactions.get(&txn).map(|txn| txn.goal) {
+            Some(Goal::Hold) => {
+                self.trying.remove(id);
+                let text = "released by the user before it was decided";
+                self.abort(&txn, Refusal::new(Reason::Released, text), None, now, out);
+            }
+            Some(Goal::Abort) => {
+                let replanned = self.trying.remove(id).is_some_and(|trying| trying.is_replanned());
+                if replanned {
+                    let text = "released by the user before it was decided";
+                    self.conclude(id, Refusal::new(Reason::Released, text), now, out);
+                }
+            }
+            Some(Goal::Commit) => {
+                let record = CoordinatorRecord::Releasing { txn: txn.clone(), by, at: now };
+                self.record(record, out);
+                self.send_due(&txn, now, out);
+            }
+            Some(Goal::Release) | None => {}
+        }
+    }
+
+    fn resolve(
+        &mut self,
+        txn: &TransactionId,
+        rm: &RmName,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let known = self.transactions.get(txn);
+        let resolution = match known.map(|txn| txn.goal) {
+            // Nobody else's question decides anything (I21).
+            Some(_) if !known.is_some_and(|known| known.has_party(rm)) => Resolution::NotMine,
+            // D1 comes before any Hold, so whoever asks holds something that a ledger knew. It is not
+            // this one, or not the whole of it (F10, F11): deciding is not for us.
+            None => Resolution::NotMine,
+            Some(Goal::Hold) => {
+                let text = format!("{rm} asked before all had answered");
+                self.abort(txn, Refusal::new(Reason::TimedOut, text), None, now, out);
+                Resolution::Decided(Decision::Abort)
+            }
+            Some(Goal::Commit) => Resolution::Decided(Decision::Commit),
+            Some(Goal::Abort | Goal::Release) => Resolution::Decided(Decision::Abort),
+        };
+        out.reply(token, Reply::Resolution(resolution));
+    }
+
+    /// After the replay: what was undecided is aborted, what was decided is finished.
+    fn start(&mut self, now: Now, out: &mut Gathered) {
+        let open: Vec<TransactionId> = self
+            .transactions
+            .iter()
+            .filter(|(_, txn)| !txn.is_done())
+            .map(|(id, _)| id.clone())
+            .collect();
+        for txn in open {
+            self.rearm(&txn, now);
+            if self.transactions.get(&txn).is_some_and(|txn| txn.goal == Goal::Hold) {
+                self.abort(&txn, restarted(), None, now, out);
+            } else {
+                self.send_due(&txn, now, out);
+            }
+        }
+        // What had no further candidate in hand, or was between two attempts, ends here: candidates
+        // are not kept across a restart, they would be out of date.
+        let checking = self.reservations.values().filter(|r| r.state == State::Checking);
+        let ids: Vec<ReservationId> = checking.map(|reservation| reservation.id.clone()).collect();
+        for id in ids {
+            self.conclude(&id, restarted(), now, out);
+        }
+    }
+
+    fn record(&mut self, record: CoordinatorRecord, out: &mut Gathered) {
+        self.must_apply(&record);
+        out.records.push(record);
+        self.answer_waiting(out);
+    }
+
+    #[allow(clippy::expect_used)] // Each handler has checked what `apply` checks: were this to fail,
+    // memory and ledger would part, and a node must not speak after that (I12, I16).
+    fn must_apply(&mut self, record: &CoordinatorRecord) {
+        self.apply(record).expect("a record that was decided on applies");
+    }
+
+    /// Answers all who wait for a reservation that has become definite.
+    fn answer_waiting(&mut self, out: &mut Gathered) {
+        let reservations = &self.reservations;
+        self.waiting.retain(|id, tokens| {
+            let Some(reservation) = reservations.get(id).filter(|r| r.is_definite()) else {
+                return true;
+            };
+            for token in tokens.drain(..) {
+                out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+            }
+            false
+        });
+    }
+}
+
+fn restarted() -> Refusal {
+    let text = "the coordinator stopped before it had decided; nothing is reserved";
+    Refusal::new(Reason::CoordinatorRestarted, text)
+}
+
+impl Core for Coordinator {
+    type Input = CoordinatorInput;
+    type Record = CoordinatorRecord;
+    type Effect = CoordinatorEffect;
+
+    fn step(&mut self, input: CoordinatorInput, now: Now) -> Step {
+        let mut out = Gathered::default();
+        match input {
+            CoordinatorInput::Start => self.start(now, &mut out),
+            CoordinatorInput::Open { ticket, token } => self.open(ticket, token, &mut out),
+            CoordinatorInput::Reserve { request, candidates, notes, token } => {
+                self.reserve(&request, candidates, notes, token, now, &mut out);
+            }
+            CoordinatorInput::Replanned { reservation, outcome, token } => {
+                self.replanned(&reservation, outcome, token, now, &mut out);
+            }
+            CoordinatorInput::Refuse { request, refusal, notes, token } => {
+                match self.admit(&request, token) {
+                    None => out.reply(token, Reply::Forgotten),
+                    Some((ticket, reservation)) => {
+                        let at = now;
+                        let record =
+                            CoordinatorRecord::Refused { reservation, ticket, refusal, notes, at };
+                        self.record(record, &mut out);
+                    }
+                }
+            }
+            CoordinatorInput::Forget { request } => self.forget(&request, &mut out),
+            CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
+                self.delivered(&rm, &txn, kind, delivery, now, &mut out);
+            }
+            CoordinatorInput::Resolve { txn, rm, token } => {
+                self.resolve(&txn, &rm, token, now, &mut out);
+            }
+            CoordinatorInput::Release { reservation, token } => {
+                self.release(&reservation, token, now, &mut out);
+            }
+            CoordinatorInput::Tick => self.on_tick(now, &mut out),
+        }
+        Unsynced::new(out.records, out.effects)
+    }
+
+    fn apply(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
+        self.fold(record)
+    }
+
+    fn tick() -> CoordinatorInput {
+        CoordinatorInput::Tick
+    }
+
+    fn next_wake(&self) -> Option<BootTime> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+
+    fn check_invariants(&self) -> Result<(), String> {
+        for (id, txn) in &self.transactions {
+            let alarmed = txn.alarm().is_some_and(|at| self.alarms.contains(&(at, id.clone())));
+            if !txn.is_done() && !alarmed {
+                return Err(format!("I22: {id} is unfinished and has no alarm"));
+            }
+            if !self.reservations.contains_key(&txn.reservation) {
+                return Err(format!("{id} belongs to no reservation"));
+            }
+        }
+        for reservation in self.reservations.values() {
+            let txn = reservation.transaction.as_ref().and_then(|id| self.transactions.get(id));
+            let pursued = txn.is_some_and(|txn| !txn.is_done() && !txn.is_left_behind());
+            let replanned = self.trying.get(&reservation.id).is_some_and(Trying::is_replanned);
+            if reservation.state == State::Checking && !pursued && !replanned {
+                return Err(format!("I22: nothing is done about {}", reservation.id));
+            }
+            if reservation.state == State::Confirmed
+                && !txn.is_some_and(|txn| txn.goal == Goal::Commit && txn.is_done())
+            {
+                return Err(format!("I6: {} is confirmed without all bookings", reservation.id));
+            }
+        }
+        Ok(())
+    }
+}

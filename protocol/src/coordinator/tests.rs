@@ -1,0 +1,450 @@
+//! The coordinator alone: when it decides what, whom it tells, and that it never says one thing twice
+//! differently. RMs are answers typed by hand.
+
+use coalloc_common::{Amount, ResourceId, Time, Window, limits};
+
+use super::*;
+use crate::message::Answer;
+
+const USER: Token = Token(1);
+const RM: Token = Token(2);
+const OTHER: Token = Token(3);
+
+fn at(ms: i64) -> Now {
+    Now {
+        wall: Time::from_us(1_000_000_000 + ms * 1_000),
+        boot: BootTime::from_us(1_000_000 + ms * 1_000),
+    }
+}
+
+fn rm(name: &str) -> RmName {
+    RmName::composed(name)
+}
+
+fn txn(name: &str) -> TransactionId {
+    TransactionId::composed(name)
+}
+
+fn ticket(request: &str, content: &str) -> Ticket {
+    Ticket {
+        request: RequestId::composed(request),
+        user: UserName::composed("UserA"),
+        content: content.into(),
+    }
+}
+
+/// A plan over these RMs.
+fn plan(rms: &[&str]) -> Candidate {
+    let window = Window::new(Time::from_us(5_000_000_000), Time::from_us(6_000_000_000)).unwrap();
+    let segment = || Segment { resource: ResourceId::composed("r"), amount: Amount(1), window };
+    let segments = rms.iter().map(|name| (rm(name), vec![segment()])).collect();
+    Candidate { segments, details: String::new() }
+}
+
+/// A coordinator and everything it wrote.
+struct Bench {
+    core: Coordinator,
+    log: Vec<CoordinatorRecord>,
+}
+
+fn fresh() -> Coordinator {
+    Coordinator::new(CoordinatorConfig {
+        name: CoordinatorName::composed("grc"),
+        tag: "t".into(),
+        hold_for: None,
+    })
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut bench = Self { core: fresh(), log: Vec::new() };
+        assert_eq!(bench.step(CoordinatorInput::Start, at(0)), []);
+        bench
+    }
+
+    /// Steps, checks the invariants, keeps the records; the effects are seen as if they were synced.
+    fn step(&mut self, input: CoordinatorInput, now: Now) -> Vec<CoordinatorEffect> {
+        struct Keep<'a>(&'a mut Vec<CoordinatorRecord>);
+        impl crate::durable::Log for Keep<'_> {
+            type Record = CoordinatorRecord;
+            type Error = std::convert::Infallible;
+            fn append(&mut self, records: &[&CoordinatorRecord]) -> Result<(), Self::Error> {
+                for record in records {
+                    let text = serde_json::to_string(record).unwrap();
+                    self.0.push(serde_json::from_str(&text).unwrap());
+                }
+                Ok(())
+            }
+        }
+        let step = self.core.step(input, now);
+        self.core.check_invariants().unwrap();
+        let Ok(synced) = crate::durable::sync(vec![step], &mut Keep(&mut self.log));
+        synced.into_effects()
+    }
+
+    /// A new process on the same ledger; it must stand where the old one stood.
+    fn restart(&mut self, now: Now) -> Vec<CoordinatorEffect> {
+        let mut core = fresh();
+        self.log.iter().for_each(|record| core.apply(record).unwrap());
+        assert!(core.reservations().eq(self.core.reservations()), "I12: the fold of its log");
+        self.core = core;
+        self.step(CoordinatorInput::Start, now)
+    }
+
+    /// Opens and plans a request.
+    fn reserve(&mut self, request: &str, plans: &[Candidate], now: Now) -> Vec<CoordinatorEffect> {
+        let open = CoordinatorInput::Open { ticket: ticket(request, "c"), token: USER };
+        assert_eq!(replies(&self.step(open, now)), [(USER, Reply::Plan)]);
+        let (request, candidates) = (RequestId::composed(request), plans.to_vec());
+        let notes = String::new();
+        self.step(CoordinatorInput::Reserve { request, candidates, notes, token: USER }, now)
+    }
+
+    fn answer(
+        &mut self,
+        name: &str,
+        id: &str,
+        kind: MessageKind,
+        answer: Answer,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
+        let delivery = Delivery::Answered(answer);
+        self.step(CoordinatorInput::Delivered { rm: rm(name), txn: txn(id), kind, delivery }, now)
+    }
+
+    fn held(&mut self, name: &str, id: &str, expires_s: i64, now: Now) -> Vec<CoordinatorEffect> {
+        let answer = Answer::Held { expires_in: Span::from_secs(expires_s) };
+        self.answer(name, id, MessageKind::Hold, answer, now)
+    }
+
+    fn release(&mut self, id: &str, now: Now) -> Vec<CoordinatorEffect> {
+        let reservation = ReservationId::composed(id);
+        self.step(CoordinatorInput::Release { reservation, token: OTHER }, now)
+    }
+
+    fn resolve(&mut self, id: &str, name: &str, now: Now) -> Vec<CoordinatorEffect> {
+        self.step(CoordinatorInput::Resolve { txn: txn(id), rm: rm(name), token: RM }, now)
+    }
+
+    /// One reservation over two RMs, up to "decided: commit" at 20 ms.
+    fn decided() -> Self {
+        let mut bench = Self::new();
+        let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+        assert_eq!(bench.held("a", "grc-t-1/1", 900, at(10)), []);
+        let sent = bench.held("b", "grc-t-1/1", 900, at(20));
+        assert_eq!(sends(&sent), ["a Commit", "b Commit"]);
+        bench
+    }
+
+    /// The same, booked.
+    fn confirmed() -> Self {
+        let mut bench = Self::decided();
+        let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
+        let _ = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
+        assert_eq!(bench.state("grc-t-1"), State::Confirmed);
+        bench
+    }
+
+    fn state(&self, id: &str) -> State {
+        self.core.find(id).unwrap().state
+    }
+
+    fn last(&self) -> &CoordinatorRecord {
+        self.log.last().unwrap()
+    }
+}
+
+fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
+    let one = |effect: &CoordinatorEffect| match effect {
+        CoordinatorEffect::Send { rm, message, .. } => Some(format!("{rm} {:?}", message.kind())),
+        CoordinatorEffect::Reply { .. } => None,
+    };
+    effects.iter().filter_map(one).collect()
+}
+
+fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
+    let one = |effect: &CoordinatorEffect| match effect {
+        CoordinatorEffect::Send { .. } => None,
+        CoordinatorEffect::Reply { token, reply } => Some((*token, reply.clone())),
+    };
+    effects.iter().filter_map(one).collect()
+}
+
+/// The states that callers are told, by token.
+fn told(effects: &[CoordinatorEffect]) -> Vec<(Token, State)> {
+    let one = |(token, reply)| match reply {
+        Reply::Stands(reservation) => (token, reservation.state),
+        other => panic!("an outcome expected: {other:?}"),
+    };
+    replies(effects).into_iter().map(one).collect()
+}
+
+fn resolution(effects: &[CoordinatorEffect]) -> Resolution {
+    match &replies(effects)[..] {
+        [(RM, Reply::Resolution(resolution))] => *resolution,
+        other => panic!("one resolution expected: {other:?}"),
+    }
+}
+
+fn refused(reason: Reason) -> Answer {
+    Answer::Refused(Refusal::new(reason, "no"))
+}
+
+#[test]
+fn it_decides_no_when_a_hold_would_run_out_before_its_commit_came() {
+    // Holds are counted from before the first Hold left: 10 s, less the margin of 2, is 8.
+    for (ms, decision) in [(8_000, Decision::Commit), (8_001, Decision::Abort)] {
+        let mut bench = Bench::new();
+        let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+        let _ = bench.held("a", "grc-t-1/1", 10, at(10));
+        let sent = bench.held("b", "grc-t-1/1", 900, at(ms));
+        assert_eq!(sends(&sent), [format!("a {decision:?}"), format!("b {decision:?}")]);
+        let CoordinatorRecord::Decided { refusal, .. } = bench.last() else { panic!() };
+        let reason = refusal.as_ref().map(|refusal| refusal.reason);
+        assert_eq!(reason, (decision == Decision::Abort).then_some(Reason::TimedOut));
+    }
+}
+
+#[test]
+fn confirmed_is_said_after_every_acknowledgement_and_to_all_who_wait() {
+    let mut bench = Bench::decided();
+    let again = CoordinatorInput::Open { ticket: ticket("r1", "c"), token: OTHER };
+    assert_eq!(bench.step(again, at(25)), [], "it waits for the same outcome");
+    let half = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
+    assert_eq!(half, [], "I6");
+    let twice = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(31));
+    assert_eq!(twice, [], "the other has not answered, this one has answered twice");
+    let all = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
+    assert_eq!(told(&all), [(USER, State::Confirmed), (OTHER, State::Confirmed)]);
+    assert!(matches!(bench.last(), CoordinatorRecord::Finished { .. }));
+    let other = CoordinatorInput::Open { ticket: ticket("r1", "else"), token: OTHER };
+    assert_eq!(replies(&bench.step(other, at(50))), [(OTHER, Reply::OtherContent)], "I8");
+}
+
+#[test]
+fn asked_while_undecided_it_records_the_abort_before_it_answers() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+    let _ = bench.held("a", "grc-t-1/1", 900, at(10));
+    let effects = bench.resolve("grc-t-1/1", "a", at(20));
+    assert!(
+        matches!(bench.last(), CoordinatorRecord::Decided { decision: Decision::Abort, .. }),
+        "the record is synced with the very step that answers"
+    );
+    assert_eq!(resolution(&effects), Resolution::Decided(Decision::Abort));
+    assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
+    assert_eq!(bench.held("b", "grc-t-1/1", 900, at(30)), [], "a late yes changes nothing");
+}
+
+#[test]
+fn asked_later_it_says_what_it_decided_and_only_to_those_concerned() {
+    let mut bench = Bench::decided();
+    let answer = |bench: &mut Bench, id, name| resolution(&bench.resolve(id, name, at(30)));
+    assert_eq!(answer(&mut bench, "grc-t-1/1", "a"), Resolution::Decided(Decision::Commit));
+    assert_eq!(answer(&mut bench, "grc-t-1/1", "stranger"), Resolution::NotMine, "I21");
+    assert_eq!(answer(&mut bench, "grc-t-7/1", "a"), Resolution::NotMine, "F11: it has no intent");
+    assert_eq!(answer(&mut bench, "grc-other-1/1", "a"), Resolution::NotMine, "F10");
+    assert_eq!(answer(&mut bench, "else-t-1/1", "a"), Resolution::NotMine);
+    assert_eq!(answer(&mut bench, "grc-t-2-1/1", "a"), Resolution::NotMine, "of one named grc-t");
+    let _ = bench.release("grc-t-1", at(40));
+    assert_eq!(answer(&mut bench, "grc-t-1/1", "a"), Resolution::Decided(Decision::Abort));
+}
+
+#[test]
+fn a_stranger_that_asks_aborts_nothing() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a"])], at(0));
+    let records = bench.log.len();
+    assert_eq!(resolution(&bench.resolve("grc-t-1/1", "b", at(5))), Resolution::NotMine, "I21");
+    assert_eq!(bench.log.len(), records, "nothing was decided");
+    assert_eq!(sends(&bench.held("a", "grc-t-1/1", 900, at(10))), ["a Commit"]);
+}
+
+#[test]
+fn released_while_it_is_being_held_it_is_aborted_and_no_other_plan_is_tried() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a"]), plan(&["b"])], at(0));
+    let effects = bench.release("grc-t-1", at(5));
+    assert_eq!((sends(&effects), replies(&effects)), (vec!["a Abort".to_owned()], vec![]));
+    let effects = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(10));
+    assert_eq!(told(&effects), [(USER, State::Failed), (OTHER, State::Failed)]);
+    let refusal = bench.core.find("grc-t-1").unwrap().refusal.clone();
+    assert_eq!(refusal.unwrap().reason, Reason::Released);
+}
+
+#[test]
+fn released_while_it_is_being_committed_every_rm_is_told_release() {
+    let mut bench = Bench::decided();
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
+    assert_eq!(sends(&bench.release("grc-t-1", at(35))), ["a Release", "b Release"]);
+    let late = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
+    assert_eq!(late, [], "the acknowledgement of the Commit comes too late to count");
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Release, Answer::Done, at(45));
+    let effects = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Done, at(50));
+    assert_eq!(told(&effects), [(USER, State::Terminated), (OTHER, State::Terminated)]);
+}
+
+#[test]
+fn refused_for_want_of_capacity_it_is_planned_again_a_few_times_and_then_ends() {
+    let mut bench = Bench::new();
+    let id = ReservationId::composed("grc-t-1");
+    let _ = bench.reserve("r1", &[plan(&["a"])], at(0));
+    let short = || refused(Reason::InsufficientCapacity);
+    let mut txn = "grc-t-1/1".to_owned();
+    for round in 1..=limits::REPLANS_MAX {
+        let effects = bench.answer("a", &txn, MessageKind::Hold, short(), at(10));
+        assert_eq!(replies(&effects), [(USER, Reply::Replan(id.clone()))]);
+        let outcome = Ok(vec![plan(&["a"])]);
+        let input = CoordinatorInput::Replanned { reservation: id.clone(), outcome, token: USER };
+        assert_eq!(sends(&bench.step(input, at(20))), ["a Hold"]);
+        txn = format!("grc-t-1/{}", round + 1);
+    }
+    let effects = bench.answer("a", &txn, MessageKind::Hold, short(), at(30));
+    assert_eq!(told(&effects), [(USER, State::Failed)]);
+    // Any other refusal would meet the next plan too.
+    let _ = bench.reserve("r2", &[plan(&["a"])], at(40));
+    let gone = refused(Reason::OutsideHorizon);
+    let effects = bench.answer("a", "grc-t-2/1", MessageKind::Hold, gone, at(50));
+    assert_eq!(told(&effects), [(USER, State::Failed)]);
+}
+
+#[test]
+fn released_while_it_is_planned_again_it_ends_at_once_and_late_plans_are_dropped() {
+    let mut bench = Bench::new();
+    let id = ReservationId::composed("grc-t-1");
+    let _ = bench.reserve("r1", &[plan(&["a"])], at(0));
+    let short = refused(Reason::InsufficientCapacity);
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Hold, short, at(10));
+    assert_eq!(told(&bench.release("grc-t-1", at(20))).len(), 1);
+    let outcome = Ok(vec![plan(&["a"])]);
+    let input = CoordinatorInput::Replanned { reservation: id, outcome, token: USER };
+    let effects = bench.step(input, at(30));
+    assert_eq!(sends(&effects), [""; 0]);
+    assert_eq!(told(&effects), [(USER, State::Failed)]);
+}
+
+#[test]
+fn released_when_it_is_confirmed_and_once_more_when_it_is_gone() {
+    let mut bench = Bench::confirmed();
+    assert_eq!(sends(&bench.release("grc-t-1", at(50))), ["a Release", "b Release"]);
+    assert_eq!(bench.state("grc-t-1"), State::Terminating);
+    assert_eq!(sends(&bench.restart(at(55))), ["a Release", "b Release"], "it goes on");
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Release, Answer::Done, at(60));
+    let _ = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Done, at(70));
+    let effects = bench.release("grc-t-1", at(80));
+    assert_eq!((sends(&effects), told(&effects)), (vec![], vec![(OTHER, State::Terminated)]));
+    assert_eq!(replies(&bench.release("grc-t-9", at(90))), [(OTHER, Reply::Unknown)]);
+}
+
+#[test]
+fn ids_are_never_given_twice() {
+    let mut bench = Bench::new();
+    let mut ids = Vec::new();
+    for round in 0..4 {
+        for number in 0..3 {
+            let request = format!("r{round}-{number}");
+            let _ = bench.reserve(&request, &[plan(&["a"]), plan(&["a"])], at(round));
+            let id = bench.core.find(&request).unwrap().id.to_string();
+            let first = format!("{id}/1");
+            if number == 0 {
+                let no = refused(Reason::InsufficientCapacity);
+                let sent = bench.answer("a", &first, MessageKind::Hold, no, at(round));
+                assert_eq!(sends(&sent), ["a Hold"], "refused at once, the next plan is tried");
+            }
+            ids.push(bench.core.find(&request).unwrap().transaction.clone().unwrap());
+            ids.push(txn(&id));
+        }
+        let _ = bench.restart(at(round));
+    }
+    let count = ids.len();
+    assert_eq!(ids.into_iter().collect::<BTreeSet<_>>().len(), count);
+}
+
+#[test]
+fn a_late_end_of_an_attempt_left_behind_never_ends_the_reservation() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a", "b"]), plan(&["b"])], at(0));
+    let _ = bench.held("b", "grc-t-1/1", 900, at(10));
+    assert_eq!(sends(&bench.step(CoordinatorInput::Tick, at(7_000))), ["a Abort", "b Abort"]);
+    let _ = bench.answer("b", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(7_010));
+    let next = bench.step(CoordinatorInput::Tick, at(12_000));
+    assert_eq!(sends(&next), ["b Hold"], "patience with the silent one is over");
+    let _ = bench.held("b", "grc-t-1/2", 900, at(12_010));
+    let _ = bench.answer("b", "grc-t-1/2", MessageKind::Commit, Answer::Done, at(12_020));
+    assert_eq!(bench.state("grc-t-1"), State::Confirmed);
+    let sent = bench.restart(at(13_000));
+    assert_eq!(sends(&sent), ["a Abort", "b Abort"]);
+    // Released, it is not gone before the old attempt is.
+    assert_eq!(sends(&bench.release("grc-t-1", at(13_001))), ["b Release"]);
+    let _ = bench.answer("b", "grc-t-1/2", MessageKind::Release, Answer::Done, at(13_010));
+    assert_eq!(bench.state("grc-t-1"), State::Terminating);
+    let _ = bench.answer("b", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(13_020));
+    let effects = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(13_030));
+    assert_eq!(told(&effects), [(OTHER, State::Terminated)]);
+}
+
+#[test]
+fn a_commit_that_is_denied_is_a_mixed_outcome_and_the_denier_is_told_until_it_lets_go() {
+    let mut bench = Bench::decided();
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
+    let effects = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Denied, at(40));
+    assert!(matches!(bench.last(), CoordinatorRecord::Mixed { .. }));
+    assert_eq!(sends(&effects), ["a Release", "b Release"], "b may have booked before");
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Release, Answer::Done, at(50));
+    let denied = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Denied, at(60));
+    assert_eq!(denied, []);
+    assert_eq!(sends(&bench.step(CoordinatorInput::Tick, at(300))), ["b Release"]);
+    let effects = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Done, at(310));
+    assert_eq!(told(&effects), [(USER, State::Failed)]);
+    assert_eq!(bench.core.find("r1").unwrap().refusal.as_ref().unwrap().reason, Reason::Mixed);
+}
+
+#[test]
+fn a_hold_that_is_denied_is_aborted_at_the_denier_too() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+    let sent = bench.answer("a", "grc-t-1/1", MessageKind::Hold, Answer::Denied, at(10));
+    assert_eq!(sends(&sent), ["a Abort", "b Abort"], "its first yes may have been lost");
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Denied, at(20));
+    let effects = bench.answer("b", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(30));
+    assert_eq!(told(&effects), [(USER, State::Failed)]);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_its_message_is_no_answer() {
+    let mut bench = Bench::decided();
+    let held = Answer::Held { expires_in: Span::from_secs(900) };
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, held, at(30));
+    let _ = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
+    assert_eq!(bench.state("grc-t-1"), State::Committing, "I6: a has not said that it booked");
+}
+
+#[test]
+fn what_was_undecided_at_a_restart_is_aborted_and_nothing_else_is_tried() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a"]), plan(&["b"])], at(0));
+    assert_eq!(sends(&bench.restart(at(10))), ["a Abort"]);
+    assert_eq!(bench.state("grc-t-1"), State::Aborting);
+    assert_eq!(sends(&bench.restart(at(20))), ["a Abort"], "and so it is at the next one");
+    let _ = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(30));
+    assert_eq!(bench.state("grc-t-1"), State::Failed);
+    let again = CoordinatorInput::Open { ticket: ticket("r1", "c"), token: OTHER };
+    assert_eq!(told(&bench.step(again, at(40))), [(OTHER, State::Failed)], "I8");
+    assert_eq!(bench.restart(at(50)), []);
+}
+
+#[test]
+fn a_log_that_does_not_fit_stops_the_replay() {
+    let bench = Bench::confirmed();
+    let mut core = bench.core.clone();
+    for record in &bench.log {
+        assert!(core.apply(record).is_err(), "twice: {record:?}");
+    }
+    let conclude = CoordinatorRecord::Concluded {
+        reservation: ReservationId::composed("grc-t-1"),
+        refusal: restarted(),
+        at: at(99),
+    };
+    assert!(core.apply(&conclude).is_err(), "what is confirmed cannot have failed");
+    core.check_invariants().unwrap();
+}

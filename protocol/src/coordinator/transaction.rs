@@ -1,0 +1,410 @@
+//! One attempt at one candidate: who has answered what, what is sent again when, what is decided.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId, limits,
+};
+
+use super::record::CoordinatorRecord;
+use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind};
+use crate::message::{Answer, Decision, Delivery, HoldOrder, Message};
+
+/// What a transaction wants of its RMs now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    Hold,
+    Commit,
+    Abort,
+    Release,
+}
+
+/// One RM of a transaction.
+#[derive(Debug, Clone)]
+struct Party {
+    segments: Vec<Segment>,
+    /// It has answered what the goal wants.
+    answered: bool,
+    /// When its hold ends, by our clock: counted from before the first Hold left.
+    expires_at: Option<BootTime>,
+    /// It answered Abort with "booked already": only a Release ends it.
+    booked: bool,
+    /// When to send (again).
+    send_at: BootTime,
+    /// The next pause.
+    pause: Span,
+}
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Transaction {
+    pub(super) reservation: ReservationId,
+    pub(super) goal: Goal,
+    done: bool,
+    /// When the goal was taken up; by it patience is counted.
+    since: BootTime,
+    /// The first Hold left no earlier than this.
+    opened: BootTime,
+    parties: BTreeMap<RmName, Party>,
+    /// The next candidate has been taken up, or the reservation concluded: nothing waits for this.
+    left_behind: bool,
+    alarm: Option<BootTime>,
+}
+
+impl Transaction {
+    pub(super) fn new(reservation: ReservationId, candidate: &Candidate, now: BootTime) -> Self {
+        let party = |segments: &Vec<Segment>| Party {
+            segments: segments.clone(),
+            answered: false,
+            expires_at: None,
+            booked: false,
+            send_at: now,
+            pause: limits::RESEND_FIRST,
+        };
+        Self {
+            reservation,
+            goal: Goal::Hold,
+            done: false,
+            since: now,
+            opened: now,
+            parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(s))).collect(),
+            left_behind: false,
+            alarm: None,
+        }
+    }
+
+    pub(super) const fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(super) fn has_party(&self, rm: &RmName) -> bool {
+        self.parties.contains_key(rm)
+    }
+
+    /// When it wants to be looked at.
+    pub(super) const fn alarm(&self) -> Option<BootTime> {
+        self.alarm
+    }
+
+    pub(super) const fn is_left_behind(&self) -> bool {
+        self.left_behind
+    }
+
+    /// Takes up another goal: nobody has answered it yet.
+    pub(super) fn turn(&mut self, goal: Goal) {
+        self.goal = goal;
+        self.done = false;
+        for party in self.parties.values_mut() {
+            party.answered = false;
+            party.send_at = BootTime::from_us(i64::MIN);
+            party.pause = limits::RESEND_FIRST;
+        }
+    }
+
+    pub(super) fn acknowledge(&mut self, rm: &RmName) {
+        if let Some(party) = self.parties.get_mut(rm) {
+            party.answered = true;
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.done = true;
+        for party in self.parties.values_mut() {
+            party.answered = true;
+        }
+    }
+
+    fn all_answered(&self) -> bool {
+        self.parties.values().all(|party| party.answered)
+    }
+
+    /// When its patience with the present goal ends, if it has not ended yet.
+    fn patience_ends(&self) -> Option<BootTime> {
+        match self.goal {
+            Goal::Hold => Some(self.since.saturating_add(limits::HOLD_PATIENCE)),
+            Goal::Abort if !self.left_behind => {
+                Some(self.since.saturating_add(limits::MESSAGE_PATIENCE))
+            }
+            Goal::Abort | Goal::Commit | Goal::Release => None,
+        }
+    }
+
+    fn next_alarm(&self) -> Option<BootTime> {
+        let waiting = self.parties.values().filter(|party| !party.answered);
+        waiting.map(|party| party.send_at).chain(self.patience_ends()).min()
+    }
+}
+
+impl Coordinator {
+    /// Sends what is due to every RM that has not answered the goal, and sets the next alarm.
+    pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
+        let user = self.reservations.get(&txn.reservation).map(|r| r.ticket.user.clone());
+        for (rm, party) in &mut txn.parties {
+            if party.answered || party.send_at > now.boot {
+                continue;
+            }
+            let message = match (txn.goal, &user) {
+                (Goal::Hold, Some(user)) => Message::Hold(HoldOrder {
+                    txn: id.clone(),
+                    coordinator: self.config.name.clone(),
+                    user: user.clone(),
+                    segments: party.segments.clone(),
+                    hold_for: self.config.hold_for,
+                }),
+                (Goal::Commit, _) => Message::Commit,
+                (Goal::Release, _) => Message::Release,
+                (Goal::Abort, _) if party.booked => Message::Release,
+                (Goal::Abort, _) | (Goal::Hold, None) => Message::Abort,
+            };
+            // The answer is given its time before the message is sent again; a Lost comes earlier.
+            party.send_at =
+                now.boot.saturating_add(limits::MESSAGE_PATIENCE).saturating_add(party.pause);
+            out.effects.push(CoordinatorEffect::Send { rm: rm.clone(), txn: id.clone(), message });
+        }
+        self.set_alarm(id);
+    }
+
+    fn set_alarm(&mut self, id: &TransactionId) {
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let next = if txn.done { None } else { txn.next_alarm() };
+        if txn.alarm == next {
+            return;
+        }
+        if let Some(old) = txn.alarm {
+            self.alarms.remove(&(old, id.clone()));
+        }
+        if let Some(next) = next {
+            self.alarms.insert((next, id.clone()));
+        }
+        txn.alarm = next;
+    }
+
+    /// After a restart: boot times of the log may be of another boot, so everything is due now. And
+    /// no candidate is left to try, so nothing comes after this attempt, whichever it was.
+    pub(super) fn rearm(&mut self, id: &TransactionId, now: Now) {
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        txn.since = now.boot;
+        txn.left_behind = true;
+        for party in txn.parties.values_mut() {
+            party.send_at = now.boot;
+        }
+        self.set_alarm(id);
+    }
+
+    /// What became of a message. Answers to a goal that is no longer pursued say nothing new.
+    pub(super) fn delivered(
+        &mut self,
+        rm: &RmName,
+        id: &TransactionId,
+        kind: MessageKind,
+        delivery: Delivery,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
+        let goal = txn.goal;
+        let Some(party) = txn.parties.get_mut(rm).filter(|party| !party.answered) else { return };
+        let meant = match goal {
+            Goal::Hold => kind == MessageKind::Hold,
+            Goal::Commit => kind == MessageKind::Commit,
+            Goal::Abort if party.booked => kind == MessageKind::Release,
+            Goal::Abort => kind == MessageKind::Abort,
+            Goal::Release => kind == MessageKind::Release,
+        };
+        if !meant {
+            return;
+        }
+        let denied = |text: &str| Some(Answer::Refused(Refusal::new(Reason::Denied, text).at(rm)));
+        let answer = match delivery {
+            Delivery::Answered(Answer::Denied) => {
+                denied("it does not accept this coordinator here")
+            }
+            Delivery::Answered(Answer::OtherContent) => {
+                denied("it knows this transaction with other content")
+            }
+            // An answer to another message than the one sent says nothing of that one.
+            Delivery::Answered(answer @ Answer::Held { .. }) => {
+                Some(answer).filter(|_| kind == MessageKind::Hold)
+            }
+            Delivery::Answered(Answer::Done) => {
+                Some(Answer::Done).filter(|_| kind != MessageKind::Hold)
+            }
+            Delivery::Answered(answer @ Answer::Refused(_)) => Some(answer),
+            Delivery::Rejected(text) => denied(&text),
+            Delivery::Lost => None,
+        };
+        match (goal, answer) {
+            (Goal::Hold, Some(answer)) => self.hold_answered(rm, id, answer, now, out),
+            (Goal::Commit, Some(answer)) => self.commit_answered(rm, id, answer, now, out),
+            // A booking that the RM will not let go is not released: never say that it is.
+            (Goal::Release, Some(Answer::Refused(_))) | (_, None) => {
+                party.send_at = now.boot.saturating_add(party.pause);
+                party.pause = party.pause.saturating_mul(2).min(limits::RESEND_MAX);
+                self.set_alarm(id);
+            }
+            (Goal::Abort, Some(Answer::Refused(refusal))) if refusal.reason == Reason::NotHeld => {
+                party.booked = true;
+                party.send_at = now.boot;
+                self.send_due(id, now, out);
+            }
+            (Goal::Abort | Goal::Release, Some(_)) => self.end_answered(rm, id, now, out),
+        }
+    }
+
+    fn hold_answered(
+        &mut self,
+        rm: &RmName,
+        id: &TransactionId,
+        answer: Answer,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let expires_in = match answer {
+            Answer::Held { expires_in } => expires_in,
+            Answer::Refused(refusal) => {
+                // What an RM refuses it refuses for ever. One that denies may have held before it
+                // came to deny: it is told.
+                let refuser = Some(rm).filter(|_| refusal.reason != Reason::Denied);
+                return self.abort(id, refusal.at(rm), refuser, now, out);
+            }
+            Answer::Done | Answer::OtherContent | Answer::Denied => return,
+        };
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let opened = txn.opened;
+        if let Some(party) = txn.parties.get_mut(rm) {
+            party.answered = true;
+            party.expires_at = Some(opened.saturating_add(expires_in));
+        }
+        if !txn.all_answered() {
+            self.set_alarm(id);
+            return;
+        }
+        let margin_from = now.boot.saturating_add(limits::COMMIT_MARGIN);
+        let short = txn
+            .parties
+            .iter()
+            .find(|(_, party)| party.expires_at.is_none_or(|expires| expires < margin_from))
+            .map(|(rm, _)| rm.clone());
+        if let Some(rm) = short {
+            let text = "its hold is about to run out, too late to decide";
+            return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
+        }
+        let decision = Decision::Commit;
+        let record =
+            CoordinatorRecord::Decided { txn: id.clone(), decision, refusal: None, at: now };
+        self.record(record, out);
+        self.since(id, now);
+        self.send_due(id, now, out);
+    }
+
+    fn commit_answered(
+        &mut self,
+        rm: &RmName,
+        id: &TransactionId,
+        answer: Answer,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        if let Answer::Refused(refusal) = answer {
+            let detail = format!(
+                "it refused to book what it had held ({}); the other bookings are released",
+                refusal.detail
+            );
+            let refusal = Refusal { reason: Reason::Mixed, detail, ..refusal.at(rm) };
+            let (txn, rm) = (id.clone(), rm.clone());
+            self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
+            self.finish_or_go_on(id, now, out);
+            return;
+        }
+        self.end_answered(rm, id, now, out);
+    }
+
+    /// One more RM has done what the goal wants.
+    fn end_answered(&mut self, rm: &RmName, id: &TransactionId, now: Now, out: &mut Gathered) {
+        if let Some(txn) = self.transactions.get_mut(id) {
+            txn.acknowledge(rm);
+        }
+        self.finish_or_go_on(id, now, out);
+    }
+
+    fn finish_or_go_on(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        let Some(txn) = self.transactions.get(id) else { return };
+        if !txn.all_answered() {
+            self.send_due(id, now, out);
+            return;
+        }
+        let (goal, left_behind) = (txn.goal, txn.left_behind);
+        let reservation = txn.reservation.clone();
+        self.record(CoordinatorRecord::Finished { txn: id.clone(), at: now }, out);
+        self.set_alarm(id);
+        if goal == Goal::Abort && !left_behind {
+            self.go_on(id, &reservation, now, out);
+        }
+    }
+
+    /// Decides no, durably, and tells every RM but the one that has refused already.
+    pub(super) fn abort(
+        &mut self,
+        id: &TransactionId,
+        refusal: Refusal,
+        refuser: Option<&RmName>,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let decision = Decision::Abort;
+        let refusal = Some(refusal);
+        self.record(
+            CoordinatorRecord::Decided { txn: id.clone(), decision, refusal, at: now },
+            out,
+        );
+        self.since(id, now);
+        if let (Some(txn), Some(rm)) = (self.transactions.get_mut(id), refuser) {
+            txn.acknowledge(rm);
+        }
+        self.finish_or_go_on(id, now, out);
+    }
+
+    fn since(&mut self, id: &TransactionId, now: Now) {
+        if let Some(txn) = self.transactions.get_mut(id) {
+            txn.since = now.boot;
+        }
+    }
+
+    /// Nothing waits for this transaction any more; who has not answered it yet?
+    pub(super) fn leave_behind(&mut self, id: &TransactionId) -> Vec<RmName> {
+        let Some(txn) = self.transactions.get_mut(id) else { return Vec::new() };
+        txn.left_behind = true;
+        let silent = txn.parties.iter().filter(|(_, party)| !party.answered);
+        let silent = silent.map(|(rm, _)| rm.clone()).collect();
+        self.set_alarm(id);
+        silent
+    }
+
+    /// Every alarm that is due: messages again, patience that ends.
+    pub(super) fn on_tick(&mut self, now: Now, out: &mut Gathered) {
+        while let Some((due, id)) = self.alarms.first().cloned()
+            && due <= now.boot
+        {
+            let Some(txn) = self.transactions.get(&id).filter(|txn| !txn.done) else {
+                self.alarms.remove(&(due, id));
+                continue;
+            };
+            let patience_over = txn.patience_ends().is_some_and(|ends| ends <= now.boot);
+            let (goal, reservation) = (txn.goal, txn.reservation.clone());
+            match goal {
+                Goal::Hold if patience_over => {
+                    let silent = txn.parties.iter().filter(|(_, party)| !party.answered);
+                    let names: Vec<&str> = silent.map(|(rm, _)| rm.as_str()).collect();
+                    let text = format!("no answer to Hold in time from {}", names.join(", "));
+                    self.abort(&id, Refusal::new(Reason::TimedOut, text), None, now, out);
+                }
+                Goal::Abort if patience_over => {
+                    self.go_on(&id, &reservation, now, out);
+                    self.send_due(&id, now, out);
+                }
+                _ => self.send_due(&id, now, out),
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! From one attempt to the next: candidates in order, planning again when others were faster, and the
+//! end when nothing is left to try.
+
+use coalloc_common::{
+    BootTime, Now, Reason, Refusal, RequestId, ReservationId, TransactionId, limits,
+};
+
+use super::record::CoordinatorRecord;
+use super::reservation::State;
+use super::{Candidate, Coordinator, Gathered, Reply};
+use crate::message::Token;
+
+/// What an undecided reservation may still try.
+#[derive(Debug, Clone)]
+pub(super) struct Trying {
+    /// Tried from the back, best first.
+    candidates: Vec<Candidate>,
+    /// Who planned, and plans again; `None` while that is under way.
+    planner: Option<Token>,
+    /// How often it was planned again.
+    replans: u32,
+    /// When the first attempt was opened.
+    since: BootTime,
+}
+
+impl Trying {
+    /// Is it being planned again, with no attempt under way?
+    pub(super) const fn is_replanned(&self) -> bool {
+        self.planner.is_none()
+    }
+
+    fn is_patient(&self, now: Now) -> bool {
+        now.boot < self.since.saturating_add(limits::RESERVE_PATIENCE)
+    }
+}
+
+impl Coordinator {
+    /// A planned request becomes a reservation, and its best candidate the first attempt.
+    pub(super) fn reserve(
+        &mut self,
+        request: &RequestId,
+        mut candidates: Vec<Candidate>,
+        notes: String,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let Some((ticket, id)) = self.admit(request, token) else {
+            out.reply(token, Reply::Forgotten);
+            return;
+        };
+        candidates.reverse();
+        let Some(candidate) = candidates.pop() else {
+            let refusal = Refusal::new(Reason::NoRoute, "the planner gave nothing to try");
+            let record =
+                CoordinatorRecord::Refused { reservation: id, ticket, refusal, notes, at: now };
+            self.record(record, out);
+            return;
+        };
+        let (planner, since) = (Some(token), now.boot);
+        self.trying.insert(id.clone(), Trying { candidates, planner, replans: 0, since });
+        let record = CoordinatorRecord::Opened { reservation: id.clone(), ticket, notes, at: now };
+        self.record(record, out);
+        self.attempt(&id, candidate, now, out);
+    }
+
+    /// Opens the next attempt of a reservation: D1, then Hold to every RM at once.
+    fn attempt(&mut self, id: &ReservationId, candidate: Candidate, now: Now, out: &mut Gathered) {
+        let number = self.reservations.get(id).map_or(0, |r| r.attempts) + 1;
+        let txn = TransactionId::composed(format!("{id}/{number}"));
+        let (reservation, at) = (id.clone(), now);
+        let record = CoordinatorRecord::Intent { txn: txn.clone(), reservation, candidate, at };
+        self.record(record, out);
+        self.send_due(&txn, now, out);
+    }
+
+    /// An attempt has failed and its holds are dropped, or patience with that is over: the next
+    /// candidate, or fresh ones, or the end.
+    pub(super) fn go_on(
+        &mut self,
+        txn: &TransactionId,
+        id: &ReservationId,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let silent = self.leave_behind(txn);
+        let known = self.reservations.get(id);
+        let last = known.and_then(|known| known.attempt_refusals.last().cloned());
+        let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "nothing to try"));
+        let Some(trying) = self.trying.get_mut(id).filter(|trying| trying.is_patient(now)) else {
+            return self.conclude(id, last, now, out);
+        };
+        // An RM that does not even acknowledge an abort will not hold the next plan either.
+        trying.candidates.retain(|c| silent.iter().all(|rm| !c.segments.contains_key(rm)));
+        if let Some(next) = trying.candidates.pop() {
+            return self.attempt(id, next, now, out);
+        }
+        // Only a refusal for want of capacity says that the plans were out of date.
+        let outdated = last.reason == Reason::InsufficientCapacity;
+        if outdated
+            && trying.replans < limits::REPLANS_MAX
+            && let Some(planner) = trying.planner.take()
+        {
+            trying.replans += 1;
+            if let Some(waiting) = self.waiting.get_mut(id) {
+                waiting.retain(|token| *token != planner);
+            }
+            out.reply(planner, Reply::Replan(id.clone()));
+            return;
+        }
+        self.conclude(id, last, now, out);
+    }
+
+    /// The planner has planned again; or it could not, and the reservation ends.
+    pub(super) fn replanned(
+        &mut self,
+        id: &ReservationId,
+        outcome: Result<Vec<Candidate>, Refusal>,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let Some(reservation) = self.reservations.get(id) else {
+            out.reply(token, Reply::Unknown);
+            return;
+        };
+        let trying = self.trying.get_mut(id).filter(|trying| trying.is_replanned());
+        let (State::Checking, Some(trying)) = (reservation.state, trying) else {
+            // Released meanwhile.
+            out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+            return;
+        };
+        self.waiting.entry(id.clone()).or_default().push(token);
+        let refusal = match outcome {
+            Ok(mut candidates) => {
+                candidates.reverse();
+                if let Some(next) = candidates.pop() {
+                    trying.candidates = candidates;
+                    trying.planner = Some(token);
+                    return self.attempt(id, next, now, out);
+                }
+                Refusal::new(Reason::NoRoute, "the planner gave nothing to try")
+            }
+            Err(refusal) => refusal,
+        };
+        self.conclude(id, refusal, now, out);
+    }
+
+    /// No further attempt: the reservation has failed, for certain once every RM has acknowledged.
+    pub(super) fn conclude(
+        &mut self,
+        id: &ReservationId,
+        refusal: Refusal,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        self.trying.remove(id);
+        let known = self.reservations.get(id);
+        if let Some(last) = known.and_then(|known| known.transaction.clone()) {
+            self.leave_behind(&last);
+        }
+        let record = CoordinatorRecord::Concluded { reservation: id.clone(), refusal, at: now };
+        self.record(record, out);
+        // Patience is over already where something is unfinished: say so instead of keeping them.
+        let Some(reservation) = self.reservations.get(id) else { return };
+        for token in self.waiting.remove(id).into_iter().flatten() {
+            out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+        }
+    }
+}

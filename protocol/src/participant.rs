@@ -1,0 +1,582 @@
+//! The participant: an RM's side of two-phase reservation.
+//!
+//! It owns the timetables of the RM's resources and one entry for every transaction it has ever heard
+//! of. Every handler has one shape: refusals in a fixed order; from there nothing can fail; one
+//! record; its answer. The state changes in [`Participant::apply`] only.
+//!
+//! ```text
+//!            Hold ok            Commit
+//!  (unknown) -------> Held ------------------> Booked
+//!      | Hold no       | Abort, Resolve: abort    | Release
+//!      v               v                          v
+//!   Refused   Aborted, Expired (hard)          Released      all four final; each refuses for ever
+//! ```
+//!
+//! Abort, Commit or Release of an unknown transaction leaves its final state as a tombstone (I9).
+//! At its soft expiry a hold asks the coordinator; without an answer it stays until its hard expiry,
+//! then it is expired by a record (I14) and a later Commit is refused for ever.
+//!
+//! The inventory may shrink between two runs: what the log says was promised stays promised, nothing
+//! new is admitted where it does not fit, and [`Participant::overcommitted`] says where that is. A
+//! resource that is gone but has a record is *retired*: its bookings live on, nobody else sees it.
+//!
+//! Left out: versions of a booking (modify) and compaction of what has ended. Source: design.md
+//! "Two-phase reservation"; TigerBeetle's pending transfers; NSI Connection Service 2.1.
+
+mod record;
+mod refusal;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::timetable::{Layer, Overcommitment, Timetable};
+use coalloc_common::{
+    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Span,
+    TransactionId, Unit, Window, limits,
+};
+
+pub use self::record::{Ending, ParticipantRecord};
+use crate::core::{Core, ReplayError};
+use crate::durable::Unsynced;
+use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
+
+/// How long holds last here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HoldPolicy {
+    /// Ask the coordinator after this long, unless the hold says otherwise.
+    pub soft: Span,
+    /// Drop the hold after this long when the coordinator cannot be reached.
+    pub hard: Span,
+    /// Book at most this far ahead.
+    pub horizon: Span,
+}
+
+impl Default for HoldPolicy {
+    fn default() -> Self {
+        Self {
+            soft: limits::HOLD_SOFT_DEFAULT,
+            hard: limits::HOLD_HARD_DEFAULT,
+            horizon: limits::HORIZON_DEFAULT,
+        }
+    }
+}
+
+/// What a participant is told once.
+#[derive(Debug, Clone)]
+pub struct ParticipantConfig {
+    /// Its name in the federation.
+    pub name: RmName,
+    /// What it owns, in the order it discloses it.
+    pub resources: Vec<(ResourceId, Amount)>,
+    /// What its amounts count, for sentences.
+    pub unit: Unit,
+    /// Who may hold here.
+    pub coordinators: BTreeSet<CoordinatorName>,
+    /// How long holds last.
+    pub policy: HoldPolicy,
+}
+
+/// Where one transaction stands here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Kept, undecided.
+    Held(Held),
+    /// Committed.
+    Booked,
+    /// Never held.
+    Refused(Refusal),
+    /// Over, in one of three ways.
+    Ended(Ending),
+}
+
+/// A hold's clocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// When it was made.
+    pub since: Now,
+    /// Ask the coordinator from here on.
+    pub soft_at: BootTime,
+    /// Over from here on.
+    pub hard_at: BootTime,
+    /// The interval its coordinator was told.
+    pub expires_in: Span,
+    /// When to ask next, and how often it was asked; forgotten at a restart, which asks at once.
+    ask_at: BootTime,
+    asked: u32,
+}
+
+/// One transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its content; `None` for a tombstone of a Hold that never came.
+    pub order: Option<HoldOrder>,
+    /// Whose it is.
+    pub coordinator: CoordinatorName,
+    /// Where it stands.
+    pub phase: Phase,
+}
+
+/// What can happen to a participant.
+#[derive(Debug, Clone)]
+pub enum ParticipantInput {
+    /// The process begins; `boot` names the running boot of its machine. Sent once, first.
+    Start {
+        /// Boot times compare only within one boot.
+        boot: String,
+    },
+    /// Phase one.
+    Hold {
+        /// What to keep.
+        order: HoldOrder,
+        /// Who waits.
+        token: Token,
+    },
+    /// Phase two, yes.
+    Commit {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// Who says so.
+        by: CoordinatorName,
+        /// Who waits.
+        token: Token,
+    },
+    /// Phase two, no.
+    Abort {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// Who says so.
+        by: CoordinatorName,
+        /// Who waits.
+        token: Token,
+    },
+    /// End of a booking.
+    Release {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// Who says so.
+        by: CoordinatorName,
+        /// Who waits.
+        token: Token,
+    },
+    /// What came of an [`ParticipantEffect::Ask`].
+    Resolved {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// The answer, or that none came.
+        resolution: Resolution,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What a participant wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ParticipantEffect {
+    /// Answer a waiting caller.
+    Reply {
+        /// Who.
+        token: Token,
+        /// What.
+        answer: Answer,
+    },
+    /// Ask a coordinator what became of a transaction; the result comes back as `Resolved`.
+    Ask {
+        /// Whom.
+        coordinator: CoordinatorName,
+        /// Of what.
+        txn: TransactionId,
+    },
+}
+
+/// More of one resource is promised than there is: the inventory has shrunk since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overcommitted {
+    /// Which; it may be one that is no longer configured.
+    pub resource: ResourceId,
+    /// The first instant, and by how much at most.
+    pub by: Overcommitment,
+}
+
+/// The participant.
+#[derive(Debug, Clone)]
+pub struct Participant {
+    config: ParticipantConfig,
+    /// Of every configured resource, and of every retired one.
+    timetables: BTreeMap<ResourceId, Timetable>,
+    /// No longer configured, but the log has a hold of it. Their timetables have no capacity.
+    retired: BTreeSet<ResourceId>,
+    entries: BTreeMap<TransactionId, Entry>,
+    /// The next instant at which each hold wants something.
+    alarms: BTreeSet<(BootTime, TransactionId)>,
+    /// The boot that the deadlines of all holds are counted in.
+    boot: Option<String>,
+}
+
+type Step = Unsynced<ParticipantRecord, ParticipantEffect>;
+
+impl Participant {
+    /// A participant with nothing held. Replay its log with [`Core::apply`], then give it
+    /// [`ParticipantInput::Start`].
+    #[must_use]
+    pub fn new(config: ParticipantConfig) -> Self {
+        let timetables = config
+            .resources
+            .iter()
+            .map(|(resource, capacity)| (resource.clone(), Timetable::new(*capacity)))
+            .collect();
+        Self {
+            config,
+            timetables,
+            retired: BTreeSet::new(),
+            entries: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            boot: None,
+        }
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub const fn config(&self) -> &ParticipantConfig {
+        &self.config
+    }
+
+    /// The free amount of every resource over each window, in the order of the configuration: the
+    /// minimum over the window; zero when the window is outside the horizon.
+    #[must_use]
+    pub fn availability(&self, windows: &[Window], now: Now) -> Vec<Vec<Amount>> {
+        let free = |window: &Window| {
+            let open = self.outside_horizon(*window, now).is_none();
+            let free = |(resource, _): &(ResourceId, Amount)| {
+                let timetable = self.timetables.get(resource).filter(|_| open);
+                timetable.map_or(Amount::ZERO, |timetable| timetable.free_min(*window))
+            };
+            self.config.resources.iter().map(free).collect()
+        };
+        windows.iter().map(free).collect()
+    }
+
+    /// Every transaction ever heard of, by id.
+    #[must_use]
+    pub const fn entries(&self) -> &BTreeMap<TransactionId, Entry> {
+        &self.entries
+    }
+
+    /// The timetable of a configured resource. A retired one is no resource to whoever asks.
+    #[must_use]
+    pub fn timetable(&self, resource: &ResourceId) -> Option<&Timetable> {
+        self.timetables.get(resource).filter(|_| !self.retired.contains(resource))
+    }
+
+    /// Where more is promised than there is, now or later: each such resource, retired ones too, in
+    /// the order of their names.
+    #[must_use]
+    pub fn overcommitted(&self, now: Now) -> Vec<Overcommitted> {
+        let over = |(resource, timetable): (&ResourceId, &Timetable)| {
+            let by = timetable.overcommitted(now.wall)?;
+            Some(Overcommitted { resource: resource.clone(), by })
+        };
+        self.timetables.iter().filter_map(over).collect()
+    }
+
+    fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
+        // Refusals, in a fixed order: who, known before, what, when, how much.
+        if !self.config.coordinators.contains(&order.coordinator) {
+            return reply(token, Answer::Denied);
+        }
+        if let Some(entry) = self.entries.get(&order.txn) {
+            return reply(token, entry.answer_hold(&order));
+        }
+        if let Some(refusal) = self.refusal_of(&order, now) {
+            let answer = Answer::Refused(refusal.clone());
+            let record = ParticipantRecord::Refused { order, refusal, at: now };
+            return self.record(record, token, answer);
+        }
+        // From here nothing can fail: every segment fits.
+        let first_start = order.segments.iter().map(|segment| segment.window.start()).min();
+        let lead = limits::HOLD_LEAD;
+        let until_start = first_start.map_or(Span::ZERO, |start| start.since(now.wall));
+        let hard = self.config.policy.hard.min(until_start.saturating_sub(lead));
+        let hard = hard.max(limits::HOLD_HARD_MIN);
+        let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(hard);
+        let answer = Answer::Held { expires_in: hard };
+        self.record(ParticipantRecord::Held { order, soft, hard, at: now }, token, answer)
+    }
+
+    fn commit(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
+        let (hard_at, known) = match self.gate(&txn, &by) {
+            Gate::Denied => return reply(token, Answer::Denied),
+            Gate::Unknown => (None, false),
+            Gate::Known(entry) => match &entry.phase {
+                Phase::Booked => return reply(token, Answer::Done),
+                Phase::Refused(refusal) => return reply(token, Answer::Refused(refusal.clone())),
+                Phase::Ended(ending) => {
+                    return reply(token, Answer::Refused(ending.refusal(&self.config.name, &txn)));
+                }
+                Phase::Held(held) => (Some(held.hard_at), true),
+            },
+        };
+        let cause = Cause::Coordinator(by.clone());
+        if hard_at.is_some_and(|hard_at| now.boot < hard_at) {
+            // From here nothing can fail: what is held is moved to booked.
+            let record = ParticipantRecord::Booked { txn, by: cause, at: now };
+            return self.record(record, token, Answer::Done);
+        }
+        let (ending, cause) =
+            if known { (Ending::Expired, Cause::Expiry) } else { (Ending::Aborted, cause) };
+        let mut refusal = ending.refusal(&self.config.name, &txn);
+        if !known {
+            refusal.reason = Reason::NotHeld;
+            refusal.detail = format!("nothing is held for {txn} here, and never will be");
+        }
+        let record = ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
+        self.record(record, token, Answer::Refused(refusal))
+    }
+
+    fn abort(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
+        match self.gate(&txn, &by) {
+            Gate::Denied => return reply(token, Answer::Denied),
+            Gate::Known(Entry { phase: Phase::Booked, .. }) => {
+                let detail = format!("{txn} is booked; only Release ends it");
+                let refusal = Refusal::new(Reason::NotHeld, detail).at(&self.config.name);
+                return reply(token, Answer::Refused(refusal));
+            }
+            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
+                return reply(token, Answer::Done);
+            }
+            Gate::Known(Entry { phase: Phase::Held(_), .. }) | Gate::Unknown => {}
+        }
+        self.end(txn, by, Ending::Aborted, token, now)
+    }
+
+    fn release(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
+        match self.gate(&txn, &by) {
+            Gate::Denied => return reply(token, Answer::Denied),
+            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
+                return reply(token, Answer::Done);
+            }
+            Gate::Known(_) | Gate::Unknown => {}
+        }
+        self.end(txn, by, Ending::Released, token, now)
+    }
+
+    fn end(
+        &mut self,
+        txn: TransactionId,
+        coordinator: CoordinatorName,
+        ending: Ending,
+        token: Token,
+        now: Now,
+    ) -> Step {
+        let by = Cause::Coordinator(coordinator.clone());
+        let record = ParticipantRecord::Ended { txn, coordinator, ending, by, at: now };
+        self.record(record, token, Answer::Done)
+    }
+
+    fn resolved(&mut self, txn: TransactionId, resolution: Resolution, now: Now) -> Step {
+        let Some(Entry { coordinator, phase: Phase::Held(held), .. }) = self.entries.get(&txn)
+        else {
+            return nothing();
+        };
+        let (coordinator, hard_at) = (coordinator.clone(), held.hard_at);
+        let by = Cause::Resolve(coordinator.clone());
+        let record = match resolution {
+            // The next question was put off when this one was asked.
+            Resolution::NotMine | Resolution::Lost => return nothing(),
+            Resolution::Decided(Decision::Commit) if now.boot < hard_at => {
+                ParticipantRecord::Booked { txn, by, at: now }
+            }
+            Resolution::Decided(Decision::Commit) => {
+                let (ending, by) = (Ending::Expired, Cause::Expiry);
+                ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
+            }
+            Resolution::Decided(Decision::Abort) => {
+                let ending = Ending::Aborted;
+                ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
+            }
+        };
+        self.must_apply(&record);
+        Unsynced::new(vec![record], vec![])
+    }
+
+    /// Every alarm that is due: hard expiries become records, soft ones questions.
+    fn tick(&mut self, now: Now) -> Step {
+        let mut records = Vec::new();
+        let mut effects = Vec::new();
+        while let Some((due, txn)) = self.alarms.first().cloned()
+            && due <= now.boot
+        {
+            let Some(Entry { coordinator, phase: Phase::Held(held), .. }) =
+                self.entries.get_mut(&txn)
+            else {
+                // Alarms are removed with their hold; an alarm without one has nothing to say.
+                self.alarms.remove(&(due, txn));
+                continue;
+            };
+            let coordinator = coordinator.clone();
+            if now.boot >= held.hard_at {
+                let (ending, by) = (Ending::Expired, Cause::Expiry);
+                let record = ParticipantRecord::Ended { txn, coordinator, ending, by, at: now };
+                self.must_apply(&record);
+                records.push(record);
+                continue;
+            }
+            self.alarms.remove(&(due, txn.clone()));
+            held.asked = held.asked.saturating_add(1);
+            held.ask_at = now.boot.saturating_add(ask_pause(held.asked));
+            self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
+            effects.push(ParticipantEffect::Ask { coordinator, txn });
+        }
+        Unsynced::new(records, effects)
+    }
+
+    fn gate(&self, txn: &TransactionId, by: &CoordinatorName) -> Gate<'_> {
+        match self.entries.get(txn) {
+            _ if !self.config.coordinators.contains(by) => Gate::Denied,
+            Some(entry) if entry.coordinator != *by => Gate::Denied,
+            Some(entry) => Gate::Known(entry),
+            None => Gate::Unknown,
+        }
+    }
+
+    fn record(&mut self, record: ParticipantRecord, token: Token, answer: Answer) -> Step {
+        self.must_apply(&record);
+        Unsynced::new(vec![record], vec![ParticipantEffect::Reply { token, answer }])
+    }
+
+    /// Applies a record that a step has just decided on: as replay will, but that a hold must fit.
+    #[allow(clippy::expect_used)] // Each handler has checked all that the fold checks: were this to
+    // fail, memory and ledger would part, and a node must not speak after that (I1, I12, I16).
+    fn must_apply(&mut self, record: &ParticipantRecord) {
+        self.fold(record, Timetable::add).expect("a record that was decided on applies");
+    }
+
+    fn set_alarm(&mut self, txn: &TransactionId) {
+        if let Some(Entry { phase: Phase::Held(held), .. }) = self.entries.get(txn) {
+            self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
+        }
+    }
+
+    fn clear_alarm(&mut self, txn: &TransactionId) {
+        if let Some(Entry { phase: Phase::Held(held), .. }) = self.entries.get(txn) {
+            self.alarms.remove(&(held.ask_at.min(held.hard_at), txn.clone()));
+        }
+    }
+}
+
+/// What is known of a transaction, to one coordinator.
+enum Gate<'a> {
+    Denied,
+    Unknown,
+    Known(&'a Entry),
+}
+
+impl Entry {
+    /// The answer to a Hold of a transaction that is known (I2, I8, I9).
+    fn answer_hold(&self, order: &HoldOrder) -> Answer {
+        if self.coordinator != order.coordinator {
+            return Answer::Denied;
+        }
+        if self.order.as_ref().is_some_and(|known| known != order) {
+            return Answer::OtherContent;
+        }
+        match &self.phase {
+            Phase::Held(held) => Answer::Held { expires_in: held.expires_in },
+            // It was held once, and is more than held now: the answer is still yes. The interval no
+            // longer matters to a coordinator that has decided.
+            Phase::Booked => Answer::Held { expires_in: limits::HOLD_HARD_MIN },
+            Phase::Refused(refusal) => Answer::Refused(refusal.clone()),
+            Phase::Ended(ending) => {
+                let text = format!("{} was {} before this Hold came", order.txn, ending.word());
+                Answer::Refused(Refusal::new(ending.reason(), text))
+            }
+        }
+    }
+}
+
+/// Pause before the coordinator is asked again: it doubles from one second to 32.
+fn ask_pause(asked: u32) -> Span {
+    Span::from_secs(1 << asked.saturating_sub(1).min(5))
+}
+
+fn reply(token: Token, answer: Answer) -> Step {
+    Unsynced::new(vec![], vec![ParticipantEffect::Reply { token, answer }])
+}
+
+fn nothing() -> Step {
+    Unsynced::new(vec![], vec![])
+}
+
+impl Core for Participant {
+    type Input = ParticipantInput;
+    type Record = ParticipantRecord;
+    type Effect = ParticipantEffect;
+
+    fn step(&mut self, input: ParticipantInput, now: Now) -> Step {
+        match input {
+            ParticipantInput::Start { boot } => {
+                let record = ParticipantRecord::Opened { boot, at: now };
+                self.must_apply(&record);
+                Unsynced::new(vec![record], vec![])
+            }
+            ParticipantInput::Hold { order, token } => self.hold(order, token, now),
+            ParticipantInput::Commit { txn, by, token } => self.commit(txn, by, token, now),
+            ParticipantInput::Abort { txn, by, token } => self.abort(txn, by, token, now),
+            ParticipantInput::Release { txn, by, token } => self.release(txn, by, token, now),
+            ParticipantInput::Resolved { txn, resolution } => self.resolved(txn, resolution, now),
+            ParticipantInput::Tick => self.tick(now),
+        }
+    }
+
+    fn apply(&mut self, record: &ParticipantRecord) -> Result<(), ReplayError> {
+        // The step that wrote the record had checked it against the inventory of its day. Today's may
+        // be smaller, and has no say in what was promised.
+        self.fold(record, Timetable::restore)
+    }
+
+    fn tick() -> ParticipantInput {
+        ParticipantInput::Tick
+    }
+
+    fn next_wake(&self) -> Option<BootTime> {
+        self.alarms.first().map(|(at, _)| *at)
+    }
+
+    fn check_invariants(&self) -> Result<(), String> {
+        let mut fold: BTreeMap<&ResourceId, Timetable> = BTreeMap::new();
+        for (resource, timetable) in &self.timetables {
+            timetable.check_invariants().map_err(|error| format!("I1: {resource}: {error}"))?;
+            fold.insert(resource, Timetable::new(timetable.capacity()));
+            if self.retired.contains(resource) && timetable.capacity() != Amount::ZERO {
+                return Err(format!("I1: {resource} is retired and can be booked"));
+            }
+        }
+        for (txn, entry) in &self.entries {
+            let layer = match &entry.phase {
+                Phase::Held(held) => {
+                    if !self.alarms.contains(&(held.ask_at.min(held.hard_at), txn.clone())) {
+                        return Err(format!("I22: the hold of {txn} has no alarm"));
+                    }
+                    Layer::Held
+                }
+                Phase::Booked => Layer::Booked,
+                Phase::Refused(_) | Phase::Ended(_) => continue,
+            };
+            for segment in entry.order.iter().flat_map(|order| &order.segments) {
+                let Some(timetable) = fold.get_mut(&segment.resource) else {
+                    return Err(format!("I12: {txn} has {}, unknown here", segment.resource));
+                };
+                // Whether it all fits was asked above; the inventory may have shrunk under it.
+                timetable
+                    .restore(layer, segment.window, segment.amount)
+                    .map_err(|error| format!("I1: {txn}: {error}"))?;
+            }
+        }
+        for (resource, timetable) in &self.timetables {
+            if fold.get(resource) != Some(timetable) {
+                return Err(format!("I12: the timetable of {resource} is not its entries' sum"));
+            }
+        }
+        Ok(())
+    }
+}

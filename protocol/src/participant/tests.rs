@@ -1,0 +1,422 @@
+//! The participant alone: each refusal, each final state, expiry, restart.
+
+use coalloc_common::{Segment, Time, UserName};
+
+use super::*;
+
+const MINUTE: i64 = 60;
+
+fn at(s: i64) -> Now {
+    Now {
+        wall: Time::from_us(1_000_000_000 + s * 1_000_000),
+        boot: BootTime::from_us(s * 1_000_000),
+    }
+}
+
+fn window(start_s: i64, end_s: i64) -> Window {
+    Window::new(at(start_s).wall, at(end_s).wall).unwrap()
+}
+
+fn grc() -> CoordinatorName {
+    CoordinatorName::composed("grc")
+}
+
+fn txn(name: &str) -> TransactionId {
+    TransactionId::composed(name)
+}
+
+fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
+    let resource = ResourceId::composed("N0-N1");
+    HoldOrder {
+        txn: txn(name),
+        coordinator: grc(),
+        user: UserName::composed("UserA"),
+        segments: vec![Segment { resource, amount: Amount(amount), window }],
+        hold_for: None,
+    }
+}
+
+fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
+    let resource = |&(name, amount)| (ResourceId::composed(name), Amount(amount));
+    ParticipantConfig {
+        name: RmName::composed("nrm-N"),
+        unit: Unit::BitsPerSecond,
+        resources: resources.iter().map(resource).collect(),
+        coordinators: [grc(), CoordinatorName::composed("other")].into(),
+        policy: HoldPolicy::default(),
+    }
+}
+
+fn participant() -> Participant {
+    let mut participant = Participant::new(config(&[("N0-N1", 1_000)]));
+    let _ = participant.step(ParticipantInput::Start { boot: "first".into() }, at(0));
+    participant
+}
+
+/// A participant with this inventory and this log.
+fn replayed(resources: &[(&str, u64)], log: &[ParticipantRecord]) -> Participant {
+    let mut participant = Participant::new(config(resources));
+    for record in log {
+        participant.apply(record).unwrap();
+        participant.check_invariants().unwrap();
+    }
+    participant
+}
+
+/// What a hold of 600, made while 1000 were configured, left in the log.
+fn held(name: &str, window: Window) -> ParticipantRecord {
+    ParticipantRecord::Held {
+        order: order(name, 600, window),
+        soft: Span::from_secs(120),
+        hard: Span::from_secs(900),
+        at: at(0),
+    }
+}
+
+fn booked(name: &str) -> ParticipantRecord {
+    ParticipantRecord::Booked { txn: txn(name), by: Cause::Restart, at: at(0) }
+}
+
+fn released(name: &str) -> ParticipantRecord {
+    let (coordinator, ending) = (grc(), Ending::Released);
+    ParticipantRecord::Ended { txn: txn(name), coordinator, ending, by: Cause::Restart, at: at(1) }
+}
+
+/// Over-commitments as resource, first instant, excess.
+fn overcommitted(participant: &Participant, now: Now) -> Vec<(String, Time, u64)> {
+    let over = participant.overcommitted(now).into_iter();
+    over.map(|over| (over.resource.to_string(), over.by.first, over.by.excess.0)).collect()
+}
+
+/// Steps, checks the invariants and that replaying the records gives the same state (I12, I14).
+fn run(participant: &mut Participant, input: ParticipantInput, now: Now) -> Vec<ParticipantEffect> {
+    let mut twin = participant.clone();
+    let step = participant.step(input, now);
+    for record in step.records() {
+        let text = serde_json::to_string(record).unwrap();
+        twin.apply(&serde_json::from_str(&text).unwrap()).unwrap();
+    }
+    assert_eq!(twin.timetables, participant.timetables);
+    let phases = |p: &Participant| -> Vec<_> {
+        p.entries.values().map(|entry| std::mem::discriminant(&entry.phase)).collect()
+    };
+    assert_eq!(phases(&twin), phases(participant));
+    participant.check_invariants().unwrap();
+    // The tests of this file have no log; the effects are looked at as if they were synced.
+    struct Nowhere;
+    #[derive(Debug, thiserror::Error)]
+    #[error("never")]
+    struct Never;
+    impl crate::durable::Log for Nowhere {
+        type Record = ParticipantRecord;
+        type Error = Never;
+        fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Never> {
+            Ok(())
+        }
+    }
+    crate::durable::sync(vec![step], &mut Nowhere).unwrap().into_effects()
+}
+
+fn answer(effects: Vec<ParticipantEffect>) -> Answer {
+    match &effects[..] {
+        [ParticipantEffect::Reply { answer, .. }] => answer.clone(),
+        other => panic!("one reply expected: {other:?}"),
+    }
+}
+
+fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
+    answer(run(participant, ParticipantInput::Hold { order, token: Token(1) }, now))
+}
+
+fn commit(participant: &mut Participant, name: &str, now: Now) -> Answer {
+    let input = ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token(2) };
+    answer(run(participant, input, now))
+}
+
+fn abort(participant: &mut Participant, name: &str, now: Now) -> Answer {
+    let input = ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token(3) };
+    answer(run(participant, input, now))
+}
+
+fn release(participant: &mut Participant, name: &str, now: Now) -> Answer {
+    let input = ParticipantInput::Release { txn: txn(name), by: grc(), token: Token(4) };
+    answer(run(participant, input, now))
+}
+
+fn reason(answer: Answer) -> Reason {
+    match answer {
+        Answer::Refused(refusal) => refusal.reason,
+        other => panic!("a refusal expected: {other:?}"),
+    }
+}
+
+#[test]
+fn hold_commit_release_and_the_capacity_is_free_again() {
+    let mut p = participant();
+    let day = window(3_600, 7_200);
+    assert!(matches!(hold(&mut p, order("t1", 600, day), at(1)), Answer::Held { .. }));
+    assert_eq!(p.availability(&[day], at(1)), [[Amount(400)]]);
+    assert_eq!(commit(&mut p, "t1", at(2)), Answer::Done);
+    assert_eq!(commit(&mut p, "t1", at(3)), Answer::Done, "twice is once");
+    assert_eq!(p.availability(&[day], at(3)), [[Amount(400)]]);
+    assert_eq!(release(&mut p, "t1", at(4)), Answer::Done);
+    assert_eq!(p.availability(&[day], at(4)), [[Amount(1_000)]]);
+    assert_eq!(reason(commit(&mut p, "t1", at(5))), Reason::Released);
+}
+
+#[test]
+fn sixteen_holds_of_600_on_1000_and_exactly_one_is_kept() {
+    let mut p = participant();
+    let day = window(3_600, 7_200);
+    let kept = (0..16)
+        .filter(|n| {
+            let order = order(&format!("t{n}"), 600, day);
+            matches!(hold(&mut p, order, at(1)), Answer::Held { .. })
+        })
+        .count();
+    assert_eq!(kept, 1);
+}
+
+#[test]
+fn bookings_disjoint_in_time_never_add_up_against_a_third_that_spans_both() {
+    let mut p = participant();
+    for (name, window) in [("t1", window(3_600, 3_700)), ("t2", window(3_800, 3_900))] {
+        assert!(matches!(hold(&mut p, order(name, 600, window), at(1)), Answer::Held { .. }));
+    }
+    let spanning = order("t3", 400, window(3_600, 3_900));
+    assert!(matches!(hold(&mut p, spanning, at(1)), Answer::Held { .. }));
+}
+
+#[test]
+fn every_refusal_is_kept_and_says_how_much_there_is() {
+    let mut p = participant();
+    let day = window(3_600, 7_200);
+    let _ = hold(&mut p, order("t0", 600, day), at(1));
+    let Answer::Refused(refusal) = hold(&mut p, order("t1", 600, day), at(1)) else { panic!() };
+    assert_eq!(refusal.reason, Reason::InsufficientCapacity);
+    assert_eq!((refusal.requested, refusal.available), (Some(Amount(600)), Some(Amount(400))));
+    let _ = abort(&mut p, "t0", at(2));
+    let again = hold(&mut p, order("t1", 600, day), at(3));
+    assert_eq!(again, Answer::Refused(refusal), "same id, same answer, though it would fit now");
+    let mut unknown = order("t2", 1, day);
+    unknown.segments[0].resource = ResourceId::composed("nowhere");
+    assert_eq!(reason(hold(&mut p, unknown, at(3))), Reason::UnknownResource);
+    assert_eq!(reason(hold(&mut p, order("t3", 1_001, day), at(3))), Reason::BeyondCapacity);
+    let past = window(-7_200, -3_600);
+    assert_eq!(reason(hold(&mut p, order("t4", 1, past), at(3))), Reason::OutsideHorizon);
+    let far = window(3_600, 91 * 86_400);
+    assert_eq!(reason(hold(&mut p, order("t5", 1, far), at(3))), Reason::OutsideHorizon);
+    assert_eq!(p.availability(&[far], at(3)), [[Amount(0)]]);
+}
+
+#[test]
+fn other_content_and_other_coordinators_change_nothing() {
+    let mut p = participant();
+    let day = window(3_600, 7_200);
+    let _ = hold(&mut p, order("t1", 600, day), at(1));
+    assert_eq!(hold(&mut p, order("t1", 601, day), at(1)), Answer::OtherContent);
+    let other = CoordinatorName::composed("other");
+    let stolen = HoldOrder { coordinator: other.clone(), ..order("t1", 600, day) };
+    assert_eq!(hold(&mut p, stolen, at(1)), Answer::Denied);
+    let input = ParticipantInput::Abort { txn: txn("t1"), by: other, token: Token(9) };
+    assert_eq!(answer(run(&mut p, input, at(1))), Answer::Denied, "I21");
+    let stranger = CoordinatorName::composed("stranger");
+    let strange = HoldOrder { coordinator: stranger, ..order("t2", 1, day) };
+    assert_eq!(hold(&mut p, strange, at(1)), Answer::Denied);
+    assert_eq!(commit(&mut p, "t1", at(2)), Answer::Done);
+    assert_eq!(reason(abort(&mut p, "t1", at(2))), Reason::NotHeld, "only Release ends a booking");
+}
+
+#[test]
+fn abort_before_hold_leaves_a_tombstone() {
+    let mut p = participant();
+    assert_eq!(abort(&mut p, "t1", at(1)), Answer::Done);
+    let late = hold(&mut p, order("t1", 1, window(3_600, 7_200)), at(2));
+    assert_eq!(reason(late), Reason::Aborted, "I9");
+    assert_eq!(reason(commit(&mut p, "t2", at(1))), Reason::NotHeld);
+    let late = hold(&mut p, order("t2", 1, window(3_600, 7_200)), at(2));
+    assert_eq!(reason(late), Reason::Aborted);
+    assert_eq!(release(&mut p, "t3", at(1)), Answer::Done);
+    let late = hold(&mut p, order("t3", 1, window(3_600, 7_200)), at(2));
+    assert_eq!(reason(late), Reason::Released);
+}
+
+#[test]
+fn segments_of_one_order_that_overlap_add_up() {
+    let mut p = participant();
+    let mut twice = order("t1", 600, window(3_600, 7_200));
+    twice.segments.push(Segment { window: window(7_000, 9_000), ..twice.segments[0].clone() });
+    assert_eq!(reason(hold(&mut p, twice, at(1))), Reason::InsufficientCapacity);
+}
+
+#[test]
+fn segments_of_one_order_that_do_not_overlap_never_add_up_against_a_third() {
+    let mut p = participant();
+    let mut thrice = order("t1", 400, window(3_600, 7_200));
+    for (start, end) in [(3_600, 3_700), (3_800, 3_900)] {
+        let mut part = thrice.segments[0].clone();
+        (part.amount, part.window) = (Amount(600), window(start, end));
+        thrice.segments.push(part);
+    }
+    assert!(matches!(hold(&mut p, thrice, at(1)), Answer::Held { .. }));
+    assert_eq!(p.availability(&[window(3_650, 3_850)], at(1)), [[Amount(0)]]);
+    assert_eq!(p.availability(&[window(3_700, 3_800)], at(1)), [[Amount(600)]]);
+}
+
+#[test]
+fn a_hold_asks_at_its_soft_expiry_and_ends_at_its_hard_one() {
+    let mut p = participant();
+    let day = window(86_400, 90_000);
+    let _ = hold(&mut p, order("t1", 600, day), at(0));
+    assert_eq!(p.next_wake(), Some(at(2 * MINUTE).boot));
+    assert_eq!(run(&mut p, ParticipantInput::Tick, at(2 * MINUTE - 1)), []);
+    let asked = run(&mut p, ParticipantInput::Tick, at(2 * MINUTE));
+    assert_eq!(asked, [ParticipantEffect::Ask { coordinator: grc(), txn: txn("t1") }]);
+    let lost = ParticipantInput::Resolved { txn: txn("t1"), resolution: Resolution::Lost };
+    assert_eq!(run(&mut p, lost, at(2 * MINUTE)), []);
+    assert_eq!(p.next_wake(), Some(at(2 * MINUTE + 1).boot), "asked again a second later");
+    assert_eq!(run(&mut p, ParticipantInput::Tick, at(15 * MINUTE)), []);
+    assert_eq!(p.availability(&[day], at(15 * MINUTE)), [[Amount(1_000)]]);
+    assert_eq!(reason(commit(&mut p, "t1", at(15 * MINUTE + 1))), Reason::Expired);
+    assert_eq!(p.next_wake(), None);
+}
+
+#[test]
+fn a_commit_after_the_hard_expiry_is_refused_though_no_tick_came() {
+    let mut p = participant();
+    let _ = hold(&mut p, order("t1", 600, window(86_400, 90_000)), at(0));
+    assert_eq!(reason(commit(&mut p, "t1", at(15 * MINUTE))), Reason::Expired);
+}
+
+#[test]
+fn an_answer_to_resolve_decides() {
+    for (decision, free) in [(Decision::Commit, 400), (Decision::Abort, 1_000)] {
+        let mut p = participant();
+        let day = window(86_400, 90_000);
+        let _ = hold(&mut p, order("t1", 600, day), at(0));
+        let resolution = Resolution::Decided(decision);
+        let input = ParticipantInput::Resolved { txn: txn("t1"), resolution };
+        assert_eq!(run(&mut p, input, at(130)), []);
+        assert_eq!(p.availability(&[day], at(130)), [[Amount(free)]]);
+        assert_eq!(p.next_wake(), None);
+    }
+}
+
+#[test]
+fn a_hold_ends_before_the_time_it_holds() {
+    let mut p = participant();
+    let Answer::Held { expires_in } = hold(&mut p, order("t1", 1, window(100, 200)), at(0)) else {
+        panic!()
+    };
+    assert_eq!(expires_in, Span::from_secs(99));
+    let Answer::Held { expires_in } = hold(&mut p, order("t2", 1, window(1, 200)), at(0)) else {
+        panic!()
+    };
+    assert_eq!(expires_in, limits::HOLD_HARD_MIN, "a request for now still gets its two phases");
+}
+
+#[test]
+fn after_a_restart_in_the_same_boot_deadlines_stand_and_after_another_they_are_counted_by_the_wall()
+{
+    let mut p = participant();
+    let _ = hold(&mut p, order("t1", 600, window(86_400, 90_000)), at(10));
+    let same = ParticipantInput::Start { boot: "first".into() };
+    let _ = run(&mut p, same, at(60));
+    assert_eq!(p.next_wake(), Some(at(130).boot));
+    // The machine was rebooted: boot time begins anew, 50 s have gone by on the wall.
+    let rebooted = Now { wall: at(60).wall, boot: BootTime::from_us(5_000_000) };
+    let _ = run(&mut p, ParticipantInput::Start { boot: "second".into() }, rebooted);
+    assert_eq!(p.next_wake(), Some(BootTime::from_us(75_000_000)), "70 s of 120 are left");
+    // The wall clock was set back by a day meanwhile: no hold lives longer than its interval.
+    let back = Now { wall: at(-86_400).wall, boot: BootTime::from_us(0) };
+    let _ = run(&mut p, ParticipantInput::Start { boot: "third".into() }, back);
+    assert_eq!(p.next_wake(), Some(BootTime::from_us(120_000_000)));
+}
+
+#[test]
+fn a_log_that_cannot_be_stops_the_replay() {
+    let mut p = participant();
+    let day = window(0, 100);
+    assert!(p.apply(&booked("t1")).unwrap_err().to_string().contains("never held"));
+    p.apply(&held("t1", day)).unwrap();
+    assert!(p.apply(&held("t1", day)).is_err(), "begins twice");
+    p.apply(&released("t1")).unwrap();
+    assert!(p.apply(&released("t1")).is_err(), "ends twice");
+    assert!(p.apply(&booked("t1")).is_err(), "booked after its end");
+    let ParticipantRecord::Held { mut order, soft, hard, at } = held("t2", day) else { panic!() };
+    order.segments.push(Segment { amount: Amount(u64::MAX), ..order.segments[0].clone() });
+    let endless = ParticipantRecord::Held { order, soft, hard, at };
+    assert!(p.apply(&endless).is_err(), "more than any capacity ever was");
+    p.check_invariants().unwrap();
+    assert_eq!(p.availability(&[window(10, 20)], at), [[Amount(1_000)]], "nothing is left of it");
+}
+
+#[test]
+fn a_capacity_lowered_below_a_hold_that_has_ended_is_just_lower() {
+    let day = window(3_600, 7_200);
+    let log = [held("t1", day), booked("t1"), released("t1")];
+    let mut p = replayed(&[("N0-N1", 100)], &log);
+    assert_eq!(overcommitted(&p, at(2)), []);
+    assert_eq!(p.availability(&[day], at(2)), [[Amount(100)]]);
+    assert_eq!(reason(hold(&mut p, order("t2", 101, day), at(2))), Reason::BeyondCapacity);
+    assert!(matches!(hold(&mut p, order("t3", 100, day), at(2)), Answer::Held { .. }));
+}
+
+#[test]
+fn a_capacity_lowered_below_what_is_booked_breaks_no_promise_and_makes_none() {
+    let (early, day, late) = (window(0, 3_600), window(3_600, 7_200), window(7_200, 9_000));
+    // One booking and one hold that is committed after the restart: 600 each, one after the other.
+    let log = [held("t1", day), booked("t1"), held("t2", window(5_000, 9_000))];
+    let mut p = replayed(&[("N0-N1", 500)], &log);
+    let resource = || "N0-N1".to_owned();
+    assert_eq!(overcommitted(&p, at(2)), [(resource(), day.start(), 700)]);
+    assert_eq!(overcommitted(&p, at(8_000)), [(resource(), at(8_000).wall, 100)]);
+    assert_eq!(overcommitted(&p, at(9_000)), [], "what is over is nobody's concern");
+    let free = p.availability(&[early, day, late], at(2));
+    assert_eq!(free, [[Amount(500)], [Amount(0)], [Amount(0)]]);
+    let Answer::Refused(refusal) = hold(&mut p, order("t3", 1, day), at(2)) else { panic!() };
+    assert_eq!(refusal.reason, Reason::InsufficientCapacity);
+    assert_eq!((refusal.requested, refusal.available), (Some(Amount(1)), Some(Amount(0))));
+    assert!(matches!(hold(&mut p, order("t4", 500, early), at(2)), Answer::Held { .. }));
+    assert_eq!(commit(&mut p, "t2", at(3)), Answer::Done, "it was promised");
+    assert_eq!(release(&mut p, "t1", at(4)), Answer::Done);
+    assert_eq!(overcommitted(&p, at(4)), [(resource(), at(5_000).wall, 100)]);
+    assert_eq!(release(&mut p, "t2", at(5)), Answer::Done);
+    assert_eq!(overcommitted(&p, at(5)), []);
+    assert_eq!(reason(hold(&mut p, order("t3", 1, day), at(6))), Reason::InsufficientCapacity);
+    assert!(matches!(hold(&mut p, order("t5", 500, day), at(6)), Answer::Held { .. }));
+    assert_eq!(reason(hold(&mut p, order("t6", 1, day), at(6))), Reason::InsufficientCapacity);
+}
+
+#[test]
+fn a_resource_that_is_removed_keeps_its_bookings_and_may_come_back() {
+    let (day, night) = (window(3_600, 7_200), window(7_200, 9_000));
+    let log = [held("t1", day), booked("t1"), held("t2", day), held("t3", night)];
+    let other = ("N0-N2", 300);
+    let mut p = replayed(&[other], &log);
+    let removed = ResourceId::composed("N0-N1");
+    assert_eq!(p.availability(&[day], at(2)), [[Amount(300)]], "only what is configured is told");
+    assert_eq!(p.timetable(&removed), None);
+    assert_eq!(overcommitted(&p, at(2)), [("N0-N1".to_owned(), day.start(), 1_200)]);
+    assert_eq!(reason(hold(&mut p, order("t4", 1, night), at(2))), Reason::UnknownResource);
+    assert_eq!(commit(&mut p, "t2", at(3)), Answer::Done);
+    assert_eq!(abort(&mut p, "t3", at(3)), Answer::Done);
+    assert_eq!(release(&mut p, "t1", at(3)), Answer::Done);
+    assert_eq!(p.entries()[&txn("t2")].phase, Phase::Booked);
+    assert_eq!(overcommitted(&p, at(3)), [("N0-N1".to_owned(), day.start(), 600)]);
+    assert_eq!(release(&mut p, "t2", at(4)), Answer::Done);
+    assert_eq!(overcommitted(&p, at(4)), []);
+    assert_eq!(reason(hold(&mut p, order("t5", 1, day), at(5))), Reason::UnknownResource);
+
+    let back = replayed(&[("N0-N1", 1_000), other], &log[..2]);
+    assert_eq!(back.availability(&[day], at(2)), [[Amount(400), Amount(300)]]);
+    assert_eq!(overcommitted(&back, at(2)), []);
+}
+
+#[test]
+#[should_panic(expected = "a record that was decided on applies")]
+fn a_step_never_takes_what_does_not_fit() {
+    let mut p = participant();
+    p.must_apply(&held("t1", window(0, 100)));
+    p.must_apply(&held("t2", window(0, 100)));
+}

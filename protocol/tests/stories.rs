@@ -1,0 +1,358 @@
+//! Stories: what the protocol does, told message by message in `tests/stories/*.txt`.
+//!
+//! A story file is prose in lines that begin with `#`, a script, a line `----`, and the transcript
+//! that the script gives. `COALLOC_BLESS=1 cargo test -p coalloc-protocol --test stories` writes the
+//! transcripts anew: commit one only if you understand the change. After etcd/raft's test scripts.
+//!
+//! ```text
+//! grc NAME TAG [hold_for=5s]               starts a coordinator, its ledger tagged so
+//! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
+//! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless said
+//!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
+//! reserve DEMAND | release DEMAND          its user sends it
+//! lose WORD A -> B [N]                     the next N (1) packets of that word on that way
+//! twice WORD A -> B [N]                    likewise
+//! delay WORD A -> B TIME                   likewise, the next one
+//! cut A -> B | mend A -> B                 one way, all packets
+//! crash NODE                               at once
+//! crash NODE before-sync                   at its next sync that writes: nothing is kept or said
+//! crash NODE after-sync N                  likewise: all is kept, the first N effects are out
+//! restart NODE [reboot]                    the process, or the machine
+//! wait TIME                                10ms, 7s
+//! settle                                   until all is at rest; what must hold then is checked
+//! show                                     reservations and what the RMs have of them
+//! ```
+//!
+//! A packet takes 10 ms, a sync and planning nothing. Words: Hold, Commit, Abort, Release, Held, Done,
+//! Refused, Resolve, Resolution.
+
+// The crate is pure; this test reads the stories from their files.
+#![allow(clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use coalloc_common::{
+    Amount, CoordinatorName, ResourceId, RmName, Segment, Span, Unit, Window, limits,
+};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
+use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
+
+use world::clients::{Demand, Visit};
+use world::network::{Fate, Rule};
+use world::node::{CrashPoint, WALL_START};
+use world::{Address, Trace, World, print};
+
+/// A story may not take longer than this to settle.
+const SETTLE_US: i64 = 1_200 * 1_000_000;
+
+type Told = Result<(), String>;
+
+/// A world and the names of its demands.
+struct Teller {
+    world: World,
+    demands: BTreeMap<String, usize>,
+    last: Option<usize>,
+    /// Every coordinator of the script: RMs accept them from the beginning.
+    coordinators: Vec<CoordinatorName>,
+}
+
+impl Teller {
+    fn tell(script: &str) -> Result<Vec<String>, String> {
+        let grcs = script.lines().filter_map(|line| line.strip_prefix("grc "));
+        let names = grcs.filter_map(|line| line.split_whitespace().next());
+        let mut teller = Self {
+            world: World::new(0, Trace::Keep(Vec::new())),
+            demands: BTreeMap::new(),
+            last: None,
+            coordinators: names.map(CoordinatorName::composed).collect(),
+        };
+        for (number, line) in (1..).zip(script.lines()) {
+            if line.starts_with('#') || line.trim().is_empty() {
+                continue;
+            }
+            teller.command(line).map_err(|error| format!("line {number}: {line:?}: {error}"))?;
+        }
+        match teller.world.trace {
+            Trace::Keep(lines) => Ok(lines),
+            Trace::Off | Trace::Print => Ok(Vec::new()),
+        }
+    }
+
+    fn command(&mut self, line: &str) -> Told {
+        let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        if !["grc", "rm", "demand", "plan"].contains(&word) {
+            self.print(format!("> {}", line.trim()));
+        }
+        match word {
+            "grc" => self.grc(&words).and_then(|()| self.wait(Span::ZERO))?,
+            "rm" => self.rm(&words).and_then(|()| self.wait(Span::ZERO))?,
+            "demand" => self.demand(&words)?,
+            "plan" => self.plan(rest)?,
+            "reserve" => self.world.visit(Visit::Open(self.known(&words)?))?,
+            "release" => self.world.visit(Visit::Release(self.known(&words)?))?,
+            "lose" => self.rule(&words, Fate::Lose)?,
+            "twice" => self.rule(&words, Fate::Twice)?,
+            "delay" => {
+                let time = time(words.get(4).ok_or("a time is missing")?)?;
+                self.rule(&words[..4], Fate::Delay(time))?;
+            }
+            "cut" | "mend" => {
+                let (from, to) = self.way(&words)?;
+                if word == "cut" { self.world.cut(from, to) } else { self.world.mend(from, to) }
+            }
+            "crash" => self.crash(&words)?,
+            "restart" => {
+                let node = self.node(words.first())?;
+                self.world.restart(node, words.get(1) == Some(&"reboot"))?;
+            }
+            "wait" => self.wait(time(words.first().ok_or("how long?")?)?)?,
+            "settle" => self.settle()?,
+            "show" => self.show(),
+            _ => return Err("not a command".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, line: String) {
+        if let Trace::Keep(lines) = &mut self.world.trace {
+            lines.push(line);
+        }
+    }
+
+    fn node(&self, name: Option<&&str>) -> Result<Address, String> {
+        let name = name.ok_or("a node's name is missing")?;
+        self.world.find(name).ok_or_else(|| format!("there is no node {name}"))
+    }
+
+    fn way(&self, words: &[&str]) -> Result<(Address, Address), String> {
+        match words {
+            [from, "->", to, ..] => Ok((self.node(Some(from))?, self.node(Some(to))?)),
+            _ => Err("A -> B is missing".to_owned()),
+        }
+    }
+
+    fn known(&self, words: &[&str]) -> Result<usize, String> {
+        let name = words.first().ok_or("which demand?")?;
+        self.demands.get(*name).copied().ok_or_else(|| format!("there is no demand {name}"))
+    }
+
+    fn grc(&mut self, words: &[&str]) -> Told {
+        let [name, tag, options @ ..] = words else { return Err("NAME TAG".to_owned()) };
+        let name = CoordinatorName::composed(*name);
+        let hold_for = option(options, "hold_for").map(time).transpose()?;
+        self.world.add_grc(CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for })
+    }
+
+    fn rm(&mut self, words: &[&str]) -> Told {
+        let [name, options @ ..] = words else { return Err("NAME".to_owned()) };
+        let span = |key, or| option(options, key).map_or(Ok(or), time);
+        let policy = HoldPolicy {
+            soft: span("soft", limits::HOLD_SOFT_DEFAULT)?,
+            hard: span("hard", limits::HOLD_HARD_DEFAULT)?,
+            horizon: limits::HORIZON_DEFAULT,
+        };
+        let mut resources = Vec::new();
+        for (resource, capacity) in options.iter().filter_map(|word| word.split_once('=')) {
+            if !["soft", "hard"].contains(&resource) {
+                let capacity = capacity.parse().map_err(|_| "capacity is not a number")?;
+                resources.push((ResourceId::composed(resource), Amount(capacity)));
+            }
+        }
+        self.world.add_rm(ParticipantConfig {
+            name: RmName::composed(*name),
+            unit: if name.starts_with("nrm") { Unit::BitsPerSecond } else { Unit::Cpus },
+            resources,
+            coordinators: self.coordinators.iter().cloned().collect(),
+            policy,
+        })
+    }
+
+    fn demand(&mut self, words: &[&str]) -> Told {
+        let [name, user, grc, options @ ..] = words else {
+            return Err("NAME USER GRC".to_owned());
+        };
+        let Address::Grc(grc) = self.node(Some(grc))? else {
+            return Err("not a coordinator".to_owned());
+        };
+        let request = option(options, "request").unwrap_or(name);
+        let mut demand = Demand::new(grc, request, user, Vec::new());
+        if let Some(content) = option(options, "content") {
+            demand.ticket.content = content.to_owned();
+            demand.impostor = true;
+        }
+        let index = self.world.add_demand(demand);
+        self.demands.insert((*name).to_owned(), index);
+        self.last = Some(index);
+        Ok(())
+    }
+
+    fn plan(&mut self, rest: &str) -> Told {
+        let demand = self.last.ok_or("a plan belongs to a demand")?;
+        let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+        for part in rest.split(';') {
+            let words: Vec<&str> = part.split_whitespace().collect();
+            let [rm, resource, amount, window] = words[..] else {
+                return Err("RM RESOURCE AMOUNT [START,END)".to_owned());
+            };
+            let inner = window.trim_start_matches('[').trim_end_matches(')');
+            let (start, end) = inner.split_once(',').ok_or("[START,END)")?;
+            let second = |text: &str| {
+                let s: i64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
+                Ok::<_, String>(WALL_START.saturating_add(Span::from_secs(s)))
+            };
+            let window = Window::new(second(start)?, second(end)?).ok_or("an empty window")?;
+            let amount = Amount(amount.parse().map_err(|_| "amount is not a number")?);
+            let segment = Segment { resource: ResourceId::composed(resource), amount, window };
+            segments.entry(RmName::composed(rm)).or_default().push(segment);
+        }
+        let candidate = Candidate { segments, details: String::new() };
+        self.world.clients.demands[demand].candidates.push(candidate);
+        Ok(())
+    }
+
+    fn rule(&mut self, words: &[&str], fate: Fate) -> Told {
+        let (word, way) = words.split_first().ok_or("WORD A -> B")?;
+        let (from, to) = self.way(way)?;
+        let times = way.get(3).map_or(Ok(1), |n| n.parse()).map_err(|_| "how often?")?;
+        self.world.rules.push(Rule { word: (*word).to_owned(), from, to, fate, times });
+        Ok(())
+    }
+
+    fn crash(&mut self, words: &[&str]) -> Told {
+        let node = self.node(words.first())?;
+        match words.get(1..) {
+            None | Some([]) => self.world.crash(node, -1, false),
+            Some(["before-sync"]) => {
+                self.world.crash_next.insert(node, CrashPoint::BeforeSync);
+            }
+            Some(["after-sync", count]) => {
+                let count = count.parse().map_err(|_| "how many effects?")?;
+                self.world.crash_next.insert(node, CrashPoint::AfterSync(count));
+            }
+            Some(_) => return Err("before-sync or after-sync N".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, span: Span) -> Told {
+        let until_us = self.world.now_us + span.as_us();
+        while self.world.next_at().is_some_and(|at| at <= until_us) {
+            self.world.step()?;
+        }
+        self.world.now_us = until_us;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Told {
+        let until_us = self.world.now_us + SETTLE_US;
+        while !(self.world.is_idle() && self.world.are_nodes_quiet()) {
+            if self.world.next_at().is_none_or(|at| at > until_us) {
+                return Err(format!("it does not settle: {}", self.world.why_not_quiet()));
+            }
+            self.world.step()?;
+        }
+        self.world.check_rest()
+    }
+
+    fn show(&mut self) {
+        let mut lines = Vec::new();
+        for grc in self.world.grcs.iter().filter(|grc| grc.is_up()) {
+            for reservation in grc.shadow.reservations() {
+                lines.push(format!("  {}: {}", grc.name, print::reservation(reservation)));
+            }
+        }
+        for rm in &self.world.rms {
+            for (txn, entry) in rm.shadow.entries() {
+                let phase = match &entry.phase {
+                    Phase::Held(_) => "held".to_owned(),
+                    Phase::Booked => "booked".to_owned(),
+                    Phase::Refused(refusal) => format!("refused, {:?}", refusal.reason),
+                    Phase::Ended(ending) => ending.word().to_owned(),
+                };
+                lines.push(format!("  {}: {txn} {phase}", rm.name));
+            }
+        }
+        lines.into_iter().for_each(|line| self.print(line));
+    }
+}
+
+fn option<'a>(options: &[&'a str], key: &str) -> Option<&'a str> {
+    options.iter().filter_map(|word| word.split_once('=')).find(|(k, _)| *k == key).map(|(_, v)| v)
+}
+
+/// `10ms`, `7s`.
+fn time(text: &str) -> Result<Span, String> {
+    let wrong = || format!("{text} is not a time such as 10ms or 7s");
+    if let Some(ms) = text.strip_suffix("ms") {
+        return Ok(Span::from_millis(ms.parse().map_err(|_| wrong())?));
+    }
+    let s = text.strip_suffix('s').ok_or_else(wrong)?;
+    Ok(Span::from_secs(s.parse().map_err(|_| wrong())?))
+}
+
+/// Where two transcripts part, with some lines before and after.
+fn difference(expected: &[&str], actual: &[&str]) -> String {
+    let same = expected.iter().zip(actual).take_while(|(a, b)| a == b).count();
+    let (left, right) = (&expected[same..], &actual[same..]);
+    let tail = left.iter().rev().zip(right.iter().rev()).take_while(|(a, b)| a == b).count();
+    let mut text = String::new();
+    let mut add = |sign: char, lines: &[&str]| {
+        lines.iter().for_each(|line| text.push_str(&format!("    {sign} {line}\n")));
+    };
+    add(' ', &expected[same.saturating_sub(3)..same]);
+    add('-', &left[..left.len() - tail]);
+    add('+', &right[..right.len() - tail]);
+    add(' ', &left[left.len() - tail..(left.len() - tail + tail.min(3))]);
+    text
+}
+
+fn stories() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/stories");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|ending| ending == "txt")).collect();
+    paths.sort();
+    paths
+}
+
+#[allow(clippy::disallowed_methods)] // A test is told by its environment whether to bless.
+fn blessing() -> bool {
+    std::env::var("COALLOC_BLESS").is_ok_and(|value| value == "1")
+}
+
+#[test]
+fn every_story_is_told_as_it_is_written() {
+    let mut wrong = Vec::new();
+    let paths = stories();
+    assert!(paths.len() >= 14, "stories are missing: {paths:?}");
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (script, expected) = text.split_once("----\n").unwrap_or((&text, ""));
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let lines = match Teller::tell(script) {
+            Ok(lines) => lines,
+            Err(error) => {
+                wrong.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let actual: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let expected: Vec<&str> = expected.lines().collect();
+        if actual == expected {
+            continue;
+        }
+        if blessing() {
+            let told = format!("{script}----\n{}\n", actual.join("\n"));
+            std::fs::write(&path, told).unwrap();
+        } else {
+            wrong.push(format!("{name}:\n{}", difference(&expected, &actual)));
+        }
+    }
+    let hint = "COALLOC_BLESS=1 writes them anew: only if you understand the change";
+    assert!(wrong.is_empty(), "{}\n{hint}", wrong.join("\n"));
+}

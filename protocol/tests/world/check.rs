@@ -1,0 +1,388 @@
+//! What must hold: at every record, at every word to a user, and when all is at rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{Reason, Segment, Span, TransactionId};
+use coalloc_protocol::Core;
+use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
+use coalloc_protocol::message::{Answer, Decision};
+use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phase};
+
+use super::World;
+use super::clients::Demand;
+
+/// A sync takes no longer than this in any weather, so that much a record may be older than durable.
+const SYNC_US_MAX: i64 = 10_000_000;
+
+/// How much happened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) events: u64,
+    pub(crate) packets: u64,
+    pub(crate) lost: u64,
+    pub(crate) doubled: u64,
+    pub(crate) late: u64,
+    pub(crate) crashes: u64,
+    pub(crate) mixed: u64,
+    pub(crate) confirmed: u64,
+    pub(crate) expired: u64,
+}
+
+impl Counts {
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.packets += other.packets;
+        self.lost += other.lost;
+        self.doubled += other.doubled;
+        self.late += other.late;
+        self.crashes += other.crashes;
+        self.mixed += other.mixed;
+        self.confirmed += other.confirmed;
+        self.expired += other.expired;
+    }
+}
+
+/// What the durable records of all nodes have said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    intents: BTreeSet<TransactionId>,
+    committed: BTreeSet<TransactionId>,
+    aborted: BTreeSet<TransactionId>,
+    mixed: BTreeSet<TransactionId>,
+    releasing: BTreeSet<TransactionId>,
+    finished: BTreeSet<TransactionId>,
+    /// Booked once, at some RM.
+    booked: BTreeSet<TransactionId>,
+    /// When each hold became durable, and how long it may last, by RM and transaction.
+    held: BTreeMap<(usize, TransactionId), (i64, Span)>,
+    /// The last refusal of a Hold, by RM and transaction.
+    refused: BTreeMap<(usize, TransactionId), Reason>,
+}
+
+impl World {
+    pub(crate) fn watch_grc(
+        &mut self,
+        index: usize,
+        records: &[CoordinatorRecord],
+    ) -> Result<(), String> {
+        let watch = &mut self.watch;
+        for record in records {
+            match record {
+                CoordinatorRecord::Intent { txn, .. } => {
+                    let new = watch.intents.insert(txn.clone());
+                    new.then_some(()).ok_or_else(|| format!("the id {txn} is given twice"))?;
+                }
+                CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
+                    watch.committed.insert(txn.clone());
+                }
+                CoordinatorRecord::Decided { txn, .. } => {
+                    watch.aborted.insert(txn.clone());
+                }
+                CoordinatorRecord::Mixed { txn, .. } => {
+                    self.counts.mixed += 1;
+                    watch.mixed.insert(txn.clone());
+                }
+                CoordinatorRecord::Releasing { txn, .. } => {
+                    watch.releasing.insert(txn.clone());
+                }
+                CoordinatorRecord::Finished { txn, .. } => {
+                    watch.finished.insert(txn.clone());
+                }
+                _ => {}
+            }
+        }
+        if let Some(both) = watch.committed.intersection(&watch.aborted).next() {
+            return Err(format!("{both} is decided both ways"));
+        }
+        self.check_shadow_grc(index)
+    }
+
+    pub(crate) fn watch_rm(
+        &mut self,
+        index: usize,
+        records: &[ParticipantRecord],
+    ) -> Result<(), String> {
+        for record in records {
+            match record {
+                ParticipantRecord::Held { order, hard, .. } => {
+                    if !self.watch.intents.contains(&order.txn) {
+                        return Err(format!("D1: {} is held without an intent", order.txn));
+                    }
+                    if self.watch.finished.contains(&order.txn) {
+                        return Err(format!("I9: {} is held after it was finished", order.txn));
+                    }
+                    let key = (index, order.txn.clone());
+                    self.watch.held.insert(key, (self.now_us, *hard));
+                }
+                ParticipantRecord::Booked { txn, .. } => {
+                    if !self.watch.committed.contains(txn) {
+                        return Err(format!("I3: {txn} is booked without a decision"));
+                    }
+                    self.watch.booked.insert(txn.clone());
+                }
+                ParticipantRecord::Ended { txn, ending: Ending::Aborted, .. }
+                    if self.watch.committed.contains(txn) && !self.may_end(txn) =>
+                {
+                    return Err(format!("I3: {txn} is aborted after it was decided"));
+                }
+                ParticipantRecord::Ended { txn, ending: Ending::Expired, .. } => {
+                    self.counts.expired += 1;
+                    self.check_expiry(index, txn)?;
+                }
+                _ => {}
+            }
+        }
+        self.check_shadow_rm(index)
+    }
+
+    /// A hold lasts as long as its coordinator was told, whatever restarts and boots there were
+    /// between, on a machine whose wall clock nobody set (I14, I18).
+    fn check_expiry(&self, rm: usize, txn: &TransactionId) -> Result<(), String> {
+        let Some((held_us, hard)) = self.watch.held.get(&(rm, txn.clone())) else {
+            return Err(format!("{txn} expires and was never held"));
+        };
+        let lasted_us = self.now_us - held_us;
+        if !self.rms[rm].clock.was_set && lasted_us < hard.as_us() - SYNC_US_MAX {
+            return Err(format!("I14: {txn} was held for {hard}, expires after {lasted_us} us"));
+        }
+        Ok(())
+    }
+
+    /// A decided transaction may still end when it came out mixed or its user released it.
+    fn may_end(&self, txn: &TransactionId) -> bool {
+        self.watch.mixed.contains(txn) || self.watch.releasing.contains(txn)
+    }
+
+    /// I4, I8: yes only with a hold on the disk; once refused, always refused, for the same reason.
+    pub(crate) fn watch_answer(
+        &mut self,
+        rm: usize,
+        call: u64,
+        answer: &Answer,
+    ) -> Result<(), String> {
+        let Some(call) = self.calls.get(&call) else { return Ok(()) };
+        let key = (rm, call.txn.clone());
+        let entry = self.rms[rm].shadow.entries().get(&call.txn);
+        match answer {
+            // A later input of the same batch may have ended it already; held it was.
+            Answer::Held { .. } if entry.is_none_or(|entry| entry.order.is_none()) => {
+                return Err(format!("I4: {} is said to be held and is not", call.txn));
+            }
+            Answer::Held { .. } if self.watch.refused.contains_key(&key) => {
+                return Err(format!("I8: {} was refused and is held", call.txn));
+            }
+            Answer::Refused(refusal) if call.kind == super::MessageKind::Hold => {
+                let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
+                if before != refusal.reason {
+                    let (now, txn) = (refusal.reason, &call.txn);
+                    return Err(format!("I8: {txn} was refused as {before:?}, now {now:?}"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn check_shadow_grc(&self, index: usize) -> Result<(), String> {
+        let node = &self.grcs[index];
+        let Some(core) = node.core.as_ref().filter(|_| node.is_settled()) else { return Ok(()) };
+        if core.reservations().ne(node.shadow.reservations()) {
+            return Err(format!("I12: {}: memory and log differ", node.name));
+        }
+        if core.unfinished() != node.shadow.unfinished() {
+            return Err(format!("I12: {}: unfinished differs from the log's", node.name));
+        }
+        Ok(())
+    }
+
+    fn check_shadow_rm(&self, index: usize) -> Result<(), String> {
+        let node = &self.rms[index];
+        let Some(core) = node.core.as_ref().filter(|_| node.is_settled()) else { return Ok(()) };
+        same_participant(core, &node.shadow).map_err(|what| format!("I12: {}: {what}", node.name))
+    }
+
+    /// I6: a user hears "confirmed" and every RM has the booking on its disk.
+    pub(crate) fn check_confirmed(
+        &mut self,
+        reservation: &Reservation,
+        released: bool,
+    ) -> Result<(), String> {
+        self.counts.confirmed += 1;
+        let id = &reservation.id;
+        let missing = || format!("I6: {id} is confirmed without transaction or candidate");
+        let txn = reservation.transaction.as_ref().ok_or_else(missing)?;
+        let candidate = reservation.candidate.as_ref().ok_or_else(missing)?;
+        for (name, segments) in &candidate.segments {
+            let rm = self.rm_index(name).ok_or_else(missing)?;
+            let entry = self.rms[rm].shadow.entries().get(txn);
+            let phase = entry.map(|entry| &entry.phase);
+            let booked = matches!(phase, Some(Phase::Booked))
+                || (released && matches!(phase, Some(Phase::Ended(Ending::Released))));
+            let content: Option<&Vec<Segment>> =
+                entry.and_then(|entry| entry.order.as_ref()).map(|order| &order.segments);
+            if !booked || content != Some(segments) {
+                return Err(format!("I6: {id} is confirmed and {txn} at {name} is {phase:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A definite "no", or "released": nothing of it is held or booked anywhere.
+    pub(crate) fn check_gone(&self, reservation: &Reservation) -> Result<(), String> {
+        let own = format!("{}/", reservation.id);
+        for rm in &self.rms {
+            for (txn, entry) in rm.shadow.entries() {
+                let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
+                if live && txn.as_str().starts_with(&own) {
+                    let (id, state, name) = (&reservation.id, reservation.state, &rm.name);
+                    let phase = &entry.phase;
+                    return Err(format!("{id} is {state:?}, but {txn} at {name} is {phase:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Is everything ended and everybody told?
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.are_nodes_quiet() && self.clients.demands.iter().all(Demand::is_content)
+    }
+
+    /// Is nothing unfinished, nothing held, nobody down?
+    pub(crate) fn are_nodes_quiet(&self) -> bool {
+        let grcs = self.grcs.iter().all(|node| {
+            node.core.as_ref().is_some_and(|core| {
+                core.unfinished() == 0 && core.reservations().all(Reservation::is_definite)
+            }) && node.is_settled()
+        });
+        let held = |phase: &Phase| matches!(phase, Phase::Held(_));
+        let rms = self.rms.iter().all(|node| {
+            node.is_settled() && !node.shadow.entries().values().any(|entry| held(&entry.phase))
+        });
+        grcs && rms
+    }
+
+    /// What is not, in words.
+    pub(crate) fn why_not_quiet(&self) -> String {
+        let mut why = Vec::new();
+        for node in &self.grcs {
+            let Some(core) = &node.core else {
+                why.push(format!("{} is down", node.name));
+                continue;
+            };
+            let open = core.reservations().filter(|reservation| !reservation.is_definite());
+            why.extend(open.map(|open| format!("{} is {:?}", open.id, open.state)));
+            why.push(format!("{} has {} unfinished", node.name, core.unfinished()));
+        }
+        for node in &self.rms {
+            for (txn, entry) in node.shadow.entries() {
+                if matches!(entry.phase, Phase::Held(_)) {
+                    why.push(format!("{txn} is held at {}", node.name));
+                }
+            }
+        }
+        for (index, demand) in self.clients.demands.iter().enumerate() {
+            if !demand.is_content() {
+                why.push(format!("the user of demand {index} has not heard: {demand:?}"));
+            }
+        }
+        why.join("; ")
+    }
+
+    /// At rest: I1, I5, I6, I7, and every node is the fold of its log.
+    pub(crate) fn check_rest(&self) -> Result<(), String> {
+        let mut owners: BTreeMap<TransactionId, &Reservation> = BTreeMap::new();
+        for (index, node) in self.grcs.iter().enumerate() {
+            let Some(core) = &node.core else { return Err(format!("{} is down", node.name)) };
+            core.check_invariants()?;
+            self.check_shadow_grc(index)?;
+            for reservation in core.reservations() {
+                self.check_outcome(reservation)?;
+                if reservation.state == State::Confirmed
+                    && let Some(txn) = &reservation.transaction
+                {
+                    owners.insert(txn.clone(), reservation);
+                }
+            }
+        }
+        for (index, node) in self.rms.iter().enumerate() {
+            node.core.as_ref().ok_or("an RM is down")?.check_invariants()?;
+            self.check_shadow_rm(index)?;
+            for (txn, entry) in node.shadow.entries() {
+                let name = &node.name;
+                match (&entry.phase, owners.get(txn)) {
+                    (Phase::Held(_), _) => return Err(format!("I7: {txn} is held at {name}")),
+                    (Phase::Booked, None) => {
+                        return Err(format!("I5: {txn} is booked at {name} for nobody"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.check_bookings(&owners)
+    }
+
+    /// I6: every confirmed reservation has exactly its candidate's segments, at every RM.
+    fn check_bookings(&self, owners: &BTreeMap<TransactionId, &Reservation>) -> Result<(), String> {
+        for (txn, reservation) in owners {
+            for (name, segments) in reservation.candidate.iter().flat_map(|plan| &plan.segments) {
+                let rm = self.rm_index(name).ok_or("no such RM")?;
+                let entry = self.rms[rm].shadow.entries().get(txn);
+                let booked = entry.is_some_and(|entry| {
+                    let same = entry.order.as_ref().is_some_and(|o| o.segments == *segments);
+                    entry.phase == Phase::Booked && same
+                });
+                if !booked {
+                    return Err(format!("I6: {txn} is confirmed and not booked at {name}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// I5: what was booked and has failed says so by a recorded mixed outcome.
+    fn check_outcome(&self, reservation: &Reservation) -> Result<(), String> {
+        let Some(txn) = &reservation.transaction else { return Ok(()) };
+        let id = &reservation.id;
+        let mixed = self.watch.mixed.contains(txn);
+        match reservation.state {
+            State::Failed if self.watch.committed.contains(txn) && !mixed => {
+                Err(format!("I5: {id} has failed, was decided and is not recorded as mixed"))
+            }
+            State::Failed if mixed => {
+                let reason = reservation.refusal.as_ref().map(|refusal| refusal.reason);
+                if reason == Some(Reason::Mixed) {
+                    return Ok(());
+                }
+                Err(format!("{id} is mixed and its user is told {reason:?}"))
+            }
+            State::Confirmed if mixed => Err(format!("I6: {id} is mixed and confirmed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Are the durable parts the same? When a hold asks next is not one of them.
+fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), String> {
+    for (resource, _) in &core.config().resources {
+        if core.timetable(resource) != shadow.timetable(resource) {
+            return Err(format!("the timetable of {resource} differs from its log's"));
+        }
+    }
+    if core.entries().len() != shadow.entries().len() {
+        return Err("there are more transactions than in the log, or fewer".to_owned());
+    }
+    for ((txn, a), (other, b)) in core.entries().iter().zip(shadow.entries()) {
+        let phases = match (&a.phase, &b.phase) {
+            (Phase::Held(a), Phase::Held(b)) => {
+                (a.since, a.soft_at, a.hard_at, a.expires_in)
+                    == (b.since, b.soft_at, b.hard_at, b.expires_in)
+            }
+            (a, b) => a == b,
+        };
+        if txn != other || a.order != b.order || a.coordinator != b.coordinator || !phases {
+            return Err(format!("{txn} differs from its log's"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! Users, and the part of a coordinator's shell that serves them: they call, are planned for, and
+//! call again until they have heard an outcome. What they are told is compared with what they have
+//! been told before (I8) and with what the RMs have on disk (I6).
+
+use coalloc_common::{Reason, Refusal, RequestId, ReservationId, UserName};
+use coalloc_protocol::coordinator::{
+    Candidate, CoordinatorInput, Reply, Reservation, State, Ticket,
+};
+use coalloc_protocol::message::Token;
+
+use super::{Address, Event, Waiter, World, print};
+
+/// One request of one user at one coordinator, with the plans that planning will find.
+#[derive(Debug, Clone)]
+pub(crate) struct Demand {
+    pub(crate) grc: usize,
+    pub(crate) ticket: Ticket,
+    pub(crate) candidates: Vec<Candidate>,
+    /// The same id is used with other content elsewhere: being told so is an outcome.
+    pub(crate) impostor: bool,
+    /// Calls again after this long without an outcome; zero when it calls by hand only.
+    pub(crate) patience_us: i64,
+    /// What was heard.
+    pub(crate) id: Option<ReservationId>,
+    pub(crate) outcome: Option<State>,
+    pub(crate) told_other_content: bool,
+    /// It shall be released, once it is known.
+    pub(crate) release: bool,
+}
+
+impl Demand {
+    pub(crate) fn new(grc: usize, request: &str, user: &str, candidates: Vec<Candidate>) -> Self {
+        let ticket = Ticket {
+            request: RequestId::composed(request),
+            user: UserName::composed(user),
+            content: "content".to_owned(),
+        };
+        Self {
+            grc,
+            ticket,
+            candidates,
+            impostor: false,
+            patience_us: 0,
+            id: None,
+            outcome: None,
+            told_other_content: false,
+            release: false,
+        }
+    }
+
+    /// Has its user heard all that there is to hear?
+    pub(crate) fn is_content(&self) -> bool {
+        match self.outcome {
+            Some(State::Failed | State::Terminated) => true,
+            Some(_) => !self.release,
+            None => self.told_other_content,
+        }
+    }
+}
+
+/// A user's doing.
+#[derive(Debug, Clone)]
+pub(crate) enum Visit {
+    /// Sends the request.
+    Open(usize),
+    /// Sends it again if there is no outcome yet, and the release if one is wanted.
+    Again(usize),
+    /// The shell has planned it.
+    Planned { demand: usize, life: u64, token: u64 },
+    /// The shell has planned it again.
+    Replanned { demand: usize, life: u64, token: u64, reservation: ReservationId },
+    /// Wants it released from now on.
+    Release(usize),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    pub(crate) demands: Vec<Demand>,
+    /// One planning in so many thousand breaks off.
+    pub(crate) planning_fails: u64,
+    pub(crate) planning_us: i64,
+}
+
+impl World {
+    /// Adds a demand; the caller schedules its visits.
+    pub(crate) fn add_demand(&mut self, demand: Demand) -> usize {
+        self.clients.demands.push(demand);
+        self.clients.demands.len() - 1
+    }
+
+    pub(crate) fn visit(&mut self, visit: Visit) -> Result<(), String> {
+        match visit {
+            Visit::Open(demand) => self.open(demand),
+            Visit::Again(demand) => self.again(demand),
+            Visit::Planned { demand, life, token } => self.planned(demand, life, token),
+            Visit::Replanned { demand, life, token, reservation } => {
+                self.replanned(demand, life, token, reservation)
+            }
+            Visit::Release(demand) => {
+                let known = &mut self.clients.demands[demand];
+                known.release = true;
+                let patience_us = known.patience_us;
+                if patience_us > 0 {
+                    self.after(patience_us, Event::Visit(Visit::Again(demand)));
+                }
+                self.release(demand)
+            }
+        }
+    }
+
+    fn open(&mut self, demand: usize) -> Result<(), String> {
+        let Demand { grc, ticket, .. } = self.clients.demands[demand].clone();
+        self.say_user(demand, true, &format!("Reserve {}", ticket.request));
+        if !self.grcs[grc].is_up() {
+            return Ok(());
+        }
+        let token = self.fresh();
+        self.waiters.insert(token, Waiter::User { demand });
+        self.grcs[grc].post(CoordinatorInput::Open { ticket, token: Token(token) });
+        self.begin(Address::Grc(grc))
+    }
+
+    fn again(&mut self, demand: usize) -> Result<(), String> {
+        let known = &self.clients.demands[demand];
+        if known.is_content() {
+            return Ok(());
+        }
+        let (patience_us, has_outcome) = (known.patience_us, known.outcome.is_some());
+        self.after(patience_us, Event::Visit(Visit::Again(demand)));
+        if has_outcome { self.release(demand) } else { self.open(demand) }
+    }
+
+    /// Sends Release, for the id that was heard or is listed.
+    fn release(&mut self, demand: usize) -> Result<(), String> {
+        let Demand { grc, ticket, id, .. } = self.clients.demands[demand].clone();
+        let listed = || {
+            let core = self.grcs[grc].core.as_ref()?;
+            let known = core.find(ticket.request.as_str())?;
+            (known.ticket == ticket).then(|| known.id.clone())
+        };
+        let Some(reservation) = id.or_else(listed) else { return Ok(()) };
+        self.say_user(demand, true, &format!("Release {reservation}"));
+        if !self.grcs[grc].is_up() {
+            return Ok(());
+        }
+        let token = self.fresh();
+        self.waiters.insert(token, Waiter::User { demand });
+        self.grcs[grc].post(CoordinatorInput::Release { reservation, token: Token(token) });
+        self.begin(Address::Grc(grc))
+    }
+
+    /// Planning has ended, if the coordinator still lives that wanted it.
+    fn planned(&mut self, demand: usize, life: u64, token: u64) -> Result<(), String> {
+        let Demand { grc, ticket, candidates, .. } = self.clients.demands[demand].clone();
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let (request, notes, token) = (ticket.request, String::new(), Token(token));
+        let input = if self.dice.per_mille(self.clients.planning_fails) {
+            self.waiters.remove(&token.0);
+            CoordinatorInput::Forget { request }
+        } else if candidates.is_empty() {
+            let refusal = Refusal::new(Reason::NoRoute, "there is no plan");
+            CoordinatorInput::Refuse { request, refusal, notes, token }
+        } else {
+            CoordinatorInput::Reserve { request, candidates, notes, token }
+        };
+        self.grcs[grc].post(input);
+        self.begin(Address::Grc(grc))
+    }
+
+    /// The same candidates once more, as if the picture had changed; or nothing, now and then.
+    fn replanned(
+        &mut self,
+        demand: usize,
+        life: u64,
+        token: u64,
+        reservation: ReservationId,
+    ) -> Result<(), String> {
+        let Demand { grc, candidates, .. } = self.clients.demands[demand].clone();
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let outcome = if self.dice.per_mille(self.clients.planning_fails) {
+            Err(Refusal::new(Reason::InsufficientCapacity, "nothing is free any more"))
+        } else {
+            Ok(candidates)
+        };
+        let token = Token(token);
+        self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
+        self.begin(Address::Grc(grc))
+    }
+
+    /// A coordinator answers a user.
+    pub(crate) fn tell(
+        &mut self,
+        grc: usize,
+        demand: usize,
+        token: Token,
+        reply: Reply,
+    ) -> Result<(), String> {
+        if matches!(reply, Reply::Plan) {
+            self.waiters.insert(token.0, Waiter::User { demand });
+            let (life, token) = (self.grcs[grc].life, token.0);
+            let us = self.clients.planning_us;
+            self.after(us, Event::Visit(Visit::Planned { demand, life, token }));
+            return Ok(());
+        }
+        if let Reply::Replan(reservation) = reply {
+            self.waiters.insert(token.0, Waiter::User { demand });
+            let (life, token) = (self.grcs[grc].life, token.0);
+            let us = self.clients.planning_us;
+            let visit = Visit::Replanned { demand, life, token, reservation };
+            self.after(us, Event::Visit(visit));
+            return Ok(());
+        }
+        self.say_user(demand, false, &print::reply(&reply));
+        match reply {
+            Reply::Stands(reservation) => self.heard(demand, &reservation),
+            Reply::OtherContent => {
+                let known = &mut self.clients.demands[demand];
+                known.told_other_content = true;
+                let impostors = self.clients.demands.iter().filter(|other| {
+                    other.impostor
+                        && other.ticket.request == self.clients.demands[demand].ticket.request
+                });
+                if impostors.count() == 0 {
+                    return Err(format!("I8: demand {demand} is told OtherContent, wrongly"));
+                }
+                Ok(())
+            }
+            Reply::Forgotten => Ok(()),
+            Reply::Plan | Reply::Replan(_) | Reply::Unknown | Reply::Resolution(_) => {
+                Err(format!("demand {demand} is told {reply:?}"))
+            }
+        }
+    }
+
+    /// The outcome, compared with what was heard before.
+    fn heard(&mut self, demand: usize, reservation: &Reservation) -> Result<(), String> {
+        let request = self.clients.demands[demand].ticket.request.clone();
+        if reservation.ticket != self.clients.demands[demand].ticket {
+            return Err(format!("I8: {request} is answered with another ticket's reservation"));
+        }
+        let same = |other: &&mut Demand| other.ticket == reservation.ticket;
+        let released = self.clients.demands.iter_mut().filter(same).any(|other| other.release);
+        let same = |other: &&mut Demand| other.ticket == reservation.ticket;
+        for other in self.clients.demands.iter_mut().filter(same) {
+            if other.id.as_ref().is_some_and(|id| *id != reservation.id) {
+                return Err(format!("I8: {request} was {:?}, is {}", other.id, reservation.id));
+            }
+            let state = reservation.state;
+            let fits = match other.outcome {
+                None => true,
+                Some(State::Confirmed) => {
+                    state == State::Confirmed
+                        || (released && matches!(state, State::Terminating | State::Terminated))
+                }
+                Some(before) => before == state,
+            };
+            if !fits {
+                return Err(format!("I8: {request} was told {:?}, now {state:?}", other.outcome));
+            }
+        }
+        if !reservation.is_definite() {
+            return Ok(());
+        }
+        let known = &mut self.clients.demands[demand];
+        known.id = Some(reservation.id.clone());
+        known.outcome = Some(reservation.state);
+        match reservation.state {
+            State::Confirmed => self.check_confirmed(reservation, released),
+            _ => self.check_gone(reservation),
+        }
+    }
+
+    fn say_user(&mut self, demand: usize, asks: bool, what: &str) {
+        self.say(
+            |world| {
+                let known = &world.clients.demands[demand];
+                let (user, grc) = (&known.ticket.user, &world.grcs[known.grc].name);
+                if asks { format!("{user} -> {grc}") } else { format!("{grc} -> {user}") }
+            },
+            |_| what.to_owned(),
+        );
+    }
+}

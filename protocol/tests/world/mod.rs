@@ -1,0 +1,588 @@
+//! A world in which coordinators and participants live: one event queue, one seed, integer time.
+//!
+//! The cores are the real ones. Around each stands what its shell will be: a batch is stepped,
+//! synced, then sent ([`node`]); a message is a call whose answer comes back as `Delivered`, or as
+//! lost after `limits::MESSAGE_PATIENCE`; a question of an RM likewise. The network ([`network`])
+//! loses, doubles, delays and reorders what it is told to, nodes die at any point of a batch, and
+//! users ([`clients`]) ask again until they have heard. Whatever happens is watched ([`check`]).
+//!
+//! Left out: damaged logs and planning, which other rooms test. After `TigerBeetle`'s VOPR.
+
+// Two test programs share this module, and each leaves a part of it unused.
+#![allow(dead_code)]
+
+pub(crate) mod check;
+pub(crate) mod clients;
+pub(crate) mod network;
+pub(crate) mod node;
+pub(crate) mod print;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply,
+};
+use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::participant::{
+    Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
+};
+
+pub(crate) use self::check::Counts;
+use self::check::Watch;
+use self::clients::{Clients, Visit};
+use self::network::{Call, Dice, Fate, Packet, Question, Rule, Weather};
+use self::node::{CrashPoint, Node};
+
+/// Where a node stands in its list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Address {
+    Grc(usize),
+    Rm(usize),
+}
+
+/// What waits in the queue.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// A packet arrives.
+    Arrive { from: Address, to: Address, packet: Packet },
+    /// A call of a coordinator has had its time.
+    CallOver(u64),
+    /// A question of an RM has had its time.
+    AskOver(u64),
+    /// The batch of this life is on the disk.
+    Synced(Address, u64),
+    /// This life wanted to be woken.
+    Wake(Address, u64),
+    /// A process dies, between two batches or within one.
+    Crash { node: Address, down_us: i64, reboot: bool },
+    /// Another begins.
+    Restart { node: Address, reboot: bool },
+    /// Nothing passes this way from now on.
+    Cut(Address, Address),
+    /// It does again.
+    Mend(Address, Address),
+    /// An operator, or a bad time server, sets the wall clock.
+    WallJump(Address, i64),
+    /// A user calls, or calls again.
+    Visit(Visit),
+}
+
+/// Who waits behind a token of a coordinator.
+#[derive(Debug, Clone)]
+pub(crate) enum Waiter {
+    /// A user of this demand.
+    User { demand: usize },
+    /// An RM, for this question.
+    Rm { rm: usize, ask: u64 },
+}
+
+/// What becomes of the transcript.
+#[derive(Debug)]
+pub(crate) enum Trace {
+    Off,
+    Keep(Vec<String>),
+    Print,
+}
+
+pub(crate) struct World {
+    pub(crate) now_us: i64,
+    queue: BTreeMap<(i64, u64), Event>,
+    serial: u64,
+    pub(crate) grcs: Vec<Node<Coordinator>>,
+    grc_names: Vec<CoordinatorName>,
+    pub(crate) rms: Vec<Node<Participant>>,
+    pub(crate) dice: Dice,
+    pub(crate) weather: Weather,
+    cuts: BTreeSet<(Address, Address)>,
+    pub(crate) rules: Vec<Rule>,
+    /// The story's crashes, at the next sync that writes.
+    pub(crate) crash_next: BTreeMap<Address, CrashPoint>,
+    calls: BTreeMap<u64, Call>,
+    questions: BTreeMap<u64, Question>,
+    pub(crate) waiters: BTreeMap<u64, Waiter>,
+    pub(crate) clients: Clients,
+    pub(crate) watch: Watch,
+    pub(crate) trace: Trace,
+    pub(crate) counts: Counts,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, trace: Trace) -> Self {
+        Self {
+            now_us: 0,
+            queue: BTreeMap::new(),
+            serial: 0,
+            grcs: Vec::new(),
+            grc_names: Vec::new(),
+            rms: Vec::new(),
+            dice: Dice::new(seed),
+            weather: Weather::default(),
+            cuts: BTreeSet::new(),
+            rules: Vec::new(),
+            crash_next: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            clients: Clients::default(),
+            watch: Watch::default(),
+            trace,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Adds a coordinator and starts it.
+    pub(crate) fn add_grc(&mut self, config: CoordinatorConfig) -> Result<(), String> {
+        self.grc_names.push(config.name.clone());
+        // Two ledgers under one name are told apart in the transcript.
+        let twins = self.grcs.iter().filter(|grc| grc.name == config.name.as_str()).count();
+        let name = format!("{}{}", config.name, "'".repeat(twins));
+        let make = move || Coordinator::new(config.clone());
+        self.grcs.push(Node::new(&name, make, |_| CoordinatorInput::Start));
+        self.restart(Address::Grc(self.grcs.len() - 1), false)
+    }
+
+    /// Adds a participant and starts it.
+    pub(crate) fn add_rm(&mut self, config: ParticipantConfig) -> Result<(), String> {
+        let name = config.name.clone();
+        let make = move || Participant::new(config.clone());
+        let start = |boot| ParticipantInput::Start { boot };
+        self.rms.push(Node::new(name.as_str(), make, start));
+        self.restart(Address::Rm(self.rms.len() - 1), false)
+    }
+
+    pub(crate) fn at(&mut self, at_us: i64, event: Event) {
+        self.serial += 1;
+        self.queue.insert((at_us.max(self.now_us), self.serial), event);
+    }
+
+    pub(crate) fn after(&mut self, us: i64, event: Event) {
+        self.at(self.now_us.saturating_add(us), event);
+    }
+
+    pub(crate) fn fresh(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    pub(crate) fn name(&self, node: Address) -> &str {
+        match node {
+            Address::Grc(index) => &self.grcs[index].name,
+            Address::Rm(index) => &self.rms[index].name,
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Address> {
+        let grc = self.grcs.iter().position(|node| node.name == name).map(Address::Grc);
+        grc.or_else(|| self.rms.iter().position(|node| node.name == name).map(Address::Rm))
+    }
+
+    pub(crate) fn rm_index(&self, name: &RmName) -> Option<usize> {
+        self.rms.iter().position(|rm| rm.name == name.as_str())
+    }
+
+    /// Adds a line to the transcript; the text is made only when somebody reads it.
+    pub(crate) fn say(&mut self, who: impl Fn(&Self) -> String, what: impl Fn(&Self) -> String) {
+        if matches!(self.trace, Trace::Off) {
+            return;
+        }
+        let line = print::line(self.now_us, &who(self), &what(self));
+        match &mut self.trace {
+            Trace::Off => {}
+            Trace::Keep(lines) => lines.push(line.trim_end().to_owned()),
+            Trace::Print => eprintln!("{line}"),
+        }
+    }
+
+    /// Is everything that happens said by a script?
+    const fn is_story(&self) -> bool {
+        matches!(self.trace, Trace::Keep(_))
+    }
+
+    /// Is nothing under way but patience?
+    pub(crate) fn is_idle(&self) -> bool {
+        let under_way = |event: &Event| {
+            matches!(event, Event::Arrive { .. } | Event::Synced(..) | Event::Visit(_))
+        };
+        !self.queue.values().any(under_way)
+    }
+
+    fn say_at(&mut self, node: Address, what: impl Fn() -> String) {
+        self.say(|world| world.name(node).to_owned(), |_| format!("| {}", what()));
+    }
+
+    /// When the next event comes.
+    pub(crate) fn next_at(&self) -> Option<i64> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next event. False when there is none.
+    pub(crate) fn step(&mut self) -> Result<bool, String> {
+        let Some(((at, _), event)) = self.queue.pop_first() else { return Ok(false) };
+        self.now_us = at;
+        self.counts.events += 1;
+        match event {
+            Event::Arrive { from, to, packet } => self.arrive(from, to, packet)?,
+            Event::CallOver(call) => self.call_ends(call, Delivery::Lost)?,
+            Event::AskOver(ask) => self.ask_ends(ask, Resolution::Lost)?,
+            Event::Synced(node, life) if life == self.life(node) => self.synced(node)?,
+            Event::Wake(node, life) if life == self.life(node) => {
+                self.forget_tick(node);
+                self.begin(node)?;
+            }
+            Event::Synced(..) | Event::Wake(..) => {}
+            Event::Crash { node, down_us, reboot } => self.crash(node, down_us, reboot),
+            Event::Restart { node, reboot } => self.restart(node, reboot)?,
+            Event::Cut(from, to) => self.cut(from, to),
+            Event::Mend(from, to) => self.mend(from, to),
+            Event::WallJump(node, us) => self.wall_jump(node, us),
+            Event::Visit(visit) => self.visit(visit)?,
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn cut(&mut self, from: Address, to: Address) {
+        self.cuts.insert((from, to));
+        self.say(
+            |world| format!("{} -> {}", world.name(from), world.name(to)),
+            |_| "nothing passes from now on".to_owned(),
+        );
+    }
+
+    pub(crate) fn mend(&mut self, from: Address, to: Address) {
+        self.cuts.remove(&(from, to));
+    }
+
+    pub(crate) fn mend_all(&mut self) {
+        self.cuts.clear();
+    }
+
+    /// Forgets the faults that are still to come.
+    pub(crate) fn drop_faults(&mut self) {
+        self.queue.retain(|_, event| {
+            !matches!(event, Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. })
+        });
+    }
+
+    fn wall_jump(&mut self, node: Address, us: i64) {
+        self.say_at(node, || format!("wall clock is set, {} s ahead of now", us / 1_000_000));
+        let clock = match node {
+            Address::Grc(index) => &mut self.grcs[index].clock,
+            Address::Rm(index) => &mut self.rms[index].clock,
+        };
+        (clock.wall_ahead_us, clock.was_set) = (us, true);
+    }
+
+    fn life(&self, node: Address) -> u64 {
+        match node {
+            Address::Grc(index) => self.grcs[index].life,
+            Address::Rm(index) => self.rms[index].life,
+        }
+    }
+
+    fn forget_tick(&mut self, node: Address) {
+        match node {
+            Address::Grc(index) => self.grcs[index].tick_queued = None,
+            Address::Rm(index) => self.rms[index].tick_queued = None,
+        }
+    }
+
+    fn is_up(&self, node: Address) -> bool {
+        match node {
+            Address::Grc(index) => self.grcs[index].is_up(),
+            Address::Rm(index) => self.rms[index].is_up(),
+        }
+    }
+
+    /// Dies at once. Comes back by itself unless `down_us` is negative.
+    pub(crate) fn crash(&mut self, node: Address, down_us: i64, reboot: bool) {
+        if !self.is_up(node) {
+            return;
+        }
+        self.counts.crashes += 1;
+        self.say_at(node, || "dies".to_owned());
+        match node {
+            Address::Grc(index) => self.grcs[index].crash(),
+            Address::Rm(index) => self.rms[index].crash(),
+        }
+        if down_us >= 0 {
+            self.after(down_us, Event::Restart { node, reboot });
+        }
+    }
+
+    pub(crate) fn restart(&mut self, node: Address, reboot: bool) -> Result<(), String> {
+        if self.is_up(node) {
+            return Ok(());
+        }
+        let what = if reboot { "starts, its machine booted anew" } else { "starts" };
+        self.say_at(node, || what.to_owned());
+        match node {
+            Address::Grc(index) => self.grcs[index].restart(self.now_us, reboot)?,
+            Address::Rm(index) => self.rms[index].restart(self.now_us, reboot)?,
+        }
+        self.begin(node)
+    }
+
+    /// Begins a batch where something waits; else sees to it that the node is woken in time.
+    pub(crate) fn begin(&mut self, node: Address) -> Result<(), String> {
+        let began = match node {
+            Address::Grc(index) => self.grcs[index].begin(self.now_us)?,
+            Address::Rm(index) => self.rms[index].begin(self.now_us)?,
+        };
+        if began {
+            let us = self.weather.sync_us(&mut self.dice);
+            let life = self.life(node);
+            self.after(us, Event::Synced(node, life));
+            return Ok(());
+        }
+        let (wants, queued) = match node {
+            Address::Grc(index) => (self.grcs[index].wants_tick_at(), self.grcs[index].tick_queued),
+            Address::Rm(index) => (self.rms[index].wants_tick_at(), self.rms[index].tick_queued),
+        };
+        let Some(at) = wants.filter(|at| queued.is_none_or(|queued| *at < queued)) else {
+            return Ok(());
+        };
+        match node {
+            Address::Grc(index) => self.grcs[index].tick_queued = Some(at),
+            Address::Rm(index) => self.rms[index].tick_queued = Some(at),
+        }
+        let life = self.life(node);
+        self.at(at, Event::Wake(node, life));
+        Ok(())
+    }
+
+    /// Where this batch is cut, if it is.
+    fn crash_point(&mut self, node: Address) -> Option<CrashPoint> {
+        let writes = match node {
+            Address::Grc(index) => self.grcs[index].batch_writes(),
+            Address::Rm(index) => self.rms[index].batch_writes(),
+        };
+        if !writes {
+            return None;
+        }
+        if let Some(point) = self.crash_next.remove(&node) {
+            return Some(point);
+        }
+        let chance = self.weather.crash;
+        self.dice.per_mille(chance).then(|| match self.dice.below(4) {
+            0 => CrashPoint::BeforeSync,
+            sent => CrashPoint::AfterSync(usize::try_from(sent - 1).expect("small")),
+        })
+    }
+
+    /// The disk is done: records are seen, effects leave, or a crash comes between.
+    fn synced(&mut self, node: Address) -> Result<(), String> {
+        let point = self.crash_point(node);
+        if point != Some(CrashPoint::BeforeSync) {
+            let sent = match point {
+                Some(CrashPoint::AfterSync(count)) => count,
+                _ => usize::MAX,
+            };
+            match node {
+                Address::Grc(index) => self.grc_synced(index, sent)?,
+                Address::Rm(index) => self.rm_synced(index, sent)?,
+            }
+        }
+        if point.is_none() {
+            return self.begin(node);
+        }
+        // A story says itself when the node comes back.
+        let story = self.is_story();
+        let down_us = if story { -1 } else { self.dice.between(0, 20_000) * 1_000 };
+        let reboot = !story && self.dice.per_mille(300);
+        self.crash(node, down_us, reboot);
+        Ok(())
+    }
+
+    fn grc_synced(&mut self, index: usize, sent: usize) -> Result<(), String> {
+        let (records, effects) = self.grcs[index].finish()?;
+        for record in &records {
+            self.say_at(Address::Grc(index), || print::coordinator_record(record));
+        }
+        self.watch_grc(index, &records)?;
+        for effect in effects.into_iter().take(sent) {
+            match effect {
+                CoordinatorEffect::Send { rm, txn, message } => {
+                    self.call(index, &rm, txn, message);
+                }
+                CoordinatorEffect::Reply { token, reply } => self.reply(index, token, reply)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn rm_synced(&mut self, index: usize, sent: usize) -> Result<(), String> {
+        let (records, effects) = self.rms[index].finish()?;
+        for record in &records {
+            self.say_at(Address::Rm(index), || print::participant_record(record));
+        }
+        self.watch_rm(index, &records)?;
+        for effect in effects.into_iter().take(sent) {
+            match effect {
+                ParticipantEffect::Reply { token: Token(call), answer } => {
+                    self.watch_answer(index, call, &answer)?;
+                    let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { continue };
+                    let packet = Packet::Answer { call, answer };
+                    self.send(Address::Rm(index), Address::Grc(grc), packet);
+                }
+                ParticipantEffect::Ask { coordinator, txn } => self.ask(index, &coordinator, txn),
+            }
+        }
+        Ok(())
+    }
+
+    /// A coordinator's call leaves.
+    fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
+        let Some(rm) = self.rm_index(rm) else { return };
+        let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
+        self.calls.insert(call, Call { grc, life, rm, txn: txn.clone(), kind, open: true });
+        self.after(limits::MESSAGE_PATIENCE.as_us(), Event::CallOver(call));
+        self.send(Address::Grc(grc), Address::Rm(rm), Packet::Message { call, txn, message });
+    }
+
+    /// An RM's question leaves, to whoever answers to that name.
+    fn ask(&mut self, rm: usize, coordinator: &CoordinatorName, txn: TransactionId) {
+        let names = self.grc_names.iter().enumerate();
+        let named: Vec<usize> =
+            names.filter(|(_, name)| *name == coordinator).map(|(index, _)| index).collect();
+        if named.is_empty() {
+            return;
+        }
+        // In a story the newest has taken the name over; by chance either has.
+        let grc = if self.is_story() { named[named.len() - 1] } else { *self.dice.pick(&named) };
+        let (ask, life) = (self.fresh(), self.rms[rm].life);
+        self.questions.insert(ask, Question { rm, life, txn: txn.clone(), open: true });
+        self.after(limits::MESSAGE_PATIENCE.as_us(), Event::AskOver(ask));
+        self.send(Address::Rm(rm), Address::Grc(grc), Packet::Ask { ask, txn });
+    }
+
+    fn send(&mut self, from: Address, to: Address, packet: Packet) {
+        self.counts.packets += 1;
+        let rule = self.rules.iter().position(|rule| {
+            rule.times > 0 && rule.from == from && rule.to == to && rule.word == packet.word()
+        });
+        let fate = rule.map(|index| {
+            self.rules[index].times -= 1;
+            self.rules[index].fate
+        });
+        let lost = self.cuts.contains(&(from, to))
+            || fate == Some(Fate::Lose)
+            || self.dice.per_mille(self.weather.loss);
+        let twice = fate == Some(Fate::Twice) || self.dice.per_mille(self.weather.twice);
+        let mut note = if twice { "   (twice)".to_owned() } else { String::new() };
+        for _ in 0..=u8::from(twice) {
+            let mut delay_us = self.weather.delay_us(&mut self.dice);
+            if let Some(Fate::Delay(span)) = fate {
+                delay_us = span.as_us();
+            }
+            if lost {
+                "   (lost)".clone_into(&mut note);
+                continue;
+            }
+            if delay_us >= 200_000 {
+                self.counts.late += 1;
+                note = format!(
+                    "   (takes {}.{:03} s)",
+                    delay_us / 1_000_000,
+                    delay_us / 1_000 % 1_000
+                );
+            }
+            self.after(delay_us, Event::Arrive { from, to, packet: packet.clone() });
+        }
+        self.counts.lost += u64::from(lost);
+        self.counts.doubled += u64::from(twice);
+        self.say(
+            |world| format!("{} -> {}", world.name(from), world.name(to)),
+            |_| format!("{}{note}", print::packet(&packet)),
+        );
+    }
+
+    fn arrive(&mut self, from: Address, to: Address, packet: Packet) -> Result<(), String> {
+        if !self.is_up(to) {
+            let called = matches!(packet, Packet::Message { .. } | Packet::Ask { .. });
+            if called && self.dice.per_mille(self.weather.reset) {
+                self.send(to, from, Packet::Reset { to: Box::new(packet) });
+            }
+            return Ok(());
+        }
+        match (to, packet) {
+            (Address::Rm(index), Packet::Message { call, txn, message }) => {
+                let Some(caller) = self.calls.get(&call) else { return Ok(()) };
+                let by = self.grc_names[caller.grc].clone();
+                let token = Token(call);
+                if matches!(message, Message::Commit | Message::Release)
+                    && self.dice.per_mille(self.weather.deny)
+                {
+                    let packet = Packet::Answer { call, answer: Answer::Denied };
+                    self.send(to, from, packet);
+                    return Ok(());
+                }
+                self.rms[index].post(match message {
+                    Message::Hold(order) => ParticipantInput::Hold { order, token },
+                    Message::Commit => ParticipantInput::Commit { txn, by, token },
+                    Message::Abort => ParticipantInput::Abort { txn, by, token },
+                    Message::Release => ParticipantInput::Release { txn, by, token },
+                });
+                self.begin(to)
+            }
+            (Address::Grc(index), Packet::Ask { ask, txn }) => {
+                let Address::Rm(rm) = from else { return Ok(()) };
+                let token = self.fresh();
+                self.waiters.insert(token, Waiter::Rm { rm, ask });
+                let name = RmName::composed(self.rms[rm].name.clone());
+                let token = Token(token);
+                self.grcs[index].post(CoordinatorInput::Resolve { txn, rm: name, token });
+                self.begin(to)
+            }
+            (_, Packet::Answer { call, answer }) => {
+                self.call_ends(call, Delivery::Answered(answer))
+            }
+            (_, Packet::Resolution { ask, resolution }) => self.ask_ends(ask, resolution),
+            (_, Packet::Reset { to }) => match *to {
+                Packet::Message { call, .. } => self.call_ends(call, Delivery::Lost),
+                Packet::Ask { ask, .. } => self.ask_ends(ask, Resolution::Lost),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn call_ends(&mut self, call: u64, delivery: Delivery) -> Result<(), String> {
+        let Some(call) = self.calls.get_mut(&call).filter(|call| call.open) else { return Ok(()) };
+        call.open = false;
+        let (grc, life, kind) = (call.grc, call.life, call.kind);
+        let (rm, txn) = (call.rm, call.txn.clone());
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let rm = RmName::composed(self.rms[rm].name.clone());
+        self.grcs[grc].post(CoordinatorInput::Delivered { rm, txn, kind, delivery });
+        self.begin(Address::Grc(grc))
+    }
+
+    fn ask_ends(&mut self, ask: u64, resolution: Resolution) -> Result<(), String> {
+        let Some(asked) = self.questions.get_mut(&ask).filter(|asked| asked.open) else {
+            return Ok(());
+        };
+        asked.open = false;
+        let (rm, txn) = (asked.rm, asked.txn.clone());
+        if self.rms[rm].life != asked.life {
+            return Ok(());
+        }
+        self.rms[rm].post(ParticipantInput::Resolved { txn, resolution });
+        self.begin(Address::Rm(rm))
+    }
+
+    fn reply(&mut self, grc: usize, token: Token, reply: Reply) -> Result<(), String> {
+        match (self.waiters.remove(&token.0), reply) {
+            (Some(Waiter::Rm { rm, ask }), Reply::Resolution(resolution)) => {
+                let packet = Packet::Resolution { ask, resolution };
+                self.send(Address::Grc(grc), Address::Rm(rm), packet);
+                Ok(())
+            }
+            (Some(Waiter::User { demand }), reply) => self.tell(grc, demand, token, reply),
+            (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
+            (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The simulated network: what is in flight, what becomes of it, and the weather it flies in.
+
+use coalloc_common::{Span, TransactionId};
+use coalloc_protocol::coordinator::MessageKind;
+use coalloc_protocol::message::{Answer, Message, Resolution};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::Address;
+
+/// The one source of chance.
+pub(crate) struct Dice(ChaCha8Rng);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// One of `0..n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0.next_u64() % n.max(1)
+    }
+
+    /// One of `from..=to`.
+    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
+        from + self.below((to - from + 1).unsigned_abs()).cast_signed()
+    }
+
+    /// Happens so many times in a thousand. Never costs a throw when it cannot.
+    pub(crate) fn per_mille(&mut self, chance: u64) -> bool {
+        chance > 0 && self.below(1_000) < chance
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        let index = self.below(of.len() as u64);
+        &of[usize::try_from(index).expect("an index")]
+    }
+}
+
+/// What flies from one node to another. `call` and `ask` tell the caller what the answer is to.
+#[derive(Debug, Clone)]
+pub(crate) enum Packet {
+    /// A coordinator's message.
+    Message { call: u64, txn: TransactionId, message: Message },
+    /// An RM's answer to it.
+    Answer { call: u64, answer: Answer },
+    /// An RM's question.
+    Ask { ask: u64, txn: TransactionId },
+    /// The answer to it.
+    Resolution { ask: u64, resolution: Resolution },
+    /// Nobody is there: the connection was refused.
+    Reset { to: Box<Packet> },
+}
+
+impl Packet {
+    /// The one word that a story names it by.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Message { message, .. } => match message.kind() {
+                MessageKind::Hold => "Hold",
+                MessageKind::Commit => "Commit",
+                MessageKind::Abort => "Abort",
+                MessageKind::Release => "Release",
+            },
+            Self::Answer { answer, .. } => match answer {
+                Answer::Held { .. } => "Held",
+                Answer::Done => "Done",
+                Answer::Refused(_) => "Refused",
+                Answer::OtherContent => "OtherContent",
+                Answer::Denied => "Denied",
+            },
+            Self::Ask { .. } => "Resolve",
+            Self::Resolution { .. } => "Resolution",
+            Self::Reset { .. } => "Reset",
+        }
+    }
+}
+
+/// A message of a coordinator that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) grc: usize,
+    pub(crate) life: u64,
+    pub(crate) rm: usize,
+    pub(crate) txn: TransactionId,
+    pub(crate) kind: MessageKind,
+    pub(crate) open: bool,
+}
+
+/// A question of an RM that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) rm: usize,
+    pub(crate) life: u64,
+    pub(crate) txn: TransactionId,
+    pub(crate) open: bool,
+}
+
+/// How often things go wrong, per thousand; all zero in stories.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Weather {
+    /// A packet is lost.
+    pub(crate) loss: u64,
+    /// It arrives twice.
+    pub(crate) twice: u64,
+    /// It takes seconds, often beyond every patience.
+    pub(crate) slow: u64,
+    /// It takes longer than the longest hold.
+    pub(crate) ghost: u64,
+    /// A call to a node that is down is refused at once, instead of silence.
+    pub(crate) reset: u64,
+    /// The door of an RM denies a Commit or a Release: a certificate ran out, a role was taken away.
+    pub(crate) deny: u64,
+    /// A node dies at a sync that writes.
+    pub(crate) crash: u64,
+    /// A sync takes seconds.
+    pub(crate) slow_disk: u64,
+    /// Ordinary delays differ by up to this.
+    pub(crate) jitter_us: i64,
+}
+
+impl Weather {
+    /// The flying time of one copy.
+    pub(crate) fn delay_us(&self, dice: &mut Dice) -> i64 {
+        let jitter = if self.jitter_us > 0 { dice.between(0, self.jitter_us) } else { 0 };
+        let extra = if dice.per_mille(self.ghost) {
+            dice.between(100, 1_200) * 1_000_000
+        } else if dice.per_mille(self.slow) {
+            dice.between(500, 15_000) * 1_000
+        } else {
+            0
+        };
+        10_000 + jitter + extra
+    }
+
+    /// The time of one sync.
+    pub(crate) fn sync_us(&self, dice: &mut Dice) -> i64 {
+        if dice.per_mille(self.slow_disk) {
+            return dice.between(200, 4_000) * 1_000;
+        }
+        if self.jitter_us > 0 { dice.between(0, 5_000) } else { 0 }
+    }
+}
+
+/// What a story does to the next packet of a kind on a way.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub(crate) word: String,
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) fate: Fate,
+    pub(crate) times: u32,
+}
+
+/// One packet's fate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Lose,
+    Delay(Span),
+    Twice,
+}

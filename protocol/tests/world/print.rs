@@ -1,0 +1,133 @@
+//! The transcript: how packets, records and replies read. Windows are seconds of the world.
+
+use coalloc_common::{Segment, Span};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorRecord, Reply, Reservation};
+use coalloc_protocol::message::{Answer, Cause, Decision, HoldOrder, Message, Resolution};
+use coalloc_protocol::participant::ParticipantRecord;
+
+use super::network::Packet;
+use super::node::WALL_START;
+
+/// One line of the transcript.
+pub(crate) fn line(now_us: i64, who: &str, what: &str) -> String {
+    let (s, ms) = (now_us / 1_000_000, now_us / 1_000 % 1_000);
+    format!("{s:>3}.{ms:03}s {who:<18} {what}")
+}
+
+fn segments(segments: &[Segment]) -> String {
+    let one = |segment: &Segment| {
+        let s = |time: coalloc_common::Time| time.since(WALL_START).as_us() / 1_000_000;
+        let (start, end) = (s(segment.window.start()), s(segment.window.end()));
+        format!("{} {} [{start},{end})", segment.resource, segment.amount)
+    };
+    segments.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn candidate(candidate: &Candidate) -> String {
+    let one = |(rm, list): (&_, &Vec<Segment>)| format!("{rm} {}", segments(list));
+    candidate.segments.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+pub(crate) fn packet(packet: &Packet) -> String {
+    match packet {
+        Packet::Message { txn, message: Message::Hold(order), .. } => {
+            format!("Hold {txn}  {}", hold(order))
+        }
+        Packet::Message { txn, .. } | Packet::Ask { txn, .. } => {
+            format!("{} {txn}", packet.word())
+        }
+        Packet::Answer { answer: Answer::Held { expires_in }, .. } => {
+            format!("Held, ends after {expires_in}")
+        }
+        Packet::Answer { answer: Answer::Refused(refusal), .. } => {
+            format!("Refused ({:?}): {refusal}", refusal.reason)
+        }
+        Packet::Answer { .. } => packet.word().to_owned(),
+        Packet::Resolution { resolution: Resolution::Decided(decision), .. } => {
+            format!("Resolution: {decision:?}")
+        }
+        Packet::Resolution { resolution, .. } => format!("Resolution: {resolution:?}"),
+        Packet::Reset { to } => format!("nobody is there for {}", to.word()),
+    }
+}
+
+fn hold(order: &HoldOrder) -> String {
+    let ask = order.hold_for.map_or(String::new(), |span: Span| format!(", hold for {span}"));
+    format!("{} for {}{ask}", segments(&order.segments), order.user)
+}
+
+pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
+    match record {
+        CoordinatorRecord::Refused { reservation, ticket, refusal, .. } => {
+            format!("refused {reservation} ({}): {refusal}", ticket.request)
+        }
+        CoordinatorRecord::Opened { reservation, ticket, .. } => {
+            format!("opened {reservation} for {} ({})", ticket.user, ticket.request)
+        }
+        CoordinatorRecord::Intent { txn, candidate: plan, .. } => {
+            format!("D1 intent {txn}: {}", candidate(plan))
+        }
+        CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
+            format!("D3 decided {txn}: commit")
+        }
+        CoordinatorRecord::Decided { txn, refusal, .. } => {
+            let why = refusal.as_ref().map_or(String::new(), |why| format!(", {why}"));
+            format!("D3 decided {txn}: abort{why}")
+        }
+        CoordinatorRecord::Mixed { txn, refusal, .. } => format!("mixed {txn}: {refusal}"),
+        CoordinatorRecord::Releasing { txn, by, .. } => format!("releasing {txn}, by {by}"),
+        CoordinatorRecord::Finished { txn, .. } => format!("D6 finished {txn}"),
+        CoordinatorRecord::Concluded { reservation, refusal, .. } => {
+            format!("concluded {reservation}: {refusal}")
+        }
+    }
+}
+
+pub(crate) fn participant_record(record: &ParticipantRecord) -> String {
+    match record {
+        ParticipantRecord::Opened { boot, .. } => format!("opened in {boot}"),
+        ParticipantRecord::Held { order, soft, hard, .. } => {
+            format!("D2 held {}, asks after {soft}, ends after {hard}", order.txn)
+        }
+        ParticipantRecord::Refused { order, refusal, .. } => {
+            format!("refused {} ({:?})", order.txn, refusal.reason)
+        }
+        ParticipantRecord::Booked { txn, by, .. } => format!("D4 booked {txn}, {}", cause(by)),
+        ParticipantRecord::Ended { txn, ending, by, .. } => {
+            format!("D5 {} {txn}, {}", ending.word(), cause(by))
+        }
+    }
+}
+
+fn cause(cause: &Cause) -> String {
+    match cause {
+        Cause::Coordinator(name) => format!("told by {name}"),
+        Cause::Resolve(name) => format!("asked {name}"),
+        Cause::ResourceManager(name) => format!("told by {name}"),
+        Cause::User(name) => format!("told by {name}"),
+        Cause::Expiry => "time is over".to_owned(),
+        Cause::Restart => "restarted".to_owned(),
+    }
+}
+
+pub(crate) fn reservation(reservation: &Reservation) -> String {
+    let why = reservation
+        .refusal
+        .as_ref()
+        .map_or(String::new(), |refusal| format!(" ({:?}: {refusal})", refusal.reason));
+    let (id, state, attempts) = (&reservation.id, reservation.state, reservation.attempts);
+    let s = if attempts == 1 { "" } else { "s" };
+    format!("{state:?} {id} after {attempts} attempt{s}{why}")
+}
+
+pub(crate) fn reply(reply: &Reply) -> String {
+    match reply {
+        Reply::Plan => "new, to be planned".to_owned(),
+        Reply::Replan(id) => format!("{id}: to be planned again"),
+        Reply::Stands(known) => reservation(known),
+        Reply::OtherContent => "OtherContent: the id is known with other content".to_owned(),
+        Reply::Forgotten => "Forgotten: send it again".to_owned(),
+        Reply::Unknown => "Unknown: there is none".to_owned(),
+        Reply::Resolution(resolution) => format!("{resolution:?}"),
+    }
+}
