@@ -1,0 +1,256 @@
+//! What can be said without a search: where each requested site could land, and the refusals.
+//!
+//! A refusal names the binding resource with its numbers. The empty federation is asked only once
+//! the current view has failed, so that a request that fits pays for one look.
+
+use coalloc_common::topology::{Compute, Direction, FrameView};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, SiteDemand, Topology, VertexIndex,
+};
+
+use super::IpOptions;
+use crate::Budget;
+
+/// The vertices each requested site could land on, in order of index.
+pub(super) struct Candidates {
+    vertices: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+impl Candidates {
+    /// Those of one requested site.
+    pub(super) fn of(&self, site: usize) -> &[u32] {
+        &self.vertices[self.starts[site] as usize..self.starts[site + 1] as usize]
+    }
+
+    fn collect(topology: &Topology, request: &CoAllocation, free: impl Fn(usize) -> Cpus) -> Self {
+        let mut vertices = Vec::with_capacity(request.sites.len() * topology.vertices().len());
+        let mut starts = Vec::with_capacity(request.sites.len() + 1);
+        starts.push(0);
+        for site in &request.sites {
+            // A pinned site has one candidate; looking at all vertices for it would be waste.
+            let pinned = site.pinned.as_ref().map(|name| topology.find_vertex(name));
+            let range = match pinned {
+                Some(Some(vertex)) => vertex.at()..vertex.at() + 1,
+                Some(None) => 0..0,
+                None => 0..topology.vertices().len(),
+            };
+            for vertex in range {
+                let place = &topology.vertices()[vertex];
+                if place.compute.is_some()
+                    && free(vertex) >= site.cpus
+                    && (site.excluded.is_empty() || !site.excluded.contains(&place.name))
+                {
+                    // At most VERTICES_MAX.
+                    vertices.push(vertex as u32);
+                }
+            }
+            // At most REQUEST_SITES_MAX times VERTICES_MAX.
+            starts.push(vertices.len() as u32);
+        }
+        Self { vertices, starts }
+    }
+
+    /// A requested site that cannot land while every other has a vertex of its own: a maximum
+    /// matching by augmenting paths leaves it out.
+    fn unmatched(&self, sites: usize, vertices: usize) -> Option<usize> {
+        // With as many candidates as sites for each, one after the other finds a free one.
+        if (0..sites).all(|site| self.of(site).len() >= sites) {
+            return None;
+        }
+        let mut holder = vec![usize::MAX; vertices];
+        // Few choices first: of two rivals, the more demanding is not the one reported.
+        let mut order: Vec<usize> = (0..sites).collect();
+        order.sort_by_key(|site| self.of(*site).len());
+        order.into_iter().find(|site| !self.augment(*site, &mut holder, &mut vec![false; vertices]))
+    }
+
+    fn augment(&self, site: usize, holder: &mut [usize], seen: &mut [bool]) -> bool {
+        for vertex in self.of(site) {
+            let vertex = *vertex as usize;
+            if std::mem::replace(&mut seen[vertex], true) {
+                continue;
+            }
+            if holder[vertex] == usize::MAX || self.augment(holder[vertex], holder, seen) {
+                holder[vertex] = site;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Where each site could land, or why no placement exists.
+pub(super) fn candidates(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+) -> Result<Candidates, Box<Refusal>> {
+    let candidates = Candidates::collect(topology, request, |vertex| view.free_cpus[vertex]);
+    let (sites, vertices) = (request.sites.len(), topology.vertices().len());
+    let unmatched = candidates.unmatched(sites, vertices);
+    let rate = request.links.iter().map(|link| link.bandwidth).max();
+    if unmatched.is_none() && rate.is_none_or(|rate| fits_an_edge(view, rate)) {
+        return Ok(candidates);
+    }
+    let capacity = |vertex: usize| {
+        topology.vertices()[vertex].compute.as_ref().map_or(Cpus(0), |compute| compute.capacity)
+    };
+    let when_empty = Candidates::collect(topology, request, capacity);
+    if let Some(site) = when_empty.unmatched(sites, vertices) {
+        let shortage = Shortage { topology, request, view, site, beyond: true };
+        return Err(Box::new(shortage.refusal(&when_empty, &capacity)));
+    }
+    let empty = FrameView::empty_federation(topology, view.window);
+    if let Some(rate) = rate.filter(|rate| !fits_an_edge(&empty, *rate)) {
+        return Err(Box::new(rate_refusal(topology, &empty, rate, Reason::BeyondCapacity)));
+    }
+    match (unmatched, rate) {
+        (Some(site), _) => {
+            let shortage = Shortage { topology, request, view, site, beyond: false };
+            Err(Box::new(shortage.refusal(&candidates, &|vertex| view.free_cpus[vertex])))
+        }
+        (None, Some(rate)) => Err(Box::new(rate_refusal(topology, view, rate, Reason::NoRoute))),
+        (None, None) => Ok(candidates),
+    }
+}
+
+fn fits_an_edge(view: &FrameView, rate: BitsPerSecond) -> bool {
+    view.free_bps.iter().any(|free| free[0] >= rate || free[1] >= rate)
+}
+
+/// No edge at all carries the rate.
+fn rate_refusal(
+    topology: &Topology,
+    view: &FrameView,
+    rate: BitsPerSecond,
+    reason: Reason,
+) -> Refusal {
+    let bare = |detail| Refusal {
+        window: (reason != Reason::BeyondCapacity).then_some(view.window),
+        requested: Some(rate.into()),
+        available: Some(Amount::ZERO),
+        ..Refusal::new(reason, detail)
+    };
+    let lanes = topology.edges().iter().zip(&view.free_bps).flat_map(|(edge, free)| {
+        [Direction::AToB, Direction::BToA].map(|direction| (edge, direction, free[direction.at()]))
+    });
+    // The first of the widest, so that the same view is refused in the same words.
+    let widest = lanes.reduce(|best, lane| if lane.2 > best.2 { lane } else { best });
+    let Some((edge, direction, most)) = widest else {
+        return bare(format!("a link of {rate} fits no path: there are none"));
+    };
+    let state = if reason == Reason::BeyondCapacity { "" } else { " free" };
+    let name = &edge.name;
+    Refusal {
+        resource: Some(edge.resource(direction).clone()),
+        available: Some(most.into()),
+        ..bare(format!("a link of {rate} fits no path: the widest, {name}, has {most}{state}"))
+    }
+}
+
+/// CPUs are short for one requested site, its rivals counted.
+struct Shortage<'a> {
+    topology: &'a Topology,
+    request: &'a CoAllocation,
+    view: &'a FrameView,
+    site: usize,
+    /// Short even in the empty federation.
+    beyond: bool,
+}
+
+impl Shortage<'_> {
+    fn refusal(&self, candidates: &Candidates, amount: &dyn Fn(usize) -> Cpus) -> Refusal {
+        let site = &self.request.sites[self.site];
+        let enough = candidates.of(self.site);
+        let best = self.best_short_of(site, enough, amount);
+        let (reason, free) = match self.beyond {
+            true => (Reason::BeyondCapacity, ""),
+            false => (Reason::InsufficientCapacity, " free"),
+        };
+        let demand = site.cpus;
+        let mut detail = if enough.is_empty() {
+            format!("no site that {} may land on has {demand}{free}", site.name)
+        } else {
+            let rivals = (0..self.request.sites.len())
+                .filter(|rival| candidates.of(*rival).iter().any(|at| enough.contains(at)))
+                .count();
+            format!(
+                "{rivals} requested sites compete for {} that {} could land on with {demand}{free}",
+                enough.len(),
+                site.name
+            )
+        };
+        if let Some((name, _, most)) = &best {
+            detail.push_str(&format!("; the best of the others, {name}, has {}", most.0));
+        }
+        if !self.beyond {
+            detail.push_str(&format!(" in {}", self.view.window));
+        }
+        Refusal {
+            resource: best.as_ref().map(|(_, compute, _)| compute.resource.clone()),
+            window: (!self.beyond).then_some(self.view.window),
+            requested: Some(demand.into()),
+            available: Some(best.map_or(Amount::ZERO, |(_, _, most)| most.into())),
+            ..Refusal::new(reason, detail)
+        }
+    }
+
+    /// The site with the most CPUs among those where the demand may land but does not fit.
+    fn best_short_of(
+        &self,
+        site: &SiteDemand,
+        enough: &[u32],
+        amount: &dyn Fn(usize) -> Cpus,
+    ) -> Option<(String, &Compute, Cpus)> {
+        self.topology
+            .sites()
+            .filter(|(vertex, place, _)| {
+                !enough.contains(&vertex.0)
+                    && site.pinned.as_ref().is_none_or(|pin| *pin == place.name)
+                    && !site.excluded.contains(&place.name)
+            })
+            .map(|(vertex, place, compute)| (place.name.to_string(), compute, amount(vertex.at())))
+            // The first of the largest, so that the same view is refused in the same words.
+            .fold(None, |best: Option<(String, &Compute, Cpus)>, next| match best {
+                Some(best) if best.2 >= next.2 => Some(best),
+                _ => Some(next),
+            })
+    }
+}
+
+/// Every site fits, and a complete search found no routes.
+pub(super) fn no_route(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+) -> Refusal {
+    let hopeless = request.links.iter().max_by_key(|link| link.bandwidth);
+    let widest = hopeless.map_or(BitsPerSecond(0), |link| link.bandwidth);
+    let usable = view.free_bps.iter().filter(|free| free[0] >= widest || free[1] >= widest).count();
+    let detail = format!(
+        "each of the {} sites fits somewhere, but no routes of at most {} paths join them for all \
+         {} links at once in {}: {usable} of {} paths have {widest} free",
+        request.sites.len(),
+        options.route_edges(),
+        request.links.len(),
+        view.window,
+        topology.edges().len(),
+    );
+    Refusal { window: Some(view.window), ..Refusal::new(Reason::NoRoute, detail) }
+}
+
+/// The budget ended with nothing in hand.
+pub(super) fn exhausted(view: &FrameView, budget: &Budget<'_>, what: &str) -> Refusal {
+    let cause = if budget.stopped() { "the planner was told to stop" } else { what };
+    let detail =
+        format!("{cause} before it found a plan for {} or proved there is none", view.window);
+    Refusal { window: Some(view.window), ..Refusal::new(Reason::BudgetExhausted, detail) }
+}
+
+/// What placing a site at a vertex costs.
+pub(super) fn site_value(topology: &Topology, vertex: u32, site: &SiteDemand) -> u64 {
+    let compute = topology.vertex(VertexIndex(vertex)).compute.as_ref();
+    compute.map_or(0, |compute| compute.unit_value.of_cpus(site.cpus).milli)
+}

@@ -1,0 +1,145 @@
+//! The checker that believes no solver: is this plan one of this request, and does it cost what it
+//! says? Written from Eq. (3) to (9) and (11) of Takefusa 2010 and from nothing a solver computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{CoAllocation, EdgeIndex, Topology, Value, VertexIndex};
+
+use super::{IpOptions, free_bps};
+use crate::{Plan, Route, route_cost};
+
+/// Checks a plan against what was asked and what is free.
+///
+/// # Errors
+/// One sentence on the first thing that is wrong.
+pub fn verify(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+    plan: &Plan,
+) -> Result<(), String> {
+    if plan.window != view.window {
+        return Err(format!("the plan is for {}, the view for {}", plan.window, view.window));
+    }
+    let sites = check_sites(topology, request, view, plan)?;
+    let links = check_links(topology, request, view, options, plan)?;
+    let cost = sites.saturating_add(links);
+    if plan.cost != cost {
+        return Err(format!("the plan says it costs {}, it costs {cost}", plan.cost));
+    }
+    if plan.lower_bound > plan.cost {
+        return Err(format!("lower bound {} above cost {}", plan.lower_bound, plan.cost));
+    }
+    Ok(())
+}
+
+fn check_sites(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    plan: &Plan,
+) -> Result<Value, String> {
+    if plan.placements.len() != request.sites.len() {
+        return Err(format!("{} sites, {} placed", request.sites.len(), plan.placements.len()));
+    }
+    let mut cost = Value::ZERO;
+    let mut taken = BTreeSet::new();
+    for (site, vertex) in request.sites.iter().zip(&plan.placements) {
+        let place = topology
+            .vertices()
+            .get(vertex.at())
+            .ok_or_else(|| format!("{} lands on no vertex", site.name))?;
+        if !taken.insert(*vertex) {
+            return Err(format!("two sites on {} (Eq. 5)", place.name));
+        }
+        let Some(compute) = &place.compute else {
+            return Err(format!("{} lands on {}, which has no computers", site.name, place.name));
+        };
+        let free = view.free_cpus[vertex.at()];
+        if free < site.cpus {
+            return Err(format!("{} wants {} of {free} (Eq. 6)", site.name, site.cpus));
+        }
+        if site.pinned.as_ref().is_some_and(|pin| *pin != place.name) {
+            return Err(format!("{} is pinned, and not to {}", site.name, place.name));
+        }
+        if site.excluded.contains(&place.name) {
+            return Err(format!("{} must not land on {}", site.name, place.name));
+        }
+        cost = cost.saturating_add(compute.unit_value.of_cpus(site.cpus));
+    }
+    Ok(cost)
+}
+
+fn check_links(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+    plan: &Plan,
+) -> Result<Value, String> {
+    if plan.routes.len() != request.links.len() {
+        return Err(format!("{} links, {} routed", request.links.len(), plan.routes.len()));
+    }
+    let mut cost = Value::ZERO;
+    // Load by edge and direction; a shared edge counts everything as one direction.
+    let mut loads: BTreeMap<(EdgeIndex, Direction), u64> = BTreeMap::new();
+    for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
+        let ends = (plan.placements[link.from], plan.placements[link.to]);
+        check_route(topology, route, ends, options).map_err(|e| format!("links[{number}]: {e}"))?;
+        let latency: i64 = route.iter().map(|(edge, _)| topology.edge(*edge).latency.as_us()).sum();
+        if link.latency_max.is_some_and(|max| latency > max.as_us()) {
+            return Err(format!("links[{number}] takes {latency} us, more than it may"));
+        }
+        for (edge, direction) in route {
+            let shared = topology.edge(*edge).is_shared();
+            let lane = if shared { Direction::AToB } else { *direction };
+            *loads.entry((*edge, lane)).or_default() += link.bandwidth.0;
+        }
+        cost = cost.saturating_add(route_cost(topology, route, link.bandwidth));
+    }
+    for ((index, lane), load) in loads {
+        let edge = topology.edge(index);
+        let free = free_bps(edge, index, lane, view);
+        if load > free {
+            return Err(format!("{} carries {load} bit/s of {free} (Eq. 8)", edge.name));
+        }
+    }
+    Ok(cost)
+}
+
+/// A simple route of 1 to N_max edges that begins and ends where it should (Eq. 7, 9, 11).
+fn check_route(
+    topology: &Topology,
+    route: &Route,
+    (start, end): (VertexIndex, VertexIndex),
+    options: &IpOptions,
+) -> Result<(), String> {
+    if route.is_empty() || route.len() > options.route_edges() {
+        return Err(format!("{} edges, 1 to {} allowed", route.len(), options.route_edges()));
+    }
+    let mut at = start;
+    let mut seen = BTreeSet::from([start]);
+    for (index, direction) in route {
+        let edge = topology
+            .edges()
+            .get(index.at())
+            .ok_or_else(|| format!("edge {} does not exist", index.0))?;
+        let (tail, head) = match direction {
+            Direction::AToB => (edge.a, edge.b),
+            Direction::BToA => (edge.b, edge.a),
+        };
+        if tail != at {
+            return Err(format!("{} does not continue the route", edge.name));
+        }
+        if !seen.insert(head) {
+            return Err(format!("{} comes back to {}", edge.name, topology.vertex(head).name));
+        }
+        at = head;
+    }
+    if at != end {
+        return Err(format!("ends at {}", topology.vertex(at).name));
+    }
+    Ok(())
+}

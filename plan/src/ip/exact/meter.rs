@@ -1,0 +1,25 @@
+//! What is left of a budget.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Counts search nodes down and listens for the caller's stop.
+pub(super) struct Meter<'a> {
+    left: u64,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Meter<'a> {
+    pub(super) fn new(nodes: u64, stop: &'a AtomicBool) -> Self {
+        Self { left: nodes, stop }
+    }
+
+    /// Opens one node. False when the budget has ended.
+    pub(super) fn tick(&mut self) -> bool {
+        if self.left == 0 || self.stop.load(Ordering::Relaxed) {
+            self.left = 0;
+            return false;
+        }
+        self.left -= 1;
+        true
+    }
+}

@@ -1,0 +1,179 @@
+//! The frame as flat arrays: steps out of each vertex, the resource each step takes, what is free.
+//!
+//! A step is numbered `2 * edge + direction` (its code); turning round flips the last bit. A
+//! resource is numbered by a code as well: both steps of a shared edge take the even one.
+
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{CoAllocation, EdgeIndex, LinkDemand, Topology, limits};
+
+use crate::Route;
+use crate::ip::free_bps;
+
+/// No vertex, no label, no row.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A step out of a vertex.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    /// Where it leads.
+    pub(super) to: u32,
+    /// Its code.
+    pub(super) code: u32,
+    /// The resource it takes.
+    pub(super) out: u32,
+    /// The resource that the step back takes.
+    pub(super) back: u32,
+    /// Points per Gbit/s, which are milli-points per Mbit/s.
+    pub(super) unit: u64,
+    /// Microseconds.
+    pub(super) latency: u64,
+}
+
+/// The edges of one frame.
+pub(super) struct Network {
+    starts: Vec<u32>,
+    steps: Vec<Step>,
+    /// Free bit/s by resource.
+    pub(super) free: Vec<u64>,
+    /// Resource by code.
+    resources: Vec<u32>,
+    /// Every edge is shared, so that any route can be travelled either way.
+    pub(super) reversible: bool,
+    /// N_max.
+    pub(super) edges_max: usize,
+}
+
+impl Network {
+    pub(super) fn new(topology: &Topology, view: &FrameView, edges_max: usize) -> Self {
+        let edges = topology.edges();
+        let mut free = Vec::with_capacity(2 * edges.len());
+        let mut resources = Vec::with_capacity(2 * edges.len());
+        for (index, edge) in edges.iter().enumerate() {
+            // At most EDGES_MAX.
+            let code = 2 * index as u32;
+            let index = EdgeIndex(index as u32);
+            let lane = |direction| free_bps(edge, index, direction, view);
+            free.extend([lane(Direction::AToB), lane(Direction::BToA)]);
+            resources.extend([code, code + u32::from(!edge.is_shared())]);
+        }
+        let mut starts = Vec::with_capacity(topology.vertices().len() + 1);
+        let mut steps = Vec::with_capacity(2 * edges.len());
+        starts.push(0);
+        for vertex in 0..topology.vertices().len() as u32 {
+            for hop in topology.hops(coalloc_common::VertexIndex(vertex)) {
+                let edge = topology.edge(hop.edge);
+                let code = 2 * hop.edge.0 + hop.direction.at() as u32;
+                steps.push(Step {
+                    to: hop.to.0,
+                    code,
+                    out: resources[code as usize],
+                    back: resources[(code ^ 1) as usize],
+                    unit: edge.unit_value.0,
+                    // Not negative: the topology checks it.
+                    latency: edge.latency.as_us().unsigned_abs(),
+                });
+            }
+            starts.push(steps.len() as u32);
+        }
+        let reversible = edges.iter().all(|edge| edge.is_shared());
+        Self { starts, steps, free, resources, reversible, edges_max }
+    }
+
+    pub(super) fn vertices(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    pub(super) fn steps(&self, vertex: u32) -> &[Step] {
+        let vertex = vertex as usize;
+        &self.steps[self.starts[vertex] as usize..self.starts[vertex + 1] as usize]
+    }
+
+    /// The resource that a step takes.
+    pub(super) fn resource(&self, code: u32) -> usize {
+        self.resources[code as usize] as usize
+    }
+}
+
+/// What routes depend on: links of one class have the same routes between the same vertices.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Class {
+    /// bit/s.
+    pub(super) rate: u64,
+    /// Whole Mbit/s, rounded up: what the value of an edge is counted in.
+    pub(super) mbps: u64,
+    /// Microseconds a route may take, if bounded.
+    pub(super) latency_max: Option<u64>,
+}
+
+/// A requested link between two requested sites.
+#[derive(Clone, Copy)]
+pub(super) struct Link {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) class: usize,
+    pub(super) rate: u64,
+}
+
+/// The requested links and their classes.
+pub(super) fn links(request: &CoAllocation) -> (Vec<Link>, Vec<Class>) {
+    let mut classes: Vec<Class> = Vec::new();
+    let link = |demand: &LinkDemand| {
+        let class = Class {
+            rate: demand.bandwidth.0,
+            mbps: demand.bandwidth.0.div_ceil(1_000_000),
+            latency_max: demand.latency_max.map(|max| max.as_us().unsigned_abs()),
+        };
+        let known = classes.iter().position(|other| *other == class);
+        let index = known.unwrap_or_else(|| {
+            classes.push(class);
+            classes.len() - 1
+        });
+        Link { from: demand.from, to: demand.to, class: index, rate: class.rate }
+    };
+    let links = request.links.iter().map(link).collect();
+    (links, classes)
+}
+
+/// A route: the codes of its steps in the order of travel, and its value for its link.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    length: u8,
+    codes: [u32; limits::ROUTE_EDGES_MAX as usize],
+    /// Milli-points.
+    pub(super) cost: u64,
+}
+
+impl Path {
+    pub(super) const EMPTY: Self =
+        Self { length: 0, codes: [0; limits::ROUTE_EDGES_MAX as usize], cost: 0 };
+
+    pub(super) fn codes(&self) -> &[u32] {
+        &self.codes[..usize::from(self.length)]
+    }
+
+    /// Adds a step; the caller never has more than N_max, which is at most `ROUTE_EDGES_MAX`.
+    pub(super) fn push(&mut self, code: u32) {
+        self.codes[usize::from(self.length)] = code;
+        self.length += 1;
+    }
+
+    /// The same way back.
+    pub(super) fn turn(&mut self) {
+        let codes = &mut self.codes[..usize::from(self.length)];
+        codes.reverse();
+        codes.iter_mut().for_each(|code| *code ^= 1);
+    }
+
+    /// The same steps, told from the other end: for chains that were followed backwards.
+    pub(super) fn reverse(&mut self) {
+        self.codes[..usize::from(self.length)].reverse();
+    }
+
+    pub(super) fn route(&self) -> Route {
+        let step = |code: &u32| {
+            let direction = if code & 1 == 0 { Direction::AToB } else { Direction::BToA };
+            (EdgeIndex(code >> 1), direction)
+        };
+        self.codes().iter().map(step).collect()
+    }
+}

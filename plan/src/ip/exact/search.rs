@@ -1,0 +1,363 @@
+//! The search over placements: depth first, cheapest vertex first, joint routing exact at every node.
+//!
+//! At a node some sites are placed and the links between them routed at least value together. The
+//! bound adds, for the sites still to be placed, the cheapest assignment of scores. The score of a
+//! site at a vertex is its CPUs' value there, plus the cheapest route to each placed neighbour, plus
+//! for each neighbour later in the order the cheapest route to the nearest vertex that it could
+//! take. Each link is counted once: at its later end once the other is placed, else at its earlier.
+
+use super::assign::Assignment;
+use super::meter::Meter;
+use super::network::{Class, Link, Network, Path};
+use super::order;
+use super::paths::{Rows, nearest};
+use super::routing::{Added, Errand, Ground, Routing};
+use crate::ip::admit::Candidates;
+
+/// A link seen from one of its ends: the link, the site at the other end.
+type Tie = (usize, usize);
+
+/// What the search works on, and on what it keeps between nodes.
+pub(super) struct Search<'a> {
+    network: &'a Network,
+    classes: &'a [Class],
+    links: &'a [Link],
+    rows: Rows,
+    routing: Routing,
+    assignment: Assignment,
+    meter: Meter<'a>,
+    /// By site and candidate, flat; `starts` cuts it up.
+    vertices: Vec<u32>,
+    starts: Vec<usize>,
+    /// Value of the CPUs alone.
+    own: Vec<u64>,
+    /// What the bound counts for the candidate.
+    score: Vec<u64>,
+    /// Reasons why the candidate is closed at this node.
+    closed: Vec<u32>,
+    order: Vec<usize>,
+    twins: Vec<Option<usize>>,
+    /// By place in the order: links to sites earlier and later in it.
+    earlier: Vec<Vec<Tie>>,
+    later: Vec<Vec<Tie>>,
+    taken: Vec<bool>,
+    placed: Vec<u32>,
+    /// Scratch by place in the order.
+    queues: Vec<Vec<(u64, u32)>>,
+    least: Vec<Vec<u64>>,
+    errands: Vec<Errand>,
+    /// The best plan so far and the least bound of what was left unsearched.
+    best: u64,
+    best_placed: Vec<u32>,
+    best_paths: Vec<Path>,
+    unsearched: u64,
+}
+
+/// What the search found.
+pub(super) struct Found {
+    /// Vertex by site, route by link, and their value; `None` when nothing was found.
+    pub(super) plan: Option<(Vec<u32>, Vec<Path>, u64)>,
+    /// No plan costs less. `u64::MAX` when it is proven that there is none.
+    pub(super) lower_bound: u64,
+}
+
+/// What the request asks, in the search's terms.
+pub(super) struct Demand<'a> {
+    pub(super) candidates: &'a Candidates,
+    /// By site.
+    pub(super) cpus: &'a [u64],
+    /// Value of site `.0` at vertex `.1`.
+    pub(super) value: &'a dyn Fn(usize, u32) -> u64,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(ground: Ground<'a>, demand: &Demand<'_>, meter: Meter<'a>) -> Self {
+        let Ground { network, classes, links } = ground;
+        let sites = demand.cpus.len();
+        let mut search = Self {
+            network,
+            classes,
+            links,
+            rows: Rows::new(network, classes.len()),
+            routing: Routing::new(ground),
+            assignment: Assignment::new(network.vertices()),
+            meter,
+            vertices: Vec::new(),
+            starts: vec![0],
+            own: Vec::new(),
+            score: Vec::new(),
+            closed: Vec::new(),
+            order: Vec::new(),
+            twins: Vec::new(),
+            earlier: vec![Vec::new(); sites],
+            later: vec![Vec::new(); sites],
+            taken: vec![false; network.vertices()],
+            placed: vec![0; sites],
+            queues: vec![Vec::new(); sites],
+            least: vec![Vec::new(); sites + 1],
+            errands: Vec::new(),
+            best: u64::MAX,
+            best_placed: Vec::new(),
+            best_paths: Vec::new(),
+            unsearched: u64::MAX,
+        };
+        search.open_candidates(demand);
+        search.set_order(demand);
+        search.look_ahead();
+        search
+    }
+
+    fn ground(&self) -> Ground<'a> {
+        Ground { network: self.network, classes: self.classes, links: self.links }
+    }
+
+    /// Takes over the candidates, but those whose edges cannot carry the site's links away.
+    fn open_candidates(&mut self, demand: &Demand<'_>) {
+        for site in 0..demand.cpus.len() {
+            let ports = Ports::of(self.links, site);
+            for vertex in demand.candidates.of(site) {
+                if ports.suffice(self.network, *vertex) {
+                    self.vertices.push(*vertex);
+                    self.own.push((demand.value)(site, *vertex));
+                }
+            }
+            self.starts.push(self.vertices.len());
+        }
+        self.score.extend_from_slice(&self.own);
+        self.closed.resize(self.own.len(), 0);
+    }
+
+    fn set_order(&mut self, demand: &Demand<'_>) {
+        let open: Vec<usize> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        self.order = order::placing_order(self.links, &open);
+        let mut place = vec![0; self.order.len()];
+        for (at, site) in self.order.iter().enumerate() {
+            place[*site] = at;
+        }
+        for (index, link) in self.links.iter().enumerate() {
+            for (site, other) in [(link.from, link.to), (link.to, link.from)] {
+                let ties =
+                    if place[other] < place[site] { &mut self.earlier } else { &mut self.later };
+                ties[place[site]].push((index, other));
+            }
+        }
+        let reversible = self.network.reversible;
+        self.twins =
+            order::twins(self.links, demand.candidates, demand.cpus, &self.order, reversible);
+    }
+
+    /// Adds to each score the routes to neighbours later in the order, at least.
+    fn look_ahead(&mut self) {
+        let mut marked = vec![false; self.network.vertices()];
+        for vertex in &self.vertices {
+            marked[*vertex as usize] = true;
+        }
+        let mut tables: Vec<Option<Vec<u64>>> = vec![None; 2 * self.classes.len()];
+        for place in 0..self.order.len() {
+            let site = self.order[place];
+            for (link, _) in &self.later[place] {
+                let link = self.links[*link];
+                let away = link.from == site || self.network.reversible;
+                let table = tables[2 * link.class + usize::from(away)].get_or_insert_with(|| {
+                    nearest(self.network, self.classes[link.class], &marked, away)
+                });
+                for at in self.starts[site]..self.starts[site + 1] {
+                    match table[self.vertices[at] as usize] {
+                        u64::MAX => self.closed[at] += 1,
+                        cost => self.score[at] += cost,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs to the end or until the budget ends.
+    pub(super) fn run(mut self) -> Found {
+        if let Some(bound) = self.bound_rest(0) {
+            self.descend(0, 0, bound);
+        }
+        let plan = (self.best < u64::MAX).then_some((self.best_placed, self.best_paths, self.best));
+        Found { plan, lower_bound: self.best.min(self.unsearched) }
+    }
+
+    /// The least value that the sites from this place of the order on can add.
+    fn bound_rest(&mut self, place: usize) -> Option<u64> {
+        let Self { order, starts, vertices, closed, taken, score, .. } = self;
+        let scores = |row: usize| {
+            let site = order[place + row];
+            (starts[site]..starts[site + 1])
+                .filter(|at| closed[*at] == 0 && !taken[vertices[*at] as usize])
+                .map(|at| (vertices[at], score[at]))
+        };
+        self.assignment.least(order.len() - place, scores, &mut self.least[place])
+    }
+
+    /// Searches below a node: the sites before `place` are placed, their CPUs' value is `spent`, and
+    /// no plan below costs less than `bound`. False when the budget ended.
+    fn descend(&mut self, place: usize, spent: u64, bound: u64) -> bool {
+        if place == self.order.len() {
+            self.record(bound);
+            return true;
+        }
+        let mut queue = std::mem::take(&mut self.queues[place]);
+        self.fill_queue(place, &mut queue);
+        // What the others add at least, whatever this site does.
+        let others: u64 = self.least[place][1..].iter().sum();
+        let routed = self.routing.total();
+        let mut finished = true;
+        for (score, at) in &queue {
+            let floor = bound.max(spent + routed + score + others);
+            if floor >= self.best {
+                break;
+            }
+            if !finished || !self.meter.tick() {
+                self.unsearched = self.unsearched.min(floor);
+                finished = false;
+                break;
+            }
+            finished = self.try_vertex(place, *at as usize, spent, others, floor);
+        }
+        self.queues[place] = queue;
+        finished
+    }
+
+    /// The open candidates of a place in the order, cheapest first, then by index.
+    fn fill_queue(&self, place: usize, queue: &mut Vec<(u64, u32)>) {
+        let site = self.order[place];
+        let after = self.twins[place].map(|twin| self.placed[twin]);
+        queue.clear();
+        for at in self.starts[site]..self.starts[site + 1] {
+            let vertex = self.vertices[at];
+            if self.closed[at] == 0
+                && !self.taken[vertex as usize]
+                && after.is_none_or(|after| vertex > after)
+            {
+                // At most REQUEST_SITES_MAX times VERTICES_MAX; they are in order of vertices.
+                queue.push((self.score[at], at as u32));
+            }
+        }
+        queue.sort_unstable();
+    }
+
+    /// The node with this site at this candidate. False when the budget ended.
+    fn try_vertex(&mut self, place: usize, at: usize, spent: u64, others: u64, floor: u64) -> bool {
+        let (site, vertex) = (self.order[place], self.vertices[at]);
+        let spent = spent + self.own[at];
+        self.taken[vertex as usize] = true;
+        self.placed[site] = vertex;
+        let mut undo = self.routing.mark();
+        let ground = self.ground();
+        self.collect_errands(place);
+        let limit = self.best.saturating_sub(spent + others);
+        let Self { routing, rows, errands, meter, .. } = self;
+        let added = routing.add(ground, rows, errands, limit, &mut undo, meter);
+        let finished = match added {
+            Added::Hopeless => true,
+            Added::Stopped => {
+                self.unsearched = self.unsearched.min(floor);
+                false
+            }
+            Added::Routed(total) => {
+                self.join(place, vertex, true);
+                let rest = self.bound_rest(place + 1);
+                let bound = rest.map(|rest| floor.max(spent + total + rest));
+                let below = match bound {
+                    Some(bound) if bound < self.best => self.descend(place + 1, spent, bound),
+                    _ => true,
+                };
+                self.join(place, vertex, false);
+                below
+            }
+        };
+        self.routing.undo(ground, undo);
+        self.taken[vertex as usize] = false;
+        finished
+    }
+
+    /// The links that have both ends placed now that this place of the order is.
+    fn collect_errands(&mut self, place: usize) {
+        self.errands.clear();
+        for (link, other) in &self.earlier[place] {
+            let Link { from, to, class, .. } = self.links[*link];
+            // The row of the site placed earlier: many vertices are tried against it.
+            let away = *other == from;
+            let source = self.placed[*other];
+            let row = self.rows.find(self.network, self.classes, class, source, away);
+            let (start, end) = (self.placed[from], self.placed[to]);
+            self.errands.push(Errand { link: *link, start, end, row, away });
+        }
+    }
+
+    /// Adds the routes from a vertex just taken to the scores of its later neighbours, or takes
+    /// them out again.
+    fn join(&mut self, place: usize, vertex: u32, add: bool) {
+        for index in 0..self.later[place].len() {
+            let (link, other) = self.later[place][index];
+            let Link { from, class, .. } = self.links[link];
+            let away = from == self.order[place];
+            let row = self.rows.find(self.network, self.classes, class, vertex, away);
+            let costs = &self.rows.row(row).cost;
+            for at in self.starts[other]..self.starts[other + 1] {
+                match (costs[self.vertices[at] as usize], add) {
+                    (u64::MAX, true) => self.closed[at] += 1,
+                    (u64::MAX, false) => self.closed[at] -= 1,
+                    (cost, true) => self.score[at] += cost,
+                    (cost, false) => self.score[at] -= cost,
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, cost: u64) {
+        self.best = cost;
+        self.best_placed.clone_from(&self.placed);
+        self.best_paths.clear();
+        self.best_paths.extend((0..self.links.len()).map(|link| *self.routing.path(link)));
+    }
+}
+
+/// What the links of a site ask of the edges of any vertex it lands on: each leaves over one edge.
+struct Ports {
+    /// Links away from the site, to it, and both; the least rate among each.
+    away: (u64, u64),
+    back: (u64, u64),
+    both: (u64, u64),
+}
+
+impl Ports {
+    fn of(links: &[Link], site: usize) -> Self {
+        let count = |chosen: &dyn Fn(&Link) -> bool| {
+            links
+                .iter()
+                .filter(|link| chosen(link))
+                .fold((0, u64::MAX), |(count, rate), link| (count + 1, link.rate.min(rate)))
+        };
+        Self {
+            away: count(&|link| link.from == site),
+            back: count(&|link| link.to == site),
+            both: count(&|link| link.from == site || link.to == site),
+        }
+    }
+
+    /// Do the edges of the vertex carry that many links of the least rate? Necessary, not enough.
+    fn suffice(&self, network: &Network, vertex: u32) -> bool {
+        let steps = network.steps(vertex);
+        let enough = |(links, rate): (u64, u64), away: bool, back: bool| {
+            let mut slots = 0;
+            links == 0
+                || steps.iter().any(|step| {
+                    if away {
+                        slots += network.free[step.out as usize] / rate;
+                    }
+                    // The way back over a shared edge is the same capacity.
+                    if back && !(away && step.back == step.out) {
+                        slots += network.free[step.back as usize] / rate;
+                    }
+                    slots >= links
+                })
+        };
+        enough(self.both, true, true)
+            && (network.reversible
+                || (enough(self.away, true, false) && enough(self.back, false, true)))
+    }
+}

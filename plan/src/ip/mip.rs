@@ -1,0 +1,168 @@
+//! Solver `mip`: Eq. (1) to (11) of Takefusa 2010 written down and handed to a MIP library.
+//!
+//! The library is [`MipBackend`]: microlp, pure Rust, or HiGHS with cargo feature `highs`. It works
+//! in floating point under a clock of its own; nothing it says is believed. Placements and routes
+//! are read from its answer, zero-value cycles dropped, the value added up in integers and the plan
+//! checked by [`super::verify`]. Models are written in small whole numbers where rates and latencies
+//! allow ([`model`]); where they do not, capacities are rounded up, and an answer that oversteps one
+//! is cut off and the model solved again.
+//!
+//! The caller's stop is heard before a solve and between solves, not inside one: `solver_time`
+//! bounds that. `nodes` is not used.
+
+mod decode;
+#[cfg(feature = "highs")]
+mod highs;
+mod microlp;
+mod model;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{CoAllocation, Refusal, Span, Topology, Value};
+
+use self::model::Model;
+use super::{IpOptions, admit, verify};
+use crate::{Budget, FramePlanner, Outcome};
+
+/// Solves of one model when capacities had to be rounded; each answer cut off costs one.
+const ROUNDS_MAX: i64 = 16;
+/// Below this many units of the objective, its least step stands clear of every tolerance.
+const CLEAR_UNITS: u64 = 100_000_000;
+
+/// The library that solves the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MipBackend {
+    /// microlp: pure Rust, always there.
+    #[default]
+    Microlp,
+    /// HiGHS: C++, an order of magnitude faster on large models.
+    #[cfg(feature = "highs")]
+    Highs,
+}
+
+/// The planner `mip`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mip {
+    /// N_max and Eq. (10).
+    pub options: IpOptions,
+    /// Who solves.
+    pub backend: MipBackend,
+}
+
+/// What a library answers, in the model's units.
+enum Answer {
+    /// Values by column, a bound below every solution, and whether optimality was proven.
+    Solved { values: Vec<f64>, bound: f64, optimal: bool },
+    /// No solution, proven.
+    Infeasible,
+    /// Neither a solution nor a proof within the time.
+    OutOfTime,
+    /// It gave up, and what it said.
+    Failed(String),
+}
+
+impl Mip {
+    /// The solver with these options and this library.
+    #[must_use]
+    pub const fn new(options: IpOptions, backend: MipBackend) -> Self {
+        Self { options, backend }
+    }
+
+    fn solve(&self, model: &Model, time: Span) -> Answer {
+        match self.backend {
+            MipBackend::Microlp => microlp::solve(model, time),
+            #[cfg(feature = "highs")]
+            MipBackend::Highs => highs::solve(model, time),
+        }
+    }
+}
+
+impl FramePlanner for Mip {
+    fn name(&self) -> &'static str {
+        "mip"
+    }
+
+    fn plan(
+        &self,
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        budget: &Budget<'_>,
+    ) -> Outcome {
+        let candidates = match admit::candidates(topology, request, view) {
+            Ok(candidates) => candidates,
+            Err(refusal) => return Outcome::Refused(*refusal),
+        };
+        let mut model = Model::new(topology, request, view, &self.options, &candidates);
+        let rounds = if model.rounded { ROUNDS_MAX } else { 1 };
+        let time = Span::from_us(budget.solver_time.as_us() / rounds);
+        let failed = |what: &str| Outcome::Refused(admit::exhausted(view, budget, what));
+        for _ in 0..rounds {
+            if budget.stopped() {
+                break;
+            }
+            let (values, bound, optimal) = match self.solve(&model, time) {
+                Answer::Solved { values, bound, optimal } => (values, bound, optimal),
+                Answer::Infeasible => {
+                    return Outcome::Refused(self.no_route(topology, request, view));
+                }
+                Answer::OutOfTime => return failed("the time of the MIP library ended"),
+                Answer::Failed(what) => {
+                    return failed(&format!("the MIP library gave up ({what})"));
+                }
+            };
+            let Some(mut plan) = decode::plan(&model, topology, request, view, &values) else {
+                return failed("the MIP library answered with sites that no steps join");
+            };
+            plan.lower_bound = lower_bound(&model, plan.cost, bound, optimal);
+            let cuts = model.overstepped(topology, request, view, &plan);
+            if cuts == 0 {
+                return match verify(topology, request, view, &self.options, &plan) {
+                    Ok(()) => Outcome::Planned(plan),
+                    Err(what) => failed(&format!("the MIP library erred ({what})")),
+                };
+            }
+        }
+        failed("the MIP library overstepped rounded capacities")
+    }
+}
+
+impl Mip {
+    fn no_route(&self, topology: &Topology, request: &CoAllocation, view: &FrameView) -> Refusal {
+        admit::no_route(topology, request, view, &self.options)
+    }
+}
+
+/// The library's bound in integers. A plan costs a whole number of the model's units, so a proven
+/// optimum is exact while a unit is far above the tolerances; otherwise the bound is taken down by
+/// more than them, then up to the next whole unit.
+fn lower_bound(model: &Model, cost: Value, bound: f64, optimal: bool) -> Value {
+    if optimal && cost.milli / model.unit < CLEAR_UNITS {
+        return cost;
+    }
+    let safe = bound - (1e-6 * bound.abs()).max(1e-3);
+    if !safe.is_finite() || safe <= 0.0 {
+        return Value::ZERO;
+    }
+    // The cast saturates, and the plan's own cost is a ceiling.
+    let units = safe.ceil() as u64;
+    Value { milli: units.saturating_mul(model.unit).min(cost.milli) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_of_the_library_are_taken_down_before_they_are_rounded_up() {
+        let mut model = Model::default();
+        model.unit = 1_000;
+        let cost = Value { milli: 20_000 };
+        let bound = |bound, optimal| lower_bound(&model, cost, bound, optimal).milli;
+        assert_eq!(bound(12.4, false), 13_000);
+        assert_eq!(bound(12.000_5, false), 12_000, "within the tolerance of 12");
+        assert_eq!(bound(20.000_000_1, false), 20_000);
+        assert_eq!(bound(f64::NEG_INFINITY, false), 0);
+        assert_eq!(bound(f64::NAN, false), 0);
+        assert_eq!(bound(19.999_999, true), 20_000);
+    }
+}

@@ -1,0 +1,80 @@
+//! From a library's values to a plan: the steps at 1 are followed from each link's start to its end.
+//!
+//! By Eq. (9) they are one way from start to end and possibly cycles beside it, which cost nothing
+//! (else the answer would not be optimal) or were left by a time limit. The way with the fewest
+//! steps through them is a simple route and leaves every cycle out.
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{CoAllocation, Topology, Value, VertexIndex};
+
+use super::model::{Choice, Model};
+use crate::ip::admit;
+use crate::{Plan, Route, route_cost};
+
+/// The plan that the values describe, its value added up in integers; `None` when they describe
+/// none. Its lower bound is not set.
+pub(super) fn plan(
+    model: &Model,
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    values: &[f64],
+) -> Option<Plan> {
+    let placements = model.placements(request.sites.len(), values)?;
+    let mut steps: Vec<Route> = vec![Vec::new(); request.links.len()];
+    for (choice, value) in model.choices.iter().zip(values) {
+        if let Choice::Step { link, edge, direction } = choice
+            && *value > 0.5
+        {
+            steps[*link].push((*edge, *direction));
+        }
+    }
+    let mut cost = Value::ZERO;
+    for (site, vertex) in request.sites.iter().zip(&placements) {
+        let milli = admit::site_value(topology, vertex.0, site);
+        cost = cost.saturating_add(Value { milli });
+    }
+    let mut routes = Vec::new();
+    for (link, steps) in request.links.iter().zip(&steps) {
+        let route = follow(topology, steps, placements[link.from], placements[link.to])?;
+        cost = cost.saturating_add(route_cost(topology, &route, link.bandwidth));
+        routes.push(route);
+    }
+    Some(Plan { window: view.window, placements, routes, cost, lower_bound: Value::ZERO })
+}
+
+/// The way with the fewest of these steps from start to end: breadth first.
+fn follow(
+    topology: &Topology,
+    steps: &Route,
+    start: VertexIndex,
+    end: VertexIndex,
+) -> Option<Route> {
+    // Vertices reached: with the step that led there and the place in this list it led from.
+    let mut reached = vec![(start, None)];
+    let mut next = 0;
+    while let Some((at, _)) = reached.get(next).copied() {
+        if at == end {
+            break;
+        }
+        for (edge, direction) in steps {
+            let road = topology.edge(*edge);
+            let (head, tail) = (
+                road.head(*direction),
+                if road.head(*direction) == road.a { road.b } else { road.a },
+            );
+            if tail == at && reached.iter().all(|(vertex, _)| *vertex != head) {
+                reached.push((head, Some((next, (*edge, *direction)))));
+            }
+        }
+        next += 1;
+    }
+    let mut route = Route::new();
+    let mut led = reached.get(next)?.1;
+    while let Some((from, step)) = led {
+        route.push(step);
+        led = reached[from].1;
+    }
+    route.reverse();
+    Some(route)
+}

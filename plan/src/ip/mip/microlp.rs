@@ -1,0 +1,36 @@
+//! microlp: pure Rust simplex and branch and bound.
+
+use coalloc_common::Span;
+use microlp::{ComparisonOp, Error, OptimizationDirection, Problem, SolutionStatus, SolveOptions};
+
+use super::Answer;
+use super::model::Model;
+
+pub(super) fn solve(model: &Model, time: Span) -> Answer {
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let columns: Vec<_> = model.costs.iter().map(|cost| problem.add_binary_var(*cost)).collect();
+    for row in &model.rows {
+        let terms = || row.terms.iter().map(|(column, by)| (columns[*column], *by));
+        if row.low == row.high {
+            problem.add_constraint(terms(), ComparisonOp::Eq, row.low);
+            continue;
+        }
+        problem.add_constraint(terms(), ComparisonOp::Le, row.high);
+        // Sums of binary columns are not negative.
+        if row.low > 0.0 {
+            problem.add_constraint(terms(), ComparisonOp::Ge, row.low);
+        }
+    }
+    let mut options = SolveOptions::default();
+    options.time_limit = Some(time.to_std());
+    match problem.solve_with(options).map(microlp::SolveOutcome::into_solution) {
+        Ok(Ok(solution)) => Answer::Solved {
+            values: columns.iter().map(|column| solution.var_value(*column)).collect(),
+            bound: solution.stats().best_bound.unwrap_or(f64::NEG_INFINITY),
+            optimal: solution.status() == SolutionStatus::Optimal,
+        },
+        Ok(Err(_)) => Answer::OutOfTime,
+        Err(Error::Infeasible) => Answer::Infeasible,
+        Err(error) => Answer::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,324 @@
+//! The model in the libraries' terms: binary columns, a cost each, and rows between bounds.
+//!
+//! Eq. (1) and (2) are the columns: x for every site and every vertex it could land on, which makes
+//! Eq. (6), pins and exclusions the absence of columns; y for every link and every directed step
+//! whose edge has the link's rate free. Eq. (3) is the cost, in units of its greatest common
+//! divisor. Eq. (4), (5), (7) with (11), (8), (9), (10) and the latency bounds are the rows.
+//!
+//! Coefficients are whole numbers with their common divisor taken out, so that a row cannot be
+//! missed by less than 1 and tolerances do no harm. Rates or latencies too unlike for that make a
+//! rounded row, never tighter than the exact one; [`Model::overstepped`] cuts off what slips through.
+
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
+
+use crate::Plan;
+use crate::ip::admit::{self, Candidates};
+use crate::ip::{IpOptions, free_bps};
+
+/// Largest ratio of coefficients in one exact row: an integrality tolerance of 1e-6 on each column
+/// then adds up to far less than 1.
+const RATIO_MAX: u64 = 10_000;
+
+/// What a column decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// x: this site lands on this vertex.
+    Place { site: usize, vertex: u32 },
+    /// y: this link takes this step.
+    Step { link: usize, edge: EdgeIndex, direction: Direction },
+}
+
+/// `low <= sum of terms <= high`, terms as (column, coefficient).
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) terms: Vec<(usize, f64)>,
+}
+
+/// The model of one frame.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    pub(super) choices: Vec<Choice>,
+    /// Cost by column, in units.
+    pub(super) costs: Vec<f64>,
+    /// Milli-points of one unit of the objective.
+    pub(super) unit: u64,
+    pub(super) rows: Vec<Row>,
+    /// Some row is rounded up.
+    pub(super) rounded: bool,
+    /// First step column by link, and the end.
+    steps: Vec<usize>,
+}
+
+/// Step columns by edge and direction, of one link: `usize::MAX` where there is none.
+type StepTable = Vec<[usize; 2]>;
+
+impl Model {
+    pub(super) fn new(
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        options: &IpOptions,
+        candidates: &Candidates,
+    ) -> Self {
+        let mut model = Self::default();
+        let mut costs = Vec::new();
+        model.add_places(topology, request, candidates, &mut costs);
+        let mut tables = Vec::new();
+        for link in 0..request.links.len() {
+            tables.push(model.add_steps(topology, request, view, link, &mut costs));
+        }
+        model.steps.push(model.choices.len());
+        model.unit = costs.iter().fold(0, |unit, cost| gcd(unit, *cost)).max(1);
+        // Whole numbers; beyond 2^53 the nearest one, which `lower_bound` allows for.
+        model.costs = costs.iter().map(|cost| (cost / model.unit) as f64).collect();
+        for (link, table) in tables.iter().enumerate() {
+            model.join(topology, request, link, table);
+            model.limit_route(topology, request, options, link, table);
+        }
+        model.limit_edges(topology, request, view, &tables);
+        model
+    }
+
+    /// Columns x with Eq. (4) and (5).
+    fn add_places(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        candidates: &Candidates,
+        costs: &mut Vec<u64>,
+    ) {
+        let mut guests: Vec<Vec<(usize, f64)>> = vec![Vec::new(); topology.vertices().len()];
+        for (site, demand) in request.sites.iter().enumerate() {
+            let mut once = Vec::new();
+            for vertex in candidates.of(site) {
+                let column = self.choices.len();
+                self.choices.push(Choice::Place { site, vertex: *vertex });
+                costs.push(admit::site_value(topology, *vertex, demand));
+                once.push((column, 1.0));
+                guests[*vertex as usize].push((column, 1.0));
+            }
+            self.rows.push(Row { low: 1.0, high: 1.0, terms: once });
+        }
+        for terms in guests.into_iter().filter(|terms| terms.len() > 1) {
+            self.rows.push(Row { low: 0.0, high: 1.0, terms });
+        }
+    }
+
+    /// Columns y of one link: the steps with its rate free.
+    fn add_steps(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        link: usize,
+        costs: &mut Vec<u64>,
+    ) -> StepTable {
+        self.steps.push(self.choices.len());
+        let rate = request.links[link].bandwidth;
+        let mut table = vec![[usize::MAX; 2]; topology.edges().len()];
+        for (number, edge) in topology.edges().iter().enumerate() {
+            // At most EDGES_MAX.
+            let index = EdgeIndex(number as u32);
+            for direction in [Direction::AToB, Direction::BToA] {
+                if free_bps(edge, index, direction, view) >= rate.0 {
+                    table[number][direction.at()] = self.choices.len();
+                    self.choices.push(Choice::Step { link, edge: index, direction });
+                    costs.push(edge.unit_value.of_rate(rate).milli);
+                }
+            }
+        }
+        table
+    }
+
+    /// Eq. (9) of one link: at every vertex, steps out less steps in = start here less end here.
+    fn join(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        link: usize,
+        table: &StepTable,
+    ) {
+        let demand = request.links[link];
+        let mut balance: Vec<Vec<(usize, f64)>> = vec![Vec::new(); topology.vertices().len()];
+        for (edge, columns) in topology.edges().iter().zip(table) {
+            for (column, (tail, head)) in columns.iter().zip([(edge.a, edge.b), (edge.b, edge.a)]) {
+                if *column != usize::MAX {
+                    balance[tail.at()].push((*column, 1.0));
+                    balance[head.at()].push((*column, -1.0));
+                }
+            }
+        }
+        for (column, choice) in self.choices.iter().enumerate() {
+            match choice {
+                Choice::Place { site, vertex } if *site == demand.from => {
+                    balance[*vertex as usize].push((column, -1.0));
+                }
+                Choice::Place { site, vertex } if *site == demand.to => {
+                    balance[*vertex as usize].push((column, 1.0));
+                }
+                _ => {}
+            }
+        }
+        for terms in balance.into_iter().filter(|terms| !terms.is_empty()) {
+            self.rows.push(Row { low: 0.0, high: 0.0, terms });
+        }
+    }
+
+    /// Eq. (7) and (11), Eq. (10) and the latency bound of one link.
+    fn limit_route(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        options: &IpOptions,
+        link: usize,
+        table: &StepTable,
+    ) {
+        let columns = self.steps[link]..self.steps[link + 1];
+        let terms = columns.clone().map(|column| (column, 1.0)).collect();
+        self.rows.push(Row { low: 1.0, high: options.route_edges() as f64, terms });
+        if options.exclude_opposite_arcs {
+            for [there, back] in table {
+                if *there != usize::MAX && *back != usize::MAX {
+                    let terms = vec![(*there, 1.0), (*back, 1.0)];
+                    self.rows.push(Row { low: 0.0, high: 1.0, terms });
+                }
+            }
+        }
+        if let Some(max) = request.links[link].latency_max {
+            let latency = |column: usize| match self.choices[column] {
+                Choice::Step { edge, .. } => topology.edge(edge).latency.as_us().unsigned_abs(),
+                Choice::Place { .. } => 0,
+            };
+            let terms: Vec<(usize, u64)> =
+                columns.map(|column| (column, latency(column))).collect();
+            self.limit(&terms, max.as_us().unsigned_abs());
+        }
+    }
+
+    /// Eq. (8): on a shared edge both directions together, else each by itself.
+    fn limit_edges(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        tables: &[StepTable],
+    ) {
+        for (number, edge) in topology.edges().iter().enumerate() {
+            let index = EdgeIndex(number as u32);
+            let lanes: &[&[Direction]] = if edge.is_shared() {
+                &[&[Direction::AToB, Direction::BToA]]
+            } else {
+                &[&[Direction::AToB], &[Direction::BToA]]
+            };
+            for lane in lanes {
+                let mut terms = Vec::new();
+                for (link, table) in request.links.iter().zip(tables) {
+                    let columns = lane.iter().map(|direction| table[number][direction.at()]);
+                    let columns = columns.filter(|column| *column != usize::MAX);
+                    terms.extend(columns.map(|column| (column, link.bandwidth.0)));
+                }
+                self.limit(&terms, free_bps(edge, index, lane[0], view));
+            }
+        }
+    }
+
+    /// Sum of whole coefficients at most `max`, for binary columns.
+    fn limit(&mut self, terms: &[(usize, u64)], max: u64) {
+        let terms: Vec<(usize, u64)> =
+            terms.iter().copied().filter(|(_, coefficient)| *coefficient > 0).collect();
+        let divisor = terms.iter().fold(0, |divisor, (_, coefficient)| gcd(divisor, *coefficient));
+        let sum: u128 = terms.iter().map(|(_, coefficient)| u128::from(*coefficient)).sum();
+        let Some(largest) = terms.iter().map(|(_, coefficient)| *coefficient).max() else { return };
+        if sum <= u128::from(max) {
+            return;
+        }
+        let row = |unit: f64, high: f64| {
+            let scale =
+                |(column, coefficient): &(usize, u64)| (*column, *coefficient as f64 / unit);
+            Row { low: 0.0, high, terms: terms.iter().map(scale).collect() }
+        };
+        if largest / divisor <= RATIO_MAX {
+            self.rows.push(row(divisor as f64, (max / divisor) as f64));
+        } else {
+            let unit = largest as f64;
+            self.rows.push(row(unit, max as f64 / unit + 1e-6));
+            self.rounded = true;
+        }
+    }
+
+    /// Adds a cut for every capacity and latency that the plan oversteps, and says how many. A cut
+    /// excludes no plan that keeps them: what overstepped together cannot be taken together.
+    pub(super) fn overstepped(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        plan: &Plan,
+    ) -> usize {
+        let before = self.rows.len();
+        let taken = |link: usize, edge: EdgeIndex| {
+            plan.routes[link].iter().find(|step| step.0 == edge).map(|step| step.1)
+        };
+        for (number, edge) in topology.edges().iter().enumerate() {
+            let index = EdgeIndex(number as u32);
+            for lane in [Direction::AToB, Direction::BToA] {
+                let on = |link: &usize| match taken(*link, index) {
+                    Some(direction) => direction == lane || edge.is_shared(),
+                    None => false,
+                };
+                let links: Vec<usize> = (0..request.links.len()).filter(on).collect();
+                let load: u64 = links.iter().map(|link| request.links[*link].bandwidth.0).sum();
+                if load > free_bps(edge, index, lane, view) {
+                    let both = edge.is_shared();
+                    let columns = |choice: &Choice| match choice {
+                        Choice::Step { link, edge, direction } => {
+                            *edge == index && links.contains(link) && (both || *direction == lane)
+                        }
+                        Choice::Place { .. } => false,
+                    };
+                    self.cut(columns, links.len());
+                }
+            }
+        }
+        for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
+            let latency: i64 =
+                route.iter().map(|(edge, _)| topology.edge(*edge).latency.as_us()).sum();
+            if link.latency_max.is_some_and(|max| latency > max.as_us()) {
+                let columns = |choice: &Choice| match choice {
+                    Choice::Step { link, edge, direction } => {
+                        *link == number && route.contains(&(*edge, *direction))
+                    }
+                    Choice::Place { .. } => false,
+                };
+                self.cut(columns, route.len());
+            }
+        }
+        self.rows.len() - before
+    }
+
+    fn cut(&mut self, chosen: impl Fn(&Choice) -> bool, count: usize) {
+        let columns = self.choices.iter().enumerate().filter(|(_, choice)| chosen(choice));
+        let terms = columns.map(|(column, _)| (column, 1.0)).collect();
+        self.rows.push(Row { low: 0.0, high: count as f64 - 1.0, terms });
+    }
+
+    /// The vertex of each site by these values.
+    pub(super) fn placements(&self, sites: usize, values: &[f64]) -> Option<Vec<VertexIndex>> {
+        let mut placed = vec![None; sites];
+        for (choice, value) in self.choices.iter().zip(values) {
+            if let Choice::Place { site, vertex } = choice
+                && *value > 0.5
+            {
+                placed[*site] = Some(VertexIndex(*vertex));
+            }
+        }
+        placed.into_iter().collect()
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

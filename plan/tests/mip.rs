@@ -1,0 +1,161 @@
+//! Solver `mip` of planner `ip`: the library's optimum is the exact one, and so are its refusals.
+
+#![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
+
+mod fixtures;
+
+use std::sync::atomic::AtomicBool;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{BitsPerSecond, CoAllocation, Reason, Span, Topology};
+use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend, verify};
+use coalloc_plan::{Budget, FramePlanner, Outcome};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+static GO: AtomicBool = AtomicBool::new(false);
+const AMPLE: Budget<'static> =
+    Budget { nodes: 10_000_000, solver_time: Span::from_secs(60), stop: &GO };
+
+/// Both solvers on one instance; true when there is a plan.
+fn agree(mip: Mip, topology: &Topology, request: &CoAllocation, view: &FrameView) -> bool {
+    let exact = Exact::new(mip.options).plan(topology, request, view, &AMPLE);
+    let other = mip.plan(topology, request, view, &AMPLE);
+    match (exact, other) {
+        (Outcome::Planned(exact), Outcome::Planned(other)) => {
+            assert_eq!(verify(topology, request, view, &mip.options, &other), Ok(()));
+            assert_eq!(exact.cost, other.cost);
+            assert!(exact.is_proven_optimal() && other.is_proven_optimal());
+            true
+        }
+        (Outcome::Refused(exact), Outcome::Refused(other)) => {
+            assert_eq!(exact, other, "one refusal in the same words");
+            false
+        }
+        (exact, other) => panic!("exact {exact:?}, mip {other:?}"),
+    }
+}
+
+fn agree_on_tiny(backend: MipBackend, instances: u64) {
+    let mut feasible = 0;
+    for seed in 0..instances {
+        let mut rng = ChaCha8Rng::seed_from_u64(1_000_000 + seed);
+        let (topology, request, view) = fixtures::tiny(&mut rng);
+        let options = IpOptions {
+            route_edges_max: rng.random_range(1..=4),
+            exclude_opposite_arcs: rng.random_bool(0.7),
+        };
+        feasible += u64::from(agree(Mip::new(options, backend), &topology, &request, &view));
+    }
+    let share = 100 * feasible / instances;
+    println!("{instances} random graphs, {share} % feasible");
+    assert!((20..=80).contains(&share), "feasible {share} %");
+}
+
+fn agree_on_elgl(backend: MipBackend, instances: u64) {
+    let topology = fixtures::elgl();
+    let mut feasible = 0;
+    for seed in 0..instances {
+        let mut rng = ChaCha8Rng::seed_from_u64(2_000_000 + seed);
+        let shape = fixtures::paper_shape(&mut rng);
+        let request = fixtures::paper_request(shape, &mut rng);
+        let view = fixtures::random_loads(&topology, &mut rng);
+        let mip = Mip { backend, ..Mip::default() };
+        feasible += u64::from(agree(mip, &topology, &request, &view));
+    }
+    println!("{instances} of ELGL, {} % feasible", 100 * feasible / instances);
+}
+
+/// Where routes compete, and with N_max up to 6.
+fn agree_on_scarce(backend: MipBackend, instances: u64) {
+    let topology = fixtures::elgl();
+    let mut feasible = 0;
+    for seed in 0..instances {
+        let mut rng = ChaCha8Rng::seed_from_u64(3_000_000 + seed);
+        let request = fixtures::paper_request(rng.random_range(2..6), &mut rng);
+        let view = fixtures::scarce(&topology, &mut rng);
+        let options =
+            IpOptions { route_edges_max: rng.random_range(2..=6), ..IpOptions::default() };
+        feasible += u64::from(agree(Mip::new(options, backend), &topology, &request, &view));
+    }
+    println!("{instances} of ELGL with few edges, {} % feasible", 100 * feasible / instances);
+}
+
+#[test]
+fn microlp_agrees_on_random_graphs() {
+    agree_on_tiny(MipBackend::Microlp, 3_000);
+}
+
+#[test]
+fn microlp_agrees_on_elgl() {
+    agree_on_elgl(MipBackend::Microlp, 20);
+}
+
+#[test]
+fn microlp_agrees_where_routes_compete() {
+    agree_on_scarce(MipBackend::Microlp, 6);
+}
+
+#[cfg(feature = "highs")]
+#[test]
+fn highs_agrees_where_routes_compete() {
+    agree_on_scarce(MipBackend::Highs, 300);
+}
+
+#[cfg(feature = "highs")]
+#[test]
+fn highs_agrees_on_random_graphs() {
+    agree_on_tiny(MipBackend::Highs, 2_000);
+}
+
+#[cfg(feature = "highs")]
+#[test]
+fn highs_agrees_on_elgl() {
+    agree_on_elgl(MipBackend::Highs, 1_000);
+}
+
+/// Two links over one edge whose capacity is short of their sum by one bit/s.
+fn one_bit_short(rates: [u64; 2]) -> (Topology, CoAllocation, FrameView) {
+    let mut topology = Topology::new();
+    let ends = ["a", "b"]
+        .map(|name| topology.add_vertex(fixtures::site(name, "d", 1, 1)).expect("a site"));
+    topology
+        .add_edge(fixtures::edge("near", ends[0], ends[1], rates[0] + rates[1], 0))
+        .expect("an edge");
+    topology.add_edge(fixtures::edge("far", ends[0], ends[1], rates[0], 1)).expect("an edge");
+    let mut request = fixtures::request(&[1, 1], &[(0, 1), (1, 0)], 1);
+    for (link, rate) in request.links.iter_mut().zip(rates) {
+        link.bandwidth = BitsPerSecond(rate);
+    }
+    let mut view = FrameView::empty_federation(&topology, fixtures::window());
+    view.free_bps[0] = [BitsPerSecond(rates[0] + rates[1] - 1); 2];
+    (topology, request, view)
+}
+
+#[test]
+fn one_bit_per_second_is_not_lost_in_tolerances() {
+    // Rates alike, unlike, and too unlike for a row of small whole numbers.
+    for rates in [[7, 7], [1_000_000_000, 3], [89_999_999_999_989, 1_000_003]] {
+        let (topology, request, view) = one_bit_short(rates);
+        assert!(agree(Mip::default(), &topology, &request, &view), "{rates:?}: by `far`");
+        let mut none = view.clone();
+        none.free_bps[1] = [BitsPerSecond(0); 2];
+        assert!(!agree(Mip::default(), &topology, &request, &none), "{rates:?}: no way");
+        let mut enough = none;
+        enough.free_bps[0] = [BitsPerSecond(rates[0] + rates[1]); 2];
+        assert!(agree(Mip::default(), &topology, &request, &enough), "{rates:?}: both by `near`");
+    }
+}
+
+#[test]
+fn time_and_stop_end_the_library() {
+    let topology = fixtures::elgl();
+    let request = fixtures::request(&[1; 4], fixtures::SHAPES[5].2, 1_000_000_000);
+    let view = FrameView::empty_federation(&topology, fixtures::window());
+    let stop = AtomicBool::new(true);
+    for budget in [Budget { solver_time: Span::ZERO, ..AMPLE }, Budget { stop: &stop, ..AMPLE }] {
+        let outcome = Mip::default().plan(&topology, &request, &view, &budget);
+        let Outcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(refusal.reason, Reason::BudgetExhausted, "{refusal}");
+    }
+}
