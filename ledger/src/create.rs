@@ -1,0 +1,89 @@
+//! How a new ledger comes to be: made whole under another name, then renamed into place.
+//!
+//! A crash on the way leaves no ledger, never half of one; the remains are overwritten by the next
+//! attempt. Call with the lock held.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+
+use crate::error::LedgerError;
+use crate::lock::beside;
+use crate::sqlite::{APPLICATION_ID, FORMAT_VERSION, Identity, sqlite};
+
+/// STRICT, so that no tool stores a number where a text belongs. The record table is ordered by its
+/// sequence number in the file itself: an append goes to the last page.
+const SCHEMA: &str = "
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE record (
+    sequence INTEGER PRIMARY KEY, -- 1, 2, 3, ... without gaps
+    body TEXT NOT NULL,           -- the record as JSON
+    hash BLOB NOT NULL            -- SHA-256 of previous hash, sequence (8 bytes), length of body (8 bytes), body
+) STRICT;
+";
+
+/// Makes an empty ledger at `path`, durable when this returns.
+pub(crate) fn create(path: &Path, identity: &Identity, id: &str) -> Result<(), LedgerError> {
+    check("id", id, "32 lower-case hexadecimal digits", |id| {
+        id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    })?;
+    for (what, text) in [("kind", &identity.kind), ("name", &identity.name)] {
+        check(what, text, "a text that is not empty", |text| !text.is_empty())?;
+    }
+    let draft = beside(path, ".new");
+    for remains in [draft.clone(), beside(&draft, "-journal")] {
+        match fs::remove_file(&remains) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(LedgerError::Io { path: remains, doing: "removing", source });
+            }
+            _ => {}
+        }
+    }
+    fill(&draft, identity, id).map_err(sqlite(&draft, "creating"))?;
+    let place = || -> io::Result<()> {
+        File::open(&draft)?.sync_all()?;
+        fs::rename(&draft, path)?;
+        // The new name is durable only with the folder.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    place().map_err(|source| LedgerError::Io { path: path.to_owned(), doing: "creating", source })
+}
+
+fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(draft)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    // Twice: in the header, where it is read without SQLite touching the file, and in a table,
+    // where people find it. A later format must be in the header before anything else changes.
+    connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
+    let transaction = connection.transaction()?;
+    transaction.execute_batch(SCHEMA)?;
+    {
+        let mut insert = transaction.prepare("INSERT INTO meta (key, value) VALUES (?1, ?2)")?;
+        insert.execute(params!["format_version", FORMAT_VERSION.to_string()])?;
+        insert.execute(params!["ledger_id", id])?;
+        insert.execute(params!["node_kind", identity.kind])?;
+        insert.execute(params!["node_name", identity.name])?;
+    }
+    // For people only; nothing is computed from it, so it needs no clock of ours.
+    transaction.execute(
+        "INSERT INTO meta (key, value) VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
+        [],
+    )?;
+    transaction.commit()?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+fn check(
+    what: &'static str,
+    found: &str,
+    expected: &'static str,
+    good: impl Fn(&str) -> bool,
+) -> Result<(), LedgerError> {
+    if good(found) {
+        return Ok(());
+    }
+    Err(LedgerError::BadIdentity { what, found: found.to_owned(), expected })
+}

@@ -1,0 +1,302 @@
+//! The owner of a core: one thread that has the core and its log, and is posted to by everybody.
+//!
+//! A handler of an RPC only posts and waits for the effect that answers it. So a client that goes
+//! away, or sets a short deadline, cancels its own waiting and never a transition. One turn of the
+//! owner is a batch, and its order is fixed:
+//!
+//! ```text
+//!   wait ── at most until core.next_wake() ──┐
+//!   drain what waits, up to GROUP_COMMIT_MAX │ while the disk was busy with the last batch,
+//!   read the clock, once                     │ the next one has gathered
+//!   tick, if its time has come               │
+//!   step every input, in order               │
+//!   check_invariants (debug builds)          │ before anything is written or said
+//!   sync: one append, one fsync              │ fails: on_failure, and no effect leaves (I16)
+//!   on_effect for every effect, in order     │
+//!   run every read, in order ────────────────┘
+//! ```
+//!
+//! Reads come last although the state they ask for has long been in memory: what they see, they
+//! tell, and nobody may be told of a booking that a crash could still undo. A read may see inputs
+//! of its own batch which were posted after it; they are durable, too.
+//!
+//! Inputs of one batch share one reading of the clock, taken after the last of them arrived: no
+//! expiry is judged by a time before its input came.
+//!
+//! Left out: retries. A failed append leaves it open what is on the disk, and a panic of the core
+//! what is in memory; either ends the owner for good, and the daemon with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use coalloc_common::{Now, limits};
+use coalloc_protocol::{Core, Log, Unsynced, sync};
+
+use crate::error::chain_text;
+
+/// Shortest wait for a tick, so that a core whose `next_wake` stays in the past does not spin.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// Longest wait without a look at the clock. The boot-time clock runs while the machine sleeps, the
+/// waiting does not: after a suspend a tick is at most this late.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// A look at the state, between batches.
+pub type Read<C> = Box<dyn FnOnce(&C) + Send>;
+
+/// What is posted to an owner.
+pub enum Command<C: Core> {
+    /// Something happens to the core.
+    Input(C::Input),
+    /// Somebody looks at it.
+    Read(Read<C>),
+    /// Wakes the owner up to end; see [`Owner::stop`].
+    Stop,
+}
+
+/// Why a command was not taken. It has had, and will have, no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// [`limits::INBOX_MAX`] commands wait already: answer "busy, try again".
+    #[error("busy: {} commands wait already", limits::INBOX_MAX)]
+    Busy,
+    /// The owner was stopped, or has ended.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// A handle to post to an owner. When the last one is dropped, the owner ends as if stopped.
+pub struct Owner<C: Core> {
+    inbox: SyncSender<Command<C>>,
+    stopping: Arc<AtomicBool>,
+}
+
+// By hand: a derive would ask for `C: Clone`.
+impl<C: Core> Clone for Owner<C> {
+    fn clone(&self) -> Self {
+        Self { inbox: self.inbox.clone(), stopping: Arc::clone(&self.stopping) }
+    }
+}
+
+impl<C: Core> std::fmt::Debug for Owner<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner").field("stopping", &self.stopping).finish_non_exhaustive()
+    }
+}
+
+impl<C: Core> Owner<C> {
+    /// Posts an input, and never waits. Whatever answers it comes as an effect; if the owner ends
+    /// before it got there, the input is dropped, and with it whatever its sender waits on.
+    ///
+    /// # Errors
+    /// [`PostError`] when the input was not taken.
+    pub fn post(&self, input: C::Input) -> Result<(), PostError> {
+        self.send(Command::Input(input))
+    }
+
+    /// Posts a look at the state, and never waits. It runs on the owner's thread, after everything
+    /// it can see is durable: it must be short, and must not panic (that ends the owner).
+    ///
+    /// # Errors
+    /// [`PostError`] when the read was not taken.
+    pub fn read(&self, look: impl FnOnce(&C) + Send + 'static) -> Result<(), PostError> {
+        self.send(Command::Read(Box::new(look)))
+    }
+
+    /// Ends the owner: what was posted before is still handled, what is posted later is refused.
+    /// Returns at once; wait with [`OwnerThread::join`].
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        // With the inbox full the owner is awake anyway, and sees the flag.
+        let _ = self.inbox.try_send(Command::Stop);
+    }
+
+    /// Was it told to stop?
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn send(&self, command: Command<C>) -> Result<(), PostError> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(PostError::Stopped);
+        }
+        self.inbox.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => PostError::Busy,
+            TrySendError::Disconnected(_) => PostError::Stopped,
+        })
+    }
+}
+
+/// The thread of an owner. Dropped, it runs on.
+#[derive(Debug)]
+pub struct OwnerThread {
+    handle: JoinHandle<bool>,
+}
+
+impl OwnerThread {
+    /// Waits for the end: `true` when it was stopped, `false` when it failed (`on_failure` has been
+    /// called then).
+    pub fn join(self) -> bool {
+        self.handle.join().unwrap_or(false)
+    }
+
+    /// Has it ended?
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+/// Starts the owner of `core` and `log` on a thread called `name`.
+///
+/// * `clock` reads both clocks.
+/// * `on_effect` gets every effect after its records are durable. It runs on the owner's thread:
+///   it must not wait. It may post.
+/// * `on_failure` gets the reason, once, when an append fails, the core or a callback panics, or,
+///   in debug builds, an invariant does not hold. It is meant not to return: the daemon logs and
+///   aborts (I16). If it does, the thread ends, and posts are refused.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn spawn<C, L>(
+    name: &str,
+    core: C,
+    log: L,
+    clock: impl Fn() -> Now + Send + 'static,
+    on_effect: impl FnMut(C::Effect) + Send + 'static,
+    on_failure: impl FnOnce(String) + Send + 'static,
+) -> std::io::Result<(Owner<C>, OwnerThread)>
+where
+    C: Core + Send + 'static,
+    C::Input: Send,
+    L: Log<Record = C::Record> + Send + 'static,
+{
+    let (sender, inbox) = mpsc::sync_channel(limits::INBOX_MAX);
+    let stopping = Arc::new(AtomicBool::new(false));
+    let mut turner = Turner { core, log, clock, on_effect, inbox, stopping: Arc::clone(&stopping) };
+    let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // Nothing of the turner is used after a panic, so no broken state is seen.
+        let end = catch_unwind(AssertUnwindSafe(|| turner.run()));
+        let failure = match end {
+            Ok(Ok(())) => return true,
+            Ok(Err(failure)) => failure,
+            Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
+        };
+        // Still with the inbox open: nobody hears "stopped" before the failure is known.
+        on_failure(failure);
+        false
+    })?;
+    Ok((Owner { inbox: sender, stopping }, OwnerThread { handle }))
+}
+
+/// What the thread has.
+struct Turner<C: Core, L, K, F> {
+    core: C,
+    log: L,
+    clock: K,
+    on_effect: F,
+    inbox: Receiver<Command<C>>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// Commands drained for one turn.
+struct Batch<C: Core> {
+    inputs: Vec<C::Input>,
+    reads: Vec<Read<C>>,
+    /// Nobody can post any more.
+    last: bool,
+}
+
+impl<C, L, K, F> Turner<C, L, K, F>
+where
+    C: Core,
+    L: Log<Record = C::Record>,
+    K: Fn() -> Now,
+    F: FnMut(C::Effect),
+{
+    /// Turns until stopped; the error is for `on_failure`.
+    fn run(&mut self) -> Result<(), String> {
+        loop {
+            let batch = self.gather();
+            let last = batch.last;
+            self.turn(batch)?;
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for a command or the core's wake, then takes what else is there.
+    fn gather(&mut self) -> Batch<C> {
+        let mut batch = Batch { inputs: Vec::new(), reads: Vec::new(), last: false };
+        let mut next = match self.inbox.recv_timeout(self.patience()) {
+            Ok(command) => Ok(command),
+            Err(RecvTimeoutError::Timeout) => Err(TryRecvError::Empty),
+            Err(RecvTimeoutError::Disconnected) => Err(TryRecvError::Disconnected),
+        };
+        for taken in 1.. {
+            match next {
+                Ok(Command::Input(input)) => batch.inputs.push(input),
+                Ok(Command::Read(read)) => batch.reads.push(read),
+                Ok(Command::Stop) => {}
+                Err(TryRecvError::Empty) => {
+                    // Posts are refused since the flag is up, so empty stays empty.
+                    batch.last = self.stopping.load(Ordering::Acquire);
+                    break;
+                }
+                Err(TryRecvError::Disconnected) => {
+                    batch.last = true;
+                    break;
+                }
+            }
+            if taken == limits::GROUP_COMMIT_MAX {
+                break;
+            }
+            next = self.inbox.try_recv();
+        }
+        batch
+    }
+
+    /// How long to wait when nothing is posted.
+    fn patience(&self) -> Duration {
+        // A stop that found the inbox full has no command to wake us with.
+        if self.stopping.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
+        let Some(wake) = self.core.next_wake() else {
+            return WAIT_MAX;
+        };
+        wake.since((self.clock)().boot).to_std().clamp(WAIT_MIN, WAIT_MAX)
+    }
+
+    /// One batch, from inputs to answers.
+    fn turn(&mut self, batch: Batch<C>) -> Result<(), String> {
+        let now = (self.clock)();
+        let due = self.core.next_wake().is_some_and(|wake| wake <= now.boot);
+        let tick = due.then(C::tick);
+        let steps: Vec<Unsynced<C::Record, C::Effect>> =
+            tick.into_iter().chain(batch.inputs).map(|input| self.core.step(input, now)).collect();
+        if steps.is_empty() && batch.reads.is_empty() {
+            return Ok(());
+        }
+        if cfg!(debug_assertions) {
+            self.core.check_invariants().map_err(|text| format!("invariant violated: {text}"))?;
+        }
+        let synced = sync(steps, &mut self.log).map_err(|error| chain_text(&error))?;
+        for effect in synced.into_effects() {
+            (self.on_effect)(effect);
+        }
+        for read in batch.reads {
+            read(&self.core);
+        }
+        Ok(())
+    }
+}
+
+/// What a panic said, if it said anything.
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+}
