@@ -1,0 +1,20 @@
+//! Wire messages to the vocabulary of `common`, and back. Bytes become types here only.
+//!
+//! Every function that takes something from outside takes the field's path with it and answers
+//! [`InvalidField`](coalloc_common::InvalidField): field, value, allowed range.
+
+mod federation;
+mod plan;
+mod refusal;
+mod request;
+mod time;
+
+pub use federation::{
+    check_references, file_topology, path_resources, taken, topology_of_descriptions,
+};
+pub use plan::{plan_digest, plan_to_wire, segments_from_wire, segments_to_wire};
+pub use refusal::{refusal_from_wire, refusal_to_wire};
+pub use request::{RequestOptions, Solver, plan_options, request_from_wire, user_name};
+pub use time::{
+    span_from_wire, span_to_wire, time_from_wire, time_to_wire, window_from_wire, window_to_wire,
+};

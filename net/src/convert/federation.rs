@@ -1,0 +1,226 @@
+//! The federation: from files and from what resource managers describe, to the graph.
+
+use std::collections::BTreeSet;
+
+use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
+use coalloc_common::{
+    BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, ResourceId, RmName,
+    Segment, Span, Topology, UnitValue, VertexName,
+};
+use coalloc_proto::v1;
+
+use super::{segments_from_wire, span_from_wire};
+
+/// Unit value of what does not say its own.
+const UNIT_VALUE_DEFAULT: u64 = 1;
+
+/// Builds the graph of a federation file. End points of paths must be sites or listed exchange points.
+///
+/// # Errors
+/// [`InvalidField`] with the field as it stands in the file: `networks[1].paths[3].b`.
+pub fn file_topology(file: &v1::FederationFile) -> Result<Topology, InvalidField> {
+    let mut topology = Topology::new();
+    let mut managers = BTreeSet::new();
+    for (index, compute) in file.computes.iter().enumerate() {
+        let field = format!("computes[{index}]");
+        let (rm, domain) = manager(&field, &compute.name, &compute.domain, &mut managers)?;
+        add_sites(&mut topology, &field, &rm, &domain, &compute.sites)?;
+    }
+    for (index, name) in file.exchange_points.iter().enumerate() {
+        let field = format!("exchange_points[{index}]");
+        add_exchange(&mut topology, &field, name)?;
+    }
+    for (index, network) in file.networks.iter().enumerate() {
+        let field = format!("networks[{index}]");
+        let (rm, _) = manager(&field, &network.name, &network.domain, &mut managers)?;
+        add_paths(&mut topology, &field, &rm, &network.paths, false)?;
+    }
+    Ok(topology)
+}
+
+/// Builds the graph of what resource managers answered to Describe. End points that are no sites
+/// become exchange points.
+///
+/// # Errors
+/// [`InvalidField`] naming the resource manager and the field, when one describes nonsense or two
+/// contradict each other.
+pub fn topology_of_descriptions<'a>(
+    descriptions: impl IntoIterator<Item = (&'a RmName, &'a v1::DescribeResponse)> + Clone,
+) -> Result<Topology, InvalidField> {
+    let mut topology = Topology::new();
+    for (rm, described) in descriptions.clone() {
+        let domain = DomainName::parse(&format!("{rm}.domain"), &described.domain)?;
+        add_sites(&mut topology, rm.as_str(), rm, &domain, &described.sites)?;
+    }
+    for (rm, described) in descriptions {
+        add_paths(&mut topology, rm.as_str(), rm, &described.paths, true)?;
+    }
+    Ok(topology)
+}
+
+fn manager(
+    field: &str,
+    name: &str,
+    domain: &str,
+    seen: &mut BTreeSet<RmName>,
+) -> Result<(RmName, DomainName), InvalidField> {
+    let rm = RmName::parse(&format!("{field}.name"), name)?;
+    let domain = DomainName::parse(&format!("{field}.domain"), domain)?;
+    if !seen.insert(rm.clone()) {
+        let allowed = "a name that no other resource manager has";
+        return Err(InvalidField::new(format!("{field}.name"), name, allowed));
+    }
+    Ok((rm, domain))
+}
+
+fn add_sites(
+    topology: &mut Topology,
+    field: &str,
+    rm: &RmName,
+    domain: &DomainName,
+    sites: &[v1::Site],
+) -> Result<(), InvalidField> {
+    for (index, site) in sites.iter().enumerate() {
+        let field = format!("{field}.sites[{index}]");
+        let vertex = Vertex {
+            name: VertexName::parse(&format!("{field}.name"), &site.name)?,
+            domain: Some(domain.clone()),
+            compute: Some(Compute {
+                rm: rm.clone(),
+                resource: ResourceId::parse(&format!("{field}.name"), &site.name)?,
+                capacity: Cpus(site.cpus),
+                unit_value: UnitValue(site.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
+            }),
+        };
+        topology.add_vertex(vertex).map_err(|error| error.within(&field))?;
+    }
+    Ok(())
+}
+
+fn add_exchange(topology: &mut Topology, field: &str, name: &str) -> Result<(), InvalidField> {
+    let name = VertexName::parse(field, name)?;
+    topology
+        .add_vertex(Vertex { name, domain: None, compute: None })
+        .map_err(|error| InvalidField { field: field.to_owned(), ..error })?;
+    Ok(())
+}
+
+fn add_paths(
+    topology: &mut Topology,
+    field: &str,
+    rm: &RmName,
+    paths: &[v1::Path],
+    exchanges_appear: bool,
+) -> Result<(), InvalidField> {
+    for (index, path) in paths.iter().enumerate() {
+        let field = format!("{field}.paths[{index}]");
+        let mut ends = Vec::with_capacity(2);
+        for (end, name) in [("a", &path.a), ("b", &path.b)] {
+            let end_field = format!("{field}.{end}");
+            let vertex = VertexName::parse(&end_field, name)?;
+            if topology.find_vertex(&vertex).is_none() && exchanges_appear {
+                add_exchange(topology, &end_field, name)?;
+            }
+            let found = topology.find_vertex(&vertex);
+            ends.push(found.ok_or_else(|| {
+                InvalidField::new(&end_field, name, "a site, or one of exchange_points")
+            })?);
+        }
+        let latency = match &path.latency {
+            None => Span::ZERO,
+            Some(latency) => span_from_wire(&format!("{field}.latency"), latency)?,
+        };
+        let [a, b] = ends[..] else { continue };
+        let edge = Edge {
+            name: EdgeName::parse(&format!("{field}.name"), &path.name)?,
+            a,
+            b,
+            rm: rm.clone(),
+            capacity: BitsPerSecond(path.capacity_bps),
+            unit_value: UnitValue(path.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
+            latency,
+            duplex: path_resources(&field, path)?,
+        };
+        topology.add_edge(edge).map_err(|error| error.within(&field))?;
+    }
+    Ok(())
+}
+
+/// The resources of a path: its name, or one a direction when it is full duplex.
+///
+/// # Errors
+/// When its name is not a resource's.
+pub fn path_resources(field: &str, path: &v1::Path) -> Result<Duplex, InvalidField> {
+    let field = format!("{field}.name");
+    let resource = |suffix: &str| ResourceId::parse(&field, &format!("{}{suffix}", path.name));
+    Ok(if path.full_duplex {
+        Duplex::Full { ab: resource(":ab")?, ba: resource(":ba")? }
+    } else {
+        Duplex::Shared(resource("")?)
+    })
+}
+
+/// Checks that the sites a request names are sites of the federation.
+///
+/// # Errors
+/// [`InvalidField`] for the first unknown one, with the sites there are.
+pub fn check_references(topology: &Topology, request: &CoAllocation) -> Result<(), InvalidField> {
+    let check = |field: String, name: &VertexName| {
+        let vertex = topology.find_vertex(name).map(|index| topology.vertex(index));
+        if vertex.is_some_and(|vertex| vertex.compute.is_some()) {
+            return Ok(());
+        }
+        let names: Vec<&str> = topology.sites().map(|(_, v, _)| v.name.as_str()).collect();
+        let shown = names.iter().take(20).copied().collect::<Vec<_>>().join(", ");
+        let more = if names.len() > 20 { ", ..." } else { "" };
+        let allowed = format!("a site of the federation: {shown}{more}");
+        Err(InvalidField::new(field, InvalidField::quoted(name.as_str()), allowed))
+    };
+    for (index, site) in request.sites.iter().enumerate() {
+        if let Some(pin) = &site.pinned {
+            check(format!("sites[{index}].pinned_to"), pin)?;
+        }
+        for (nth, name) in site.excluded.iter().enumerate() {
+            check(format!("sites[{index}].excluded[{nth}]"), name)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a federation file says is taken already, checked against its resources.
+///
+/// # Errors
+/// When a segment is malformed or names a resource that the file does not have.
+pub fn taken(
+    file: &v1::FederationFile,
+    topology: &Topology,
+) -> Result<Vec<(RmName, Segment)>, InvalidField> {
+    let mut known: BTreeSet<(&RmName, &ResourceId)> = BTreeSet::new();
+    known.extend(topology.sites().map(|(_, _, compute)| (&compute.rm, &compute.resource)));
+    for edge in topology.edges() {
+        match &edge.duplex {
+            Duplex::Shared(resource) => known.extend([(&edge.rm, resource)]),
+            Duplex::Full { ab, ba } => known.extend([(&edge.rm, ab), (&edge.rm, ba)]),
+        }
+    }
+    let mut taken = Vec::with_capacity(file.taken.len());
+    for (index, wire) in file.taken.iter().enumerate() {
+        let field = format!("taken[{index}]");
+        let rm_field = format!("{field}.resource_manager");
+        let rm = RmName::parse(&rm_field, &wire.resource_manager)?;
+        let one = segments_from_wire("taken", std::slice::from_ref(wire));
+        let one = one.map_err(|error| InvalidField {
+            field: error.field.replacen("taken[0]", &field, 1),
+            ..error
+        })?;
+        for segment in one {
+            if !known.contains(&(&rm, &segment.resource)) {
+                let allowed = format!("a resource of {rm}");
+                let field = format!("{field}.resource");
+                return Err(InvalidField::new(field, &segment.resource, allowed));
+            }
+            taken.push((rm.clone(), segment));
+        }
+    }
+    Ok(taken)
+}

@@ -1,0 +1,127 @@
+//! Plans and segments.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{
+    Amount, CoAllocation, InvalidField, ResourceId, RmName, Segment, Span, Topology, limits,
+};
+use coalloc_plan::Plan;
+use coalloc_proto::v1;
+use sha2::{Digest as _, Sha256};
+
+use super::{span_to_wire, window_from_wire, window_to_wire};
+
+/// SHA-256 over the segments, in hexadecimal: equal for two plans that reserve the same.
+#[must_use]
+pub fn plan_digest(segments: &BTreeMap<RmName, Vec<Segment>>) -> String {
+    let mut hash = Sha256::new();
+    for (rm, segments) in segments {
+        for segment in segments {
+            let (start, end) = (segment.window.start().as_us(), segment.window.end().as_us());
+            // No name has a space or a line end, so this text has one reading.
+            let line = format!("{rm} {} {} {start} {end}\n", segment.resource, segment.amount);
+            hash.update(line.as_bytes());
+        }
+    }
+    let mut text = String::with_capacity(64);
+    for byte in hash.finalize() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Gives a plan, with names for numbers.
+#[must_use]
+pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, plan: &Plan) -> v1::Plan {
+    let segments = plan.segments(topology, request);
+    let placements = request.sites.iter().zip(&plan.placements).map(|(site, at)| v1::Placement {
+        site: site.name.to_string(),
+        at: topology.vertex(*at).name.to_string(),
+        cpus: site.cpus.0,
+    });
+    let routes = request.links.iter().zip(&plan.routes).map(|(link, route)| {
+        let mut via = vec![topology.vertex(plan.placements[link.from]).name.to_string()];
+        let mut latency = Span::ZERO;
+        for (edge, direction) in route {
+            let edge = topology.edge(*edge);
+            via.push(topology.vertex(edge.head(*direction)).name.to_string());
+            latency = latency.saturating_add(edge.latency);
+        }
+        v1::Route {
+            from: request.sites[link.from].name.to_string(),
+            to: request.sites[link.to].name.to_string(),
+            bandwidth_bps: link.bandwidth.0,
+            paths: route.iter().map(|(edge, _)| topology.edge(*edge).name.to_string()).collect(),
+            via,
+            latency: Some(span_to_wire(latency)),
+        }
+    });
+    v1::Plan {
+        digest: plan_digest(&segments),
+        window: Some(window_to_wire(plan.window)),
+        placements: placements.collect(),
+        routes: routes.collect(),
+        segments: segments
+            .iter()
+            .flat_map(|(rm, segments)| segments_to_wire(Some(rm), segments))
+            .collect(),
+        cost_millipoints: plan.cost.milli,
+        lower_bound_millipoints: plan.lower_bound.milli,
+        proven_optimal: plan.is_proven_optimal(),
+    }
+}
+
+/// Gives segments, with their owner's name when it is not evident.
+#[must_use]
+pub fn segments_to_wire(rm: Option<&RmName>, segments: &[Segment]) -> Vec<v1::Segment> {
+    let resource_manager = rm.map(ToString::to_string).unwrap_or_default();
+    segments
+        .iter()
+        .map(|segment| v1::Segment {
+            resource: segment.resource.to_string(),
+            amount: segment.amount.0,
+            window: Some(window_to_wire(segment.window)),
+            resource_manager: resource_manager.clone(),
+        })
+        .collect()
+}
+
+/// Takes segments.
+///
+/// # Errors
+/// When there are none or too many, or a name, amount or window is out of its range, or one resource
+/// stands twice with overlapping windows.
+pub fn segments_from_wire(field: &str, wire: &[v1::Segment]) -> Result<Vec<Segment>, InvalidField> {
+    if wire.is_empty() || wire.len() > limits::HOLD_SEGMENTS_MAX {
+        let allowed = format!("1 to {} segments", limits::HOLD_SEGMENTS_MAX);
+        return Err(InvalidField::new(field, wire.len(), allowed));
+    }
+    let mut segments: Vec<Segment> = Vec::with_capacity(wire.len());
+    for (index, segment) in wire.iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        let amount_field = format!("{field}.amount");
+        check_range(&amount_field, segment.amount, 1..=limits::BANDWIDTH_MAX_BPS, "")?;
+        segments.push(Segment {
+            resource: ResourceId::parse(&format!("{field}.resource"), &segment.resource)?,
+            amount: Amount(segment.amount),
+            window: window_from_wire(&format!("{field}.window"), segment.window.as_ref())?,
+        });
+    }
+    let mut by_resource: Vec<(usize, &Segment)> = segments.iter().enumerate().collect();
+    by_resource.sort_by_key(|(_, segment)| (&segment.resource, segment.window));
+    for pair in by_resource.windows(2) {
+        let [(_, first), (index, second)] = pair else { continue };
+        if first.resource == second.resource && first.window.overlaps(second.window) {
+            let allowed = "each resource once at a time";
+            return Err(InvalidField::new(
+                format!("{field}[{index}].resource"),
+                &second.resource,
+                allowed,
+            ));
+        }
+    }
+    Ok(segments)
+}

@@ -1,0 +1,96 @@
+//! Refusals.
+
+use coalloc_common::{Amount, InvalidField, Reason, Refusal, ResourceId, RmName};
+use coalloc_proto::v1;
+
+use super::{window_from_wire, window_to_wire};
+
+const REASONS: [(Reason, v1::Reason); 15] = [
+    (Reason::InsufficientCapacity, v1::Reason::InsufficientCapacity),
+    (Reason::BeyondCapacity, v1::Reason::BeyondCapacity),
+    (Reason::UnknownResource, v1::Reason::UnknownResource),
+    (Reason::OutsideHorizon, v1::Reason::OutsideHorizon),
+    (Reason::NoRoute, v1::Reason::NoRoute),
+    (Reason::BudgetExhausted, v1::Reason::BudgetExhausted),
+    (Reason::Unreachable, v1::Reason::Unreachable),
+    (Reason::Aborted, v1::Reason::Aborted),
+    (Reason::Expired, v1::Reason::Expired),
+    (Reason::Released, v1::Reason::Released),
+    (Reason::NotHeld, v1::Reason::NotHeld),
+    (Reason::CoordinatorRestarted, v1::Reason::CoordinatorRestarted),
+    (Reason::TimedOut, v1::Reason::TimedOut),
+    (Reason::Mixed, v1::Reason::Mixed),
+    (Reason::Denied, v1::Reason::Denied),
+];
+
+/// Gives a refusal.
+#[must_use]
+pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
+    let reason = REASONS
+        .iter()
+        .find(|(ours, _)| *ours == refusal.reason)
+        .map_or(v1::Reason::Unspecified, |(_, wire)| *wire);
+    v1::Refusal {
+        reason: reason.into(),
+        resource_manager: refusal.rm.as_ref().map(ToString::to_string).unwrap_or_default(),
+        resource: refusal.resource.as_ref().map(ToString::to_string).unwrap_or_default(),
+        window: refusal.window.map(window_to_wire),
+        requested: refusal.requested.map(|amount| amount.0),
+        available: refusal.available.map(|amount| amount.0),
+        detail: refusal.detail.clone(),
+        transient: refusal.reason.transient(),
+    }
+}
+
+/// Takes a refusal that another daemon gave.
+///
+/// # Errors
+/// When its reason is unknown to this version, or a name or window in it is malformed.
+pub fn refusal_from_wire(wire: &v1::Refusal) -> Result<Refusal, InvalidField> {
+    let reason = REASONS
+        .iter()
+        .find(|(_, theirs)| i32::from(*theirs) == wire.reason)
+        .map(|(ours, _)| *ours)
+        .ok_or_else(|| InvalidField::new("refused.reason", wire.reason, "a known reason"))?;
+    let rm = match wire.resource_manager.as_str() {
+        "" => None,
+        name => Some(RmName::parse("refused.resource_manager", name)?),
+    };
+    let resource = match wire.resource.as_str() {
+        "" => None,
+        name => Some(ResourceId::parse("refused.resource", name)?),
+    };
+    let window = match &wire.window {
+        None => None,
+        window => Some(window_from_wire("refused.window", window.as_ref())?),
+    };
+    Ok(Refusal {
+        reason,
+        rm,
+        resource,
+        window,
+        requested: wire.requested.map(Amount),
+        available: wire.available.map(Amount),
+        detail: wire.detail.chars().take(1_000).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_goes_there_and_back() {
+        for (reason, _) in REASONS {
+            let refusal = Refusal {
+                requested: Some(Amount(8)),
+                available: Some(Amount(0)),
+                ..Refusal::new(reason, "because")
+            };
+            assert_eq!(refusal_from_wire(&refusal_to_wire(&refusal)), Ok(refusal));
+        }
+        // Every value of the schema but UNSPECIFIED is in the table.
+        assert!(v1::Reason::try_from(REASONS.len() as i32).is_ok());
+        assert!(v1::Reason::try_from(REASONS.len() as i32 + 1).is_err());
+    }
+}

@@ -1,0 +1,171 @@
+//! Co-allocation requests and the options of their planning.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{
+    BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, SiteDemand, SiteName, Span, Time,
+    Timing, UserName, VertexName, limits,
+};
+use coalloc_proto::v1;
+
+use super::{span_from_wire, time_from_wire};
+
+/// A user's name; empty means `anonymous`.
+///
+/// # Errors
+/// When it is not a name.
+pub fn user_name(field: &str, text: &str) -> Result<UserName, InvalidField> {
+    UserName::parse(field, if text.is_empty() { "anonymous" } else { text })
+}
+
+/// Takes a request, with every check that needs no topology. An unset earliest start becomes
+/// `soonest`; an unset latest start the earliest.
+///
+/// # Errors
+/// [`InvalidField`] for the first field that is wrong.
+pub fn request_from_wire(
+    wire: &v1::CoAllocationRequest,
+    soonest: Time,
+) -> Result<CoAllocation, InvalidField> {
+    let allowed = format!("1 to {} sites", limits::REQUEST_SITES_MAX);
+    if wire.sites.is_empty() || wire.sites.len() > limits::REQUEST_SITES_MAX {
+        return Err(InvalidField::new("sites", wire.sites.len(), allowed));
+    }
+    let mut sites = Vec::with_capacity(wire.sites.len());
+    for (index, site) in wire.sites.iter().enumerate() {
+        sites.push(site_demand(&format!("sites[{index}]"), site)?);
+    }
+    let names: BTreeMap<&str, usize> =
+        wire.sites.iter().enumerate().map(|(at, site)| (site.name.as_str(), at)).collect();
+    if wire.links.len() > limits::REQUEST_LINKS_MAX {
+        let allowed = format!("at most {} links", limits::REQUEST_LINKS_MAX);
+        return Err(InvalidField::new("links", wire.links.len(), allowed));
+    }
+    // Sites and times first: the names must be unique before links refer to them.
+    let mut request = CoAllocation { sites, links: Vec::new(), timing: timing(wire, soonest)? };
+    request.check()?;
+    for (index, link) in wire.links.iter().enumerate() {
+        request.links.push(link_demand(&format!("links[{index}]"), link, &names)?);
+    }
+    request.check()?;
+    Ok(request)
+}
+
+fn site_demand(field: &str, wire: &v1::SiteRequest) -> Result<SiteDemand, InvalidField> {
+    let pinned = match &wire.pinned_to {
+        None => None,
+        Some(name) => Some(VertexName::parse(&format!("{field}.pinned_to"), name)?),
+    };
+    let mut excluded = BTreeSet::new();
+    for (index, name) in wire.excluded.iter().enumerate() {
+        excluded.insert(VertexName::parse(&format!("{field}.excluded[{index}]"), name)?);
+    }
+    Ok(SiteDemand {
+        name: SiteName::parse(&format!("{field}.name"), &wire.name)?,
+        cpus: Cpus(wire.cpus),
+        pinned,
+        excluded,
+    })
+}
+
+fn link_demand(
+    field: &str,
+    wire: &v1::LinkRequest,
+    names: &BTreeMap<&str, usize>,
+) -> Result<LinkDemand, InvalidField> {
+    let end = |end: &str, name: &str| {
+        names.get(name).copied().ok_or_else(|| {
+            let value = InvalidField::quoted(name);
+            let known: Vec<&str> = names.keys().copied().collect();
+            let allowed = format!("the name of a site of this request: {}", known.join(", "));
+            InvalidField::new(format!("{field}.{end}"), value, allowed)
+        })
+    };
+    let latency_max = match &wire.max_latency {
+        None => None,
+        Some(latency) => Some(span_from_wire(&format!("{field}.max_latency"), latency)?),
+    };
+    Ok(LinkDemand {
+        from: end("from", &wire.from)?,
+        to: end("to", &wire.to)?,
+        bandwidth: BitsPerSecond(wire.bandwidth_bps),
+        latency_max,
+    })
+}
+
+fn timing(wire: &v1::CoAllocationRequest, soonest: Time) -> Result<Timing, InvalidField> {
+    let earliest_start = match &wire.earliest_start {
+        None => soonest,
+        Some(time) => time_from_wire("earliest_start", time)?,
+    };
+    let latest_start = match &wire.latest_start {
+        None => earliest_start,
+        Some(time) => time_from_wire("latest_start", time)?,
+    };
+    let duration = match &wire.duration {
+        None => Span::ZERO,
+        Some(duration) => span_from_wire("duration", duration)?,
+    };
+    Ok(Timing { earliest_start, latest_start, duration })
+}
+
+/// Planning options with every default filled in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestOptions {
+    /// N of Takefusa 2010, stage 2i.
+    pub frames: u32,
+    /// N_max of Takefusa 2010, Eq. (11).
+    pub route_edges_max: u32,
+    /// Which solver.
+    pub solver: Solver,
+}
+
+/// The solvers that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Solver {
+    /// Our branch and bound.
+    #[default]
+    Exact,
+    /// A MIP library.
+    Mip,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            frames: limits::FRAMES_DEFAULT,
+            route_edges_max: limits::ROUTE_EDGES_DEFAULT,
+            solver: Solver::Exact,
+        }
+    }
+}
+
+/// Takes planning options; what is unset is taken from `defaults`.
+///
+/// # Errors
+/// When a number is out of its range or the solver is unknown.
+pub fn plan_options(
+    wire: Option<&v1::PlanOptions>,
+    defaults: RequestOptions,
+) -> Result<RequestOptions, InvalidField> {
+    let Some(wire) = wire else { return Ok(defaults) };
+    let mut options = defaults;
+    if let Some(frames) = wire.frames {
+        options.frames = check_range("options.frames", frames, 1..=limits::FRAMES_MAX, "frames")?;
+    }
+    if let Some(edges) = wire.max_paths_per_link {
+        let field = "options.max_paths_per_link";
+        options.route_edges_max = check_range(field, edges, 1..=limits::ROUTE_EDGES_MAX, "paths")?;
+    }
+    match wire.solver.as_deref() {
+        None => {}
+        Some("exact") => options.solver = Solver::Exact,
+        Some("mip") => options.solver = Solver::Mip,
+        Some(other) => {
+            let value = InvalidField::quoted(other);
+            return Err(InvalidField::new("options.solver", value, "\"exact\" or \"mip\""));
+        }
+    }
+    Ok(options)
+}

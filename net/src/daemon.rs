@@ -1,0 +1,116 @@
+//! What every daemon does around its service: configuration, runtime, signals, exit codes.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use coalloc_common::InvalidField;
+use coalloc_proto::file::{Document, FileError};
+use coalloc_proto::v1;
+
+use crate::server::{ServerError, listen_address};
+use crate::telemetry::{self, LogFormat};
+
+/// Exit code of a daemon whose configuration is wrong.
+pub const EXIT_CONFIGURATION: u8 = 2;
+/// Exit code of a daemon that could not come up, or not go on.
+pub const EXIT_FAILURE: u8 = 1;
+
+/// Why a daemon ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Its configuration is wrong; the text names file, line, field, value and what is allowed.
+    #[error(transparent)]
+    Configuration(#[from] FileError),
+    /// Its server did not come up, or broke.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// Its ledger cannot be used.
+    #[error("{0}")]
+    Ledger(String),
+    /// The system gave no thread or no runtime.
+    #[error("the system gave no thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl DaemonError {
+    const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Configuration(_) => EXIT_CONFIGURATION,
+            Self::Server(_) | Self::Ledger(_) | Self::Thread(_) => EXIT_FAILURE,
+        }
+    }
+}
+
+/// Runs a daemon until it is told to stop: starts logging and a runtime, and turns its end into an
+/// exit code with one line on standard error.
+pub fn run<F: Future<Output = Result<(), DaemonError>>>(
+    log: LogFormat,
+    daemon: impl FnOnce() -> F,
+) -> ExitCode {
+    telemetry::init(log);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let result = runtime.block_on(daemon());
+            // Calls that outlive the daemon's patience are dropped; no transition runs in them.
+            runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+            result
+        }
+        Err(error) => Err(DaemonError::Thread(error)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Ends the process at once, without unwinding: what is on the disk is the truth, nothing that is in
+/// memory may be said any more (I16).
+pub fn die(reason: &str) -> ! {
+    tracing::error!(reason, "the ledger or the state can no longer be trusted; this node ends now");
+    eprintln!("error: {reason}");
+    std::process::abort()
+}
+
+/// A daemon's own settings, checked.
+#[derive(Debug, Clone)]
+pub struct DaemonSettings {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The ledger's file.
+    pub ledger: PathBuf,
+}
+
+/// Takes the `daemon` part of a configuration. A relative ledger path starts from `folder`.
+///
+/// # Errors
+/// [`InvalidField`] naming what is missing or wrong.
+pub fn daemon_settings(
+    wire: Option<&v1::Daemon>,
+    folder: &Path,
+) -> Result<DaemonSettings, InvalidField> {
+    let missing =
+        || InvalidField::new("daemon", "nothing", "where to listen, and the ledger's file");
+    let wire = wire.ok_or_else(missing)?;
+    let listen = listen_address(&wire.listen, wire.insecure_plaintext)?;
+    if wire.ledger.is_empty() {
+        return Err(InvalidField::new("daemon.ledger", "\"\"", "the path of the ledger's file"));
+    }
+    let ledger = folder.join(&wire.ledger);
+    let parent = ledger.parent().unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        let allowed = format!("a file in a folder that exists; {} does not", parent.display());
+        return Err(InvalidField::new("daemon.ledger", ledger.display(), allowed));
+    }
+    Ok(DaemonSettings { listen, ledger })
+}
+
+/// Adds the file and the line to a mistake of sense.
+pub fn at_line<T>(document: &Document<T>, error: &InvalidField) -> FileError {
+    let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+    document.mistake(&error.field, &problem)
+}

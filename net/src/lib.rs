@@ -1,0 +1,23 @@
+//! gRPC servers and clients: the one place where bytes, types, clocks and status codes meet.
+//!
+//! * [`server`] and [`client`]: transport with every limit set (tonic's defaults bound nothing), health
+//!   and reflection.
+//! * [`convert`]: wire messages to the vocabulary of `common` and back, with the range checks.
+//! * [`status`]: errors to gRPC status with `google.rpc` details, and what a failed call means.
+//! * [`clock`]: the two clocks that shells hand to cores.
+//! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
+//! * [`node`]: a core at work: its ledger, its owner, and the handle that handlers post by.
+//!   [`waiters`]: callers that wait for its answers.
+//!
+//! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon
+//! listens in plain text on loopback only, unless its configuration says otherwise.
+
+pub mod client;
+pub mod clock;
+pub mod convert;
+pub mod daemon;
+pub mod node;
+pub mod server;
+pub mod status;
+pub mod telemetry;
+pub mod waiters;

@@ -1,0 +1,47 @@
+//! The network resource manager: paths between end points, from its configuration file.
+//!
+//! All that makes it a resource manager is in `rm`; here is what it owns. Left out until the issue
+//! that brings it: the driver to real equipment.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use coalloc_common::InvalidField;
+use coalloc_net::daemon::{DaemonError, at_line, daemon_settings};
+use coalloc_net::telemetry::LogFormat;
+use coalloc_proto::file::{self, Document, FileError};
+use coalloc_proto::v1;
+use coalloc_rm::config::{Inventory, Kind, RmConfig};
+
+/// Reads and checks the configuration file of a network resource manager.
+///
+/// # Errors
+/// [`FileError`] naming file, line and field.
+pub fn load(path: &Path) -> Result<RmConfig, FileError> {
+    let document: Document<v1::NrmFile> = file::read(path)?;
+    parse(&document).map_err(|error| at_line(&document, &error))
+}
+
+fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
+    let message = &document.message;
+    let daemon = daemon_settings(message.daemon.as_ref(), document.folder())?;
+    let missing = || InvalidField::new("inventory", "nothing", "what it owns: name, domain, paths");
+    let owned = message.inventory.clone().ok_or_else(missing)?;
+    let inventory = Inventory {
+        name: owned.name,
+        domain: owned.domain,
+        paths: owned.paths,
+        ..Inventory::default()
+    };
+    let policy = message.policy.as_ref();
+    RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)
+}
+
+/// Runs the daemon until it is told to stop. This is what the binary `nrm` and `coalloc serve nrm` do.
+#[must_use]
+pub fn run(config: &Path, log: LogFormat) -> ExitCode {
+    coalloc_net::daemon::run(log, || async {
+        let config = load(config).map_err(DaemonError::Configuration)?;
+        coalloc_rm::daemon::serve(config).await
+    })
+}

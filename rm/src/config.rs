@@ -1,0 +1,205 @@
+//! What an RM is told at start, checked: its inventory, its coordinators, how long holds last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::topology::Duplex;
+use coalloc_common::{
+    Amount, CoordinatorName, DomainName, InvalidField, ResourceId, RmName, Span, Topology, Unit,
+    limits,
+};
+use coalloc_net::client::check_address;
+use coalloc_net::convert::{path_resources, span_from_wire, topology_of_descriptions};
+use coalloc_net::daemon::DaemonSettings;
+use coalloc_proto::v1;
+use coalloc_protocol::participant::HoldPolicy;
+
+/// Which of the two RMs it is; also the kind in its ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A network resource manager.
+    Nrm,
+    /// A compute resource manager.
+    Crm,
+}
+
+impl Kind {
+    /// As it stands in ledgers and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nrm => "nrm",
+            Self::Crm => "crm",
+        }
+    }
+
+    /// What its amounts count.
+    #[must_use]
+    pub const fn unit(self) -> Unit {
+        match self {
+            Self::Nrm => Unit::BitsPerSecond,
+            Self::Crm => Unit::Cpus,
+        }
+    }
+}
+
+/// What an RM owns: sites of a CRM, or paths of an NRM.
+#[derive(Debug, Clone, Default)]
+pub struct Inventory {
+    /// Its name in the federation.
+    pub name: String,
+    /// Its domain.
+    pub domain: String,
+    /// Its sites.
+    pub sites: Vec<v1::Site>,
+    /// Its paths.
+    pub paths: Vec<v1::Path>,
+}
+
+/// An RM's configuration.
+#[derive(Debug, Clone)]
+pub struct RmConfig {
+    /// Which RM it is.
+    pub kind: Kind,
+    /// Listening and ledger.
+    pub daemon: DaemonSettings,
+    /// Its name in the federation.
+    pub name: RmName,
+    /// What Describe answers, but for the ledger's id.
+    pub description: v1::DescribeResponse,
+    /// What can be booked, in the order it is disclosed: sites, then paths.
+    pub resources: Vec<(ResourceId, Amount)>,
+    /// Who may hold here, and where they are.
+    pub coordinators: BTreeMap<CoordinatorName, String>,
+    /// How long holds last.
+    pub policy: HoldPolicy,
+}
+
+impl RmConfig {
+    /// Takes an inventory and the settings around it.
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the path of the field in the configuration file.
+    pub fn new(
+        kind: Kind,
+        daemon: DaemonSettings,
+        inventory: Inventory,
+        coordinators: &[v1::Peer],
+        policy: Option<&v1::HoldPolicy>,
+    ) -> Result<Self, InvalidField> {
+        let name = RmName::parse("inventory.name", &inventory.name)?;
+        DomainName::parse("inventory.domain", &inventory.domain)?;
+        let policy = hold_policy(policy)?;
+        let count = inventory.sites.len() + inventory.paths.len();
+        if !(1..=limits::RM_RESOURCES_MAX).contains(&count) {
+            let field = if kind == Kind::Nrm { "inventory.paths" } else { "inventory.sites" };
+            let allowed = format!("1 to {}", limits::RM_RESOURCES_MAX);
+            return Err(InvalidField::new(field, count, allowed));
+        }
+        let description = v1::DescribeResponse {
+            name: inventory.name,
+            domain: inventory.domain,
+            ledger_id: String::new(),
+            sites: inventory.sites,
+            paths: inventory.paths,
+            horizon: Some(coalloc_net::convert::span_to_wire(policy.horizon)),
+        };
+        let topology = own_topology(&name, &description)?;
+        let resources = resources(&topology, &description)?;
+        let coordinators = peers(coordinators)?;
+        Ok(Self { kind, daemon, name, description, resources, coordinators, policy })
+    }
+}
+
+/// The inventory as a graph of its own: every check that the federation's graph makes, made early.
+fn own_topology(
+    name: &RmName,
+    description: &v1::DescribeResponse,
+) -> Result<Topology, InvalidField> {
+    topology_of_descriptions([(name, description)]).map_err(|error| InvalidField {
+        field: error.field.replacen(name.as_str(), "inventory", 1),
+        ..error
+    })
+}
+
+fn resources(
+    topology: &Topology,
+    description: &v1::DescribeResponse,
+) -> Result<Vec<(ResourceId, Amount)>, InvalidField> {
+    let mut resources: Vec<(ResourceId, Amount)> = topology
+        .sites()
+        .map(|(_, _, compute)| (compute.resource.clone(), compute.capacity.into()))
+        .collect();
+    for path in &description.paths {
+        let capacity = Amount(path.capacity_bps);
+        match path_resources("inventory.paths", path)? {
+            Duplex::Shared(resource) => resources.push((resource, capacity)),
+            Duplex::Full { ab, ba } => resources.extend([(ab, capacity), (ba, capacity)]),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (resource, _) in &resources {
+        if !seen.insert(resource) {
+            let allowed = "each resource once; a full-duplex path is two, NAME:ab and NAME:ba";
+            return Err(InvalidField::new("inventory", resource, allowed));
+        }
+    }
+    Ok(resources)
+}
+
+fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<CoordinatorName, String>, InvalidField> {
+    if wire.is_empty() {
+        let allowed = "at least one coordinator; without any, nobody could book here";
+        return Err(InvalidField::new("coordinators", "none", allowed));
+    }
+    let mut peers = BTreeMap::new();
+    for (index, peer) in wire.iter().enumerate() {
+        let field = |name: &str| format!("coordinators[{index}].{name}");
+        let name = CoordinatorName::parse(&field("name"), &peer.name)?;
+        check_address(&field("address"), &peer.address)?;
+        if peers.insert(name, peer.address.clone()).is_some() {
+            return Err(InvalidField::new(field("name"), &peer.name, "each coordinator once"));
+        }
+    }
+    Ok(peers)
+}
+
+fn hold_policy(wire: Option<&v1::HoldPolicy>) -> Result<HoldPolicy, InvalidField> {
+    let mut policy = HoldPolicy::default();
+    let Some(wire) = wire else { return Ok(policy) };
+    let fields = [
+        (
+            "policy.hold_soft",
+            &wire.hold_soft,
+            &mut policy.soft,
+            limits::HOLD_SOFT_MIN,
+            limits::HOLD_SOFT_MAX,
+        ),
+        (
+            "policy.hold_hard",
+            &wire.hold_hard,
+            &mut policy.hard,
+            limits::HOLD_HARD_MIN,
+            limits::HOLD_HARD_MAX,
+        ),
+        (
+            "policy.horizon",
+            &wire.horizon,
+            &mut policy.horizon,
+            Span::from_secs(3_600),
+            limits::HORIZON_MAX,
+        ),
+    ];
+    for (field, wire, target, low, high) in fields {
+        let Some(wire) = wire else { continue };
+        let span = span_from_wire(field, wire)?;
+        if !(low..=high).contains(&span) {
+            return Err(InvalidField::new(field, span, format!("{low} to {high}")));
+        }
+        *target = span;
+    }
+    if policy.hard < policy.soft {
+        let allowed = format!("at least hold_soft, {}", policy.soft);
+        return Err(InvalidField::new("policy.hold_hard", policy.hard, allowed));
+    }
+    Ok(policy)
+}

@@ -1,0 +1,29 @@
+//! An RM as one process: ledger, participant, service, until it is told to stop.
+
+use coalloc_net::daemon::DaemonError;
+use coalloc_net::server;
+use coalloc_proto::v1::DescribeResponse;
+use tonic::service::Routes;
+
+use crate::config::RmConfig;
+use crate::service::RmService;
+use crate::shell;
+
+/// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
+///
+/// # Errors
+/// When the address is taken, the ledger cannot be used, or the transport fails.
+pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
+    // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
+    let listener = server::bind(config.daemon.listen).await?;
+    let (node, ledger_id) = shell::start(&config)?;
+    let description = DescribeResponse { ledger_id, ..config.description };
+    let service = RmService::new(node.handle.clone(), description);
+    let routes = Routes::new(server::resource_manager(service));
+    let (name, listen) = (&config.name, config.daemon.listen);
+    tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
+    server::serve(listener, routes, &["coalloc.v1.ResourceManager"], server::stop_signal()).await?;
+    node.stop().await;
+    tracing::info!(rm = %config.name, "stopped");
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! What network and compute resource managers share: the ResourceManager service, and the shell around
+//! the participant of `protocol`.
+//!
+//! * [`config`]: the settings both have, checked.
+//! * [`service`]: the gRPC handlers. They convert, post to the owner of the participant, and wait.
+//! * [`shell`]: the participant's owner, its ledger, and its questions to coordinators.
+//! * [`daemon`]: all of it as one process.
+//!
+//! Left out: the update publisher (issue of the multi-cost family) and drivers to real equipment.
+
+pub mod config;
+pub mod daemon;
+pub mod service;
+pub mod shell;

@@ -1,0 +1,285 @@
+//! The ResourceManager service: bytes become types, the participant's owner is asked, its answer goes
+//! back. No handler changes anything itself, so a caller that goes away interrupts nothing.
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{CoordinatorName, InvalidField, Span, TransactionId, Window, limits};
+use coalloc_net::{clock, convert, status};
+use coalloc_proto::v1;
+use coalloc_proto::v1::resource_manager_server::ResourceManager;
+use coalloc_protocol::message::{Answer, HoldOrder};
+use coalloc_protocol::participant::{Ending, Entry, Participant, ParticipantInput, Phase};
+use prost::Message as _;
+use tonic::{Request, Response, Status};
+
+use crate::shell::Handle;
+
+/// The handlers.
+#[derive(Debug, Clone)]
+pub struct RmService {
+    handle: Handle,
+    description: v1::DescribeResponse,
+}
+
+impl RmService {
+    /// Handlers that describe themselves so.
+    #[must_use]
+    pub const fn new(handle: Handle, description: v1::DescribeResponse) -> Self {
+        Self { handle, description }
+    }
+
+    /// Is this message for us? After two RMs have changed places, a coordinator that has not noticed
+    /// yet must not take one's answer for the other's.
+    fn check_meant(&self, meant: &str) -> Result<(), Status> {
+        let name = &self.description.name;
+        if meant.is_empty() || meant == name {
+            return Ok(());
+        }
+        tracing::warn!(meant, "a message for another resource manager");
+        Err(Status::failed_precondition(format!("this is {name}, not {meant}; nothing was done")))
+    }
+}
+
+#[tonic::async_trait]
+impl ResourceManager for RmService {
+    async fn describe(
+        &self,
+        _: Request<v1::DescribeRequest>,
+    ) -> Result<Response<v1::DescribeResponse>, Status> {
+        Ok(Response::new(self.description.clone()))
+    }
+
+    async fn query_availability(
+        &self,
+        request: Request<v1::QueryAvailabilityRequest>,
+    ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
+        let request = request.into_inner();
+        let frames = frames(&request).map_err(|error| status::invalid(&error))?;
+        let look = move |participant: &Participant| participant.availability(&frames, clock::now());
+        let free = self.handle.read(look).await?;
+        let frames = free
+            .into_iter()
+            .map(|frame| v1::FrameAvailability { free: frame.iter().map(|a| a.0).collect() })
+            .collect();
+        Ok(Response::new(v1::QueryAvailabilityResponse { frames }))
+    }
+
+    async fn hold(
+        &self,
+        request: Request<v1::HoldRequest>,
+    ) -> Result<Response<v1::HoldResponse>, Status> {
+        self.check_meant(&request.get_ref().resource_manager)?;
+        let order = hold_order(request.get_ref()).map_err(|error| status::invalid(&error))?;
+        let (txn, coordinator) = (order.txn.clone(), order.coordinator.clone());
+        let user = order.user.clone();
+        let answer = self.handle.call(|token| ParticipantInput::Hold { order, token }).await?;
+        use v1::hold_response::Answer as Wire;
+        let answer = match answer {
+            Answer::Held { expires_in } => {
+                tracing::info!(%txn, %coordinator, %user, expires_in = %expires_in, "held");
+                Wire::Held(v1::Held { expires_in: Some(convert::span_to_wire(expires_in)) })
+            }
+            Answer::Refused(refusal) => {
+                tracing::info!(%txn, %coordinator, %user, reason = %refusal, "hold refused");
+                Wire::Refused(convert::refusal_to_wire(&refusal))
+            }
+            other => return Err(rejection(&other, &txn, &coordinator)),
+        };
+        Ok(Response::new(v1::HoldResponse { answer: Some(answer) }))
+    }
+
+    async fn commit(
+        &self,
+        request: Request<v1::CommitRequest>,
+    ) -> Result<Response<v1::CommitResponse>, Status> {
+        let v1::CommitRequest { transaction, coordinator, resource_manager } = request.into_inner();
+        self.check_meant(&resource_manager)?;
+        let (txn, by) = names(&transaction, &coordinator)?;
+        let input = |token| ParticipantInput::Commit { txn: txn.clone(), by: by.clone(), token };
+        let refused = end_answer("booked", self.handle.call(input).await?, &txn, &by)?;
+        Ok(Response::new(v1::CommitResponse { refused }))
+    }
+
+    async fn abort(
+        &self,
+        request: Request<v1::AbortRequest>,
+    ) -> Result<Response<v1::AbortResponse>, Status> {
+        let v1::AbortRequest { transaction, coordinator, resource_manager } = request.into_inner();
+        self.check_meant(&resource_manager)?;
+        let (txn, by) = names(&transaction, &coordinator)?;
+        let input = |token| ParticipantInput::Abort { txn: txn.clone(), by: by.clone(), token };
+        let refused = end_answer("aborted", self.handle.call(input).await?, &txn, &by)?;
+        Ok(Response::new(v1::AbortResponse { refused }))
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        let v1::ReleaseRequest { transaction, coordinator, resource_manager } =
+            request.into_inner();
+        self.check_meant(&resource_manager)?;
+        let (txn, by) = names(&transaction, &coordinator)?;
+        let input = |token| ParticipantInput::Release { txn: txn.clone(), by: by.clone(), token };
+        end_answer("released", self.handle.call(input).await?, &txn, &by)?;
+        Ok(Response::new(v1::ReleaseResponse {}))
+    }
+
+    async fn list_bookings(
+        &self,
+        request: Request<v1::ListBookingsRequest>,
+    ) -> Result<Response<v1::ListBookingsResponse>, Status> {
+        let page = Page::parse(request.get_ref()).map_err(|error| status::invalid(&error))?;
+        let look = move |participant: &Participant| page.take(participant);
+        Ok(Response::new(self.handle.read(look).await?))
+    }
+}
+
+fn frames(request: &v1::QueryAvailabilityRequest) -> Result<Vec<Window>, InvalidField> {
+    convert::user_name("user", &request.user)?;
+    let max = limits::FRAMES_MAX as usize;
+    check_range("frames", request.frames.len(), 1..=max, "frames")?;
+    let frame =
+        |(index, window)| convert::window_from_wire(&format!("frames[{index}]"), Some(window));
+    request.frames.iter().enumerate().map(frame).collect()
+}
+
+fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
+    let hold_for = match &wire.hold_for {
+        None => None,
+        Some(span) => {
+            let span = convert::span_from_wire("hold_for", span)?;
+            if !(limits::HOLD_SOFT_MIN..=limits::HOLD_SOFT_MAX).contains(&span) {
+                let (low, high) = (limits::HOLD_SOFT_MIN, limits::HOLD_SOFT_MAX);
+                return Err(InvalidField::new("hold_for", span, format!("{low} to {high}")));
+            }
+            Some(span)
+        }
+    };
+    Ok(HoldOrder {
+        txn: TransactionId::parse("transaction", &wire.transaction)?,
+        coordinator: CoordinatorName::parse("coordinator", &wire.coordinator)?,
+        user: convert::user_name("user", &wire.user)?,
+        segments: convert::segments_from_wire("segments", &wire.segments)?,
+        hold_for,
+    })
+}
+
+fn names(txn: &str, coordinator: &str) -> Result<(TransactionId, CoordinatorName), Status> {
+    let txn = TransactionId::parse("transaction", txn);
+    let coordinator = CoordinatorName::parse("coordinator", coordinator);
+    match (txn, coordinator) {
+        (Ok(txn), Ok(coordinator)) => Ok((txn, coordinator)),
+        (Err(error), _) | (_, Err(error)) => Err(status::invalid(&error)),
+    }
+}
+
+/// The answer to Commit, Abort and Release: nothing, or the refusal.
+fn end_answer(
+    word: &str,
+    answer: Answer,
+    txn: &TransactionId,
+    by: &CoordinatorName,
+) -> Result<Option<v1::Refusal>, Status> {
+    match answer {
+        Answer::Done => {
+            tracing::info!(%txn, coordinator = %by, "{word}");
+            Ok(None)
+        }
+        Answer::Refused(refusal) => {
+            tracing::info!(%txn, coordinator = %by, reason = %refusal, "not {word}");
+            Ok(Some(convert::refusal_to_wire(&refusal)))
+        }
+        other => Err(rejection(&other, txn, by)),
+    }
+}
+
+/// Answers that say the message itself was wrong.
+fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName) -> Status {
+    tracing::warn!(%txn, %coordinator, ?answer, "rejected");
+    match answer {
+        Answer::OtherContent => status::other_content("transaction", txn.as_str()),
+        Answer::Denied => status::denied(format!(
+            "coordinator {coordinator} may not act on {txn} here: it is not configured, or the \
+             transaction is another coordinator's"
+        )),
+        Answer::Held { .. } | Answer::Done | Answer::Refused(_) => {
+            Status::internal("the participant gave an answer that this call does not have")
+        }
+    }
+}
+
+/// One page of a listing.
+struct Page {
+    window: Option<Window>,
+    size: usize,
+    after: Option<TransactionId>,
+    include_ended: bool,
+}
+
+impl Page {
+    fn parse(wire: &v1::ListBookingsRequest) -> Result<Self, InvalidField> {
+        let window = match &wire.window {
+            None => None,
+            window => Some(convert::window_from_wire("window", window.as_ref())?),
+        };
+        let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
+        check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")?;
+        let after = match wire.page_token.as_str() {
+            "" => None,
+            token => Some(TransactionId::parse("page_token", token)?),
+        };
+        Ok(Self { window, size: size as usize, after, include_ended: wire.include_ended })
+    }
+
+    fn take(&self, participant: &Participant) -> v1::ListBookingsResponse {
+        use std::ops::Bound;
+        let after = self.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = participant.entries().range::<TransactionId, _>((after, Bound::Unbounded));
+        let mut wanted = range.filter(|(_, entry)| self.wants(entry)).peekable();
+        let (mut bookings, mut bytes) = (Vec::new(), 0);
+        while bookings.len() < self.size
+            && bytes < limits::PAGE_BYTES
+            && let Some((txn, entry)) = wanted.next()
+        {
+            let shown = booking(txn, entry);
+            bytes += shown.encoded_len();
+            bookings.push(shown);
+        }
+        let last = bookings.last().filter(|_| wanted.peek().is_some());
+        let next_page_token =
+            last.map(|booking: &v1::Booking| booking.transaction.clone()).unwrap_or_default();
+        v1::ListBookingsResponse { bookings, next_page_token }
+    }
+
+    fn wants(&self, entry: &Entry) -> bool {
+        let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
+        let mut segments = entry.order.iter().flat_map(|order| &order.segments);
+        (live || self.include_ended)
+            && self.window.is_none_or(|window| segments.any(|s| s.window.overlaps(window)))
+    }
+}
+
+fn booking(txn: &TransactionId, entry: &Entry) -> v1::Booking {
+    let (state, expires_in) = match &entry.phase {
+        Phase::Held(held) => {
+            let left = held.hard_at.since(clock::now().boot).max(Span::ZERO);
+            (v1::BookingState::Held, Some(convert::span_to_wire(left)))
+        }
+        Phase::Booked => (v1::BookingState::Booked, None),
+        Phase::Refused(_) => (v1::BookingState::Refused, None),
+        Phase::Ended(Ending::Aborted) => (v1::BookingState::Aborted, None),
+        Phase::Ended(Ending::Expired) => (v1::BookingState::Expired, None),
+        Phase::Ended(Ending::Released) => (v1::BookingState::Released, None),
+    };
+    let order = entry.order.as_ref();
+    v1::Booking {
+        transaction: txn.to_string(),
+        coordinator: entry.coordinator.to_string(),
+        user: order.map(|order| order.user.to_string()).unwrap_or_default(),
+        state: state.into(),
+        segments: order
+            .map(|order| convert::segments_to_wire(None, &order.segments))
+            .unwrap_or_default(),
+        expires_in,
+    }
+}

@@ -1,0 +1,124 @@
+//! The shell around the participant: its owner thread with the ledger, and its questions to
+//! coordinators. Nothing is decided here.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{CoordinatorName, RmName, TransactionId};
+use coalloc_net::daemon::DaemonError;
+use coalloc_net::{client, clock, node};
+use coalloc_proto::v1;
+use coalloc_proto::v1::resolver_client::ResolverClient;
+use coalloc_protocol::message::{Answer, Decision, Resolution};
+use coalloc_protocol::participant::{
+    Overcommitted, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
+};
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+
+use crate::config::RmConfig;
+
+/// A running participant.
+pub type Node = node::Node<Participant, Answer>;
+/// Handlers' way to it.
+pub type Handle = node::Handle<Participant, Answer>;
+
+/// Opens the ledger, replays it, and starts the participant; also says the ledger's identity. Needs a
+/// tokio runtime around it.
+///
+/// # Errors
+/// When the ledger cannot be used or the system gives no thread.
+pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
+    let mut participant = Participant::new(ParticipantConfig {
+        name: config.name.clone(),
+        resources: config.resources.clone(),
+        unit: config.kind.unit(),
+        coordinators: config.coordinators.keys().cloned().collect(),
+        policy: config.policy,
+    });
+    let (path, kind) = (&config.daemon.ledger, config.kind.word());
+    let ledger = node::open_ledger(path, kind, config.name.as_str(), &mut participant)?;
+    let ledger_id = ledger.id().to_owned();
+    warn_of_overcommitments(&participant, config);
+    let (questions, asked) = mpsc::unbounded_channel();
+    let node = Node::start("participant", participant, ledger, move |effect, waiters| {
+        match effect {
+            ParticipantEffect::Reply { token, answer } => waiters.complete(token.0, answer),
+            ParticipantEffect::Ask { coordinator, txn } => {
+                // The asker ends only with the process.
+                let _ = questions.send((coordinator, txn));
+            }
+        }
+    })?;
+    node.handle.tell(ParticipantInput::Start { boot: clock::boot_id() });
+    let peers = resolvers(&config.coordinators)?;
+    tokio::spawn(ask(config.name.clone(), peers, asked, node.handle.clone()));
+    Ok((node, ledger_id))
+}
+
+/// Says what was promised beyond the inventory of today: only an operator can give people back what
+/// is missing, or talk to them.
+fn warn_of_overcommitments(participant: &Participant, config: &RmConfig) {
+    for Overcommitted { resource, by } in participant.overcommitted(clock::now()) {
+        let excess = config.kind.unit().show(by.excess);
+        tracing::warn!(
+            %resource, %excess, first = %by.first,
+            "more is booked than the inventory has; it stays booked, nothing new is admitted there"
+        );
+    }
+}
+
+fn resolvers(
+    coordinators: &BTreeMap<CoordinatorName, String>,
+) -> Result<BTreeMap<CoordinatorName, ResolverClient<Channel>>, DaemonError> {
+    let mut peers = BTreeMap::new();
+    for (name, address) in coordinators {
+        // Checked when the configuration was read.
+        let channel = client::channel("coordinators.address", address)
+            .map_err(|error| DaemonError::Ledger(error.to_string()))?;
+        peers.insert(name.clone(), ResolverClient::new(channel));
+    }
+    Ok(peers)
+}
+
+/// Asks coordinators what became of transactions, each question on its own, and posts what came of it.
+async fn ask(
+    rm: RmName,
+    peers: BTreeMap<CoordinatorName, ResolverClient<Channel>>,
+    mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
+    handle: Handle,
+) {
+    while let Some((coordinator, txn)) = asked.recv().await {
+        let Some(client) = peers.get(&coordinator).cloned() else {
+            tracing::warn!(%txn, %coordinator, "the hold's coordinator is no longer configured");
+            continue;
+        };
+        let (rm, handle) = (rm.clone(), handle.clone());
+        tokio::spawn(async move {
+            let resolution = resolve(client, &rm, &txn).await;
+            tracing::info!(%txn, %coordinator, ?resolution, "asked what became of a hold");
+            // Busy: the alarm of the hold asks again.
+            handle.tell(ParticipantInput::Resolved { txn, resolution });
+        });
+    }
+}
+
+async fn resolve(
+    mut client: ResolverClient<Channel>,
+    rm: &RmName,
+    txn: &TransactionId,
+) -> Resolution {
+    let mut request = tonic::Request::new(v1::ResolveRequest {
+        transaction: txn.to_string(),
+        resource_manager: rm.to_string(),
+    });
+    request.set_timeout(coalloc_common::limits::MESSAGE_PATIENCE.to_std());
+    match client.resolve(request).await {
+        Ok(answer) => match answer.into_inner().decision() {
+            v1::Decision::Commit => Resolution::Decided(Decision::Commit),
+            v1::Decision::Abort => Resolution::Decided(Decision::Abort),
+            v1::Decision::Unspecified => Resolution::Lost,
+        },
+        Err(status) if status.code() == tonic::Code::NotFound => Resolution::NotMine,
+        Err(_) => Resolution::Lost,
+    }
+}
