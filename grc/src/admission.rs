@@ -1,0 +1,98 @@
+//! Hop 2: who is it, are the numbers sane. Bytes become types here, and nothing that is malformed
+//! gets any further.
+
+use std::fmt::Write as _;
+
+use coalloc_common::{CoAllocation, InvalidField, RequestId, UserName, limits};
+use coalloc_net::convert::{
+    RequestOptions, check_references, plan_options, request_from_wire, user_name,
+};
+use coalloc_net::{clock, status};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::Ticket;
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+use tonic::Status;
+
+use crate::federation::Snapshot;
+
+/// An admitted request.
+#[derive(Debug, Clone)]
+pub struct Admitted {
+    /// What is wanted.
+    pub request: CoAllocation,
+    /// For whom.
+    pub user: UserName,
+    /// How to search.
+    pub options: RequestOptions,
+}
+
+/// Admits what is to be planned.
+///
+/// # Errors
+/// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when a site is unknown while
+/// some RM has not described itself yet, because it may be that one's.
+pub fn admit(
+    request: Option<&v1::CoAllocationRequest>,
+    options: Option<&v1::PlanOptions>,
+    defaults: RequestOptions,
+    federation: &Snapshot,
+) -> Result<Admitted, Status> {
+    let inner = || {
+        let missing = || InvalidField::new("request", "nothing", "what is wanted");
+        let wire = request.ok_or_else(missing)?;
+        let soonest = clock::now().wall.saturating_add(limits::SOONEST_LEAD).next_second();
+        Ok(Admitted {
+            request: request_from_wire(wire, soonest)?,
+            user: user_name("user", &wire.user)?,
+            options: plan_options(options, defaults)?,
+        })
+    };
+    let admitted: Admitted = inner().map_err(|error: InvalidField| status::invalid(&error))?;
+    check_references(&federation.topology, &admitted.request).map_err(|error| {
+        if federation.missing.is_empty() {
+            return status::invalid(&error);
+        }
+        let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
+        Status::unavailable(format!(
+            "{}: {} is not known; it may belong to a resource manager that has not answered yet: {}",
+            error.field,
+            error.value,
+            missing.join(", ")
+        ))
+    })?;
+    Ok(admitted)
+}
+
+/// The ticket of a reserve call: its id, its user, and a digest of all that was asked for as it came
+/// over the wire, so that a request without a start time is the same request when it is resent.
+/// `own_ids` is how the ids of this coordinator's reservations begin.
+///
+/// # Errors
+/// INVALID_ARGUMENT when the id or the user is not a name, or the id looks like a reservation's.
+pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status> {
+    let user = wire.request.as_ref().map_or("", |request| request.user.as_str());
+    let inner = || {
+        if wire.request_id.starts_with(own_ids) {
+            // Get and Release take either id: a request must not bear a reservation's.
+            let allowed = format!("an id that does not begin with {own_ids}");
+            let value = InvalidField::quoted(&wire.request_id);
+            return Err(InvalidField::new("request_id", value, allowed));
+        }
+        Ok(Ticket {
+            request: RequestId::parse("request_id", &wire.request_id)?,
+            user: user_name("request.user", user)?,
+            content: digest(wire),
+        })
+    };
+    inner().map_err(|error: InvalidField| status::invalid(&error))
+}
+
+fn digest(wire: &v1::ReserveRequest) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(wire.encode_to_vec()) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

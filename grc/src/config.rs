@@ -1,0 +1,95 @@
+//! What a GRC is told at start, checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use coalloc_common::{CoordinatorName, InvalidField, RmName, Span, limits};
+use coalloc_net::client;
+use coalloc_net::convert::{RequestOptions, plan_options, span_from_wire};
+use coalloc_net::daemon::{DaemonSettings, at_line, daemon_settings};
+use coalloc_proto::file::{self, Document, FileError};
+use coalloc_proto::v1;
+use tonic::transport::Channel;
+
+/// One configured resource manager.
+#[derive(Debug, Clone)]
+pub struct RmPeer {
+    /// host:port.
+    pub address: String,
+    /// Connects when first used.
+    pub channel: Channel,
+}
+
+/// A GRC's configuration.
+#[derive(Debug, Clone)]
+pub struct GrcConfig {
+    /// Listening and ledger.
+    pub daemon: DaemonSettings,
+    /// Its name in the federation.
+    pub name: CoordinatorName,
+    /// The RMs it coordinates.
+    pub rms: BTreeMap<RmName, RmPeer>,
+    /// How plans are searched when the request does not say.
+    pub planning: RequestOptions,
+    /// How long its holds last before RMs ask.
+    pub hold_for: Option<Span>,
+}
+
+/// Reads and checks the configuration file. Needs a tokio runtime around it, for the channels.
+///
+/// # Errors
+/// [`FileError`] naming file, line and field.
+pub fn load(path: &Path) -> Result<GrcConfig, FileError> {
+    let document: Document<v1::GrcFile> = file::read(path)?;
+    parse(&document).map_err(|error| at_line(&document, &error))
+}
+
+fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
+    let message = &document.message;
+    let hold_for = match &message.hold_for {
+        None => None,
+        Some(wire) => {
+            let span = span_from_wire("hold_for", wire)?;
+            let (low, high) = (limits::HOLD_SOFT_MIN, limits::HOLD_SOFT_MAX);
+            if !(low..=high).contains(&span) {
+                return Err(InvalidField::new("hold_for", span, format!("{low} to {high}")));
+            }
+            Some(span)
+        }
+    };
+    let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
+    Ok(GrcConfig {
+        daemon: daemon_settings(message.daemon.as_ref(), document.folder())?,
+        name: CoordinatorName::parse("name", &message.name)?,
+        rms: peers(&message.resource_managers)?,
+        planning: planning.map_err(|error| InvalidField {
+            field: error.field.replacen("options", "planning", 1),
+            ..error
+        })?,
+        hold_for,
+    })
+}
+
+fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<RmName, RmPeer>, InvalidField> {
+    if wire.is_empty() {
+        let allowed = "at least one resource manager";
+        return Err(InvalidField::new("resource_managers", "none", allowed));
+    }
+    let mut peers = BTreeMap::new();
+    let mut addresses = BTreeSet::new();
+    for (index, peer) in wire.iter().enumerate() {
+        let field = |name: &str| format!("resource_managers[{index}].{name}");
+        let name = RmName::parse(&field("name"), &peer.name)?;
+        let channel = client::channel(&field("address"), &peer.address)?;
+        if !addresses.insert(&peer.address) {
+            let allowed = "each address once; one daemon has one identity";
+            return Err(InvalidField::new(field("address"), &peer.address, allowed));
+        }
+        let address = peer.address.clone();
+        if peers.insert(name, RmPeer { address, channel }).is_some() {
+            let allowed = "each name once; one identity is one daemon";
+            return Err(InvalidField::new(field("name"), &peer.name, allowed));
+        }
+    }
+    Ok(peers)
+}

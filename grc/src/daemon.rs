@@ -1,0 +1,40 @@
+//! A GRC as one process: ledger, coordinator, planners, services, until it is told to stop.
+
+use coalloc_net::daemon::DaemonError;
+use coalloc_net::server;
+use tonic::service::Routes;
+
+use crate::config::GrcConfig;
+use crate::federation::Federation;
+use crate::planning::Planners;
+use crate::service::GrcService;
+use crate::shell;
+
+/// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
+///
+/// # Errors
+/// When the address is taken, the ledger cannot be used, or the transport fails.
+pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
+    // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
+    let listener = server::bind(config.daemon.listen).await?;
+    let federation = Federation::new(&config.rms);
+    let (node, ledger_id) = shell::start(&config, &federation)?;
+    federation.watch();
+    let service = GrcService {
+        name: config.name.to_string(),
+        ledger_id,
+        defaults: config.planning,
+        federation,
+        planners: Planners::start()?,
+        handle: node.handle.clone(),
+    };
+    let routes =
+        Routes::new(server::coordinator(service.clone())).add_service(server::resolver(service));
+    let (grc, listen, rms) = (&config.name, config.daemon.listen, config.rms.len());
+    tracing::info!(%grc, %listen, rms, "serving");
+    let services = ["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
+    server::serve(listener, routes, &services, server::stop_signal()).await?;
+    node.stop().await;
+    tracing::info!(grc = %config.name, "stopped");
+    Ok(())
+}

@@ -1,0 +1,235 @@
+//! The resource managers of the federation: who they are, what they describe, whether they answer.
+//!
+//! Each is asked to Describe itself until it does, and from time to time after that. The topology is
+//! built of what has been described so far; a request is planned on the topology of its moment.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use coalloc_common::{RmName, Topology, limits};
+use coalloc_net::convert::topology_of_descriptions;
+use coalloc_proto::v1;
+use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use tokio::sync::Notify;
+use tonic::transport::Channel;
+
+use crate::config::RmPeer;
+
+/// A client to one RM, with the limits of answers.
+pub type RmClient = ResourceManagerClient<Channel>;
+
+/// What is known of one RM.
+#[derive(Debug, Clone)]
+struct Known {
+    address: String,
+    client: RmClient,
+    /// What it said last.
+    description: Option<Arc<v1::DescribeResponse>>,
+    /// Why it cannot be used now; empty when it can.
+    problem: String,
+    /// Wakes whoever keeps asking it.
+    doubt: Arc<Notify>,
+}
+
+/// The federation of one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The graph of all that described itself.
+    pub topology: Topology,
+    /// Those RMs, and what they described.
+    pub members: BTreeMap<RmName, (RmClient, Arc<v1::DescribeResponse>)>,
+    /// RMs that never described themselves, or as somebody else.
+    pub missing: Vec<RmName>,
+}
+
+/// All configured RMs. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Federation {
+    known: Arc<RwLock<BTreeMap<RmName, Known>>>,
+    snapshot: Arc<RwLock<Arc<Snapshot>>>,
+}
+
+impl Federation {
+    /// Knows the configured RMs by name only.
+    #[must_use]
+    pub fn new(peers: &BTreeMap<RmName, RmPeer>) -> Self {
+        let known = |peer: &RmPeer| Known {
+            address: peer.address.clone(),
+            client: ResourceManagerClient::new(peer.channel.clone())
+                .max_decoding_message_size(limits::ANSWER_MAX_BYTES),
+            description: None,
+            problem: "has not answered yet".to_owned(),
+            doubt: Arc::new(Notify::new()),
+        };
+        let known: BTreeMap<RmName, Known> =
+            peers.iter().map(|(name, peer)| (name.clone(), known(peer))).collect();
+        let snapshot = Snapshot {
+            topology: Topology::new(),
+            members: BTreeMap::new(),
+            missing: known.keys().cloned().collect(),
+        };
+        Self {
+            known: Arc::new(RwLock::new(known)),
+            snapshot: Arc::new(RwLock::new(Arc::new(snapshot))),
+        }
+    }
+
+    /// Keeps asking every RM, each on its own, for as long as the runtime lives.
+    pub fn watch(&self) {
+        let names: Vec<RmName> = self.read_known(|known| known.keys().cloned().collect());
+        for name in names {
+            let federation = self.clone();
+            let Some(doubt) = self.read_known(|known| Some(Arc::clone(&known.get(&name)?.doubt)))
+            else {
+                continue;
+            };
+            tokio::spawn(async move {
+                loop {
+                    let usable = federation.describe(&name).await;
+                    let pause =
+                        if usable { limits::DESCRIBE_REFRESH } else { limits::DESCRIBE_RETRY };
+                    // A doubt cuts the pause short; none at all only ends it.
+                    let _ = tokio::time::timeout(pause.to_std(), doubt.notified()).await;
+                }
+            });
+        }
+    }
+
+    /// The federation as it is known now.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A client to an RM.
+    #[must_use]
+    pub fn client(&self, rm: &RmName) -> Option<RmClient> {
+        self.read_known(|known| known.get(rm).map(|known| known.client.clone()))
+    }
+
+    /// An RM did not answer something else: it counts as not reachable until it describes itself anew.
+    pub fn doubt(&self, rm: &RmName, problem: &str) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = known.get_mut(rm).filter(|entry| entry.problem != problem) else {
+            return;
+        };
+        tracing::warn!(%rm, address = %entry.address, problem, "RM not usable");
+        if entry.problem.is_empty() {
+            entry.doubt.notify_one();
+        }
+        problem.clone_into(&mut entry.problem);
+    }
+
+    /// Every configured RM and how it is.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<v1::ResourceManagerStatus> {
+        self.read_known(|known| {
+            let status = |(name, known): (&RmName, &Known)| v1::ResourceManagerStatus {
+                name: name.to_string(),
+                address: known.address.clone(),
+                reachable: known.problem.is_empty(),
+                problem: known.problem.clone(),
+                description: known.description.as_deref().cloned(),
+            };
+            known.iter().map(status).collect()
+        })
+    }
+
+    /// Asks one RM who it is; is it usable?
+    async fn describe(&self, name: &RmName) -> bool {
+        let Some(mut client) = self.client(name) else { return false };
+        let mut request = tonic::Request::new(v1::DescribeRequest {});
+        request.set_timeout(limits::QUERY_PATIENCE.to_std());
+        match client.describe(request).await {
+            Ok(answer) => match accept(name, answer.into_inner()) {
+                Ok(description) => self.learn(name, description),
+                Err(problem) => self.disown(name, &problem),
+            },
+            Err(status) => {
+                self.doubt(name, &format!("does not answer: {}", status.message()));
+                false
+            }
+        }
+    }
+
+    /// Whoever answers at an RM's address is somebody else: nothing is known of that RM any more.
+    fn disown(&self, name: &RmName, problem: &str) -> bool {
+        self.doubt(name, problem);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let had = known.get_mut(name).and_then(|entry| entry.description.take());
+        if had.is_some()
+            && let Ok(snapshot) = build(&known)
+        {
+            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+        }
+        false
+    }
+
+    /// Takes in what an RM said of itself, and rebuilds the topology when it is something new.
+    fn learn(&self, name: &RmName, description: v1::DescribeResponse) -> bool {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = known.get_mut(name) else { return false };
+        let old = entry.description.as_deref();
+        if old == Some(&description) {
+            entry.problem.clear();
+            return true;
+        }
+        if let Some(old) = old
+            && old.ledger_id != description.ledger_id
+        {
+            let (was, is) = (&old.ledger_id, &description.ledger_id);
+            tracing::warn!(rm = %name, was, is, "this RM has another ledger than before");
+        }
+        let previous = entry.description.replace(Arc::new(description));
+        match build(&known) {
+            Ok(snapshot) => {
+                let rms = snapshot.members.len();
+                let (sites, paths) =
+                    (snapshot.topology.sites().count(), snapshot.topology.edges().len());
+                tracing::info!(rm = %name, rms, sites, paths, "RM described itself");
+                *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+                if let Some(entry) = known.get_mut(name) {
+                    entry.problem.clear();
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(rm = %name, %error, "RM contradicts the federation");
+                if let Some(entry) = known.get_mut(name) {
+                    entry.description = previous;
+                    entry.problem = format!("contradicts the federation: {error}");
+                }
+                false
+            }
+        }
+    }
+
+    fn read_known<T>(&self, look: impl FnOnce(&BTreeMap<RmName, Known>) -> T) -> T {
+        look(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn accept(name: &RmName, said: v1::DescribeResponse) -> Result<v1::DescribeResponse, String> {
+    if said.name == name.as_str() {
+        Ok(said)
+    } else {
+        Err(format!("calls itself {:?}; wrong address, or wrong federation", said.name))
+    }
+}
+
+fn build(known: &BTreeMap<RmName, Known>) -> Result<Snapshot, coalloc_common::InvalidField> {
+    let described: Vec<(&RmName, &v1::DescribeResponse)> = known
+        .iter()
+        .filter_map(|(name, known)| Some((name, known.description.as_deref()?)))
+        .collect();
+    let topology = topology_of_descriptions(described.iter().copied())?;
+    let members = known
+        .iter()
+        .filter_map(|(name, known)| {
+            Some((name.clone(), (known.client.clone(), known.description.clone()?)))
+        })
+        .collect();
+    let missing =
+        known.iter().filter(|(_, known)| known.description.is_none()).map(|(name, _)| name.clone());
+    Ok(Snapshot { topology, members, missing: missing.collect() })
+}

@@ -1,0 +1,37 @@
+//! The global resource coordinator: from a user's request to bookings at every resource manager.
+//!
+//! In the order a request passes them:
+//! * [`service`]: the gRPC handlers.
+//! * [`admission`]: who is it, are the numbers sane; bytes become types here.
+//! * [`picture`]: which frames, and what is free in them: one query per RM, all at once.
+//! * [`planning`]: a plan per frame, on threads of their own, under a time budget.
+//! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
+//!
+//! Beside it: [`federation`] knows the RMs and their topology, [`config`] is what the GRC is told,
+//! [`daemon`] puts all of it into one process, [`view`] shows reservations. Source: Takefusa 2010,
+//! section 3.1, stages 1 to 4.
+
+pub mod admission;
+pub mod config;
+pub mod daemon;
+pub mod federation;
+pub mod picture;
+pub mod planning;
+pub mod service;
+pub mod shell;
+pub mod view;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use coalloc_net::daemon::DaemonError;
+use coalloc_net::telemetry::LogFormat;
+
+/// Runs the daemon until it is told to stop. This is what the binary `grc` and `coalloc serve grc` do.
+#[must_use]
+pub fn run(config: &Path, log: LogFormat) -> ExitCode {
+    coalloc_net::daemon::run(log, || async {
+        let config = config::load(config).map_err(DaemonError::Configuration)?;
+        daemon::serve(config).await
+    })
+}

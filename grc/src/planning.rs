@@ -1,0 +1,237 @@
+//! Hop 4: plans, best first. Stages 2iii and 2iv of Takefusa 2010, section 3.1: a plan per frame, all
+//! frames at once on threads of their own, under one time budget; then sorted by reservation time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits};
+use coalloc_net::convert::{RequestOptions, Solver};
+use coalloc_net::status;
+use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
+use coalloc_plan::{Budget, FramePlanner, Outcome, Plan};
+use rayon::prelude::*;
+use tokio::sync::Semaphore;
+use tonic::Status;
+
+use crate::federation::Snapshot;
+use crate::picture::Picture;
+
+/// What planning came to.
+#[derive(Debug)]
+pub struct Planned {
+    /// Earliest start first, then cheapest.
+    pub plans: Vec<Plan>,
+    /// The frames without one, and why, earliest first.
+    pub refused: Vec<(Window, Refusal)>,
+    /// RMs that were not asked, or did not answer.
+    pub unreachable: Vec<RmName>,
+}
+
+impl Planned {
+    /// Why there is no plan at all, when there is none: the refusal of the frame that came closest,
+    /// and which RMs were missing.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        let mut refusal = self
+            .refused
+            .iter()
+            .map(|(_, refusal)| refusal)
+            .max_by_key(|refusal| closeness(refusal))
+            .cloned()
+            .unwrap_or_else(|| Refusal::new(Reason::NoRoute, "there was no frame to plan"));
+        if !self.unreachable.is_empty() {
+            let names: Vec<&str> = self.unreachable.iter().map(|rm| rm.as_str()).collect();
+            let detail = &refusal.detail;
+            let detail = format!("{detail}; not answering, so not counted: {}", names.join(", "));
+            refusal = Refusal { detail, reason: Reason::Unreachable, ..refusal };
+        }
+        refusal
+    }
+}
+
+/// How far a frame got before it was refused: a missing route comes after enough CPUs were found.
+fn closeness(refusal: &Refusal) -> u32 {
+    match refusal.reason {
+        Reason::BudgetExhausted => 3,
+        Reason::NoRoute => 2,
+        Reason::InsufficientCapacity => 1,
+        _ => 0,
+    }
+}
+
+/// The planners' threads: some for planners of our own, which stop when they are told, and others for
+/// outside solvers, which do not, so that a slow library delays nobody who has not asked for it.
+#[derive(Debug, Clone)]
+pub struct Planners {
+    own: Arc<rayon::ThreadPool>,
+    outside: Arc<rayon::ThreadPool>,
+    /// Requests that may be planned at once, or wait for it.
+    places: Arc<Semaphore>,
+}
+
+/// Says stop when its request is no longer waited for.
+struct StopWhenDropped(Arc<AtomicBool>);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Planners {
+    /// One thread a core for each kind.
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn start() -> std::io::Result<Self> {
+        let pool = |name: &'static str| {
+            let builder =
+                rayon::ThreadPoolBuilder::new().thread_name(move |n| format!("{name}-{n}"));
+            builder.build().map(Arc::new).map_err(std::io::Error::other)
+        };
+        let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
+        Ok(Self { own: pool("planner")?, outside: pool("solver")?, places })
+    }
+
+    /// Plans every frame of a picture. The async threads only wait; the time budget begins when a
+    /// planner's thread does. A caller that goes away stops its planning.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when too many requests are being planned already; INTERNAL when a planner
+    /// panicked. Neither says anything about the request.
+    pub async fn plan(
+        &self,
+        federation: Arc<Snapshot>,
+        request: CoAllocation,
+        options: RequestOptions,
+        picture: Picture,
+    ) -> Result<Planned, Status> {
+        let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
+        let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let (sender, planned) = tokio::sync::oneshot::channel();
+        let stopped = Arc::clone(&stop.0);
+        let unreachable = picture.unreachable;
+        let pool = if options.solver == Solver::Mip { &self.outside } else { &self.own };
+        pool.spawn(move || {
+            // The caller may be gone, both times.
+            let _ = started.send(());
+            let views = &picture.views;
+            let plan = || sort(views, plan_frames(&federation, &request, options, views, &stopped));
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
+        });
+        let timed = async {
+            let _ = has_started.await;
+            tokio::time::sleep(limits::PLANNING_TIME_MAX.to_std()).await;
+            stop.0.store(true, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        };
+        let outcome = tokio::select! {
+            outcome = planned => outcome,
+            () = timed => return Err(status::stopping()),
+        };
+        match outcome {
+            Ok(Ok((plans, refused))) => Ok(Planned { plans, refused, unreachable }),
+            Ok(Err(_)) | Err(_) => {
+                tracing::error!("a planner panicked");
+                Err(Status::internal("the planner broke off; nothing was done"))
+            }
+        }
+    }
+}
+
+fn plan_frames(
+    federation: &Snapshot,
+    request: &CoAllocation,
+    options: RequestOptions,
+    views: &[FrameView],
+    stop: &AtomicBool,
+) -> Vec<Outcome> {
+    let planner = planner(options);
+    // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
+    let threads = rayon::current_num_threads().max(1);
+    let rounds = views.len().div_ceil(threads).max(1);
+    let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
+    let budget = Budget {
+        nodes: limits::PLANNING_NODES_MAX,
+        solver_time: share.max(limits::SOLVER_TIME_MIN),
+        stop,
+    };
+    let topology = &federation.topology;
+    views.par_iter().map(|view| planner.plan(topology, request, view, &budget)).collect()
+}
+
+/// The planner that the options name.
+#[must_use]
+pub fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
+    let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
+    match options.solver {
+        Solver::Exact => Box::new(Exact::new(ip)),
+        Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
+    }
+}
+
+/// Stage 2iv with the user's option (a), reservation time: earliest first; then cheapest.
+#[must_use]
+pub fn sort(views: &[FrameView], outcomes: Vec<Outcome>) -> (Vec<Plan>, Vec<(Window, Refusal)>) {
+    let mut plans = Vec::new();
+    let mut refused = Vec::new();
+    for (view, outcome) in views.iter().zip(outcomes) {
+        match outcome {
+            Outcome::Planned(plan) => plans.push(plan),
+            Outcome::Refused(refusal) => refused.push((view.window, refusal)),
+        }
+    }
+    plans.sort_by_key(|plan| (plan.window.start(), plan.cost));
+    refused.sort_by_key(|(window, _)| window.start());
+    (plans, refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use coalloc_common::{Cpus, SiteDemand, SiteName, Time, Timing, Topology};
+
+    use super::*;
+
+    fn nothing_known() -> Arc<Snapshot> {
+        let (topology, members) = (Topology::new(), BTreeMap::new());
+        Arc::new(Snapshot { topology, members, missing: Vec::new() })
+    }
+
+    fn request() -> CoAllocation {
+        let name = SiteName::composed("a");
+        let site = SiteDemand { name, cpus: Cpus(1), pinned: None, excluded: BTreeSet::new() };
+        let start = Time::from_us(0);
+        let duration = Span::from_secs(60);
+        let timing = Timing { earliest_start: start, latest_start: start, duration };
+        CoAllocation { sites: vec![site], links: Vec::new(), timing }
+    }
+
+    fn picture() -> Picture {
+        let windows = request().timing.frames(1);
+        let topology = Topology::new();
+        let views = windows.iter().map(|w| FrameView::nothing(&topology, *w)).collect();
+        Picture { views, unreachable: Vec::new() }
+    }
+
+    #[tokio::test]
+    async fn too_many_plannings_are_answered_busy_and_a_place_is_given_back() {
+        let mut planners = Planners::start().unwrap();
+        planners.places = Arc::new(Semaphore::new(1));
+        let taken = Arc::clone(&planners.places).try_acquire_owned().unwrap();
+        let options = RequestOptions::default();
+        let busy = planners.plan(nothing_known(), request(), options, picture()).await;
+        assert_eq!(busy.unwrap_err().code(), tonic::Code::ResourceExhausted);
+        drop(taken);
+        for _ in 0..2 {
+            let planned = planners.plan(nothing_known(), request(), options, picture()).await;
+            let planned = planned.unwrap();
+            assert!(planned.plans.is_empty(), "an empty federation has no site");
+            assert_eq!(planned.refusal().reason, Reason::BeyondCapacity);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Hop 1: the Coordinator and Resolver services. A reserve call runs in a task of its own: the caller
+//! waits for it, and a caller that goes away does not stop it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{
+    InvalidField, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits,
+};
+use coalloc_net::convert::{RequestOptions, plan_to_wire, refusal_to_wire, window_to_wire};
+use coalloc_net::{clock, status};
+use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
+use coalloc_proto::v1::resolver_server::Resolver;
+use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Reply};
+use coalloc_protocol::message::{Decision, Resolution};
+use prost::Message as _;
+use tokio::sync::oneshot;
+use tonic::{Request, Response, Status};
+
+use crate::admission::{self, Admitted};
+use crate::federation::{Federation, Snapshot};
+use crate::planning::{Planned, Planners};
+use crate::shell::Handle;
+use crate::{picture, shell, view};
+
+/// The handlers.
+#[derive(Debug, Clone)]
+pub struct GrcService {
+    /// The coordinator's name.
+    pub name: String,
+    /// Identity of its ledger.
+    pub ledger_id: String,
+    /// How plans are searched when the request does not say.
+    pub defaults: RequestOptions,
+    /// The RMs.
+    pub federation: Federation,
+    /// The planners' threads.
+    pub planners: Planners,
+    /// The coordinator core.
+    pub handle: Handle,
+}
+
+impl GrcService {
+    /// Hops 3 and 4: ask, then plan.
+    async fn plan_admitted(
+        &self,
+        federation: &Arc<Snapshot>,
+        admitted: &Admitted,
+    ) -> Result<Planned, Status> {
+        let frames = admitted.request.timing.frames(admitted.options.frames);
+        let (frames, mut outside) = picture::bookable(federation, frames, clock::now().wall);
+        let picture = picture::query(&self.federation, federation, &frames, &admitted.user).await;
+        let (request, options) = (admitted.request.clone(), admitted.options);
+        let mut planned =
+            self.planners.plan(Arc::clone(federation), request, options, picture).await?;
+        planned.refused.append(&mut outside);
+        planned.refused.sort_by_key(|(window, _)| window.start());
+        Ok(planned)
+    }
+
+    /// The whole way of one reserve call, from hop 2 to its outcome.
+    async fn reserve_whole(&self, wire: v1::ReserveRequest) -> Result<v1::Reservation, Status> {
+        let ticket = admission::ticket(&wire, &self.own_ids())?;
+        let id = ticket.request.clone();
+        let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
+        if opened != Reply::Plan {
+            // It is known, or another call plans it and this one has waited for that.
+            return self.stands(opened, id.as_str());
+        }
+        // From here the request counts as being planned; whatever ends the planning must say so.
+        let mut answer = match self.plan_and_reserve(&wire, &id).await {
+            Ok(answer) => answer,
+            Err(status) => {
+                self.insist(|| CoordinatorInput::Forget { request: id.clone() }).await;
+                return Err(status);
+            }
+        };
+        loop {
+            match answer.await.map_err(|_| status::stopping())? {
+                Reply::Replan(reservation) => answer = self.replan(&wire, reservation).await?,
+                reply => return self.stands(reply, id.as_str()),
+            }
+        }
+    }
+
+    async fn plan_and_reserve(
+        &self,
+        wire: &v1::ReserveRequest,
+        id: &RequestId,
+    ) -> Result<oneshot::Receiver<Reply>, Status> {
+        let (planned, outcome) = self.candidates(wire).await?;
+        let (request, notes) = (id.clone(), view::notes(&planned.unreachable));
+        self.handle.post(|token| match outcome {
+            Ok(candidates) => CoordinatorInput::Reserve { request, candidates, notes, token },
+            Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
+        })
+    }
+
+    /// Others were faster at every plan: plans again on what is free now, and says so in any case.
+    async fn replan(
+        &self,
+        wire: &v1::ReserveRequest,
+        reservation: ReservationId,
+    ) -> Result<oneshot::Receiver<Reply>, Status> {
+        tracing::info!(%reservation, "others were faster; planning again");
+        let outcome = loop {
+            match self.candidates(wire).await {
+                Ok((_, outcome)) => break outcome,
+                // Busy is no reason to refuse what is half way through.
+                Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+                }
+                Err(status) => break Err(Refusal::new(Reason::Unreachable, status.message())),
+            }
+        };
+        loop {
+            let (reservation, outcome) = (reservation.clone(), outcome.clone());
+            let input = |token| CoordinatorInput::Replanned { reservation, outcome, token };
+            match self.handle.post(input) {
+                Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+                }
+                posted => return posted,
+            }
+        }
+    }
+
+    /// Posts what must arrive unless the node is stopping.
+    async fn insist(&self, input: impl Fn() -> CoordinatorInput) {
+        while !self.handle.tell(input()) && !self.handle.is_stopping() {
+            tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+        }
+    }
+
+    /// Hops 2 to 4 of a reserve call: what to try, best first, or why there is nothing.
+    async fn candidates(
+        &self,
+        wire: &v1::ReserveRequest,
+    ) -> Result<(Planned, Result<Vec<Candidate>, Refusal>), Status> {
+        let federation = self.federation.snapshot();
+        let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
+        let admitted = admission::admit(request, options, self.defaults, &federation)?;
+        let planned = self.plan_admitted(&federation, &admitted).await?;
+        tracing::info!(
+            request = wire.request_id,
+            user = %admitted.user,
+            plans = planned.plans.len(),
+            frames_refused = planned.refused.len(),
+            "planned"
+        );
+        if planned.plans.is_empty() {
+            let refusal = planned.refusal();
+            return Ok((planned, Err(refusal)));
+        }
+        let candidates = planned.plans.iter().map(|plan| {
+            let wire = plan_to_wire(&federation.topology, &admitted.request, plan);
+            let segments = plan.segments(&federation.topology, &admitted.request);
+            Candidate { segments, details: view::details(&wire) }
+        });
+        let candidates = candidates.collect();
+        Ok((planned, Ok(candidates)))
+    }
+
+    fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
+        match reply {
+            Reply::Stands(reservation) => {
+                let shown = view::reservation(&reservation, clock::now().wall);
+                tracing::info!(
+                    reservation = %reservation.id,
+                    txn = shown.transaction,
+                    state = ?reservation.state,
+                    attempts = reservation.attempts,
+                    "stands"
+                );
+                Ok(shown)
+            }
+            Reply::OtherContent => Err(status::other_content("request", id)),
+            Reply::Unknown => Err(status::not_found("reservation", id)),
+            Reply::Forgotten | Reply::Plan | Reply::Replan(_) | Reply::Resolution(_) => {
+                Err(Status::unavailable(
+                    "the planning of this request broke off; nothing was done, send it again",
+                ))
+            }
+        }
+    }
+
+    /// Where something stands that has no outcome yet.
+    async fn still(&self, id: &str) -> Result<v1::Reservation, Status> {
+        self.find(id).await?.ok_or_else(|| status::not_found("reservation", id))
+    }
+
+    /// A reservation by its id or its request's; a request that is being planned has no id yet.
+    async fn find(&self, id: &str) -> Result<Option<v1::Reservation>, Status> {
+        let id = id.to_owned();
+        let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
+            Some(found) => Some(view::reservation(found, clock::now().wall)),
+            None => coordinator.planning(&id).map(view::planning),
+        };
+        self.handle.read(look).await
+    }
+
+    /// How the ids of this coordinator's reservations begin.
+    fn own_ids(&self) -> String {
+        format!("{}-{}-", self.name, shell::tag(&self.ledger_id))
+    }
+}
+
+/// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself.
+async fn patient<T>(
+    call: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<Option<T>, Status>
+where
+    T: Send + 'static,
+{
+    let task = tokio::spawn(call);
+    match tokio::time::timeout(limits::RESERVE_PATIENCE.to_std(), task).await {
+        Ok(ended) => ended.map_err(|_| status::stopping())?.map(Some),
+        Err(_) => Ok(None),
+    }
+}
+
+#[tonic::async_trait]
+impl CoordinatorRpc for GrcService {
+    async fn plan(
+        &self,
+        request: Request<v1::PlanRequest>,
+    ) -> Result<Response<v1::PlanResponse>, Status> {
+        let wire = request.into_inner();
+        let federation = self.federation.snapshot();
+        let options = wire.options.as_ref();
+        let admitted =
+            admission::admit(wire.request.as_ref(), options, self.defaults, &federation)?;
+        let planned = self.plan_admitted(&federation, &admitted).await?;
+        let plan = |plan| plan_to_wire(&federation.topology, &admitted.request, plan);
+        let refused = planned.refused.iter().map(|(window, refusal)| v1::RefusedFrame {
+            window: Some(window_to_wire(*window)),
+            refusal: Some(refusal_to_wire(refusal)),
+        });
+        Ok(Response::new(v1::PlanResponse {
+            plans: planned.plans.iter().map(plan).collect(),
+            refused: refused.collect(),
+            unreachable: planned.unreachable.iter().map(ToString::to_string).collect(),
+        }))
+    }
+
+    async fn reserve(
+        &self,
+        request: Request<v1::ReserveRequest>,
+    ) -> Result<Response<v1::ReserveResponse>, Status> {
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.request_id.clone();
+        let reservation = match patient(async move { service.reserve_whole(wire).await }).await? {
+            Some(reservation) => reservation,
+            None => self.still(&id).await?,
+        };
+        Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation) }))
+    }
+
+    async fn get(
+        &self,
+        request: Request<v1::GetRequest>,
+    ) -> Result<Response<v1::GetResponse>, Status> {
+        let id = request.into_inner().id;
+        let found = self.find(&id).await?;
+        let reservation = found.ok_or_else(|| status::not_found("reservation", &id))?;
+        Ok(Response::new(v1::GetResponse { reservation: Some(reservation) }))
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListResponse>, Status> {
+        let wire = request.into_inner();
+        let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
+        let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")
+            .map_err(|error| status::invalid(&error))?;
+        let states: BTreeSet<i32> = wire.states.iter().copied().collect();
+        let token = wire.page_token.clone();
+        let look = move |coordinator: &Coordinator| {
+            if !wire.page_token.is_empty() && coordinator.find(&wire.page_token).is_none() {
+                return None;
+            }
+            let now = clock::now().wall;
+            let mut reservations = coordinator.reservations();
+            if !wire.page_token.is_empty() {
+                reservations.by_ref().find(|r| r.id.as_str() == wire.page_token);
+            }
+            let mut wanted = reservations
+                .filter(|r| wire.user.is_empty() || r.ticket.user.as_str() == wire.user)
+                .filter(|r| {
+                    states.is_empty() || view::states(r).any(|state| states.contains(&state))
+                })
+                .map(|r| view::reservation(r, now))
+                .filter(|shown| states.is_empty() || states.contains(&shown.state))
+                .peekable();
+            let (mut page, mut bytes) = (Vec::new(), 0);
+            while page.len() < size as usize
+                && bytes < limits::PAGE_BYTES
+                && let Some(shown) = wanted.next()
+            {
+                bytes += shown.encoded_len();
+                page.push(shown);
+            }
+            let last = page.last().filter(|_| wanted.peek().is_some());
+            let next_page_token = last.map(|r: &v1::Reservation| r.id.clone()).unwrap_or_default();
+            Some(v1::ListResponse { reservations: page, next_page_token })
+        };
+        let page = self.handle.read(look).await?;
+        let bad =
+            || InvalidField::new("page_token", InvalidField::quoted(&token), "a token of a page");
+        Ok(Response::new(page.ok_or_else(|| status::invalid(&bad()))?))
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseReservationRequest>,
+    ) -> Result<Response<v1::ReleaseReservationResponse>, Status> {
+        let id = request.into_inner().id;
+        let found = self.find(&id).await?.ok_or_else(|| status::not_found("reservation", &id))?;
+        if found.id.is_empty() {
+            let text = "it is still being planned, so there is nothing to release yet; ask again";
+            return Err(Status::failed_precondition(text));
+        }
+        let reservation = ReservationId::composed(found.id);
+        let (service, shown) = (self.clone(), id.clone());
+        let release = async move {
+            let input = |token| CoordinatorInput::Release { reservation, token };
+            service.stands(service.handle.call(input).await?, &shown)
+        };
+        let reservation = match patient(release).await? {
+            Some(reservation) => Some(reservation),
+            None => Some(self.still(&id).await?),
+        };
+        Ok(Response::new(v1::ReleaseReservationResponse { reservation }))
+    }
+
+    async fn describe_federation(
+        &self,
+        _: Request<v1::DescribeFederationRequest>,
+    ) -> Result<Response<v1::DescribeFederationResponse>, Status> {
+        let snapshot = self.federation.snapshot();
+        let vertices = snapshot.topology.vertices().iter();
+        let exchange_points = vertices.filter(|vertex| vertex.compute.is_none());
+        Ok(Response::new(v1::DescribeFederationResponse {
+            coordinator: self.name.clone(),
+            resource_managers: self.federation.statuses(),
+            exchange_points: exchange_points.map(|vertex| vertex.name.to_string()).collect(),
+            ledger_id: self.ledger_id.clone(),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl Resolver for GrcService {
+    async fn resolve(
+        &self,
+        request: Request<v1::ResolveRequest>,
+    ) -> Result<Response<v1::ResolveResponse>, Status> {
+        let v1::ResolveRequest { transaction, resource_manager } = request.into_inner();
+        let txn = TransactionId::parse("transaction", &transaction);
+        let rm = RmName::parse("resource_manager", &resource_manager);
+        let (txn, rm) = match (txn, rm) {
+            (Ok(txn), Ok(rm)) => (txn, rm),
+            (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
+        };
+        tracing::info!(%txn, %rm, "asked what became of a transaction");
+        let answer = self.handle.post(|token| CoordinatorInput::Resolve { txn, rm, token })?;
+        let decision = match answer.await {
+            Ok(Reply::Resolution(Resolution::Decided(Decision::Commit))) => v1::Decision::Commit,
+            Ok(Reply::Resolution(Resolution::Decided(Decision::Abort))) => v1::Decision::Abort,
+            Ok(_) => return Err(status::not_found("transaction", &transaction)),
+            Err(_) => return Err(status::stopping()),
+        };
+        Ok(Response::new(v1::ResolveResponse { decision: decision.into() }))
+    }
+}

@@ -1,0 +1,165 @@
+//! The shell around the coordinator of `protocol`: its owner thread with the ledger, and its messages
+//! to RMs. Nothing is decided here.
+
+use coalloc_common::{RmName, TransactionId, limits};
+use coalloc_net::convert;
+use coalloc_net::daemon::DaemonError;
+use coalloc_net::node;
+use coalloc_net::status::{self, Effect};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Reply,
+};
+use coalloc_protocol::message::{Answer, Delivery, Message};
+use tokio::sync::mpsc;
+use tonic::{Request, Status};
+
+use crate::config::GrcConfig;
+use crate::federation::{Federation, RmClient};
+
+/// Hexadecimal digits of the ledger's id that go into every id this coordinator gives.
+const TAG_DIGITS: usize = 8;
+
+/// What every id that this coordinator gives has of its ledger's identity.
+#[must_use]
+pub fn tag(ledger_id: &str) -> &str {
+    ledger_id.get(..TAG_DIGITS).unwrap_or(ledger_id)
+}
+
+/// A running coordinator.
+pub type Node = node::Node<Coordinator, Reply>;
+/// Handlers' way to it.
+pub type Handle = node::Handle<Coordinator, Reply>;
+
+/// Opens the ledger, replays it, and starts the coordinator; also says the ledger's identity. Needs a
+/// tokio runtime around it.
+///
+/// # Errors
+/// When the ledger cannot be used or the system gives no thread.
+pub fn start(config: &GrcConfig, federation: &Federation) -> Result<(Node, String), DaemonError> {
+    let mut coordinator = Coordinator::new(CoordinatorConfig {
+        name: config.name.clone(),
+        tag: String::new(),
+        hold_for: config.hold_for,
+    });
+    let path = &config.daemon.ledger;
+    let ledger = node::open_ledger(path, "grc", config.name.as_str(), &mut coordinator)?;
+    let ledger_id = ledger.id().to_owned();
+    coordinator.set_tag(tag(&ledger_id).to_owned());
+    let (outbox, outgoing) = mpsc::unbounded_channel();
+    let node = Node::start("coordinator", coordinator, ledger, move |effect, waiters| {
+        match effect {
+            CoordinatorEffect::Reply { token, reply } => waiters.complete(token.0, reply),
+            CoordinatorEffect::Send { rm, txn, message } => {
+                // The sender ends only with the process.
+                let _ = outbox.send((rm, txn, message));
+            }
+        }
+    })?;
+    node.handle.tell(CoordinatorInput::Start);
+    let (name, federation) = (config.name.to_string(), federation.clone());
+    tokio::spawn(send_all(name, federation, outgoing, node.handle.clone()));
+    Ok((node, ledger_id))
+}
+
+/// Sends each message on its own, so that a slow RM delays nobody, and posts what became of it.
+async fn send_all(
+    coordinator: String,
+    federation: Federation,
+    mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
+    handle: Handle,
+) {
+    while let Some((rm, txn, message)) = outgoing.recv().await {
+        let kind = message.kind();
+        let (coordinator, handle) = (coordinator.clone(), handle.clone());
+        let client = federation.client(&rm);
+        tokio::spawn(async move {
+            let delivery = match client {
+                Some(client) => send(client, &rm, &coordinator, &txn, message).await,
+                None => Delivery::Rejected(format!("{rm} is not configured")),
+            };
+            tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
+            // Busy: the message's own alarm sends it again.
+            handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });
+        });
+    }
+}
+
+/// Sends one message and says what became of it.
+async fn send(
+    mut client: RmClient,
+    rm: &RmName,
+    coordinator: &str,
+    txn: &TransactionId,
+    message: Message,
+) -> Delivery {
+    let transaction = txn.to_string();
+    let (coordinator, resource_manager) = (coordinator.to_owned(), rm.to_string());
+    match message {
+        Message::Hold(order) => {
+            let request = v1::HoldRequest {
+                transaction,
+                coordinator,
+                user: order.user.to_string(),
+                segments: convert::segments_to_wire(None, &order.segments),
+                hold_for: order.hold_for.map(convert::span_to_wire),
+                resource_manager,
+            };
+            delivered(client.hold(timed(request)).await.map(|answer| held(answer.into_inner())))
+        }
+        Message::Commit => {
+            let request = v1::CommitRequest { transaction, coordinator, resource_manager };
+            let answer = client.commit(timed(request)).await;
+            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+        }
+        Message::Abort => {
+            let request = v1::AbortRequest { transaction, coordinator, resource_manager };
+            let answer = client.abort(timed(request)).await;
+            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+        }
+        Message::Release => {
+            let request = v1::ReleaseRequest { transaction, coordinator, resource_manager };
+            delivered(client.release(timed(request)).await.map(|_| Some(Answer::Done)))
+        }
+    }
+}
+
+fn timed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
+    request
+}
+
+fn held(wire: v1::HoldResponse) -> Option<Answer> {
+    use v1::hold_response::Answer as Wire;
+    match wire.answer? {
+        Wire::Held(held) => {
+            let expires_in = convert::span_from_wire("expires_in", &held.expires_in?).ok()?;
+            Some(Answer::Held { expires_in })
+        }
+        Wire::Refused(refusal) => done(Some(refusal)),
+    }
+}
+
+fn done(refused: Option<v1::Refusal>) -> Option<Answer> {
+    match refused {
+        None => Some(Answer::Done),
+        Some(refusal) => convert::refusal_from_wire(&refusal).ok().map(Answer::Refused),
+    }
+}
+
+/// An answer that cannot be read is no answer.
+fn delivered(result: Result<Option<Answer>, Status>) -> Delivery {
+    match result {
+        Ok(Some(answer)) => Delivery::Answered(answer),
+        Ok(None) => Delivery::Lost,
+        Err(status) => match (status::effect(&status), status.code()) {
+            (Effect::Unknown, _) => Delivery::Lost,
+            (Effect::Rejected, tonic::Code::AlreadyExists) => {
+                Delivery::Answered(Answer::OtherContent)
+            }
+            (Effect::Rejected, tonic::Code::PermissionDenied) => Delivery::Answered(Answer::Denied),
+            (Effect::Rejected, _) => Delivery::Rejected(status.message().to_owned()),
+        },
+    }
+}

@@ -1,0 +1,79 @@
+//! Reservations as users see them.
+
+use coalloc_common::Time;
+use coalloc_net::convert::{refusal_to_wire, time_to_wire, window_from_wire};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Reservation, State, Ticket};
+use serde_json::Value;
+
+/// What the coordinator core keeps for the shell without looking at it.
+#[must_use]
+pub fn notes(unreachable: &[coalloc_common::RmName]) -> String {
+    let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
+    serde_json::json!({ "unreachable": names }).to_string()
+}
+
+/// A plan as the core keeps it.
+#[must_use]
+pub fn details(plan: &v1::Plan) -> String {
+    // A message of our own schema is always representable.
+    serde_json::to_string(plan).unwrap_or_default()
+}
+
+/// A reservation in the schema, as it stands at `now`.
+#[must_use]
+pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
+    let plan: Option<v1::Plan> = reservation
+        .candidate
+        .as_ref()
+        .and_then(|candidate| serde_json::from_str(&candidate.details).ok());
+    let over = plan
+        .as_ref()
+        .and_then(|plan| window_from_wire("window", plan.window.as_ref()).ok())
+        .is_some_and(|window| window.end() <= now);
+    let notes: Value = serde_json::from_str(&reservation.notes).unwrap_or_default();
+    let unreachable = notes["unreachable"].as_array().into_iter().flatten();
+    v1::Reservation {
+        id: reservation.id.to_string(),
+        request_id: reservation.ticket.request.to_string(),
+        user: reservation.ticket.user.to_string(),
+        state: state(reservation.state, over).into(),
+        plan,
+        refusal: reservation.refusal.as_ref().map(refusal_to_wire),
+        definite: reservation.is_definite(),
+        attempts: reservation.attempts,
+        transaction: reservation.transaction.as_ref().map(ToString::to_string).unwrap_or_default(),
+        created: Some(time_to_wire(reservation.created)),
+        unreachable: unreachable.filter_map(Value::as_str).map(str::to_owned).collect(),
+        attempt_refusals: reservation.attempt_refusals.iter().map(refusal_to_wire).collect(),
+    }
+}
+
+/// A request that is being planned: nothing is held, and it has no id yet.
+#[must_use]
+pub fn planning(ticket: &Ticket) -> v1::Reservation {
+    v1::Reservation {
+        request_id: ticket.request.to_string(),
+        user: ticket.user.to_string(),
+        state: v1::ReservationState::Checking.into(),
+        ..v1::Reservation::default()
+    }
+}
+
+/// The states that a reservation may be shown in, whatever the time is.
+pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
+    [false, true].into_iter().map(|over| state(reservation.state, over).into())
+}
+
+const fn state(state: State, over: bool) -> v1::ReservationState {
+    match state {
+        State::Checking => v1::ReservationState::Checking,
+        State::Committing => v1::ReservationState::Committing,
+        State::Confirmed if over => v1::ReservationState::PassedEndTime,
+        State::Confirmed => v1::ReservationState::Confirmed,
+        State::Aborting => v1::ReservationState::Aborting,
+        State::Failed => v1::ReservationState::Failed,
+        State::Terminating => v1::ReservationState::Terminating,
+        State::Terminated => v1::ReservationState::Terminated,
+    }
+}
