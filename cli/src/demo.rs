@@ -1,0 +1,338 @@
+//! `coalloc demo`: a whole federation of real processes on this machine, the requests of a paper, and
+//! the proof that nothing is overbooked.
+//!
+//! In order: [`layout`] writes a configuration a daemon, [`daemons`] starts `coalloc serve` for each,
+//! [`workload`] draws the requests, [`traffic`] sends them, [`readback`] asks every resource manager
+//! what it has, [`audit`] checks that, [`report`] tells (with a chart by [`gantt`]). Whatever happens,
+//! the daemons are stopped at the end, unless they are asked to be kept.
+
+pub mod audit;
+pub mod daemons;
+pub mod gantt;
+pub mod layout;
+pub mod ports;
+pub mod readback;
+pub mod report;
+pub mod traffic;
+pub mod workload;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use coalloc_common::{Span, Time};
+use coalloc_proto::file::{Document, parse};
+use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_client::CoordinatorClient;
+use tempfile::TempDir;
+use tonic::transport::Channel;
+
+use crate::exit::{Answer, Exit, Failure};
+use crate::offline::Federation;
+use crate::rpc;
+use crate::text;
+use crate::when::next_full;
+use daemons::{Daemons, PAUSE, START_PATIENCE};
+use layout::Post;
+use report::Report;
+use workload::{PAPER_REQUESTS, Type4};
+
+/// The environment of the paper, for a demo without --federation.
+const ELGL: &str = include_str!("../../deploy/federations/elgl.yaml");
+
+/// Start a federation of real processes here, send it the requests of a paper, prove the result
+///
+/// Without --federation it is the environment of Takefusa 2010: 3 domains, 10 sites, 232 CPUs,
+/// 29 paths, as 3 network and 10 compute resource managers and a coordinator on loopback. Two users
+/// ask for 2 to 4 sites with 1 Gbit/s between them, for windows in one day. Then everything is read
+/// back and checked: nothing overbooked, everything confirmed is booked, nothing else, no hold left.
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// How many requests; the paper's load of a day is about 424
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    requests: u32,
+    /// Seed of the requests: the same seed asks the same, relative to the start of the day
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Leave the federation running, and say how to use and stop it
+    #[arg(long)]
+    keep: bool,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    /// Another federation, a FederationFile as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    federation: Option<PathBuf>,
+    /// Requests in flight; with more than 1 the result may differ from run to run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    concurrency: u32,
+    /// How the four sites of a request of type 4 are joined
+    #[arg(long, value_enum, default_value_t)]
+    type4: Type4,
+    /// Folder for configurations, ledgers and logs, kept afterwards [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Draw the chart with ASCII characters only
+    #[arg(long)]
+    ascii: bool,
+}
+
+/// Runs `coalloc demo`.
+///
+/// # Errors
+/// When the federation does not come up, someone does not answer, or it is interrupted. The daemons
+/// are stopped in each case.
+pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
+    let file = match &args.federation {
+        Some(path) => Federation::read(path)?.file,
+        None => elgl()?,
+    };
+    let folder = Folder::new(args.dir.as_deref())?;
+    let mut daemons = Daemons::default();
+    let outcome = tokio::select! {
+        outcome = scenario(args, &file, folder.path(), &mut daemons) => outcome,
+        () = coalloc_net::server::stop_signal() => {
+            Err(Failure::new(Exit::Interrupted, "interrupted; the daemons are stopped"))
+        }
+    };
+    let outcome = outcome.and_then(|(report, posts)| {
+        let text = if args.json { report.json()? } else { report.text(args.ink()) };
+        Ok((report.proven(), text, posts))
+    });
+    match outcome {
+        Ok((proven, text, posts)) if args.keep => {
+            keep(daemons, folder, &posts, (proven, text), args.json)
+        }
+        Ok((proven, text, _)) => {
+            stop(&mut daemons);
+            let exit = if proven { Exit::Done } else { Exit::Failed };
+            if !proven {
+                text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
+            }
+            Ok(Answer { text, exit })
+        }
+        Err(failure) => {
+            stop(&mut daemons);
+            if failure.exit == Exit::Interrupted {
+                return Err(failure);
+            }
+            let kept = folder.keep();
+            let message = format!("{failure}\nlogs and ledgers are in {}", kept.display());
+            Err(Failure { message, ..failure })
+        }
+    }
+}
+
+impl DemoArgs {
+    const fn ink(&self) -> gantt::Ink {
+        if self.ascii { gantt::ASCII } else { gantt::BLOCKS }
+    }
+}
+
+/// The paper's federation.
+///
+/// # Errors
+/// When the file that was compiled in is wrong, which a test excludes.
+pub fn elgl() -> Result<v1::FederationFile, Failure> {
+    let document: Document<v1::FederationFile> = parse(Path::new("elgl.yaml"), ELGL.to_owned())?;
+    Ok(Federation::of(document)?.file)
+}
+
+async fn scenario(
+    args: &DemoArgs,
+    file: &v1::FederationFile,
+    folder: &Path,
+    daemons: &mut Daemons,
+) -> Result<(Report, Vec<Post>), Failure> {
+    let started = Instant::now();
+    let posts = layout::write(folder, file)?;
+    let (networks, computes) = (file.networks.len(), file.computes.len());
+    text::note(&format!(
+        "starting {networks} NRMs, {computes} CRMs and the coordinator of {:?} in {}",
+        file.name,
+        folder.display()
+    ));
+    if !file.taken.is_empty() {
+        text::note("what the file says is taken is for planning offline; a demo begins empty");
+    }
+    for post in &posts {
+        daemons.start(post.clone(), !args.keep)?;
+    }
+    daemons.wait_serving().await?;
+    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
+    let mut client = rpc::coordinator(&grc)?;
+    wait_reachable(&mut client, daemons).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    text::note(&format!("all {} processes serve after {seconds:.1} s", posts.len()));
+
+    let now = coalloc_net::clock::now().wall;
+    let report = tokio::select! {
+        report = exercise(args, file, now, &posts, client) => report,
+        failure = first_death(daemons) => Err(failure),
+    };
+    match report {
+        Ok(report) => Ok((report, posts)),
+        // Whoever died says more than whoever missed an answer.
+        Err(failure) => Err(daemons.check_alive().err().unwrap_or(failure)),
+    }
+}
+
+/// Done when a daemon ends that should not.
+async fn first_death(daemons: &mut Daemons) -> Failure {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if let Err(failure) = daemons.check_alive() {
+            return failure;
+        }
+    }
+}
+
+/// Sends the workload and reads everything back.
+async fn exercise(
+    args: &DemoArgs,
+    file: &v1::FederationFile,
+    now: Time,
+    posts: &[Post],
+    mut client: CoordinatorClient<Channel>,
+) -> Result<Report, Failure> {
+    let count = args.requests as usize;
+    let day = next_full(Span::from_secs(3_600), now).saturating_add(Span::from_secs(86_400));
+    let arrivals = workload::arrivals(args.seed, count, day, args.type4);
+    let share = format!("the first {count} requests by arrival; the paper's day has about");
+    text::note(&format!("sending {share} {PAPER_REQUESTS}"));
+    let started = Instant::now();
+    let concurrency = args.concurrency as usize;
+    let mut reservations = traffic::send(client.clone(), &arrivals, args.seed, concurrency).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let each = seconds * 1e3 / count.max(1) as f64;
+    text::note(&format!("all answered in {seconds:.1} s, {each:.0} ms a request\n"));
+    let testimonies = readback::testimonies(&mut client, posts, &mut reservations).await?;
+    let checks = audit::audit(&testimonies, &reservations);
+    Ok(Report {
+        federation: file.name.clone(),
+        seed: args.seed,
+        type4: args.type4,
+        day,
+        arrivals,
+        reservations,
+        testimonies,
+        checks,
+    })
+}
+
+/// Waits until the coordinator reaches every resource manager.
+async fn wait_reachable(
+    client: &mut CoordinatorClient<Channel>,
+    daemons: &mut Daemons,
+) -> Result<(), Failure> {
+    let end = Instant::now() + START_PATIENCE;
+    loop {
+        daemons.check_alive()?;
+        let answer = client.describe_federation(v1::DescribeFederationRequest {}).await;
+        let problems = match answer {
+            Err(status) => vec![format!("grc: {}", status.message())],
+            Ok(answer) => {
+                let managers = answer.into_inner().resource_managers.into_iter();
+                let lost = managers.filter(|manager| !manager.reachable);
+                lost.map(|manager| format!("{}: {}", manager.name, manager.problem)).collect()
+            }
+        };
+        if problems.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let seconds = START_PATIENCE.as_secs();
+            let problems = problems.join("\n");
+            let text = format!("not everyone is reachable after {seconds} s\n{problems}");
+            return Err(Failure::internal(text));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn stop(daemons: &mut Daemons) {
+    let killed = daemons.stop();
+    if !killed.is_empty() {
+        let names = text::enumerate(&killed);
+        text::note(&format!("did not stop when asked and had to be killed: {names}"));
+    }
+}
+
+/// Leaves the processes to the user.
+fn keep(
+    daemons: Daemons,
+    folder: Folder,
+    posts: &[Post],
+    (proven, mut text): (bool, String),
+    json: bool,
+) -> Result<Answer, Failure> {
+    let pids: Vec<String> = daemons.pids().iter().map(ToString::to_string).collect();
+    let pids_file = folder.path().join("pids");
+    std::fs::write(&pids_file, pids.join("\n") + "\n")
+        .map_err(|error| Failure::internal(format!("{}: {error}", pids_file.display())))?;
+    let folder = folder.keep();
+    let address = posts.last().map(|post| post.address.as_str()).unwrap_or_default();
+    let note = format!(
+        "\nThe federation is still running, {} processes:\n  \
+         coordinator  {address}\n  \
+         folder       {}\n  \
+         stop it      kill $(cat {})\n  \
+         use it       export COALLOC_GRC={address}\n               \
+         coalloc topology\n               \
+         coalloc list --user UserA\n",
+        pids.len(),
+        folder.display(),
+        pids_file.display(),
+    );
+    daemons.keep();
+    if json {
+        // Standard output stays pure JSON.
+        text::note(&note);
+    } else {
+        text += &note;
+    }
+    Ok(Answer { text, exit: if proven { Exit::Done } else { Exit::Failed } })
+}
+
+/// Where a demo's files are: gone afterwards, or not.
+enum Folder {
+    Temporary(TempDir),
+    Given(PathBuf),
+}
+
+impl Folder {
+    fn new(given: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = given else {
+            let folder = tempfile::Builder::new().prefix("coalloc-demo-").tempdir();
+            let failed = |error| Failure::internal(format!("no temporary folder: {error}"));
+            return folder.map(Self::Temporary).map_err(failed);
+        };
+        let failed = |error| Failure::bad_input(format!("--dir {}: {error}", path.display()));
+        std::fs::create_dir_all(path).map_err(failed)?;
+        if std::fs::read_dir(path).map_err(failed)?.next().is_some() {
+            let text =
+                "is not empty; a demo begins with new ledgers, so it needs a folder of its own";
+            return Err(Failure::bad_input(format!("--dir {}: {text}", path.display())));
+        }
+        // Daemons are started with this path and may outlive our working directory's meaning.
+        Ok(Self::Given(path.canonicalize().map_err(failed)?))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(folder) => folder.path(),
+            Self::Given(path) => path,
+        }
+    }
+
+    /// Where the files stay.
+    fn keep(self) -> PathBuf {
+        match self {
+            Self::Temporary(folder) => folder.keep(),
+            Self::Given(path) => path,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

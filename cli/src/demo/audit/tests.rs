@@ -1,0 +1,164 @@
+//! The auditor must find what is planted.
+
+use super::*;
+
+fn segment(manager: &str, resource: &str, amount: u64, from_s: i64, to_s: i64) -> v1::Segment {
+    let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+    v1::Segment {
+        resource: resource.into(),
+        amount,
+        window: Some(v1::Window { start: at(from_s), end: at(to_s) }),
+        resource_manager: manager.into(),
+    }
+}
+
+fn booking(
+    transaction: &str,
+    state: v1::BookingState,
+    mut segments: Vec<v1::Segment>,
+) -> v1::Booking {
+    for segment in &mut segments {
+        segment.resource_manager.clear();
+    }
+    v1::Booking {
+        transaction: transaction.into(),
+        state: state.into(),
+        segments,
+        ..Default::default()
+    }
+}
+
+fn confirmed(id: &str, segments: Vec<v1::Segment>) -> v1::Reservation {
+    v1::Reservation {
+        id: id.into(),
+        transaction: format!("{id}/1"),
+        state: v1::ReservationState::Confirmed.into(),
+        definite: true,
+        plan: Some(v1::Plan { segments, ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+/// Two reservations of 6 of 8 CPUs, one after the other, and 1 of 5 on a path for the first.
+fn world() -> (Vec<Testimony>, Vec<v1::Reservation>) {
+    use v1::BookingState::Booked;
+    let first = segment("crm-A", "A", 6, 0, 10);
+    let path = segment("nrm", "A-B", 1, 0, 10);
+    let second = segment("crm-A", "A", 6, 10, 20);
+    let crm = Testimony {
+        name: "crm-A".into(),
+        capacities: [("A".to_owned(), 8)].into(),
+        bookings: vec![
+            booking("r1/1", Booked, vec![first.clone()]),
+            booking("r2/1", Booked, vec![second.clone()]),
+        ],
+    };
+    let nrm = Testimony {
+        name: "nrm".into(),
+        capacities: [("A-B".to_owned(), 5)].into(),
+        bookings: vec![booking("r1/1", Booked, vec![path.clone()])],
+    };
+    let failed = v1::Reservation {
+        id: "r3".into(),
+        transaction: "r3/1".into(),
+        state: v1::ReservationState::Failed.into(),
+        ..Default::default()
+    };
+    let reservations =
+        vec![confirmed("r1", vec![first, path]), confirmed("r2", vec![second]), failed];
+    (vec![crm, nrm], reservations)
+}
+
+fn passed(testimonies: &[Testimony], reservations: &[v1::Reservation]) -> Vec<bool> {
+    audit(testimonies, reservations).iter().map(|check| check.passed).collect()
+}
+
+#[test]
+fn a_clean_federation_passes_with_its_numbers() {
+    let (testimonies, reservations) = world();
+    let checks = audit(&testimonies, &reservations);
+    let sentences: Vec<&str> = checks.iter().map(|check| check.sentence.as_str()).collect();
+    assert_eq!(
+        sentences,
+        [
+            "nothing overbooked: 2 timetables, 3 bookings, 5 instants checked; fullest: A at 75 %",
+            "every confirmed reservation is booked as promised: 2 reservations, 3 segments at 2 \
+             resource managers",
+            "nothing else is booked: 3 bookings, each of them confirmed",
+            "no hold is left: 2 resource managers asked",
+        ]
+    );
+    assert!(checks.iter().all(|check| check.passed));
+}
+
+#[test]
+fn planted_overbooking_is_found_even_between_a_hold_and_a_booking() {
+    let (mut testimonies, reservations) = world();
+    // 6 + 3 of 8 from 9 to 10 only; neither alone is too much.
+    let hold = booking("r4/1", v1::BookingState::Held, vec![segment("", "A", 3, 9, 10)]);
+    testimonies[0].bookings.push(hold);
+    let checks = audit(&testimonies, &reservations);
+    assert_eq!(checks[0].faults, ["crm-A: 9 of 8 of A are taken at 1970-01-01T00:00:09Z"]);
+    assert!(!checks[3].passed, "and a hold is left");
+}
+
+#[test]
+fn a_booking_that_is_missing_or_differs_is_found() {
+    let (mut testimonies, reservations) = world();
+    testimonies[1].bookings.clear();
+    let checks = audit(&testimonies, &reservations);
+    assert_eq!(checks[1].faults, ["r1/1 is confirmed, but not booked at nrm"]);
+    let spoil: [fn(&mut v1::Segment); 3] = [
+        |segment| segment.amount = 5,
+        |segment| segment.resource = "B".into(),
+        |segment| segment.window = segment_window(0, 9),
+    ];
+    for spoil in spoil {
+        let (mut testimonies, reservations) = world();
+        testimonies[0].capacities.insert("B".into(), 8);
+        spoil(&mut testimonies[0].bookings[0].segments[0]);
+        assert_eq!(passed(&testimonies, &reservations), [true, false, true, true]);
+    }
+    let (mut testimonies, reservations) = world();
+    testimonies[0].bookings[0].state = v1::BookingState::Held.into();
+    assert_eq!(passed(&testimonies, &reservations), [true, false, true, false]);
+}
+
+fn segment_window(from_s: i64, to_s: i64) -> Option<v1::Window> {
+    segment("", "", 1, from_s, to_s).window
+}
+
+#[test]
+fn a_booking_that_nobody_was_promised_is_found() {
+    let (testimonies, mut reservations) = world();
+    reservations[1].state = v1::ReservationState::Failed.into();
+    let checks = audit(&testimonies, &reservations);
+    assert_eq!(checks[2].faults, ["r2/1 is booked at crm-A, but not confirmed"]);
+    // Nor may a confirmed one be booked where its plan has nothing.
+    let (mut testimonies, reservations) = world();
+    let stray = booking("r2/1", v1::BookingState::Booked, vec![segment("", "A-B", 1, 10, 20)]);
+    testimonies[1].bookings.push(stray);
+    assert_eq!(passed(&testimonies, &reservations), [true, true, false, true]);
+}
+
+#[test]
+fn a_hold_that_is_left_is_found() {
+    let (mut testimonies, reservations) = world();
+    let hold = booking("r3/1", v1::BookingState::Held, vec![segment("", "A", 1, 0, 5)]);
+    testimonies[0].bookings.push(hold);
+    let checks = audit(&testimonies, &reservations);
+    assert_eq!(checks[3].faults, ["r3/1 is still held at crm-A"]);
+}
+
+#[test]
+fn what_cannot_be_counted_is_a_fault() {
+    let (mut testimonies, reservations) = world();
+    let bookings = &mut testimonies[0].bookings;
+    let nameless = booking("x/1", v1::BookingState::Booked, vec![segment("", "Z", 1, 0, 1)]);
+    let timeless = v1::Segment { resource: "A".into(), amount: 1, ..Default::default() };
+    bookings.push(nameless);
+    bookings.push(booking("y/1", v1::BookingState::Booked, vec![timeless]));
+    assert_eq!(audit(&testimonies, &reservations)[0].faults.len(), 2);
+    let empty = vec![confirmed("r9", Vec::new())];
+    assert_eq!(passed(&[], &empty), [true, false, true, true]);
+}

@@ -1,0 +1,210 @@
+//! The requests of Takefusa 2010, section 4.1: two users, four types, Poisson arrivals.
+//!
+//! Arrivals of each user are Poisson with a mean interarrival time of 407.327 s, in the first 24 h, for
+//! reservations in the 24 h after; here the arrivals only give the order. Types 1 to 4 ask for 2, 3, 3
+//! and 4 sites (the figure that shows them is missing; the site counts follow from the printed load),
+//! joined by one link, a chain, a triangle, and a star, ring or mesh. Earliest starts lie on whole
+//! minutes.
+//!
+//! Each user draws from a random stream of their own, so that a seed gives the same requests relative
+//! to the start of the day, on every machine, and the first N of more are the same N.
+
+use clap::ValueEnum;
+use coalloc_common::{Span, Time};
+use coalloc_net::convert::{span_to_wire, time_to_wire};
+use coalloc_proto::v1;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha20Rng;
+use rand_distr::{Distribution, Exp, Uniform};
+
+/// The users, and with them the order of their random streams.
+pub const USERS: [&str; 2] = ["UserA", "UserB"];
+/// Requests of both users that the paper has in its 24 h of arrivals, on average.
+pub const PAPER_REQUESTS: usize = 424;
+/// Mean time between two arrivals of one user, in seconds.
+const INTERARRIVAL_S: f64 = 407.327;
+/// The day that is reserved in, in minutes.
+const DAY_MIN: i64 = 24 * 60;
+/// Latest start less earliest start, in durations.
+const SLACK: i64 = 3;
+/// CPUs of every site of a request.
+const CPUS: [u64; 4] = [1, 2, 4, 8];
+/// Durations, in minutes.
+const DURATIONS_MIN: [i64; 3] = [30, 60, 120];
+/// Rate of every link.
+const RATE_BPS: u64 = 1_000_000_000;
+
+/// How the four sites of type 4 are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Type4 {
+    /// The first site with each of the others
+    Star,
+    /// Each site with the next, the last with the first
+    #[default]
+    Ring,
+    /// Every site with every other
+    Mesh,
+}
+
+/// One request of the workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrival {
+    /// When it would arrive, after the first.
+    pub at: Span,
+    /// Its type, 1 to 4.
+    pub kind: u8,
+    /// CPUs of each of its sites.
+    pub cpus: u64,
+    /// The request itself, its user included.
+    pub request: v1::CoAllocationRequest,
+}
+
+/// The first `count` requests by arrival, for a day that begins at `day`.
+#[must_use]
+pub fn arrivals(seed: u64, count: usize, day: Time, type4: Type4) -> Vec<Arrival> {
+    let mut all = Vec::with_capacity(count * USERS.len());
+    for (stream, user) in (0..).zip(USERS) {
+        let mut random = ChaCha20Rng::seed_from_u64(seed);
+        random.set_stream(stream);
+        all.extend(Draw { random, user, day, type4, clock_s: 0.0 }.take(count));
+    }
+    all.sort_by_key(|arrival| arrival.at);
+    all.truncate(count);
+    all
+}
+
+/// The requests of one user, without end.
+struct Draw {
+    random: ChaCha20Rng,
+    user: &'static str,
+    day: Time,
+    type4: Type4,
+    clock_s: f64,
+}
+
+impl Iterator for Draw {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        // Both are constants that their distributions accept.
+        self.clock_s += Exp::new(1.0 / INTERARRIVAL_S).ok()?.sample(&mut self.random);
+        let kind = Uniform::new_inclusive(1, 4).ok()?.sample(&mut self.random);
+        let cpus = pick(&mut self.random, &CPUS)?;
+        let minutes = pick(&mut self.random, &DURATIONS_MIN)?;
+        let earliest_max = DAY_MIN - (SLACK + 1) * minutes;
+        let earliest = Uniform::new_inclusive(0, earliest_max).ok()?.sample(&mut self.random);
+        let after = |minutes: i64| {
+            Some(time_to_wire(self.day.saturating_add(Span::from_secs(minutes * 60))))
+        };
+        let (sites, links) = shape(kind, self.type4);
+        let request = v1::CoAllocationRequest {
+            sites: NAMES[..sites]
+                .iter()
+                .map(|name| v1::SiteRequest { name: (*name).into(), cpus, ..Default::default() })
+                .collect(),
+            links: links.iter().map(|(from, to)| link(*from, *to)).collect(),
+            earliest_start: after(earliest),
+            latest_start: after(earliest + SLACK * minutes),
+            duration: Some(span_to_wire(Span::from_secs(minutes * 60))),
+            user: self.user.to_owned(),
+        };
+        // Whole microseconds; the arrivals of a day are far below 2^53 of them.
+        let at = Span::from_us((self.clock_s * 1e6) as i64);
+        Some(Arrival { at, kind, cpus, request })
+    }
+}
+
+fn pick<T: Copy>(random: &mut impl Rng, values: &[T]) -> Option<T> {
+    let index = Uniform::new(0, values.len()).ok()?.sample(random);
+    values.get(index).copied()
+}
+
+/// What a request calls its sites.
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// How many sites a type has, and which of them are joined.
+const fn shape(kind: u8, type4: Type4) -> (usize, &'static [(usize, usize)]) {
+    match (kind, type4) {
+        (1, _) => (2, &[(0, 1)]),
+        (2, _) => (3, &[(0, 1), (1, 2)]),
+        (3, _) => (3, &[(0, 1), (1, 2), (2, 0)]),
+        (_, Type4::Star) => (4, &[(0, 1), (0, 2), (0, 3)]),
+        (_, Type4::Ring) => (4, &[(0, 1), (1, 2), (2, 3), (3, 0)]),
+        (_, Type4::Mesh) => (4, &[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]),
+    }
+}
+
+fn link(from: usize, to: usize) -> v1::LinkRequest {
+    v1::LinkRequest {
+        from: NAMES[from].to_owned(),
+        to: NAMES[to].to_owned(),
+        bandwidth_bps: RATE_BPS,
+        max_latency: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coalloc_net::convert::request_from_wire;
+
+    const DAY: Time = Time::from_us(1_795_348_800_000_000); // 2026-11-22T12:00:00Z
+    const END: Time = DAY.saturating_add(Span::from_secs(86_400));
+
+    #[test]
+    fn one_seed_gives_one_workload_and_a_longer_one_begins_with_it() {
+        let of = |seed, count| arrivals(seed, count, DAY, Type4::Ring);
+        assert_eq!(format!("{:?}", of(1, 60)), format!("{:?}", of(1, 60)), "same seed, same bytes");
+        assert_ne!(of(1, 60), of(2, 60));
+        assert_eq!(of(1, 60), of(1, 500)[..60]);
+        let later = DAY.saturating_add(Span::from_secs(3_600));
+        let moved = arrivals(1, 60, later, Type4::Ring);
+        for (one, other) in of(1, 60).iter().zip(&moved) {
+            assert_eq!((one.at, one.kind, one.cpus), (other.at, other.kind, other.cpus));
+            assert_eq!(one.request.duration, other.request.duration);
+        }
+    }
+
+    #[test]
+    fn every_request_is_valid_and_its_window_lies_in_the_day() {
+        for type4 in [Type4::Star, Type4::Ring, Type4::Mesh] {
+            for arrival in arrivals(7, 600, DAY, type4) {
+                let request = request_from_wire(&arrival.request, Time::from_us(0)).unwrap();
+                let timing = request.timing;
+                let slack = timing.latest_start.since(timing.earliest_start);
+                assert_eq!(slack, timing.duration.saturating_mul(3));
+                assert!(timing.earliest_start >= DAY);
+                assert!(timing.latest_start.saturating_add(timing.duration) <= END);
+            }
+        }
+    }
+
+    #[test]
+    fn the_mix_is_the_papers() {
+        let all = arrivals(1, 4_240, DAY, Type4::Ring);
+        let share = |is: &dyn Fn(&Arrival) -> bool| {
+            all.iter().filter(|arrival| is(arrival)).count() as f64 / all.len() as f64
+        };
+        for kind in 1..=4 {
+            let share = share(&|arrival| arrival.kind == kind);
+            assert!((0.22..0.28).contains(&share), "type {kind}: {share}");
+        }
+        for cpus in CPUS {
+            let share = share(&|arrival| arrival.cpus == cpus);
+            assert!((0.22..0.28).contains(&share), "{cpus} CPUs: {share}");
+        }
+        let user_a = share(&|arrival| arrival.request.user == "UserA");
+        assert!((0.46..0.54).contains(&user_a), "{user_a}");
+        // 424 requests of both users take a day to arrive, within a few percent over ten days.
+        let days = all[4_239].at.as_us() as f64 / 86_400e6;
+        assert!((9.4..10.6).contains(&days), "{days}");
+        let sites = |kind| all.iter().find(|a| a.kind == kind).map(|a| a.request.sites.len());
+        assert_eq!([sites(1), sites(2), sites(3), sites(4)], [Some(2), Some(3), Some(3), Some(4)]);
+        let links = |type4| {
+            let all = arrivals(1, 50, DAY, type4);
+            all.iter().find(|a| a.kind == 4).map(|a| a.request.links.len())
+        };
+        let of_type4 = [links(Type4::Star), links(Type4::Ring), links(Type4::Mesh)];
+        assert_eq!(of_type4, [Some(3), Some(4), Some(6)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! What the shell is told: every exit code, and the one error type that carries one.
+
+use std::fmt::{self, Write as _};
+use std::process::ExitCode;
+
+use coalloc_common::InvalidField;
+use coalloc_proto::file::FileError;
+
+/// How a command ended. The number is the process's exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// The demo's proof failed, or this program did.
+    Failed = 1,
+    /// Bad input: nothing was done.
+    BadInput = 2,
+    /// Refused, definitely: nothing is reserved.
+    Refused = 3,
+    /// Not finished, or it is unknown how it ended.
+    Unfinished = 4,
+    /// The coordinator cannot be reached, or a call failed.
+    CallFailed = 5,
+    /// No such thing.
+    NotFound = 6,
+    /// Interrupted by a signal.
+    Interrupted = 130,
+}
+
+/// Every code and what it means, for `--help`.
+const MEANINGS: [(Exit, &str); 8] = [
+    (Exit::Done, "done"),
+    (Exit::Failed, "the demo's proof failed, or an internal error"),
+    (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
+    (Exit::Refused, "refused for certain: there is no plan, or nothing is reserved"),
+    (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),
+    (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),
+    (Exit::NotFound, "no such reservation"),
+    (Exit::Interrupted, "interrupted (Ctrl-C, SIGTERM)"),
+];
+
+/// The table of exit codes as `--help` shows it.
+#[must_use]
+pub fn help() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for (exit, meaning) in MEANINGS {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {:>3}  {meaning}", exit as u8);
+    }
+    text.trim_end().to_owned()
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// What a command has to say on standard output, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// All of it.
+    pub text: String,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+impl Answer {
+    /// An answer with nothing wrong about it.
+    #[must_use]
+    pub const fn done(text: String) -> Self {
+        Self { text, exit: Exit::Done }
+    }
+}
+
+/// Why a command has no answer: for people, on standard error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// One problem a line.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure of a kind.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    /// The user's mistake; nothing was done.
+    pub fn bad_input(message: impl Into<String>) -> Self {
+        Self::new(Exit::BadInput, message)
+    }
+
+    /// Something that this program could not do.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Self::bad_input(error.to_string())
+    }
+}
+
+impl From<InvalidField> for Failure {
+    fn from(error: InvalidField) -> Self {
+        Self::bad_input(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_code_once() {
+        let text = help();
+        for code in
+            ["0  done", "1  the demo's", "2  bad", "3  refused", "4  not", "5  the", "6  no"]
+        {
+            assert_eq!(text.matches(&format!("  {code}")).count(), 1, "{code}: {text}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `coalloc`: the command line of Coalloc, one module a command.
+//!
+//! A command gives back an [`exit::Answer`] (all of its standard output, and how it ended) or an
+//! [`exit::Failure`] (for standard error); [`main`] prints either. Progress goes to standard error as
+//! it happens, so that standard output is only the answer and can be piped. [`demo`] starts a whole
+//! federation of processes, sends it the requests of a paper and proves that nothing is overbooked.
+//!
+//! Left out on purpose: planning, checking of values and the protocol. A command reads files and flags,
+//! asks a daemon (or, offline, a planner) and shows what it is told.
+
+pub mod demo;
+pub mod exit;
+pub mod offline;
+pub mod plan;
+pub mod request;
+pub mod reservations;
+pub mod reserve;
+pub mod rpc;
+pub mod serve;
+pub mod text;
+pub mod topology;
+pub mod when;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use exit::{Answer, Exit, Failure};
+
+/// Reserve computers and network bandwidth together, in advance, across domains.
+#[derive(Debug, Parser)]
+#[command(name = "coalloc", version, after_help = exit::help(), arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Plan(plan::PlanArgs),
+    Reserve(reserve::ReserveArgs),
+    List(reservations::ListArgs),
+    Show(reservations::ShowArgs),
+    Release(reservations::ReleaseArgs),
+    Topology(topology::TopologyArgs),
+    Serve(serve::ServeArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command {
+        // A daemon has a runtime, logs and an exit code of its own.
+        Command::Serve(args) => serve::run(&args),
+        Command::Completions { shell } => finish(Ok(completions(shell))),
+        command => finish(run(&command)),
+    }
+}
+
+fn run(command: &Command) -> Result<Answer, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
+    // On this thread, because `demo` ties its daemons to the thread that started them.
+    runtime.block_on(async {
+        match command {
+            Command::Demo(args) => demo::run(args).await,
+            Command::Plan(args) => plan::run(args).await,
+            Command::Reserve(args) => reserve::run(args).await,
+            Command::List(args) => reservations::list(args).await,
+            Command::Show(args) => reservations::show(args).await,
+            Command::Release(args) => reservations::release(args).await,
+            Command::Topology(args) => topology::run(args).await,
+            Command::Serve(_) | Command::Completions { .. } => {
+                Err(Failure::internal("this command needs no runtime"))
+            }
+        }
+    })
+}
+
+fn completions(shell: clap_complete::Shell) -> Answer {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "coalloc", &mut script);
+    Answer::done(String::from_utf8_lossy(&script).into_owned())
+}
+
+/// Prints an answer or a failure. A reader that went away (`| head`) has read what it wanted: that
+/// changes nothing about how the command ended.
+fn finish(result: Result<Answer, Failure>) -> ExitCode {
+    let Answer { text, exit } = match result {
+        Ok(answer) => answer,
+        Err(failure) => {
+            text::note(&error_text(&failure.message));
+            return failure.exit.into();
+        }
+    };
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => exit.into(),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit.into(),
+        Err(error) => {
+            text::note(&format!("error: standard output: {error}"));
+            Exit::Failed.into()
+        }
+    }
+}
+
+/// `error: ` and the message; what it says on more lines stands below, indented.
+fn error_text(message: &str) -> String {
+    format!("error: {}", message.replace('\n', "\n       "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent_and_documented() {
+        Cli::command().debug_assert();
+        let mut help = Vec::new();
+        Cli::command().write_long_help(&mut help).unwrap();
+        let help = String::from_utf8(help).unwrap();
+        assert!(help.contains("Exit codes:"), "{help}");
+        for command in Cli::command().get_subcommands() {
+            assert!(command.get_about().is_some(), "{} says what it does", command.get_name());
+        }
+    }
+
+    #[test]
+    fn a_federation_file_and_a_coordinator_exclude_one_another() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' '));
+        assert!(parse("coalloc plan --request r --federation f").is_ok());
+        assert!(parse("coalloc plan --request r --federation f --grc h:1").is_err());
+        assert!(parse("coalloc plan --request r --frames 0").is_err());
+        assert!(parse("coalloc demo --requests 0").is_err());
+        assert!(parse("coalloc list --state confirmed --state failed").is_ok());
+    }
+}

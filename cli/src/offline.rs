@@ -1,0 +1,217 @@
+//! Planning without any daemon: a federation file, what it says is taken, and a planner.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use coalloc_common::timetable::{Layer, Timetable};
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, ResourceId, RmName, Segment, Span,
+    Time, Topology, Window, limits,
+};
+use coalloc_net::convert::{
+    RequestOptions, Solver, check_references, file_topology, plan_options, plan_to_wire,
+    refusal_to_wire, request_from_wire, taken, window_to_wire,
+};
+use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
+use coalloc_plan::{Budget, FramePlanner, Outcome};
+use coalloc_proto::file::{Document, read};
+use coalloc_proto::v1;
+
+use crate::exit::Failure;
+use crate::request::Asked;
+
+/// A federation that was read from a file.
+#[derive(Debug)]
+pub struct Federation {
+    /// The file.
+    pub file: v1::FederationFile,
+    /// Its graph.
+    pub topology: Topology,
+    /// What is taken of each resource.
+    timetables: BTreeMap<(RmName, ResourceId), Timetable>,
+}
+
+impl Federation {
+    /// Reads a federation file and checks all of it.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        Self::of(read(path)?)
+    }
+
+    /// Checks a federation file that was read.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn of(document: Document<v1::FederationFile>) -> Result<Self, Failure> {
+        let mistake = |error: InvalidField| -> Failure {
+            let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+            document.mistake(&error.field, &problem).into()
+        };
+        let topology = file_topology(&document.message).map_err(mistake)?;
+        let taken = taken(&document.message, &topology).map_err(mistake)?;
+        let mut timetables = empty_timetables(&topology);
+        for (index, (rm, segment)) in taken.into_iter().enumerate() {
+            take(&mut timetables, rm, &segment).map_err(|(value, allowed)| {
+                mistake(InvalidField::new(format!("taken[{index}].amount"), value, allowed))
+            })?;
+        }
+        Ok(Self { file: document.message, topology, timetables })
+    }
+
+    /// What is free over the whole of a window.
+    #[must_use]
+    pub fn view(&self, window: Window) -> FrameView {
+        let free = |rm: &RmName, resource: &ResourceId| {
+            let timetable = self.timetables.get(&(rm.clone(), resource.clone()));
+            timetable.map_or(0, |timetable| timetable.free_min(window).0)
+        };
+        let mut view = FrameView::nothing(&self.topology, window);
+        for (index, _, compute) in self.topology.sites() {
+            view.free_cpus[index.at()] = Cpus(free(&compute.rm, &compute.resource));
+        }
+        for (index, edge) in self.topology.edges().iter().enumerate() {
+            let way = |direction| BitsPerSecond(free(&edge.rm, edge.resource(direction)));
+            view.free_bps[index] = [way(Direction::AToB), way(Direction::BToA)];
+        }
+        view
+    }
+
+    /// Plans a request: one plan a frame, earliest start first, then cheapest first.
+    ///
+    /// # Errors
+    /// When the request is wrong, with its line.
+    pub fn plan(&self, asked: &Asked, soonest: Time) -> Result<v1::PlanResponse, Failure> {
+        let request = request_from_wire(&asked.request, soonest);
+        let request = request.map_err(|error| asked.invalid(&error))?;
+        check_references(&self.topology, &request).map_err(|error| asked.invalid(&error))?;
+        let options = plan_options(Some(&asked.options), RequestOptions::default())?;
+        let frames = request.timing.frames(options.frames);
+        let outcomes = self.plan_frames(&request, &frames, options);
+        Ok(self.response(&request, &frames, outcomes))
+    }
+
+    /// Plans every frame, as many at once as there are processors, within the time of one request.
+    fn plan_frames(
+        &self,
+        request: &CoAllocation,
+        frames: &[Window],
+        options: RequestOptions,
+    ) -> Vec<Outcome> {
+        let planner = planner(options);
+        let stop = AtomicBool::new(false);
+        let next = AtomicUsize::new(0);
+        let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
+        let (done, outcomes) = mpsc::channel();
+        let work = |done: mpsc::Sender<(usize, Outcome)>| {
+            while let at = next.fetch_add(1, Ordering::Relaxed)
+                && let Some(window) = frames.get(at)
+            {
+                let view = self.view(*window);
+                let left = end.saturating_duration_since(Instant::now());
+                // At most the five seconds of PLANNING_TIME_MAX.
+                let solver_time = Span::from_us(left.as_micros() as i64);
+                let budget = Budget { nodes: limits::PLANNING_NODES_MAX, solver_time, stop: &stop };
+                let outcome = planner.plan(&self.topology, request, &view, &budget);
+                // The receiver waits for every frame; it cannot be gone.
+                let _ = done.send((at, outcome));
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut all = Vec::with_capacity(frames.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(frames.len()) {
+                let done = done.clone();
+                scope.spawn(|| work(done));
+            }
+            drop(done);
+            all = collect(&outcomes, &stop, end);
+        });
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    fn response(
+        &self,
+        request: &CoAllocation,
+        frames: &[Window],
+        outcomes: Vec<Outcome>,
+    ) -> v1::PlanResponse {
+        let mut plans = Vec::new();
+        let mut refused = Vec::new();
+        for (window, outcome) in frames.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Planned(plan) => plans.push(plan),
+                Outcome::Refused(refusal) => refused.push(v1::RefusedFrame {
+                    window: Some(window_to_wire(*window)),
+                    refusal: Some(refusal_to_wire(&refusal)),
+                }),
+            }
+        }
+        plans.sort_by_key(|plan| (plan.window.start(), plan.cost));
+        let plans = plans.iter().map(|plan| plan_to_wire(&self.topology, request, plan));
+        v1::PlanResponse { plans: plans.collect(), refused, unreachable: Vec::new() }
+    }
+}
+
+/// Every outcome; says stop when the time of one request is over.
+fn collect(
+    outcomes: &mpsc::Receiver<(usize, Outcome)>,
+    stop: &AtomicBool,
+    end: Instant,
+) -> Vec<(usize, Outcome)> {
+    let mut all = Vec::new();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let patience = if left.is_zero() { Duration::from_secs(1) } else { left };
+        match outcomes.recv_timeout(patience) {
+            Ok(outcome) => all.push(outcome),
+            Err(mpsc::RecvTimeoutError::Timeout) => stop.store(true, Ordering::Relaxed),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return all,
+        }
+    }
+}
+
+fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
+    let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
+    match options.solver {
+        Solver::Exact => Box::new(Exact::new(ip)),
+        Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
+    }
+}
+
+fn empty_timetables(topology: &Topology) -> BTreeMap<(RmName, ResourceId), Timetable> {
+    let mut timetables = BTreeMap::new();
+    for (_, _, compute) in topology.sites() {
+        let timetable = Timetable::new(Amount::from(compute.capacity));
+        timetables.insert((compute.rm.clone(), compute.resource.clone()), timetable);
+    }
+    for edge in topology.edges() {
+        for direction in [Direction::AToB, Direction::BToA] {
+            let resource = edge.resource(direction).clone();
+            let timetable = Timetable::new(Amount::from(edge.capacity));
+            timetables.insert((edge.rm.clone(), resource), timetable);
+        }
+    }
+    timetables
+}
+
+/// Books a segment; when it does not fit, the amount and what would.
+fn take(
+    timetables: &mut BTreeMap<(RmName, ResourceId), Timetable>,
+    rm: RmName,
+    segment: &Segment,
+) -> Result<(), (Amount, String)> {
+    let Some(timetable) = timetables.get_mut(&(rm, segment.resource.clone())) else {
+        return Err((segment.amount, "an amount of a resource of the file".to_owned()));
+    };
+    timetable.add(Layer::Booked, segment.window, segment.amount).map_err(|short| {
+        let free = short.available;
+        (segment.amount, format!("at most {free}, which is left by what stands before it"))
+    })
+}

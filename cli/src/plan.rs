@@ -1,0 +1,141 @@
+//! `coalloc plan`: what could be reserved, and why the rest could not. Holds nothing.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use coalloc_common::Span;
+use coalloc_proto::v1;
+
+use crate::exit::{Answer, Exit, Failure};
+use crate::offline::Federation;
+use crate::request::{Asked, RequestArgs};
+use crate::rpc::{self, GrcArgs};
+use crate::text;
+use crate::when::next_full;
+
+/// Plan a request and hold nothing
+///
+/// With --federation no daemon is needed: the file says what there is and what is taken.
+/// A request without earliest_start is then planned for the next full minute.
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    request: RequestArgs,
+    /// Plan offline, on this FederationFile (YAML or JSON)
+    #[arg(long, value_name = "FILE", conflicts_with = "grc")]
+    federation: Option<PathBuf>,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print the PlanResponse as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `coalloc plan`.
+///
+/// # Errors
+/// When a file is wrong or the coordinator cannot be asked.
+pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
+    let now = coalloc_net::clock::now().wall;
+    let asked = args.request.load(now)?;
+    let response = match &args.federation {
+        Some(path) => Federation::read(path)?.plan(&asked, next_full(Span::from_secs(60), now))?,
+        None => ask(&args.grc, &asked).await?,
+    };
+    let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
+    let text = if args.json { text::json(&response)? } else { describe(&response) };
+    Ok(Answer { text, exit })
+}
+
+async fn ask(grc: &GrcArgs, asked: &Asked) -> Result<v1::PlanResponse, Failure> {
+    let mut client = grc.connect().await?;
+    let request = v1::PlanRequest {
+        request: Some(asked.request.clone()),
+        options: Some(asked.options.clone()),
+    };
+    let response = client.plan(request).await;
+    let response = response.map_err(|status| asked.failure(&status, rpc::failure(&status)))?;
+    Ok(response.into_inner())
+}
+
+/// The answer for people.
+#[must_use]
+pub fn describe(response: &v1::PlanResponse) -> String {
+    let mut out = String::new();
+    for (index, plan) in response.plans.iter().enumerate() {
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(out, "plan {}: {}", index + 1, headline(plan));
+        out += &body(plan);
+        out.push('\n');
+    }
+    if !response.refused.is_empty() {
+        let frames = text::count(response.refused.len(), "time frame");
+        let verb = if response.refused.len() == 1 { "has" } else { "have" };
+        let _ = writeln!(out, "{frames} {verb} no plan:");
+        for frame in &response.refused {
+            let window = text::window(frame.window.as_ref());
+            let why =
+                frame.refusal.as_ref().map_or_else(|| "no reason given".into(), text::refusal);
+            let _ = writeln!(out, "  {window}: {why}");
+        }
+        out.push('\n');
+    }
+    if !response.unreachable.is_empty() {
+        let names = text::enumerate(&response.unreachable);
+        let _ = writeln!(out, "did not answer, so their resources counted as taken: {names}\n");
+    }
+    let _ = writeln!(out, "{}; nothing is reserved", text::count(response.plans.len(), "plan"));
+    out
+}
+
+/// When, at what cost, and how good that is.
+#[must_use]
+pub fn headline(plan: &v1::Plan) -> String {
+    let window = text::window(plan.window.as_ref());
+    let length = text::length(plan.window.as_ref()).unwrap_or(Span::ZERO);
+    let cost = text::points(plan.cost_millipoints);
+    let quality = if plan.proven_optimal {
+        "proven optimal".to_owned()
+    } else {
+        let bound = text::points(plan.lower_bound_millipoints);
+        format!("not proven optimal: none is below {bound}")
+    };
+    format!("{window} ({length}), cost {cost} points, {quality}")
+}
+
+/// Where the sites land and which way the links take, one line each, in columns.
+#[must_use]
+pub fn body(plan: &v1::Plan) -> String {
+    let mut lines: Vec<[String; 3]> = Vec::new();
+    for placement in &plan.placements {
+        let cpus = coalloc_common::Cpus(placement.cpus).to_string();
+        lines.push([placement.site.clone(), cpus, format!("at {}", placement.at)]);
+    }
+    for route in &plan.routes {
+        let ends = format!("{} -> {}", route.from, route.to);
+        lines.push([ends, text::rate(route.bandwidth_bps), way(route)]);
+    }
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let (names, amounts) = (width(0), width(1));
+    let mut out = String::new();
+    for [name, amount, place] in &lines {
+        let _ = writeln!(out, "  {name:names$}  {amount:amounts$}  {place}");
+    }
+    out
+}
+
+fn way(route: &v1::Route) -> String {
+    let via = route.via.join(" -> ");
+    let paths = route.paths.join(", ");
+    let latency = match &route.latency {
+        Some(latency) if latency.seconds != 0 || latency.nanos != 0 => {
+            format!(", {}", text::span(Some(latency)))
+        }
+        _ => String::new(),
+    };
+    format!("{via} (by {paths}{latency})")
+}
+
+#[cfg(test)]
+mod tests;

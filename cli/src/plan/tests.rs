@@ -1,0 +1,183 @@
+//! Every example in `docs/examples` is planned offline, and says what its comments promise.
+
+use std::path::Path;
+
+use super::*;
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
+}
+
+fn elgl() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/federations/elgl.yaml")
+}
+
+fn request(name: &str) -> RequestArgs {
+    RequestArgs {
+        request: example(name),
+        earliest_start: None,
+        latest_start: None,
+        user: None,
+        frames: None,
+        max_paths: None,
+        solver: None,
+    }
+}
+
+fn planned(federation: PathBuf, request: RequestArgs) -> Result<(v1::PlanResponse, Exit), Failure> {
+    let args =
+        PlanArgs { request, federation: Some(federation), grc: GrcArgs::default(), json: true };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let answer = runtime.block_on(run(&args))?;
+    Ok((serde_json::from_str(&answer.text).unwrap(), answer.exit))
+}
+
+/// The sites a plan takes, in the request's order.
+fn sites(plan: &v1::Plan) -> Vec<&str> {
+    plan.placements.iter().map(|placement| placement.at.as_str()).collect()
+}
+
+#[test]
+fn two_sites_on_the_papers_federation() {
+    let (response, exit) = planned(elgl(), request("two-sites.yaml")).unwrap();
+    assert_eq!((exit, response.plans.len(), response.refused.len()), (Exit::Done, 1, 0));
+    let plan = &response.plans[0];
+    // 8 CPUs at 1 point and one path in a domain at 5 points a Gbit/s.
+    assert_eq!((plan.cost_millipoints, plan.proven_optimal), (13_000, true));
+    let start = text::time(plan.window.as_ref().unwrap().start.as_ref()).unwrap();
+    assert_eq!(start.as_us() % 60_000_000, 0, "the next full minute");
+    let text = describe(&response);
+    assert!(text.contains("(1 h), cost 13 points, proven optimal"), "{text}");
+    assert!(text.ends_with("1 plan; nothing is reserved\n"), "{text}");
+}
+
+#[test]
+fn slack_gives_one_plan_a_frame_earliest_first() {
+    let slack = RequestArgs {
+        earliest_start: Some("now+2h".parse().unwrap()),
+        latest_start: Some("now+5h".parse().unwrap()),
+        frames: Some(4),
+        ..request("two-sites.yaml")
+    };
+    let (response, _) = planned(elgl(), slack).unwrap();
+    let start = |plan: &v1::Plan| text::time(plan.window.as_ref()?.start.as_ref());
+    let starts: Vec<_> = response.plans.iter().filter_map(start).collect();
+    assert_eq!(starts.len(), 4);
+    assert!(starts.windows(2).all(|pair| pair[1].since(pair[0]) == Span::from_secs(3_600)));
+}
+
+#[test]
+fn a_triangle_of_three_sites() {
+    let (response, exit) = planned(elgl(), request("three-sites-triangle.json")).unwrap();
+    assert_eq!((exit, response.plans.len()), (Exit::Done, 10));
+    for plan in &response.plans {
+        assert!(!sites(plan)[1].eq("U2"), "excluded");
+        assert_eq!(plan.routes.len(), 3);
+        assert!(plan.proven_optimal);
+    }
+}
+
+#[test]
+fn a_pinned_site_with_a_latency_bound_waits_for_maintenance_and_a_busy_path() {
+    let federation = || example("small-federation.yaml");
+    let (response, exit) = planned(federation(), request("pinned-and-latency.yaml")).unwrap();
+    assert_eq!(exit, Exit::Done);
+    // Until ten `center` is taken, and until twelve so is the way to `hpc`.
+    assert_eq!((response.plans.len(), response.refused.len()), (7, 3));
+    let first = &response.plans[0];
+    assert_eq!(sites(first), ["plant", "center"]);
+    assert_eq!(text::window(first.window.as_ref()), "2027-02-01 10:00 to 12:00 UTC");
+    assert_eq!(first.routes[0].latency, first.routes[1].latency);
+    let text = describe(&response);
+    assert!(text.contains("plant -> center (by plant-center, 500 us)"), "{text}");
+    assert!(text.contains("3 time frames have no plan:"), "{text}");
+}
+
+#[test]
+fn a_pair_waits_until_its_only_other_site_is_free() {
+    let federation = || example("small-federation.json");
+    let (response, _) = planned(federation(), request("pair-after-noon.json")).unwrap();
+    assert_eq!(response.plans.len() + response.refused.len(), 10);
+    let first = text::window(response.plans[0].window.as_ref());
+    assert_eq!(first, "2027-02-01 12:00 to 12:30 UTC");
+    assert_eq!(response.plans[0].cost_millipoints, 4_000 + 8_000 + 1_000);
+    // Without the slack there is no plan at all, and the shell is told.
+    let exact = RequestArgs {
+        latest_start: Some("2027-02-01T09:00:00Z".parse().unwrap()),
+        ..request("pair-after-noon.json")
+    };
+    let (response, exit) = planned(federation(), exact).unwrap();
+    assert_eq!((exit, response.plans.len(), response.refused.len()), (Exit::Refused, 0, 1));
+}
+
+#[test]
+fn a_request_beyond_the_federation_is_refused_with_what_there_is() {
+    let (response, exit) = planned(elgl(), request("too-large.yaml")).unwrap();
+    assert_eq!((exit, response.plans.len()), (Exit::Refused, 0));
+    let refusal = response.refused[0].refusal.as_ref().unwrap();
+    assert_eq!(refusal.reason(), v1::Reason::BeyondCapacity);
+    assert!(refusal.detail.contains("64"), "the largest site is named: {}", refusal.detail);
+}
+
+#[test]
+fn both_solvers_agree_on_what_is_cheapest() {
+    let cost = |solver| {
+        let args = RequestArgs { solver: Some(solver), ..request("pinned-and-latency.yaml") };
+        let (response, _) = planned(example("small-federation.yaml"), args).unwrap();
+        response.plans.iter().map(|plan| plan.cost_millipoints).collect::<Vec<_>>()
+    };
+    use crate::request::SolverArg;
+    assert_eq!(cost(SolverArg::Exact), cost(SolverArg::Mip));
+}
+
+#[test]
+fn every_example_is_used_here() {
+    let mut names: Vec<String> = std::fs::read_dir(example(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".md"))
+        .collect();
+    names.sort();
+    let source = include_str!("tests.rs");
+    for name in names {
+        assert!(source.contains(&format!("(\"{name}\")")), "no test plans {name}");
+    }
+}
+
+#[test]
+fn mistakes_of_sense_name_file_line_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let text = std::fs::read_to_string(example("two-sites.yaml")).unwrap();
+    let line =
+        |text: &str, part: &str| 1 + text.lines().position(|line| line.contains(part)).unwrap();
+    let of_request = [
+        ("cpus: 4}", "cpus: 0}", "sites[0].cpus: 0 is not allowed; allowed: 1 to 10000000 CPUs"),
+        ("to: b", "to: z", "links[0].to: \"z\" is not allowed"),
+        ("name: b", "pinned_to: X1, name: b", "sites[1].pinned_to: \"X1\" is not allowed"),
+        ("3600s", "-3600s", "duration: "),
+    ];
+    for (good, bad, expected) in of_request {
+        let path = write("request.yaml", &text.replacen(good, bad, 1));
+        let failure = planned(elgl(), RequestArgs { request: path, ..request("x") }).unwrap_err();
+        let place = format!("request.yaml:{}: {expected}", line(&text, good));
+        assert!(failure.message.contains(&place), "{failure}, not {place}");
+        assert_eq!(failure.exit, Exit::BadInput);
+    }
+    let text = std::fs::read_to_string(example("small-federation.yaml")).unwrap();
+    let of_federation = [
+        ("cpus: 512", "cpus: 0", "computes[1].sites[0].cpus: 0 is not allowed"),
+        ("a: archive, b: ix", "a: archive, b: moon", "networks[1].paths[1].b: moon is not allowed"),
+        ("amount: 32", "amount: 33", "taken[0].amount: 33 is not allowed; allowed: at most 32"),
+    ];
+    for (good, bad, expected) in of_federation {
+        let path = write("federation.yaml", &text.replacen(good, bad, 1));
+        let failure = planned(path, request("two-sites.yaml")).unwrap_err();
+        let place = format!("federation.yaml:{}: {expected}", line(&text, good));
+        assert!(failure.message.contains(&place), "{failure}, not {place}");
+    }
+}

@@ -1,0 +1,202 @@
+//! The request that `plan` and `reserve` are given: a file, and flags that replace parts of it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use coalloc_common::{InvalidField, Time, limits};
+use coalloc_net::convert::time_to_wire;
+use coalloc_proto::file::{Document, read, read_from};
+use coalloc_proto::v1;
+use tonic::Status;
+
+use crate::exit::Failure;
+use crate::rpc::violations;
+use crate::text::time;
+use crate::when::When;
+
+/// What is wanted, and how plans are searched.
+#[derive(Debug, Clone, Args)]
+pub struct RequestArgs {
+    /// The request, a CoAllocationRequest as YAML or JSON; `-` reads standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub request: PathBuf,
+    /// Replaces earliest_start: 2026-11-21T10:00:00Z, now, now+2h. The file's latest start moves along
+    #[arg(long, value_name = "TIME")]
+    pub earliest_start: Option<When>,
+    /// Replaces latest_start
+    #[arg(long, value_name = "TIME")]
+    pub latest_start: Option<When>,
+    /// Replaces user
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Time frames tried between earliest and latest start [default: the coordinator's setting; 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
+    pub frames: Option<u32>,
+    /// Most paths that one link may be made of [default: the coordinator's setting; 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::ROUTE_EDGES_MAX)))]
+    pub max_paths: Option<u32>,
+    /// Which solver [default: the coordinator's setting; exact]
+    #[arg(long)]
+    pub solver: Option<SolverArg>,
+}
+
+/// The solvers that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SolverArg {
+    /// Our branch and bound
+    Exact,
+    /// A MIP library
+    Mip,
+}
+
+/// A request with the flags applied, which still knows where each part of it was written.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// What is wanted.
+    pub request: v1::CoAllocationRequest,
+    /// How plans are searched.
+    pub options: v1::PlanOptions,
+    document: Document<v1::CoAllocationRequest>,
+    /// Fields that a flag replaced, and the flag.
+    replaced: Vec<(&'static str, &'static str)>,
+}
+
+impl RequestArgs {
+    /// Reads the file and applies the flags.
+    ///
+    /// # Errors
+    /// When the file cannot be read as a request.
+    pub fn load(&self, now: Time) -> Result<Asked, Failure> {
+        let document: Document<v1::CoAllocationRequest> = if self.request == Path::new("-") {
+            read_from(Path::new("standard input"), std::io::stdin())?
+        } else {
+            read(&self.request)?
+        };
+        let solver = self.solver.map(|solver| match solver {
+            SolverArg::Exact => "exact".to_owned(),
+            SolverArg::Mip => "mip".to_owned(),
+        });
+        let options =
+            v1::PlanOptions { frames: self.frames, max_paths_per_link: self.max_paths, solver };
+        let request = document.message.clone();
+        let mut asked = Asked { request, options, document, replaced: Vec::new() };
+        self.apply(&mut asked, now);
+        Ok(asked)
+    }
+
+    fn apply(&self, asked: &mut Asked, now: Time) {
+        let Asked { request, replaced, .. } = asked;
+        if let Some(earliest) = self.earliest_start.map(|when| when.at(now)) {
+            let moved =
+                time(request.earliest_start.as_ref()).zip(time(request.latest_start.as_ref()));
+            if let Some((was, latest)) = moved {
+                request.latest_start =
+                    Some(time_to_wire(earliest.saturating_add(latest.since(was))));
+            }
+            request.earliest_start = Some(time_to_wire(earliest));
+            replaced.push(("earliest_start", "--earliest-start"));
+        }
+        if let Some(latest) = self.latest_start {
+            request.latest_start = Some(time_to_wire(latest.at(now)));
+            replaced.push(("latest_start", "--latest-start"));
+        }
+        if let Some(user) = &self.user {
+            request.user.clone_from(user);
+            replaced.push(("user", "--user"));
+        }
+    }
+}
+
+impl Asked {
+    /// A mistake of sense in this request: the file's line, or the flag that is to blame.
+    #[must_use]
+    pub fn mistake(&self, field: &str, problem: &str) -> Failure {
+        let field = field.strip_prefix("request.").unwrap_or(field);
+        if let Some((_, flag)) = self.replaced.iter().find(|(replaced, _)| *replaced == field) {
+            return Failure::bad_input(format!("{flag}: {problem}"));
+        }
+        self.document.mistake(field, problem).into()
+    }
+
+    /// The same, as the conversions say it.
+    #[must_use]
+    pub fn invalid(&self, error: &InvalidField) -> Failure {
+        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        self.mistake(&error.field, &problem)
+    }
+
+    /// What a call meant that sent this request: the lines of the fields that the server refused, or
+    /// `otherwise` when it did not refuse any.
+    #[must_use]
+    pub fn failure(&self, status: &Status, otherwise: Failure) -> Failure {
+        let lines: Vec<String> = violations(status)
+            .iter()
+            .map(|(field, problem)| self.mistake(field, problem).message)
+            .collect();
+        if lines.is_empty() { otherwise } else { Failure::bad_input(lines.join("\n")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+    use coalloc_net::convert::request_from_wire;
+
+    const TEXT: &str = "\
+sites:
+  - name: a
+    cpus: 0
+earliest_start: 2027-01-01T10:00:00Z
+latest_start: 2027-01-01T12:00:00Z
+duration: 60s
+";
+
+    fn asked(flags: impl FnOnce(&mut RequestArgs)) -> Asked {
+        let document = read_from(Path::new("request.yaml"), TEXT.as_bytes()).unwrap();
+        let mut args = RequestArgs {
+            request: "request.yaml".into(),
+            earliest_start: None,
+            latest_start: None,
+            user: None,
+            frames: None,
+            max_paths: None,
+            solver: None,
+        };
+        flags(&mut args);
+        let request = v1::CoAllocationRequest::clone(&document.message);
+        let options = v1::PlanOptions::default();
+        let mut asked = Asked { request, options, document, replaced: Vec::new() };
+        args.apply(&mut asked, Time::from_us(0));
+        asked
+    }
+
+    #[test]
+    fn mistakes_of_sense_name_file_line_field_and_range() {
+        let asked = asked(|_| ());
+        let error = request_from_wire(&asked.request, Time::from_us(0)).unwrap_err();
+        let expected =
+            "request.yaml:3: sites[0].cpus: 0 is not allowed; allowed: 1 to 10000000 CPUs";
+        assert_eq!(asked.invalid(&error), Failure::bad_input(expected));
+        let status = coalloc_net::status::invalid(&error.within("request"));
+        let failure = asked.failure(&status, Failure::internal("not this"));
+        assert_eq!(failure, Failure::bad_input(expected));
+    }
+
+    #[test]
+    fn a_call_that_failed_otherwise_is_not_blamed_on_the_file() {
+        let otherwise = Failure::new(Exit::CallFailed, "gone");
+        let status = Status::unavailable("gone");
+        assert_eq!(asked(|_| ()).failure(&status, otherwise.clone()), otherwise);
+    }
+
+    #[test]
+    fn a_new_earliest_start_takes_the_latest_along_and_is_blamed_by_its_flag() {
+        let asked =
+            asked(|args| args.earliest_start = Some("2027-01-02T10:00:00Z".parse().unwrap()));
+        let latest = crate::text::instant(asked.request.latest_start.as_ref());
+        assert_eq!(latest, "2027-01-02T12:00:00Z");
+        let failure = asked.mistake("request.earliest_start", "is too early");
+        assert_eq!(failure.message, "--earliest-start: is too early");
+    }
+}

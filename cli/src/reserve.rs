@@ -1,0 +1,105 @@
+//! `coalloc reserve`: plan, and reserve the first plan that every resource manager agrees to.
+
+use clap::Args;
+use coalloc_proto::v1;
+use uuid::Uuid;
+
+use crate::exit::{Answer, Exit, Failure};
+use crate::request::RequestArgs;
+use crate::reservations::describe;
+use crate::rpc::{self, GrcArgs};
+use crate::text;
+
+/// Reserve a request
+///
+/// The same --id with the same content is the same request: sent again, it gets the same answer.
+/// Times relative to now (`now+2h`) are other content each time.
+#[derive(Debug, Clone, Args)]
+pub struct ReserveArgs {
+    #[command(flatten)]
+    request: RequestArgs,
+    /// The id of this request [default: a random UUID]
+    #[arg(long, value_name = "REQUEST_ID")]
+    id: Option<String>,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print the Reservation as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `coalloc reserve`.
+///
+/// # Errors
+/// When the file is wrong, the coordinator cannot be asked, or it is unknown how it ended.
+pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
+    let asked = args.request.load(coalloc_net::clock::now().wall)?;
+    let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+    let mut client = args.grc.connect().await?;
+    // Said before the call, so that it can be asked about whatever becomes of this process.
+    text::note(&format!("request id: {request_id}"));
+    let request = v1::ReserveRequest {
+        request_id: request_id.clone(),
+        request: Some(asked.request.clone()),
+        options: Some(asked.options.clone()),
+    };
+    let response = client.reserve(request).await.map_err(|status| {
+        asked.failure(&status, rpc::failure_of_change(&status, &what_to_do(&request_id)))
+    })?;
+    let reservation = response.into_inner().reservation;
+    let reservation = reservation.ok_or_else(|| Failure::internal("an answer without content"))?;
+    let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
+    Ok(Answer { text, exit: exit(&reservation) })
+}
+
+/// What is left to do when the answer was lost.
+fn what_to_do(request_id: &str) -> String {
+    // Not "send it again": times relative to now would make it another request.
+    format!("ask `coalloc show {request_id}`; it may be going on by itself")
+}
+
+/// How a request to reserve ended.
+#[must_use]
+pub fn exit(reservation: &v1::Reservation) -> Exit {
+    use v1::ReservationState as S;
+    match reservation.state() {
+        S::Confirmed | S::PassedEndTime => Exit::Done,
+        S::Failed | S::Terminated if reservation.definite => Exit::Refused,
+        S::Failed | S::Terminated | S::Unspecified => Exit::Unfinished,
+        S::Checking | S::Committing | S::Aborting | S::Terminating => Exit::Unfinished,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_lost_answer_the_advice_is_true_for_relative_times_too() {
+        let status = tonic::Status::unavailable("gone");
+        let failure = rpc::failure_of_change(&status, &what_to_do("r7"));
+        assert_eq!(failure.exit, Exit::Unfinished);
+        assert!(failure.message.contains("ask `coalloc show r7`"), "{failure}");
+        assert!(!failure.message.contains("again"), "{failure}");
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_state() {
+        use v1::ReservationState as S;
+        let cases = [
+            (S::Confirmed, true, Exit::Done),
+            (S::Failed, true, Exit::Refused),
+            (S::Failed, false, Exit::Unfinished),
+            (S::Checking, false, Exit::Unfinished),
+            (S::Committing, false, Exit::Unfinished),
+            (S::Aborting, false, Exit::Unfinished),
+            (S::Terminated, true, Exit::Refused),
+            (S::PassedEndTime, true, Exit::Done),
+        ];
+        for (state, definite, expected) in cases {
+            let reservation =
+                v1::Reservation { state: state.into(), definite, ..Default::default() };
+            assert_eq!(exit(&reservation), expected, "{state:?}");
+        }
+    }
+}

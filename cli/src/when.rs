@@ -1,0 +1,101 @@
+//! Instants on the command line: RFC 3339, or from now on.
+
+use std::str::FromStr;
+
+use coalloc_common::{Span, Time};
+use jiff::{SpanRelativeTo, Timestamp};
+
+/// An instant as a user writes it: `2026-11-21T10:00:00Z`, `now`, `now+2h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// This instant.
+    At(Time),
+    /// So long after the command was started, on the next full second.
+    FromNow(Span),
+}
+
+impl When {
+    /// The instant that is meant, for a command that was started at `now`.
+    #[must_use]
+    pub fn at(self, now: Time) -> Time {
+        match self {
+            Self::At(time) => time,
+            Self::FromNow(span) => next_full(Span::from_secs(1), now).saturating_add(span),
+        }
+    }
+}
+
+/// The first multiple of `step` that is not before `time`.
+#[must_use]
+pub fn next_full(step: Span, time: Time) -> Time {
+    let step = step.as_us().max(1);
+    let over = time.as_us().rem_euclid(step);
+    let missing = if over == 0 { 0 } else { step - over };
+    time.saturating_add(Span::from_us(missing))
+}
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let allowed = "allowed: an instant like 2026-11-21T10:00:00Z, `now`, or `now+2h30m`";
+        if let Some(rest) = text.strip_prefix("now") {
+            if rest.is_empty() {
+                return Ok(Self::FromNow(Span::ZERO));
+            }
+            let span = rest.strip_prefix('+').and_then(span_us).ok_or(allowed)?;
+            return Ok(Self::FromNow(Span::from_us(span)));
+        }
+        let time: Timestamp = text.parse().map_err(|_| allowed.to_owned())?;
+        Ok(Self::At(Time::from_us(time.as_microsecond())))
+    }
+}
+
+/// Microseconds of `2h30m`, `1d`, `90 min`; a day has 24 hours. None when it is not a length of time.
+fn span_us(text: &str) -> Option<i64> {
+    let span: jiff::Span = text.trim().parse().ok()?;
+    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    i64::try_from(length.as_micros()).ok().filter(|us| *us >= 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_us(1_795_244_025_250_000); // 2026-11-21T06:53:45.25Z
+
+    fn at(text: &str) -> Result<String, String> {
+        text.parse::<When>().map(|when| when.at(NOW).to_string())
+    }
+
+    #[test]
+    fn instants_are_read_as_rfc_3339_or_from_now() {
+        let cases = [
+            ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
+            ("2026-11-21T10:00:00+09:00", "2026-11-21T01:00:00Z"),
+            ("now", "2026-11-21T06:53:46Z"),
+            ("now+2h", "2026-11-21T08:53:46Z"),
+            ("now+2h30m", "2026-11-21T09:23:46Z"),
+            ("now+90 min", "2026-11-21T08:23:46Z"),
+            ("now+1d", "2026-11-22T06:53:46Z"),
+            ("now+PT5M", "2026-11-21T06:58:46Z"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(at(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_instant_is_answered_with_what_is() {
+        for text in ["", "tomorrow", "now-2h", "now+", "now+-2h", "10:00", "2026-11-21", "now 2h"] {
+            assert!(at(text).is_err_and(|error| error.contains("now+2h30m")), "{text}");
+        }
+    }
+
+    #[test]
+    fn full_minutes_are_reached_from_below() {
+        let minute = Span::from_secs(60);
+        assert_eq!(next_full(minute, NOW).to_string(), "2026-11-21T06:54:00Z");
+        assert_eq!(next_full(minute, next_full(minute, NOW)), next_full(minute, NOW));
+    }
+}

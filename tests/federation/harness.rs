@@ -1,0 +1,329 @@
+//! A small federation of real processes: two sites `A` and `B`, each with its CRM, and one NRM with a
+//! path of 1 Gbit/s between them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use coalloc_net::client;
+use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_client::CoordinatorClient;
+use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tonic::transport::Channel;
+
+pub(crate) const RMS: [&str; 3] = ["crm-A", "crm-B", "nrm"];
+/// Nothing in these tests takes longer than this unless it is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// A port that was free a moment ago, below the range that the system gives to outgoing connections.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let first = (std::process::id() % 89) as u16 * 100;
+        let port = 10_000 + (first + step) % 9_900;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+pub(crate) struct Federation {
+    pub(crate) dir: TempDir,
+    pub(crate) addresses: BTreeMap<String, String>,
+    children: BTreeMap<String, Child>,
+}
+
+/// What a test may want otherwise.
+pub(crate) struct Setup {
+    /// YAML of the RMs' hold policy.
+    pub(crate) policy: &'static str,
+    /// Where the GRC finds an RM, when that is not the RM itself.
+    pub(crate) relayed: BTreeMap<String, String>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { policy: "{}", relayed: BTreeMap::new() }
+    }
+}
+
+impl Federation {
+    /// A whole federation, up and complete.
+    pub(crate) async fn start() -> Self {
+        let mut federation = Self::prepare();
+        federation.configure(&Setup::default());
+        federation.start_all().await;
+        federation
+    }
+
+    /// Addresses only; nothing runs.
+    pub(crate) fn prepare() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut addresses = BTreeMap::new();
+        for name in RMS.iter().chain(&["grc"]) {
+            addresses.insert((*name).to_owned(), format!("127.0.0.1:{}", free_port()));
+        }
+        Self { dir, addresses, children: BTreeMap::new() }
+    }
+
+    pub(crate) fn configure(&self, setup: &Setup) {
+        let grc = &self.addresses["grc"];
+        let policy = setup.policy;
+        let common = |name: &str| {
+            format!(
+                "daemon: {{listen: \"{}\", ledger: {name}.ledger}}\n\
+                 coordinators: [{{name: grc, address: \"{grc}\"}}]\npolicy: {policy}\n",
+                self.addresses[name]
+            )
+        };
+        for site in ["A", "B"] {
+            let name = format!("crm-{site}");
+            let sites = format!("sites: [{{name: {site}, cpus: 100}}]");
+            let inventory = format!("inventory: {{name: {name}, domain: D, {sites}}}\n");
+            self.write(&format!("{name}.yaml"), &(common(&name) + &inventory));
+        }
+        let paths = "paths: [{name: A-B, a: A, b: B, capacity_bps: 1000000000}]";
+        let inventory = format!("inventory: {{name: nrm, domain: D, {paths}}}\n");
+        self.write("nrm.yaml", &(common("nrm") + &inventory));
+        let mut grc = format!(
+            "daemon: {{listen: \"{grc}\", ledger: grc.ledger}}\nname: grc\nresource_managers:\n"
+        );
+        for name in RMS {
+            let address = setup.relayed.get(name).unwrap_or(&self.addresses[name]);
+            grc += &format!("- {{name: {name}, address: \"{address}\"}}\n");
+        }
+        self.write("grc.yaml", &grc);
+    }
+
+    pub(crate) fn write(&self, file: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) async fn start_all(&mut self) {
+        for name in RMS {
+            self.spawn(name);
+        }
+        self.spawn("grc");
+        self.complete().await;
+    }
+
+    /// Starts a daemon with its configuration file.
+    pub(crate) fn spawn(&mut self, name: &str) {
+        let child = self.command(name).spawn().unwrap();
+        self.children.insert(name.to_owned(), child);
+    }
+
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let kind = name.split('-').next().unwrap();
+        let log = self.dir.path().join(format!("{name}.log"));
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+        command.args(["serve", kind, "--config"]);
+        command.arg(self.dir.path().join(format!("{name}.yaml")));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+    }
+
+    /// Waits until the GRC sees every RM.
+    pub(crate) async fn complete(&self) {
+        eventually("the federation is complete", || async {
+            let Ok(answer) = self.grc().describe_federation(v1::DescribeFederationRequest {}).await
+            else {
+                return false;
+            };
+            answer.into_inner().resource_managers.iter().all(|rm| rm.reachable)
+        })
+        .await;
+    }
+
+    pub(crate) fn pid(&self, name: &str) -> Pid {
+        Pid::from_child(&self.children[name])
+    }
+
+    /// SIGKILL, and the process is gone when this returns.
+    pub(crate) fn kill(&mut self, name: &str) {
+        let mut child = self.children.remove(name).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    pub(crate) fn pause(&self, name: &str) {
+        kill_process(self.pid(name), Signal::STOP).unwrap();
+    }
+
+    pub(crate) fn resume(&self, name: &str) {
+        kill_process(self.pid(name), Signal::CONT).unwrap();
+    }
+
+    /// SIGTERM, and how the process ended.
+    pub(crate) fn stop(&mut self, name: &str) -> std::process::ExitStatus {
+        let mut child = self.children.remove(name).unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        child.wait().unwrap()
+    }
+
+    pub(crate) fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(format!("{name}.log"))).unwrap_or_default()
+    }
+
+    pub(crate) fn grc(&self) -> CoordinatorClient<Channel> {
+        CoordinatorClient::new(client::channel("grc", &self.addresses["grc"]).unwrap())
+    }
+
+    pub(crate) fn rm(&self, name: &str) -> ResourceManagerClient<Channel> {
+        ResourceManagerClient::new(client::channel("rm", &self.addresses[name]).unwrap())
+    }
+
+    pub(crate) async fn reserve(
+        &self,
+        id: &str,
+        request: v1::CoAllocationRequest,
+    ) -> v1::Reservation {
+        self.try_reserve(id, request).await.unwrap()
+    }
+
+    pub(crate) async fn try_reserve(
+        &self,
+        id: &str,
+        request: v1::CoAllocationRequest,
+    ) -> Result<v1::Reservation, tonic::Status> {
+        let request =
+            v1::ReserveRequest { request_id: id.to_owned(), request: Some(request), options: None };
+        Ok(self.grc().reserve(request).await?.into_inner().reservation.unwrap())
+    }
+
+    pub(crate) async fn get(&self, id: &str) -> Result<v1::Reservation, tonic::Status> {
+        let answer = self.grc().get(v1::GetRequest { id: id.to_owned() }).await?;
+        Ok(answer.into_inner().reservation.unwrap())
+    }
+
+    /// What one RM holds and has booked.
+    pub(crate) async fn bookings(&self, rm: &str) -> Vec<v1::Booking> {
+        let request = v1::ListBookingsRequest { page_size: Some(10_000), ..Default::default() };
+        self.rm(rm).list_bookings(request).await.unwrap().into_inner().bookings
+    }
+
+    /// Waits until no RM holds anything undecided and no reservation is unfinished, then audits all.
+    pub(crate) async fn audit_at_rest(&self) {
+        eventually("every transaction has ended", || async {
+            let list = self.grc().list(v1::ListRequest::default()).await;
+            let Ok(list) = list else { return false };
+            let mut held = false;
+            for rm in RMS {
+                let bookings = self.bookings(rm).await;
+                held |= bookings.iter().any(|b| b.state() == v1::BookingState::Held);
+            }
+            !held && list.into_inner().reservations.iter().all(|r| r.definite)
+        })
+        .await;
+        self.audit().await;
+    }
+
+    /// I1, I5, I6, I7 as an outsider sees them.
+    pub(crate) async fn audit(&self) {
+        let list = self.grc().list(v1::ListRequest::default()).await.unwrap().into_inner();
+        let confirmed: BTreeMap<&str, &v1::Reservation> = list
+            .reservations
+            .iter()
+            .filter(|r| r.state() == v1::ReservationState::Confirmed)
+            .map(|r| (r.transaction.as_str(), r))
+            .collect();
+        let mut booked: BTreeMap<(String, String), Vec<v1::Segment>> = BTreeMap::new();
+        for rm in RMS {
+            let capacity = if rm == "nrm" { 1_000_000_000 } else { 100 };
+            let bookings = self.bookings(rm).await;
+            let segments: Vec<&v1::Segment> = bookings.iter().flat_map(|b| &b.segments).collect();
+            for at in segments.iter().map(|s| start(s)) {
+                let inside = segments.iter().filter(|s| start(s) <= at && at < end(s));
+                let taken: u64 = inside.map(|s| s.amount).sum();
+                assert!(taken <= capacity, "I1: {rm} has {taken} of {capacity} taken");
+            }
+            for booking in bookings {
+                assert_eq!(booking.state(), v1::BookingState::Booked, "I7: {rm}: {booking:?}");
+                assert!(
+                    confirmed.contains_key(booking.transaction.as_str()),
+                    "I5: {rm} has booked {} which nobody was confirmed",
+                    booking.transaction
+                );
+                booked.insert((booking.transaction, rm.to_owned()), booking.segments);
+            }
+        }
+        for (txn, reservation) in confirmed {
+            for segment in &reservation.plan.as_ref().unwrap().segments {
+                let key = (txn.to_owned(), segment.resource_manager.clone());
+                let there = booked.get(&key).is_some_and(|segments| {
+                    segments.iter().any(|s| {
+                        s.resource == segment.resource
+                            && s.amount == segment.amount
+                            && s.window == segment.window
+                    })
+                });
+                assert!(there, "I6: {txn} is confirmed without {segment:?}");
+            }
+        }
+    }
+}
+
+impl Drop for Federation {
+    fn drop(&mut self) {
+        for child in self.children.values_mut() {
+            let _ = kill_process(Pid::from_child(child), Signal::CONT);
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            for name in self.addresses.keys() {
+                eprintln!("--- log of {name}\n{}", self.log(name));
+            }
+        }
+    }
+}
+
+fn start(segment: &v1::Segment) -> i64 {
+    segment.window.as_ref().unwrap().start.as_ref().unwrap().seconds
+}
+
+fn end(segment: &v1::Segment) -> i64 {
+    segment.window.as_ref().unwrap().end.as_ref().unwrap().seconds
+}
+
+/// Polls until the condition holds; fails when it never does.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
+    let begun = Instant::now();
+    while !condition().await {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) fn seconds_from_now(s: i64) -> coalloc_proto::Timestamp {
+    let now = coalloc_net::clock::now().wall.as_us() / 1_000_000;
+    coalloc_proto::Timestamp { seconds: now + s, nanos: 0 }
+}
+
+/// CPUs at two sites and a link of so many Mbit/s between them, from `start_s` seconds from now.
+pub(crate) fn pair(cpus: u64, mbps: u64, start_s: i64, duration_s: i64) -> v1::CoAllocationRequest {
+    let site = |name: &str| v1::SiteRequest { name: name.to_owned(), cpus, ..Default::default() };
+    v1::CoAllocationRequest {
+        sites: vec![site("left"), site("right")],
+        links: vec![v1::LinkRequest {
+            from: "left".to_owned(),
+            to: "right".to_owned(),
+            bandwidth_bps: mbps * 1_000_000,
+            max_latency: None,
+        }],
+        earliest_start: Some(seconds_from_now(start_s)),
+        latest_start: None,
+        duration: Some(coalloc_proto::Duration { seconds: duration_s, nanos: 0 }),
+        user: "UserA".to_owned(),
+    }
+}

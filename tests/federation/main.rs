@@ -1,0 +1,16 @@
+//! Real daemons on loopback: bad input, races and faults, each ended by an audit of every resource
+//! manager over the public API. What is audited is in `harness`: nothing overbooked, nothing held at
+//! rest, nothing booked that no confirmed reservation owns, nothing confirmed that is not booked.
+//!
+//! Faults between two messages are made exact by `middle`, a gRPC relay in front of a resource
+//! manager that stops, delays or kills at the message a test names.
+
+// clippy allows unwrap in test functions only; the helpers of this file are test code all through.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bad_input;
+mod faults;
+mod harness;
+mod middle;
+mod races;
+mod serving;

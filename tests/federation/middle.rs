@@ -1,0 +1,153 @@
+//! A relay in front of an RM: it passes every call on, and at the messages a test names it stops, so
+//! that the test can kill, pause or cut exactly there.
+
+use std::sync::{Arc, Mutex};
+
+use coalloc_proto::v1;
+use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use coalloc_proto::v1::resource_manager_server::ResourceManager;
+use tokio::sync::{mpsc, oneshot};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+/// Where a call can be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Point {
+    BeforeQuery,
+    BeforeHold,
+    AfterHold,
+    BeforeCommit,
+    AfterCommit,
+}
+
+/// What happens to a call that was stopped.
+#[derive(Debug)]
+pub(crate) enum Then {
+    GoOn,
+    Lose,
+}
+
+type Stop = (Point, oneshot::Sender<Then>);
+
+/// The relay.
+#[derive(Clone)]
+pub(crate) struct Middle {
+    inner: ResourceManagerClient<Channel>,
+    stop_at: Arc<Mutex<Option<Point>>>,
+    stops: mpsc::UnboundedSender<Stop>,
+}
+
+/// The test's hand on the relay.
+pub(crate) struct Control {
+    stop_at: Arc<Mutex<Option<Point>>>,
+    stops: mpsc::UnboundedReceiver<Stop>,
+}
+
+impl Control {
+    /// The next call that comes to this point stops there; later ones do not.
+    pub(crate) fn stop_at(&self, point: Point) {
+        *self.stop_at.lock().unwrap() = Some(point);
+    }
+
+    /// Waits until a call has stopped.
+    pub(crate) async fn stopped(&mut self) -> oneshot::Sender<Then> {
+        let stopped = tokio::time::timeout(crate::harness::PATIENCE, self.stops.recv()).await;
+        stopped.expect("a call comes to the point").unwrap().1
+    }
+}
+
+/// Starts a relay at `listen` to the RM at `inner`.
+pub(crate) async fn start(listen: &str, inner: &str) -> Control {
+    let stop_at = Arc::new(Mutex::new(None));
+    let (sender, stops) = mpsc::unbounded_channel();
+    let channel = coalloc_net::client::channel("middle", inner).unwrap();
+    let middle = Middle {
+        inner: ResourceManagerClient::new(channel),
+        stop_at: Arc::clone(&stop_at),
+        stops: sender,
+    };
+    let listener = tokio::net::TcpListener::bind(listen).await.unwrap();
+    let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+    let service = coalloc_net::server::resource_manager(middle);
+    tokio::spawn(
+        tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming),
+    );
+    Control { stop_at, stops }
+}
+
+impl Middle {
+    async fn pass(&self, point: Point) -> Result<(), Status> {
+        let wanted = {
+            let mut stop_at = self.stop_at.lock().unwrap();
+            stop_at.take_if(|wanted| *wanted == point).is_some()
+        };
+        if !wanted {
+            return Ok(());
+        }
+        let (then, chosen) = oneshot::channel();
+        self.stops.send((point, then)).unwrap();
+        match chosen.await {
+            Ok(Then::GoOn) => Ok(()),
+            Ok(Then::Lose) | Err(_) => Err(Status::unavailable("lost on the way")),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl ResourceManager for Middle {
+    async fn describe(
+        &self,
+        request: Request<v1::DescribeRequest>,
+    ) -> Result<Response<v1::DescribeResponse>, Status> {
+        self.inner.clone().describe(request.into_inner()).await
+    }
+
+    async fn query_availability(
+        &self,
+        request: Request<v1::QueryAvailabilityRequest>,
+    ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
+        self.pass(Point::BeforeQuery).await?;
+        self.inner.clone().query_availability(request.into_inner()).await
+    }
+
+    async fn hold(
+        &self,
+        request: Request<v1::HoldRequest>,
+    ) -> Result<Response<v1::HoldResponse>, Status> {
+        self.pass(Point::BeforeHold).await?;
+        let answer = self.inner.clone().hold(request.into_inner()).await?;
+        self.pass(Point::AfterHold).await?;
+        Ok(answer)
+    }
+
+    async fn commit(
+        &self,
+        request: Request<v1::CommitRequest>,
+    ) -> Result<Response<v1::CommitResponse>, Status> {
+        self.pass(Point::BeforeCommit).await?;
+        let answer = self.inner.clone().commit(request.into_inner()).await?;
+        self.pass(Point::AfterCommit).await?;
+        Ok(answer)
+    }
+
+    async fn abort(
+        &self,
+        request: Request<v1::AbortRequest>,
+    ) -> Result<Response<v1::AbortResponse>, Status> {
+        self.inner.clone().abort(request.into_inner()).await
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        self.inner.clone().release(request.into_inner()).await
+    }
+
+    async fn list_bookings(
+        &self,
+        request: Request<v1::ListBookingsRequest>,
+    ) -> Result<Response<v1::ListBookingsResponse>, Status> {
+        self.inner.clone().list_bookings(request.into_inner()).await
+    }
+}

@@ -1,0 +1,118 @@
+//! The user's guide is true: every command in its `console` blocks is run, in order, from the root of
+//! the repository, and ends with the exit code that the guide says.
+
+// clippy allows unwrap in test functions only; the helpers of this file are test code all through.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Guide {
+    root: PathBuf,
+    folder: tempfile::TempDir,
+    coordinator: Option<String>,
+}
+
+impl Drop for Guide {
+    fn drop(&mut self) {
+        // The federation that `demo --keep` has left running.
+        if let Ok(pids) = std::fs::read_to_string(self.folder.path().join("elgl/pids")) {
+            let _ = Command::new("kill").args(pids.split_whitespace()).status();
+        }
+    }
+}
+
+impl Guide {
+    fn run(&mut self, line: &str) {
+        let (command, comment) = line.split_once('#').unwrap_or((line, ""));
+        let expected = comment.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
+        let folder = self.folder.path().join("elgl");
+        let command = command.replace("/tmp/elgl", &folder.to_string_lossy());
+        let mut words = command.split_whitespace();
+        match words.next() {
+            // The demo has said where its coordinator is; the guide shows an example.
+            Some("export") => return,
+            Some("coalloc") => {}
+            other => panic!("the guide may only show `coalloc` and `export`: {other:?}"),
+        }
+        let mut process = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+        process.args(words).current_dir(&self.root).env_remove("COALLOC_GRC");
+        if let Some(coordinator) = &self.coordinator {
+            process.env("COALLOC_GRC", coordinator);
+        }
+        let output = process.output().unwrap();
+        let shown = shown(&output);
+        assert_eq!(output.status.code(), Some(expected), "$ {line}\n{shown}");
+        assert!(!shown.trim().is_empty(), "$ {line}: says nothing");
+        if let Some((_, rest)) = shown.split_once("export COALLOC_GRC=") {
+            self.coordinator = rest.split_whitespace().next().map(str::to_owned);
+        }
+    }
+}
+
+fn shown(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn every_command_of_the_guide_does_what_it_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
+    let text = std::fs::read_to_string(root.join("docs/guide.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut guide = Guide { root, folder, coordinator: None };
+    let mut inside = false;
+    let mut commands = 0;
+    for line in text.lines() {
+        match line {
+            "```console" => inside = true,
+            "```" => inside = false,
+            line if inside => {
+                guide.run(line.strip_prefix("$ ").expect("console blocks hold commands only"));
+                commands += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(commands >= 20, "only {commands} commands were found");
+}
+
+#[test]
+fn every_example_file_is_mentioned_and_every_mentioned_file_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let guide = std::fs::read_to_string(root.join("docs/guide.md")).unwrap();
+    for entry in std::fs::read_dir(root.join("docs/examples")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(guide.contains(&name), "docs/examples/{name} is not in the guide");
+    }
+    for page in ["README.md", "ARCHITECTURE.md", "docs/guide.md", "docs/PROTOCOL.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let folder = root.join(page).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains("://") {
+                assert!(folder.join(target).exists(), "{page} links to {target}");
+            }
+        }
+    }
+}
+
+/// The functions that ARCHITECTURE.md names are in the files it links them to.
+#[test]
+fn the_ten_hops_are_where_the_architecture_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut hops = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ") && line.contains(" in [")) {
+        let cell = row.rsplit("| ").next().unwrap();
+        let cell = if cell.trim().is_empty() { row.rsplit("| ").nth(1).unwrap() } else { cell };
+        for (name, rest) in cell.split('`').skip(1).step_by(2).zip(cell.split("](").skip(1)) {
+            let file = rest.split(')').next().unwrap();
+            let function = name.rsplit("::").next().unwrap();
+            let source = std::fs::read_to_string(root.join(file)).unwrap();
+            assert!(source.contains(&format!("fn {function}")), "{name} is not in {file}");
+            hops += 1;
+        }
+    }
+    assert!(hops >= 10, "{hops} hops");
+}
