@@ -1,0 +1,53 @@
+# Every chore by name. Users need only cargo: see README.
+
+# List the chores.
+default:
+    @just --list
+
+# Everything CI does, on this machine.
+ci:
+    bash .ci/run
+
+# The one test command.
+test:
+    cargo test --workspace
+
+# Format, lints as errors, docs.
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# The whole ELGL federation as real processes.
+demo *FLAGS:
+    cargo run --release -- demo {{FLAGS}}
+
+# Tests of the HiGHS backend (needs cmake, a C++ compiler and libclang).
+test-highs:
+    cargo test -p coalloc-plan --features highs
+
+# Timetable, planner and ledger figures of this machine.
+bench:
+    cargo bench -p coalloc-common --bench timetable
+    cargo bench -p coalloc-plan --bench ip
+    cargo bench -p coalloc-ledger --bench ledger
+
+# The planner against HiGHS on the same instances.
+bench-highs:
+    cargo bench -p coalloc-plan --bench ip --features highs
+
+# More seeds of the protocol's fault runs.
+seeds N="20000":
+    COALLOC_SEEDS={{N}} cargo test --release -p coalloc-protocol --test faults
+
+# Write the protocol's story files anew; read the diff before you commit it.
+bless:
+    COALLOC_BLESS=1 cargo test -p coalloc-protocol --test stories
+
+# Licences, bans and sources of all dependencies.
+deny:
+    cargo deny check bans licenses sources
+
+# Known vulnerabilities; needs the advisory database.
+advisories:
+    cargo deny check advisories
