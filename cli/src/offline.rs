@@ -155,7 +155,7 @@ impl Federation {
         }
         plans.sort_by_key(|plan| (plan.window.start(), plan.cost));
         let plans = plans.iter().map(|plan| plan_to_wire(&self.topology, request, plan));
-        v1::PlanResponse { plans: plans.collect(), refused, unreachable: Vec::new() }
+        v1::PlanResponse { plans: plans.collect(), refused, ..v1::PlanResponse::default() }
     }
 }
 

@@ -76,8 +76,12 @@ impl RequestArgs {
             SolverArg::Exact => "exact".to_owned(),
             SolverArg::Mip => "mip".to_owned(),
         });
-        let options =
-            v1::PlanOptions { frames: self.frames, max_paths_per_link: self.max_paths, solver };
+        let options = v1::PlanOptions {
+            frames: self.frames,
+            max_paths_per_link: self.max_paths,
+            solver,
+            ..v1::PlanOptions::default()
+        };
         let request = document.message.clone();
         let mut asked = Asked { request, options, document, replaced: Vec::new() };
         self.apply(&mut asked, now);

@@ -129,7 +129,7 @@ fn is_being_planned(one: &v1::Reservation) -> bool {
 /// When there is no such reservation, the coordinator cannot be asked, or it is unknown how it ended.
 pub async fn release(args: &ReleaseArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
-    let request = v1::ReleaseReservationRequest { id: args.id.clone() };
+    let request = v1::ReleaseReservationRequest { id: args.id.clone(), user: String::new() };
     let response = client.release(request).await.map_err(|status| {
         let id = &args.id;
         let what_to_do = format!("ask `coalloc show {id}`, or release it again");

@@ -42,6 +42,7 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         request_id: request_id.clone(),
         request: Some(asked.request.clone()),
         options: Some(asked.options.clone()),
+        plan_digest: String::new(),
     };
     let response = client.reserve(request).await.map_err(|status| {
         asked.failure(&status, rpc::failure_of_change(&status, &what_to_do(&request_id)))
@@ -66,7 +67,7 @@ pub fn exit(reservation: &v1::Reservation) -> Exit {
         S::Confirmed | S::PassedEndTime => Exit::Done,
         S::Failed | S::Terminated if reservation.definite => Exit::Refused,
         S::Failed | S::Terminated | S::Unspecified => Exit::Unfinished,
-        S::Checking | S::Committing | S::Aborting | S::Terminating => Exit::Unfinished,
+        S::Checking | S::Held | S::Committing | S::Aborting | S::Terminating => Exit::Unfinished,
     }
 }
 

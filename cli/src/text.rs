@@ -128,6 +128,7 @@ pub fn state(state: v1::ReservationState) -> &'static str {
     match state {
         S::Unspecified => "unknown",
         S::Checking => "checking",
+        S::Held => "held",
         S::Committing => "committing",
         S::Confirmed => "confirmed",
         S::Aborting => "aborting",

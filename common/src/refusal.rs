@@ -43,6 +43,12 @@ pub enum Reason {
     Mixed,
     /// The RM does not accept messages of this coordinator.
     Denied,
+    /// The plan asked for by its digest cannot be made any more.
+    PlanOutdated,
+    /// Enough is free, but the user's service level lets it take only a share.
+    ServiceLevel,
+    /// A newer version took the booking's place.
+    Replaced,
 }
 
 impl Reason {
@@ -57,12 +63,15 @@ impl Reason {
             | Self::Expired
             | Self::CoordinatorRestarted
             | Self::TimedOut
-            | Self::Mixed => true,
+            | Self::Mixed
+            | Self::PlanOutdated
+            | Self::ServiceLevel => true,
             Self::BeyondCapacity
             | Self::UnknownResource
             | Self::OutsideHorizon
             | Self::Aborted
             | Self::Released
+            | Self::Replaced
             | Self::Denied
             | Self::NotHeld => false,
         }

@@ -69,6 +69,7 @@ pub async fn query(
         let request = v1::QueryAvailabilityRequest {
             frames: frames.iter().copied().map(window_to_wire).collect(),
             user: user.to_string(),
+            replaces: String::new(),
         };
         let (rm, client) = (rm.clone(), client.clone());
         let (count, resources) = (frames.len(), resource_count(description));

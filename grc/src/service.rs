@@ -223,6 +223,22 @@ where
 
 #[tonic::async_trait]
 impl CoordinatorRpc for GrcService {
+    type WatchStream = tokio_stream::Empty<Result<v1::WatchResponse, Status>>;
+
+    async fn modify(
+        &self,
+        _: Request<v1::ModifyRequest>,
+    ) -> Result<Response<v1::ModifyResponse>, Status> {
+        Err(Status::unimplemented("Modify"))
+    }
+
+    async fn watch(
+        &self,
+        _: Request<v1::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        Err(Status::unimplemented("Watch"))
+    }
+
     async fn plan(
         &self,
         request: Request<v1::PlanRequest>,
@@ -242,6 +258,7 @@ impl CoordinatorRpc for GrcService {
             plans: planned.plans.iter().map(plan).collect(),
             refused: refused.collect(),
             unreachable: planned.unreachable.iter().map(ToString::to_string).collect(),
+            alternatives: None,
         }))
     }
 
@@ -256,7 +273,10 @@ impl CoordinatorRpc for GrcService {
             Some(reservation) => reservation,
             None => self.still(&id).await?,
         };
-        Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation) }))
+        Ok(Response::new(v1::ReserveResponse {
+            reservation: Some(reservation),
+            fresh_plans: Vec::new(),
+        }))
     }
 
     async fn get(

@@ -46,6 +46,7 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         created: Some(time_to_wire(reservation.created)),
         unreachable: unreachable.filter_map(Value::as_str).map(str::to_owned).collect(),
         attempt_refusals: reservation.attempt_refusals.iter().map(refusal_to_wire).collect(),
+        ..v1::Reservation::default()
     }
 }
 

@@ -102,6 +102,7 @@ impl RmConfig {
             sites: inventory.sites,
             paths: inventory.paths,
             horizon: Some(coalloc_net::convert::span_to_wire(policy.horizon)),
+            coordinators_below: Vec::new(),
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;

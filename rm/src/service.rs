@@ -41,6 +41,15 @@ impl RmService {
 
 #[tonic::async_trait]
 impl ResourceManager for RmService {
+    type WatchBookingsStream = tokio_stream::Empty<Result<v1::WatchBookingsResponse, Status>>;
+
+    async fn watch_bookings(
+        &self,
+        _: Request<v1::WatchBookingsRequest>,
+    ) -> Result<Response<Self::WatchBookingsStream>, Status> {
+        Err(Status::unimplemented("WatchBookings"))
+    }
+
     async fn describe(
         &self,
         _: Request<v1::DescribeRequest>,
@@ -281,5 +290,6 @@ fn booking(txn: &TransactionId, entry: &Entry) -> v1::Booking {
             .map(|order| convert::segments_to_wire(None, &order.segments))
             .unwrap_or_default(),
         expires_in,
+        replaces: String::new(),
     }
 }

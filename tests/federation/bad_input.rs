@@ -52,7 +52,7 @@ async fn ten_thousand_frames_are_refused_at_the_grc_and_at_the_rm() {
     assert!(error.message().contains("options.frames: 10000"), "{error}");
     assert!(error.message().contains("1 to 256"), "{error}");
     let window = v1::Window { start: Some(seconds_from_now(1)), end: Some(seconds_from_now(2)) };
-    let query = v1::QueryAvailabilityRequest { frames: vec![window; 10_000], user: String::new() };
+    let query = v1::QueryAvailabilityRequest { frames: vec![window; 10_000], ..Default::default() };
     let error = federation.rm("nrm").query_availability(query).await.unwrap_err();
     assert!(error.message().contains("frames: 10000"), "{error}");
 }
@@ -110,6 +110,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         segments: vec![segment.clone()],
         hold_for: None,
         resource_manager: String::new(),
+        replaces: String::new(),
     };
     let error = federation.rm("nrm").hold(hold.clone()).await.unwrap_err();
     assert_eq!(error.code(), Code::PermissionDenied);

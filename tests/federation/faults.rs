@@ -29,7 +29,7 @@ async fn stop_at(
     let request = v1::ReserveRequest {
         request_id: "one".to_owned(),
         request: Some(pair(10, 600, 3_600, 600)),
-        options: None,
+        ..v1::ReserveRequest::default()
     };
     let call = tokio::spawn(async move {
         grc.reserve(request).await.ok().and_then(|answer| answer.into_inner().reservation)
@@ -225,7 +225,7 @@ async fn rms_that_have_changed_places_are_not_taken_for_one_another() {
     federation.spawn("crm-A");
     federation.spawn("crm-B");
     let mut grc = federation.grc();
-    let request = v1::ReleaseReservationRequest { id: confirmed.id.clone() };
+    let request = v1::ReleaseReservationRequest { id: confirmed.id.clone(), ..Default::default() };
     let release = tokio::spawn(async move { grc.release(request).await });
     eventually("the NRM has released", || async { federation.bookings("nrm").await.is_empty() })
         .await;
@@ -253,7 +253,7 @@ async fn a_request_being_planned_can_be_seen_and_says_that_nothing_is_held() {
     let (then, call) = stop_at(&federation, &mut control, Point::BeforeQuery).await;
     let seen = federation.get("one").await.unwrap();
     assert_eq!((seen.state(), seen.id.as_str(), seen.definite), (State::Checking, "", false));
-    let request = v1::ReleaseReservationRequest { id: "one".to_owned() };
+    let request = v1::ReleaseReservationRequest { id: "one".to_owned(), ..Default::default() };
     let error = federation.grc().release(request).await.unwrap_err();
     assert_eq!(error.code(), tonic::Code::FailedPrecondition, "{error}");
     then.send(Then::GoOn).unwrap();

@@ -196,8 +196,11 @@ impl Federation {
         id: &str,
         request: v1::CoAllocationRequest,
     ) -> Result<v1::Reservation, tonic::Status> {
-        let request =
-            v1::ReserveRequest { request_id: id.to_owned(), request: Some(request), options: None };
+        let request = v1::ReserveRequest {
+            request_id: id.to_owned(),
+            request: Some(request),
+            ..Default::default()
+        };
         Ok(self.grc().reserve(request).await?.into_inner().reservation.unwrap())
     }
 

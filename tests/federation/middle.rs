@@ -95,6 +95,15 @@ impl Middle {
 
 #[tonic::async_trait]
 impl ResourceManager for Middle {
+    type WatchBookingsStream = tonic::Streaming<v1::WatchBookingsResponse>;
+
+    async fn watch_bookings(
+        &self,
+        request: Request<v1::WatchBookingsRequest>,
+    ) -> Result<Response<Self::WatchBookingsStream>, Status> {
+        self.inner.clone().watch_bookings(request.into_inner()).await
+    }
+
     async fn describe(
         &self,
         request: Request<v1::DescribeRequest>,

@@ -15,7 +15,7 @@ async fn sixteen_concurrent_requests_of_600_for_a_path_of_1000_and_exactly_one_w
             let request = v1::ReserveRequest {
                 request_id: format!("round{round}-{n}"),
                 request: Some(pair(1, 600, 3_600 * (round + 1), 1_800)),
-                options: None,
+                ..v1::ReserveRequest::default()
             };
             calls.spawn(async move { grc.reserve(request).await });
         }
@@ -59,7 +59,7 @@ async fn a_request_id_resent_gets_the_same_answer_also_after_a_restart() {
     assert_eq!(federation.reserve("one", request.clone()).await, first);
 
     let mut released = federation.grc();
-    let release = v1::ReleaseReservationRequest { id: first.id.clone() };
+    let release = v1::ReleaseReservationRequest { id: first.id.clone(), ..Default::default() };
     let released = released.release(release).await.unwrap().into_inner().reservation.unwrap();
     assert_eq!(released.state(), State::Terminated);
 
@@ -97,7 +97,7 @@ async fn a_client_that_goes_away_does_not_stop_its_reservation() {
     let mut call = tonic::Request::new(v1::ReserveRequest {
         request_id: "gone".to_owned(),
         request: Some(request.clone()),
-        options: None,
+        ..v1::ReserveRequest::default()
     });
     call.set_timeout(std::time::Duration::from_micros(500));
     let _ = federation.grc().reserve(call).await;

@@ -1,5 +1,6 @@
-//! The user's guide is true: every command in its `console` blocks is run, in order, from the root of
-//! the repository, and ends with the exit code that the guide says.
+//! The user's guide is true: every command in the `console` blocks of its pages is run, in order, from
+//! the root of the repository, and ends with the exit code that the page says. Each page of
+//! `docs/guide/` stands alone: it starts the federation that it needs, in /tmp/elgl.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -55,10 +56,29 @@ fn shown(output: &Output) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The guide's pages: the first, and the chapters.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("docs/guide.md")];
+    let chapters = std::fs::read_dir(root().join("docs/guide")).unwrap();
+    pages.extend(chapters.map(|entry| entry.unwrap().path()));
+    pages.retain(|page| page.extension().is_some_and(|extension| extension == "md"));
+    pages.sort();
+    pages
+}
+
 #[test]
 fn every_command_of_the_guide_does_what_it_says() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
-    let text = std::fs::read_to_string(root.join("docs/guide.md")).unwrap();
+    let commands: usize = pages().iter().map(|page| run_page(page)).sum();
+    assert!(commands >= 20, "only {commands} commands were found");
+}
+
+fn run_page(page: &Path) -> usize {
+    let root = root();
+    let text = std::fs::read_to_string(page).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut guide = Guide { root, folder, coordinator: None };
     let mut inside = false;
@@ -74,20 +94,22 @@ fn every_command_of_the_guide_does_what_it_says() {
             _ => {}
         }
     }
-    assert!(commands >= 20, "only {commands} commands were found");
+    commands
 }
 
 #[test]
 fn every_example_file_is_mentioned_and_every_mentioned_file_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let guide = std::fs::read_to_string(root.join("docs/guide.md")).unwrap();
+    let root = root();
+    let guide: String = pages().iter().map(|page| std::fs::read_to_string(page).unwrap()).collect();
     for entry in std::fs::read_dir(root.join("docs/examples")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(guide.contains(&name), "docs/examples/{name} is not in the guide");
     }
-    for page in ["README.md", "ARCHITECTURE.md", "docs/guide.md", "docs/PROTOCOL.md"] {
-        let text = std::fs::read_to_string(root.join(page)).unwrap();
-        let folder = root.join(page).parent().unwrap().to_owned();
+    let others = ["README.md", "ARCHITECTURE.md", "docs/PROTOCOL.md", "docs/FIGURES.md"];
+    for page in others.iter().map(|page| root.join(page)).chain(pages()) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let folder = page.parent().unwrap().to_owned();
+        let page = page.display();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = link.split('#').next().unwrap_or_default();
             if !target.is_empty() && !target.contains("://") {

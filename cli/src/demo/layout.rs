@@ -48,6 +48,7 @@ pub fn write(folder: &Path, file: &v1::FederationFile) -> Result<Vec<Post>, Fail
             inventory: Some(inventory.clone()),
             coordinators: coordinators.clone(),
             policy: None,
+            service_levels: Vec::new(),
         })?;
         posts.push(post);
     }
@@ -58,6 +59,7 @@ pub fn write(folder: &Path, file: &v1::FederationFile) -> Result<Vec<Post>, Fail
             inventory: Some(inventory.clone()),
             coordinators: coordinators.clone(),
             policy: None,
+            service_levels: Vec::new(),
         })?;
         posts.push(post);
     }
@@ -69,6 +71,7 @@ pub fn write(folder: &Path, file: &v1::FederationFile) -> Result<Vec<Post>, Fail
         resource_managers: posts.iter().map(peer).collect(),
         planning: None,
         hold_for: None,
+        upward: None,
     })?;
     posts.push(grc);
     Ok(posts)
@@ -94,7 +97,7 @@ impl Post {
         // Relative to the folder of the configuration.
         let ledger = self.config.with_extension("ledger");
         let ledger = ledger.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        v1::Daemon { listen: self.address.clone(), ledger, insecure_plaintext: false }
+        v1::Daemon { listen: self.address.clone(), ledger, ..v1::Daemon::default() }
     }
 
     fn write(&self, config: &impl Serialize) -> Result<(), Failure> {

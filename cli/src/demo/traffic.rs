@@ -34,6 +34,7 @@ pub async fn send(
         request_id: format!("demo-{seed}-{}", index + 1),
         request: Some(arrival.request.clone()),
         options: None,
+        plan_digest: String::new(),
     });
     let work = Arc::new(Work {
         requests: requests.collect(),

@@ -71,6 +71,7 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, plan: &Plan) ->
         cost_millipoints: plan.cost.milli,
         lower_bound_millipoints: plan.lower_bound.milli,
         proven_optimal: plan.is_proven_optimal(),
+        ..v1::Plan::default()
     }
 }
 

@@ -5,7 +5,7 @@ use coalloc_proto::v1;
 
 use super::{window_from_wire, window_to_wire};
 
-const REASONS: [(Reason, v1::Reason); 15] = [
+const REASONS: [(Reason, v1::Reason); 18] = [
     (Reason::InsufficientCapacity, v1::Reason::InsufficientCapacity),
     (Reason::BeyondCapacity, v1::Reason::BeyondCapacity),
     (Reason::UnknownResource, v1::Reason::UnknownResource),
@@ -21,6 +21,9 @@ const REASONS: [(Reason, v1::Reason); 15] = [
     (Reason::TimedOut, v1::Reason::TimedOut),
     (Reason::Mixed, v1::Reason::Mixed),
     (Reason::Denied, v1::Reason::Denied),
+    (Reason::PlanOutdated, v1::Reason::PlanOutdated),
+    (Reason::ServiceLevel, v1::Reason::ServiceLevel),
+    (Reason::Replaced, v1::Reason::Replaced),
 ];
 
 /// Gives a refusal.
@@ -39,6 +42,7 @@ pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
         available: refusal.available.map(|amount| amount.0),
         detail: refusal.detail.clone(),
         transient: refusal.reason.transient(),
+        ..v1::Refusal::default()
     }
 }
 
