@@ -144,6 +144,32 @@ async fn scenario(
     folder: &Path,
     daemons: &mut Daemons,
 ) -> Result<(Report, Vec<Post>), Failure> {
+    let posts = start(folder, file, daemons, !args.keep).await?;
+    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
+    let client = rpc::coordinator(&grc)?;
+    let now = coalloc_net::clock::now().wall;
+    let report = tokio::select! {
+        report = exercise(args, file, now, &posts, client) => report,
+        failure = first_death(daemons) => Err(failure),
+    };
+    match report {
+        Ok(report) => Ok((report, posts)),
+        // Whoever died says more than whoever missed an answer.
+        Err(failure) => Err(daemons.check_alive().err().unwrap_or(failure)),
+    }
+}
+
+/// Starts the daemons of a federation in `folder`, and waits until the coordinator reaches them all. With
+/// `tied`, they are told to stop when this process dies without a word. The coordinator comes last.
+///
+/// # Errors
+/// When one does not come up.
+pub(crate) async fn start(
+    folder: &Path,
+    file: &v1::FederationFile,
+    daemons: &mut Daemons,
+    tied: bool,
+) -> Result<Vec<Post>, Failure> {
     let started = Instant::now();
     let posts = layout::write(folder, file)?;
     let (networks, computes) = (file.networks.len(), file.computes.len());
@@ -156,7 +182,7 @@ async fn scenario(
         text::note("what the file says is taken is for planning offline; a demo begins empty");
     }
     for post in &posts {
-        daemons.start(post.clone(), !args.keep)?;
+        daemons.start(post.clone(), tied)?;
     }
     daemons.wait_serving().await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
@@ -164,17 +190,7 @@ async fn scenario(
     wait_reachable(&mut client, daemons).await?;
     let seconds = started.elapsed().as_secs_f64();
     text::note(&format!("all {} processes serve after {seconds:.1} s", posts.len()));
-
-    let now = coalloc_net::clock::now().wall;
-    let report = tokio::select! {
-        report = exercise(args, file, now, &posts, client) => report,
-        failure = first_death(daemons) => Err(failure),
-    };
-    match report {
-        Ok(report) => Ok((report, posts)),
-        // Whoever died says more than whoever missed an answer.
-        Err(failure) => Err(daemons.check_alive().err().unwrap_or(failure)),
-    }
+    Ok(posts)
 }
 
 /// Done when a daemon ends that should not.
@@ -250,7 +266,8 @@ async fn wait_reachable(
     }
 }
 
-fn stop(daemons: &mut Daemons) {
+/// Stops the daemons, and says who did not want to.
+pub(crate) fn stop(daemons: &mut Daemons) {
     let killed = daemons.stop();
     if !killed.is_empty() {
         let names = text::enumerate(&killed);
@@ -295,13 +312,16 @@ fn keep(
 }
 
 /// Where a demo's files are: gone afterwards, or not.
-enum Folder {
+pub(crate) enum Folder {
+    /// Gone afterwards.
     Temporary(TempDir),
+    /// Stays.
     Given(PathBuf),
 }
 
 impl Folder {
-    fn new(given: Option<&Path>) -> Result<Self, Failure> {
+    /// The folder that was asked for, which must be empty, or a temporary one.
+    pub(crate) fn new(given: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = given else {
             let folder = tempfile::Builder::new().prefix("coalloc-demo-").tempdir();
             let failed = |error| Failure::internal(format!("no temporary folder: {error}"));
@@ -318,7 +338,8 @@ impl Folder {
         Ok(Self::Given(path.canonicalize().map_err(failed)?))
     }
 
-    fn path(&self) -> &Path {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Temporary(folder) => folder.path(),
             Self::Given(path) => path,
@@ -326,7 +347,7 @@ impl Folder {
     }
 
     /// Where the files stay.
-    fn keep(self) -> PathBuf {
+    pub(crate) fn keep(self) -> PathBuf {
         match self {
             Self::Temporary(folder) => folder.keep(),
             Self::Given(path) => path,

@@ -8,6 +8,7 @@
 //! Left out on purpose: planning, checking of values and the protocol. A command reads files and flags,
 //! asks a daemon (or, offline, a planner) and shows what it is told.
 
+pub mod bench;
 pub mod demo;
 pub mod exit;
 pub mod offline;
@@ -39,6 +40,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArgs),
+    Bench(bench::BenchArgs),
     Plan(plan::PlanArgs),
     Reserve(reserve::ReserveArgs),
     List(reservations::ListArgs),
@@ -72,6 +74,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
     runtime.block_on(async {
         match command {
             Command::Demo(args) => demo::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
             Command::Plan(args) => plan::run(args).await,
             Command::Reserve(args) => reserve::run(args).await,
             Command::List(args) => reservations::list(args).await,

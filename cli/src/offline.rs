@@ -17,7 +17,7 @@ use coalloc_net::convert::{
     refusal_to_wire, request_from_wire, taken, window_to_wire,
 };
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{Budget, FramePlanner, Outcome};
+use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use coalloc_proto::file::{Document, read};
 use coalloc_proto::v1;
 
@@ -117,7 +117,7 @@ impl Federation {
                 // At most the five seconds of PLANNING_TIME_MAX.
                 let solver_time = Span::from_us(left.as_micros() as i64);
                 let budget = Budget { nodes: limits::PLANNING_NODES_MAX, solver_time, stop: &stop };
-                let outcome = planner.plan(&self.topology, request, &view, &budget);
+                let outcome = planner.plan(&Instance::new(&self.topology, request, &view), &budget);
                 // The receiver waits for every frame; it cannot be gone.
                 let _ = done.send((at, outcome));
             }

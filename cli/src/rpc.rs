@@ -18,6 +18,11 @@ const GRC_DEFAULT: &str = "127.0.0.1:7000";
 /// How long a connection may take before we say that nobody is there.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A client of a coordinator.
+pub type Coordinator = CoordinatorClient<Channel>;
+/// A client of a resource manager.
+pub type ResourceManager = ResourceManagerClient<Channel>;
+
 /// Which coordinator.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct GrcArgs {

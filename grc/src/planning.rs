@@ -10,7 +10,7 @@ use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits
 use coalloc_net::convert::{RequestOptions, Solver};
 use coalloc_net::status;
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{Budget, FramePlanner, Outcome, Plan};
+use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Plan};
 use rayon::prelude::*;
 use tokio::sync::Semaphore;
 use tonic::Status;
@@ -71,6 +71,9 @@ pub struct Planners {
     places: Arc<Semaphore>,
 }
 
+/// Niceness of planners' threads: the least there is.
+const PLANNER_NICENESS: i32 = 19;
+
 /// Says stop when its request is no longer waited for.
 struct StopWhenDropped(Arc<AtomicBool>);
 
@@ -89,6 +92,7 @@ impl Planners {
         let pool = |name: &'static str| {
             let builder =
                 rayon::ThreadPoolBuilder::new().thread_name(move |n| format!("{name}-{n}"));
+            let builder = builder.start_handler(|_| yield_to_others());
             builder.build().map(Arc::new).map_err(std::io::Error::other)
         };
         let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
@@ -142,6 +146,15 @@ impl Planners {
     }
 }
 
+/// Lets every thread of the protocol, of this and of other processes, go before this one: a planner
+/// that is at full load takes what is left.
+fn yield_to_others() {
+    // On Linux this is the calling thread's own. Without it plans are as good, holds only slower.
+    if let Err(error) = rustix::process::setpriority_process(None, PLANNER_NICENESS) {
+        tracing::warn!(%error, "planners run with the priority of everybody else");
+    }
+}
+
 fn plan_frames(
     federation: &Snapshot,
     request: &CoAllocation,
@@ -160,7 +173,8 @@ fn plan_frames(
         stop,
     };
     let topology = &federation.topology;
-    views.par_iter().map(|view| planner.plan(topology, request, view, &budget)).collect()
+    let plan = |view| planner.plan(&Instance::new(topology, request, view), &budget);
+    views.par_iter().map(plan).collect()
 }
 
 /// The planner that the options name.

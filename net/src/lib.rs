@@ -12,6 +12,7 @@
 //! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon
 //! listens in plain text on loopback only, unless its configuration says otherwise.
 
+mod allocator;
 pub mod client;
 pub mod clock;
 pub mod convert;

@@ -18,9 +18,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Span, Topology, Value};
+use coalloc_common::{CoAllocation, Span, Topology};
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{Budget, FramePlanner, Outcome};
+use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -32,7 +32,7 @@ static GO: AtomicBool = AtomicBool::new(false);
 const BUDGET: Budget<'static> =
     Budget { nodes: 100_000_000, solver_time: Span::from_secs(120), stop: &GO };
 
-struct Instance {
+struct Case {
     shape: usize,
     request: CoAllocation,
     view: FrameView,
@@ -41,22 +41,22 @@ struct Instance {
 /// Times and values by instance; no value where the answer was a refusal.
 struct Timings {
     times: Vec<Duration>,
-    values: Vec<Option<Value>>,
+    values: Vec<Option<u64>>,
 }
 
 fn run(
     planner: &dyn FramePlanner,
     topology: &Topology,
-    instances: &[&Instance],
+    instances: &[&Case],
     repeats: usize,
 ) -> Timings {
     let mut timings = Timings { times: Vec::new(), values: Vec::new() };
-    for Instance { request, view, .. } in instances {
+    for Case { request, view, .. } in instances {
         let mut times = Vec::new();
         let mut outcome = None;
         for _ in 0..repeats {
             let begin = Instant::now();
-            let answer = black_box(planner.plan(topology, request, view, &BUDGET));
+            let answer = black_box(planner.plan(&Instance::new(topology, request, view), &BUDGET));
             times.push(begin.elapsed());
             outcome = Some(answer);
         }
@@ -109,14 +109,14 @@ fn compare(
     name: &str,
     backend: MipBackend,
     topology: &Topology,
-    instances: &[&Instance],
+    instances: &[&Case],
     exact: &Timings,
     every: usize,
 ) {
-    let chosen: Vec<&Instance> = instances.iter().copied().step_by(every).collect();
+    let chosen: Vec<&Case> = instances.iter().copied().step_by(every).collect();
     let mip = Mip::new(IpOptions::default(), backend);
     let timings = run(&mip, topology, &chosen, 1);
-    let values: Vec<Option<Value>> = exact.values.iter().copied().step_by(every).collect();
+    let values: Vec<Option<u64>> = exact.values.iter().copied().step_by(every).collect();
     let times: Vec<Duration> = exact.times.iter().copied().step_by(every).collect();
     assert_eq!(timings.values, values, "{name} and exact differ");
     print_timings(name, &timings);
@@ -128,15 +128,15 @@ fn compare(
 fn scarce() {
     let topology = fixtures::elgl();
     for route_edges_max in [4, 8] {
-        let instances: Vec<Instance> = (0..INSTANCES)
+        let instances: Vec<Case> = (0..INSTANCES)
             .map(|seed| {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 let shape = fixtures::paper_shape(&mut rng);
                 let request = fixtures::paper_request(shape, &mut rng);
-                Instance { shape, request, view: fixtures::scarce(&topology, &mut rng) }
+                Case { shape, request, view: fixtures::scarce(&topology, &mut rng) }
             })
             .collect();
-        let instances: Vec<&Instance> = instances.iter().collect();
+        let instances: Vec<&Case> = instances.iter().collect();
         let exact = Exact::new(IpOptions { route_edges_max, ..IpOptions::default() });
         let timings = run(&exact, &topology, &instances, 1);
         print_timings(&format!("exact, few edges, N_max {route_edges_max}"), &timings);
@@ -145,20 +145,20 @@ fn scarce() {
 
 fn elgl() {
     let topology = fixtures::elgl();
-    let instances: Vec<Instance> = (0..INSTANCES)
+    let instances: Vec<Case> = (0..INSTANCES)
         .map(|seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let shape = fixtures::paper_shape(&mut rng);
             let request = fixtures::paper_request(shape, &mut rng);
-            Instance { shape, request, view: fixtures::random_loads(&topology, &mut rng) }
+            Case { shape, request, view: fixtures::random_loads(&topology, &mut rng) }
         })
         .collect();
-    let instances: Vec<&Instance> = instances.iter().collect();
+    let instances: Vec<&Case> = instances.iter().collect();
     let exact = run(&Exact::default(), &topology, &instances, REPEATS);
     print_timings("exact, ELGL", &exact);
     for (shape, (name, _, _)) in fixtures::SHAPES.iter().enumerate() {
         let chosen = instances.iter().zip(exact.times.iter().zip(&exact.values));
-        let (times, values): (Vec<Duration>, Vec<Option<Value>>) = chosen
+        let (times, values): (Vec<Duration>, Vec<Option<u64>>) = chosen
             .filter(|(instance, _)| instance.shape == shape)
             .map(|(_, (time, value))| (*time, *value))
             .unzip();
@@ -190,7 +190,8 @@ fn large() {
             let view = fixtures::random_loads(&topology, &mut rng);
             let budget = Budget { nodes: 100_000, ..BUDGET };
             let begin = Instant::now();
-            let outcome = Exact::default().plan(&topology, &request, &view, &budget);
+            let outcome =
+                Exact::default().plan(&Instance::new(&topology, &request, &view), &budget);
             times.push(begin.elapsed());
             if let Outcome::Planned(plan) = outcome {
                 planned += 1;

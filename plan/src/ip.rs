@@ -17,14 +17,14 @@
 //! Left out: several frames (the caller plans each and sorts, stages 2iii and 2iv), splitting a link
 //! over several routes, and the administrator's options, which come in as unit values.
 
-mod admit;
+pub(crate) mod admit;
 #[doc(hidden)]
 pub mod brute;
 mod check;
 pub mod exact;
 pub mod mip;
 
-pub use check::verify;
+pub use check::{feasible, verify};
 pub use exact::Exact;
 pub use mip::{Mip, MipBackend};
 

@@ -5,17 +5,22 @@
 //! decide, at Hold.
 //!
 //! Rooms: [`ip`] is the 0-1 integer program of Takefusa 2010, section 3.2 and 3.3, with two solvers,
-//! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library).
+//! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
+//! compares itself with.
 
+pub mod baseline;
+pub mod costs;
 pub mod ip;
+
+pub use costs::Costs;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, EdgeIndex, Refusal, ResourceId, RmName, Segment, Span,
-    Topology, Value, VertexIndex, Window,
+    Amount, CoAllocation, EdgeIndex, Refusal, ResourceId, RmName, Segment, Span, Topology, Value,
+    VertexIndex, Window,
 };
 
 /// How long a planner may go on. The caller stops it from outside; the count bounds it from inside.
@@ -49,10 +54,10 @@ pub struct Plan {
     pub placements: Vec<VertexIndex>,
     /// The way each requested link takes, in the request's order.
     pub routes: Vec<Route>,
-    /// The objective, Eq. (3).
-    pub cost: Value,
+    /// What it costs by the [`Costs`] it was planned for: what the planner minimised.
+    pub cost: u64,
     /// No plan of this frame costs less than this. Equal to `cost` when the optimum is proven.
-    pub lower_bound: Value,
+    pub lower_bound: u64,
 }
 
 impl Plan {
@@ -60,6 +65,13 @@ impl Plan {
     #[must_use]
     pub fn is_proven_optimal(&self) -> bool {
         self.lower_bound >= self.cost
+    }
+
+    /// Its value by Eq. (3), whatever it was planned for.
+    #[must_use]
+    pub fn preference(&self, topology: &Topology, request: &CoAllocation) -> Value {
+        let costs = Costs::preference(topology, request);
+        Value { milli: costs.plan(request, &self.placements, &self.routes) }
     }
 
     /// What has to be held, by RM: one segment a resource, links over one edge added up.
@@ -103,26 +115,33 @@ pub enum Outcome {
     Refused(Refusal),
 }
 
+/// One frame of one request: all that a planner is told.
+#[derive(Debug, Clone)]
+pub struct Instance<'a> {
+    /// The federation.
+    pub topology: &'a Topology,
+    /// What is wanted; it has passed [`CoAllocation::check`], and its pins and exclusions name
+    /// vertices of the topology.
+    pub request: &'a CoAllocation,
+    /// What is free in the frame, indexed like the topology.
+    pub view: &'a FrameView,
+    /// What each choice costs.
+    pub costs: Costs,
+}
+
+impl<'a> Instance<'a> {
+    /// A frame whose plans are to be cheapest by Eq. (3), [`Costs::preference`].
+    #[must_use]
+    pub fn new(topology: &'a Topology, request: &'a CoAllocation, view: &'a FrameView) -> Self {
+        Self { topology, request, view, costs: Costs::preference(topology, request) }
+    }
+}
+
 /// A planner for one frame of a co-allocation.
 pub trait FramePlanner: Send + Sync {
     /// The name users give to choose it: `exact`, `mip`.
     fn name(&self) -> &'static str;
 
-    /// Plans `request` in `view.window`. `request` has passed [`CoAllocation::check`], its pins and
-    /// exclusions name vertices of `topology`, and `view` is indexed like `topology`.
-    fn plan(
-        &self,
-        topology: &Topology,
-        request: &CoAllocation,
-        view: &FrameView,
-        budget: &Budget<'_>,
-    ) -> Outcome;
-}
-
-/// Adds up what a route costs one link of this rate.
-#[must_use]
-pub fn route_cost(topology: &Topology, route: &Route, rate: BitsPerSecond) -> Value {
-    route.iter().fold(Value::ZERO, |sum, (edge, _)| {
-        sum.saturating_add(topology.edge(*edge).unit_value.of_rate(rate))
-    })
+    /// A plan in `instance.view.window` of least cost by `instance.costs`.
+    fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome;
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use coalloc_common::topology::FrameView;
 use coalloc_common::{BitsPerSecond, CoAllocation, Reason, Span, Topology};
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend, verify};
-use coalloc_plan::{Budget, FramePlanner, Outcome};
+use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -19,11 +19,14 @@ const AMPLE: Budget<'static> =
 
 /// Both solvers on one instance; true when there is a plan.
 fn agree(mip: Mip, topology: &Topology, request: &CoAllocation, view: &FrameView) -> bool {
-    let exact = Exact::new(mip.options).plan(topology, request, view, &AMPLE);
-    let other = mip.plan(topology, request, view, &AMPLE);
+    let exact = Exact::new(mip.options).plan(&Instance::new(topology, request, view), &AMPLE);
+    let other = mip.plan(&Instance::new(topology, request, view), &AMPLE);
     match (exact, other) {
         (Outcome::Planned(exact), Outcome::Planned(other)) => {
-            assert_eq!(verify(topology, request, view, &mip.options, &other), Ok(()));
+            assert_eq!(
+                verify(&Instance::new(topology, request, view), &mip.options, &other),
+                Ok(())
+            );
             assert_eq!(exact.cost, other.cost);
             assert!(exact.is_proven_optimal() && other.is_proven_optimal());
             true
@@ -154,7 +157,7 @@ fn time_and_stop_end_the_library() {
     let view = FrameView::empty_federation(&topology, fixtures::window());
     let stop = AtomicBool::new(true);
     for budget in [Budget { solver_time: Span::ZERO, ..AMPLE }, Budget { stop: &stop, ..AMPLE }] {
-        let outcome = Mip::default().plan(&topology, &request, &view, &budget);
+        let outcome = Mip::default().plan(&Instance::new(&topology, &request, &view), &budget);
         let Outcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
         assert_eq!(refusal.reason, Reason::BudgetExhausted, "{refusal}");
     }

@@ -68,8 +68,8 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, plan: &Plan) ->
             .iter()
             .flat_map(|(rm, segments)| segments_to_wire(Some(rm), segments))
             .collect(),
-        cost_millipoints: plan.cost.milli,
-        lower_bound_millipoints: plan.lower_bound.milli,
+        cost_millipoints: plan.cost,
+        lower_bound_millipoints: plan.lower_bound,
         proven_optimal: plan.is_proven_optimal(),
         ..v1::Plan::default()
     }

@@ -5,14 +5,14 @@
 
 use coalloc_common::topology::{Compute, Direction, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, SiteDemand, Topology, VertexIndex,
+    Amount, BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, SiteDemand, Topology,
 };
 
 use super::IpOptions;
 use crate::Budget;
 
 /// The vertices each requested site could land on, in order of index.
-pub(super) struct Candidates {
+pub(crate) struct Candidates {
     vertices: Vec<u32>,
     starts: Vec<u32>,
 }
@@ -81,7 +81,7 @@ impl Candidates {
 }
 
 /// Where each site could land, or why no placement exists.
-pub(super) fn candidates(
+pub(crate) fn candidates(
     topology: &Topology,
     request: &CoAllocation,
     view: &FrameView,
@@ -220,7 +220,7 @@ impl Shortage<'_> {
 }
 
 /// Every site fits, and a complete search found no routes.
-pub(super) fn no_route(
+pub(crate) fn no_route(
     topology: &Topology,
     request: &CoAllocation,
     view: &FrameView,
@@ -242,15 +242,9 @@ pub(super) fn no_route(
 }
 
 /// The budget ended with nothing in hand.
-pub(super) fn exhausted(view: &FrameView, budget: &Budget<'_>, what: &str) -> Refusal {
+pub(crate) fn exhausted(view: &FrameView, budget: &Budget<'_>, what: &str) -> Refusal {
     let cause = if budget.stopped() { "the planner was told to stop" } else { what };
     let detail =
         format!("{cause} before it found a plan for {} or proved there is none", view.window);
     Refusal { window: Some(view.window), ..Refusal::new(Reason::BudgetExhausted, detail) }
-}
-
-/// What placing a site at a vertex costs.
-pub(super) fn site_value(topology: &Topology, vertex: u32, site: &SiteDemand) -> u64 {
-    let compute = topology.vertex(VertexIndex(vertex)).compute.as_ref();
-    compute.map_or(0, |compute| compute.unit_value.of_cpus(site.cpus).milli)
 }

@@ -2,10 +2,10 @@
 //! only; it shares no code with the solvers but the types.
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{CoAllocation, Reason, Refusal, Topology, Value, VertexIndex};
+use coalloc_common::{CoAllocation, Reason, Refusal, Topology, VertexIndex};
 
 use super::{IpOptions, free_bps};
-use crate::{Budget, FramePlanner, Outcome, Plan, Route, route_cost};
+use crate::{Budget, Costs, FramePlanner, Instance, Outcome, Plan, Route};
 
 /// Enumerates everything. Ignores its budget.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,6 +17,7 @@ pub struct Brute {
 struct Enumeration<'a> {
     topology: &'a Topology,
     request: &'a CoAllocation,
+    costs: &'a Costs,
     free: Vec<[u64; 2]>,
     options: IpOptions,
     best: Option<Plan>,
@@ -27,13 +28,8 @@ impl FramePlanner for Brute {
         "brute"
     }
 
-    fn plan(
-        &self,
-        topology: &Topology,
-        request: &CoAllocation,
-        view: &FrameView,
-        _budget: &Budget<'_>,
-    ) -> Outcome {
+    fn plan(&self, instance: &Instance<'_>, _budget: &Budget<'_>) -> Outcome {
+        let Instance { topology, request, view, costs } = instance;
         let free = (0u32..)
             .zip(topology.edges())
             .map(|(index, edge)| {
@@ -41,7 +37,8 @@ impl FramePlanner for Brute {
                 [Direction::AToB, Direction::BToA].map(|way| free_bps(edge, index, way, view))
             })
             .collect();
-        let mut all = Enumeration { topology, request, free, options: self.options, best: None };
+        let options = self.options;
+        let mut all = Enumeration { topology, request, costs, free, options, best: None };
         all.place(view, &mut Vec::new());
         all.best.map_or_else(
             || Outcome::Refused(Refusal::new(Reason::NoRoute, "nothing fits")),
@@ -130,15 +127,7 @@ impl Enumeration<'_> {
     }
 
     fn record(&mut self, view: &FrameView, placements: &[VertexIndex], routes: &[Route]) {
-        let mut cost = Value::ZERO;
-        for (site, vertex) in self.request.sites.iter().zip(placements) {
-            if let Some(compute) = &self.topology.vertex(*vertex).compute {
-                cost = cost.saturating_add(compute.unit_value.of_cpus(site.cpus));
-            }
-        }
-        for (link, route) in self.request.links.iter().zip(routes) {
-            cost = cost.saturating_add(route_cost(self.topology, route, link.bandwidth));
-        }
+        let cost = self.costs.plan(self.request, placements, routes);
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
             self.best = Some(Plan {
                 window: view.window,

@@ -1,31 +1,21 @@
 //! The checker that believes no solver: is this plan one of this request, and does it cost what it
-//! says? Written from Eq. (3) to (9) and (11) of Takefusa 2010 and from nothing a solver computed.
+//! says? Written from Eq. (4) to (9) and (11) of Takefusa 2010 and from nothing a solver computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{CoAllocation, EdgeIndex, Topology, Value, VertexIndex};
+use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
 
 use super::{IpOptions, free_bps};
-use crate::{Plan, Route, route_cost};
+use crate::{Instance, Plan, Route};
 
-/// Checks a plan against what was asked and what is free.
+/// Checks a plan against what was asked, what is free and what it says of its cost.
 ///
 /// # Errors
 /// One sentence on the first thing that is wrong.
-pub fn verify(
-    topology: &Topology,
-    request: &CoAllocation,
-    view: &FrameView,
-    options: &IpOptions,
-    plan: &Plan,
-) -> Result<(), String> {
-    if plan.window != view.window {
-        return Err(format!("the plan is for {}, the view for {}", plan.window, view.window));
-    }
-    let sites = check_sites(topology, request, view, plan)?;
-    let links = check_links(topology, request, view, options, plan)?;
-    let cost = sites.saturating_add(links);
+pub fn verify(instance: &Instance<'_>, options: &IpOptions, plan: &Plan) -> Result<(), String> {
+    feasible(instance.topology, instance.request, instance.view, options, plan)?;
+    let cost = instance.costs.plan(instance.request, &plan.placements, &plan.routes);
     if plan.cost != cost {
         return Err(format!("the plan says it costs {}, it costs {cost}", plan.cost));
     }
@@ -35,16 +25,33 @@ pub fn verify(
     Ok(())
 }
 
+/// Checks a plan against what was asked and what is free, whatever it costs.
+///
+/// # Errors
+/// One sentence on the first thing that is wrong.
+pub fn feasible(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+    plan: &Plan,
+) -> Result<(), String> {
+    if plan.window != view.window {
+        return Err(format!("the plan is for {}, the view for {}", plan.window, view.window));
+    }
+    check_sites(topology, request, view, plan)?;
+    check_links(topology, request, view, options, plan)
+}
+
 fn check_sites(
     topology: &Topology,
     request: &CoAllocation,
     view: &FrameView,
     plan: &Plan,
-) -> Result<Value, String> {
+) -> Result<(), String> {
     if plan.placements.len() != request.sites.len() {
         return Err(format!("{} sites, {} placed", request.sites.len(), plan.placements.len()));
     }
-    let mut cost = Value::ZERO;
     let mut taken = BTreeSet::new();
     for (site, vertex) in request.sites.iter().zip(&plan.placements) {
         let place = topology
@@ -54,9 +61,9 @@ fn check_sites(
         if !taken.insert(*vertex) {
             return Err(format!("two sites on {} (Eq. 5)", place.name));
         }
-        let Some(compute) = &place.compute else {
+        if place.compute.is_none() {
             return Err(format!("{} lands on {}, which has no computers", site.name, place.name));
-        };
+        }
         let free = view.free_cpus[vertex.at()];
         if free < site.cpus {
             return Err(format!("{} wants {} of {free} (Eq. 6)", site.name, site.cpus));
@@ -67,9 +74,8 @@ fn check_sites(
         if site.excluded.contains(&place.name) {
             return Err(format!("{} must not land on {}", site.name, place.name));
         }
-        cost = cost.saturating_add(compute.unit_value.of_cpus(site.cpus));
     }
-    Ok(cost)
+    Ok(())
 }
 
 fn check_links(
@@ -78,11 +84,10 @@ fn check_links(
     view: &FrameView,
     options: &IpOptions,
     plan: &Plan,
-) -> Result<Value, String> {
+) -> Result<(), String> {
     if plan.routes.len() != request.links.len() {
         return Err(format!("{} links, {} routed", request.links.len(), plan.routes.len()));
     }
-    let mut cost = Value::ZERO;
     // Load by edge and direction; a shared edge counts everything as one direction.
     let mut loads: BTreeMap<(EdgeIndex, Direction), u64> = BTreeMap::new();
     for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
@@ -97,7 +102,6 @@ fn check_links(
             let lane = if shared { Direction::AToB } else { *direction };
             *loads.entry((*edge, lane)).or_default() += link.bandwidth.0;
         }
-        cost = cost.saturating_add(route_cost(topology, route, link.bandwidth));
     }
     for ((index, lane), load) in loads {
         let edge = topology.edge(index);
@@ -106,7 +110,7 @@ fn check_links(
             return Err(format!("{} carries {load} bit/s of {free} (Eq. 8)", edge.name));
         }
     }
-    Ok(cost)
+    Ok(())
 }
 
 /// A simple route of 1 to N_max edges that begins and ends where it should (Eq. 7, 9, 11).

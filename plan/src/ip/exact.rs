@@ -21,15 +21,14 @@ mod paths;
 mod routing;
 mod search;
 
-use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Topology, Value, VertexIndex};
+use coalloc_common::VertexIndex;
 
 use self::meter::Meter;
 use self::network::Network;
 use self::routing::Ground;
 use self::search::{Demand, Search};
 use super::{IpOptions, admit, verify};
-use crate::{Budget, FramePlanner, Outcome, Plan};
+use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
 /// The planner `exact`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,25 +50,20 @@ impl FramePlanner for Exact {
         "exact"
     }
 
-    fn plan(
-        &self,
-        topology: &Topology,
-        request: &CoAllocation,
-        view: &FrameView,
-        budget: &Budget<'_>,
-    ) -> Outcome {
+    fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
+        let Instance { topology, request, view, costs } = instance;
         let candidates = match admit::candidates(topology, request, view) {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };
-        let network = Network::new(topology, view, self.options.route_edges());
-        let (links, classes) = network::links(request);
+        let network = Network::new(topology, view, costs, self.options.route_edges());
+        let (links, classes) = network::links(request, costs);
         let cpus: Vec<u64> = request.sites.iter().map(|site| site.cpus.0).collect();
         let ground = Ground { network: &network, classes: &classes, links: &links };
         let demand = Demand {
             candidates: &candidates,
             cpus: &cpus,
-            value: &|site, vertex| admit::site_value(topology, vertex, &request.sites[site]),
+            value: &|site, vertex| costs.site(site, VertexIndex(vertex)),
         };
         let meter = Meter::new(budget.nodes, budget.stop);
         let found = Search::new(ground, &demand, meter).run();
@@ -83,10 +77,10 @@ impl FramePlanner for Exact {
             window: view.window,
             placements: placed.into_iter().map(VertexIndex).collect(),
             routes: paths.iter().map(network::Path::route).collect(),
-            cost: Value { milli: cost },
-            lower_bound: Value { milli: found.lower_bound },
+            cost,
+            lower_bound: found.lower_bound,
         };
-        debug_assert_eq!(verify(topology, request, view, &self.options, &plan), Ok(()));
+        debug_assert_eq!(verify(instance, &self.options, &plan), Ok(()));
         Outcome::Planned(plan)
     }
 }

@@ -17,11 +17,11 @@ mod microlp;
 mod model;
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Refusal, Span, Topology, Value};
+use coalloc_common::{CoAllocation, Refusal, Span, Topology};
 
 use self::model::Model;
 use super::{IpOptions, admit, verify};
-use crate::{Budget, FramePlanner, Outcome};
+use crate::{Budget, FramePlanner, Instance, Outcome};
 
 /// Solves of one model when capacities had to be rounded; each answer cut off costs one.
 const ROUNDS_MAX: i64 = 16;
@@ -81,18 +81,13 @@ impl FramePlanner for Mip {
         "mip"
     }
 
-    fn plan(
-        &self,
-        topology: &Topology,
-        request: &CoAllocation,
-        view: &FrameView,
-        budget: &Budget<'_>,
-    ) -> Outcome {
+    fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
+        let Instance { topology, request, view, .. } = instance;
         let candidates = match admit::candidates(topology, request, view) {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };
-        let mut model = Model::new(topology, request, view, &self.options, &candidates);
+        let mut model = Model::new(instance, &self.options, &candidates);
         let rounds = if model.rounded { ROUNDS_MAX } else { 1 };
         let time = Span::from_us(budget.solver_time.as_us() / rounds);
         let failed = |what: &str| Outcome::Refused(admit::exhausted(view, budget, what));
@@ -110,13 +105,13 @@ impl FramePlanner for Mip {
                     return failed(&format!("the MIP library gave up ({what})"));
                 }
             };
-            let Some(mut plan) = decode::plan(&model, topology, request, view, &values) else {
+            let Some(mut plan) = decode::plan(&model, instance, &values) else {
                 return failed("the MIP library answered with sites that no steps join");
             };
             plan.lower_bound = lower_bound(&model, plan.cost, bound, optimal);
             let cuts = model.overstepped(topology, request, view, &plan);
             if cuts == 0 {
-                return match verify(topology, request, view, &self.options, &plan) {
+                return match verify(instance, &self.options, &plan) {
                     Ok(()) => Outcome::Planned(plan),
                     Err(what) => failed(&format!("the MIP library erred ({what})")),
                 };
@@ -135,17 +130,17 @@ impl Mip {
 /// The library's bound in integers. A plan costs a whole number of the model's units, so a proven
 /// optimum is exact while a unit is far above the tolerances; otherwise the bound is taken down by
 /// more than them, then up to the next whole unit.
-fn lower_bound(model: &Model, cost: Value, bound: f64, optimal: bool) -> Value {
-    if optimal && cost.milli / model.unit < CLEAR_UNITS {
+fn lower_bound(model: &Model, cost: u64, bound: f64, optimal: bool) -> u64 {
+    if optimal && cost / model.unit < CLEAR_UNITS {
         return cost;
     }
     let safe = bound - (1e-6 * bound.abs()).max(1e-3);
     if !safe.is_finite() || safe <= 0.0 {
-        return Value::ZERO;
+        return 0;
     }
     // The cast saturates, and the plan's own cost is a ceiling.
     let units = safe.ceil() as u64;
-    Value { milli: units.saturating_mul(model.unit).min(cost.milli) }
+    units.saturating_mul(model.unit).min(cost)
 }
 
 #[cfg(test)]
@@ -156,8 +151,8 @@ mod tests {
     fn bounds_of_the_library_are_taken_down_before_they_are_rounded_up() {
         let mut model = Model::default();
         model.unit = 1_000;
-        let cost = Value { milli: 20_000 };
-        let bound = |bound, optimal| lower_bound(&model, cost, bound, optimal).milli;
+        let cost = 20_000;
+        let bound = |bound, optimal| lower_bound(&model, cost, bound, optimal);
         assert_eq!(bound(12.4, false), 13_000);
         assert_eq!(bound(12.000_5, false), 12_000, "within the tolerance of 12");
         assert_eq!(bound(20.000_000_1, false), 20_000);

@@ -6,8 +6,8 @@
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{CoAllocation, EdgeIndex, LinkDemand, Topology, limits};
 
-use crate::Route;
 use crate::ip::free_bps;
+use crate::{Costs, Route};
 
 /// No vertex, no label, no row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -23,7 +23,7 @@ pub(super) struct Step {
     pub(super) out: u32,
     /// The resource that the step back takes.
     pub(super) back: u32,
-    /// Points per Gbit/s, which are milli-points per Mbit/s.
+    /// Cost for each unit of rate.
     pub(super) unit: u64,
     /// Microseconds.
     pub(super) latency: u64,
@@ -37,14 +37,19 @@ pub(super) struct Network {
     pub(super) free: Vec<u64>,
     /// Resource by code.
     resources: Vec<u32>,
-    /// Every edge is shared, so that any route can be travelled either way.
+    /// Every edge is shared and costs the same both ways, so that any route can be travelled either way.
     pub(super) reversible: bool,
     /// N_max.
     pub(super) edges_max: usize,
 }
 
 impl Network {
-    pub(super) fn new(topology: &Topology, view: &FrameView, edges_max: usize) -> Self {
+    pub(super) fn new(
+        topology: &Topology,
+        view: &FrameView,
+        costs: &Costs,
+        edges_max: usize,
+    ) -> Self {
         let edges = topology.edges();
         let mut free = Vec::with_capacity(2 * edges.len());
         let mut resources = Vec::with_capacity(2 * edges.len());
@@ -68,14 +73,17 @@ impl Network {
                     code,
                     out: resources[code as usize],
                     back: resources[(code ^ 1) as usize],
-                    unit: edge.unit_value.0,
+                    unit: costs.step_unit(hop.edge, hop.direction),
                     // Not negative: the topology checks it.
                     latency: edge.latency.as_us().unsigned_abs(),
                 });
             }
             starts.push(steps.len() as u32);
         }
-        let reversible = edges.iter().all(|edge| edge.is_shared());
+        let reversible = (0u32..).zip(edges).all(|(index, edge)| {
+            let cost = |direction| costs.step_unit(EdgeIndex(index), direction);
+            edge.is_shared() && cost(Direction::AToB) == cost(Direction::BToA)
+        });
         Self { starts, steps, free, resources, reversible, edges_max }
     }
 
@@ -99,8 +107,8 @@ impl Network {
 pub(super) struct Class {
     /// bit/s.
     pub(super) rate: u64,
-    /// Whole Mbit/s, rounded up: what the value of an edge is counted in.
-    pub(super) mbps: u64,
+    /// Units of rate: what the cost of a step is counted in.
+    pub(super) units: u64,
     /// Microseconds a route may take, if bounded.
     pub(super) latency_max: Option<u64>,
 }
@@ -115,12 +123,12 @@ pub(super) struct Link {
 }
 
 /// The requested links and their classes.
-pub(super) fn links(request: &CoAllocation) -> (Vec<Link>, Vec<Class>) {
+pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Class>) {
     let mut classes: Vec<Class> = Vec::new();
     let link = |demand: &LinkDemand| {
         let class = Class {
             rate: demand.bandwidth.0,
-            mbps: demand.bandwidth.0.div_ceil(1_000_000),
+            units: costs.rate_units(demand.bandwidth),
             latency_max: demand.latency_max.map(|max| max.as_us().unsigned_abs()),
         };
         let known = classes.iter().position(|other| *other == class);
@@ -139,7 +147,7 @@ pub(super) fn links(request: &CoAllocation) -> (Vec<Link>, Vec<Class>) {
 pub(super) struct Path {
     length: u8,
     codes: [u32; limits::ROUTE_EDGES_MAX as usize],
-    /// Milli-points.
+    /// In the units of the costs.
     pub(super) cost: u64,
 }
 

@@ -26,7 +26,7 @@ struct Label {
 pub(super) struct Row {
     labels: Vec<Label>,
     newest: Vec<u32>,
-    /// Milli-points by the other vertex; `u64::MAX` when there is no route.
+    /// By the other vertex; `u64::MAX` when there is no route.
     pub(super) cost: Vec<u64>,
     away: bool,
 }
@@ -67,7 +67,7 @@ impl Row {
                     if !open(resource) {
                         continue;
                     }
-                    let cost = from.cost + step.unit * class.mbps;
+                    let cost = from.cost + step.unit * class.units;
                     if class.latency_max.is_none() && cost >= self.cost[step.to as usize] {
                         continue;
                     }
@@ -215,7 +215,7 @@ pub(super) fn nearest(network: &Network, class: Class, marked: &[bool], away: bo
                 }
                 for (cost, mark) in near[step.to as usize] {
                     if mark != NONE {
-                        let offer = (cost + step.unit * class.mbps, mark);
+                        let offer = (cost + step.unit * class.units, mark);
                         changed |= improve(&mut near[vertex], offer);
                     }
                 }

@@ -94,7 +94,7 @@ impl Routing {
         }
     }
 
-    /// Milli-points of all routes.
+    /// Cost of all routes.
     pub(super) fn total(&self) -> u64 {
         self.total
     }

@@ -4,22 +4,15 @@
 //! (else the answer would not be optimal) or were left by a time limit. The way with the fewest
 //! steps through them is a simple route and leaves every cycle out.
 
-use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Topology, Value, VertexIndex};
+use coalloc_common::{Topology, VertexIndex};
 
 use super::model::{Choice, Model};
-use crate::ip::admit;
-use crate::{Plan, Route, route_cost};
+use crate::{Instance, Plan, Route};
 
 /// The plan that the values describe, its value added up in integers; `None` when they describe
 /// none. Its lower bound is not set.
-pub(super) fn plan(
-    model: &Model,
-    topology: &Topology,
-    request: &CoAllocation,
-    view: &FrameView,
-    values: &[f64],
-) -> Option<Plan> {
+pub(super) fn plan(model: &Model, instance: &Instance<'_>, values: &[f64]) -> Option<Plan> {
+    let Instance { topology, request, view, costs } = instance;
     let placements = model.placements(request.sites.len(), values)?;
     let mut steps: Vec<Route> = vec![Vec::new(); request.links.len()];
     for (choice, value) in model.choices.iter().zip(values) {
@@ -29,18 +22,13 @@ pub(super) fn plan(
             steps[*link].push((*edge, *direction));
         }
     }
-    let mut cost = Value::ZERO;
-    for (site, vertex) in request.sites.iter().zip(&placements) {
-        let milli = admit::site_value(topology, vertex.0, site);
-        cost = cost.saturating_add(Value { milli });
-    }
     let mut routes = Vec::new();
     for (link, steps) in request.links.iter().zip(&steps) {
         let route = follow(topology, steps, placements[link.from], placements[link.to])?;
-        cost = cost.saturating_add(route_cost(topology, &route, link.bandwidth));
         routes.push(route);
     }
-    Some(Plan { window: view.window, placements, routes, cost, lower_bound: Value::ZERO })
+    let cost = costs.plan(request, &placements, &routes);
+    Some(Plan { window: view.window, placements, routes, cost, lower_bound: 0 })
 }
 
 /// The way with the fewest of these steps from start to end: breadth first.

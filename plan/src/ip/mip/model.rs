@@ -12,9 +12,9 @@
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
 
-use crate::Plan;
-use crate::ip::admit::{self, Candidates};
+use crate::ip::admit::Candidates;
 use crate::ip::{IpOptions, free_bps};
+use crate::{Instance, Plan};
 
 /// Largest ratio of coefficients in one exact row: an integrality tolerance of 1e-6 on each column
 /// then adds up to far less than 1.
@@ -43,7 +43,7 @@ pub(super) struct Model {
     pub(super) choices: Vec<Choice>,
     /// Cost by column, in units.
     pub(super) costs: Vec<f64>,
-    /// Milli-points of one unit of the objective.
+    /// Cost of one unit of the objective.
     pub(super) unit: u64,
     pub(super) rows: Vec<Row>,
     /// Some row is rounded up.
@@ -57,18 +57,17 @@ type StepTable = Vec<[usize; 2]>;
 
 impl Model {
     pub(super) fn new(
-        topology: &Topology,
-        request: &CoAllocation,
-        view: &FrameView,
+        instance: &Instance<'_>,
         options: &IpOptions,
         candidates: &Candidates,
     ) -> Self {
+        let Instance { topology, request, view, .. } = instance;
         let mut model = Self::default();
         let mut costs = Vec::new();
-        model.add_places(topology, request, candidates, &mut costs);
+        model.add_places(instance, candidates, &mut costs);
         let mut tables = Vec::new();
         for link in 0..request.links.len() {
-            tables.push(model.add_steps(topology, request, view, link, &mut costs));
+            tables.push(model.add_steps(instance, link, &mut costs));
         }
         model.steps.push(model.choices.len());
         model.unit = costs.iter().fold(0, |unit, cost| gcd(unit, *cost)).max(1);
@@ -85,18 +84,18 @@ impl Model {
     /// Columns x with Eq. (4) and (5).
     fn add_places(
         &mut self,
-        topology: &Topology,
-        request: &CoAllocation,
+        instance: &Instance<'_>,
         candidates: &Candidates,
         costs: &mut Vec<u64>,
     ) {
+        let Instance { topology, request, costs: prices, .. } = instance;
         let mut guests: Vec<Vec<(usize, f64)>> = vec![Vec::new(); topology.vertices().len()];
-        for (site, demand) in request.sites.iter().enumerate() {
+        for site in 0..request.sites.len() {
             let mut once = Vec::new();
             for vertex in candidates.of(site) {
                 let column = self.choices.len();
                 self.choices.push(Choice::Place { site, vertex: *vertex });
-                costs.push(admit::site_value(topology, *vertex, demand));
+                costs.push(prices.site(site, VertexIndex(*vertex)));
                 once.push((column, 1.0));
                 guests[*vertex as usize].push((column, 1.0));
             }
@@ -110,12 +109,11 @@ impl Model {
     /// Columns y of one link: the steps with its rate free.
     fn add_steps(
         &mut self,
-        topology: &Topology,
-        request: &CoAllocation,
-        view: &FrameView,
+        instance: &Instance<'_>,
         link: usize,
         costs: &mut Vec<u64>,
     ) -> StepTable {
+        let Instance { topology, request, view, costs: prices } = instance;
         self.steps.push(self.choices.len());
         let rate = request.links[link].bandwidth;
         let mut table = vec![[usize::MAX; 2]; topology.edges().len()];
@@ -126,7 +124,7 @@ impl Model {
                 if free_bps(edge, index, direction, view) >= rate.0 {
                     table[number][direction.at()] = self.choices.len();
                     self.choices.push(Choice::Step { link, edge: index, direction });
-                    costs.push(edge.unit_value.of_rate(rate).milli);
+                    costs.push(prices.step(index, direction, rate));
                 }
             }
         }

@@ -1,0 +1,155 @@
+//! `coalloc bench`: how many co-allocations a second a federation makes, every one durable everywhere
+//! before it counts, and how far that is from what this machine could do at all.
+//!
+//! In order: [`ceilings`] measures bare gRPC calls and bare fsyncs; [`load`] sends requests in a closed
+//! loop or at a fixed rate, [`requests`] says which; [`counts`] reads what the daemons counted
+//! meanwhile; [`holds`] measures Hold with the planners idle and busy; [`report`] puts it side by side.
+//!
+//! The requests are those of Takefusa 2010, section 4.1, spread over many days so that few are refused: a
+//! refusal is answered faster than a booking and would flatter the figure, so refused requests are
+//! told apart and never counted as co-allocations.
+//!
+//! Left out: other machines. Client, daemons and disk share this one, as in the demo; `--grc` points
+//! the load at a federation that runs elsewhere, of which nothing but the answers is measured.
+
+pub mod ceilings;
+pub mod counts;
+pub mod holds;
+pub mod load;
+pub mod report;
+pub mod requests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use coalloc_proto::v1;
+
+use crate::demo::daemons::Daemons;
+use crate::demo::layout::Post;
+use crate::demo::{self, Folder};
+use crate::exit::{Answer, Exit, Failure};
+use crate::offline::Federation;
+use crate::rpc::{self, GrcArgs};
+use crate::text;
+use load::{Load, Pace};
+use report::Report;
+
+/// How long each ceiling, and each half of the Hold measurement, is measured.
+const CEILING_TIME: Duration = Duration::from_secs(3);
+
+/// Measure co-allocations a second, beside what this machine could do at all
+///
+/// Without --grc it starts the federation of the demo (or of --federation) as real processes in a
+/// folder of its own, and measures in one run: bare gRPC calls and fsyncs a second, co-allocations a
+/// second with every booking durable at every resource manager, and Hold beside busy planners.
+#[derive(Debug, Clone, Args)]
+pub struct BenchArgs {
+    /// Seconds of load that are measured
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    /// Seconds of load before that, not measured
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(0..=600))]
+    warmup: u64,
+    /// Closed loop: requests in flight
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    concurrency: u32,
+    /// Fixed rate instead: requests a second, whether earlier ones were answered or not
+    #[arg(long, value_name = "R", conflicts_with = "concurrency", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rate: Option<u32>,
+    /// Seed of the requests
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Time frames each request is planned in (N)
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=256))]
+    frames: u32,
+    /// Another federation to start, a FederationFile as YAML or JSON
+    #[arg(long, value_name = "FILE", conflicts_with = "grc")]
+    federation: Option<PathBuf>,
+    /// A coordinator that runs already; only its answers are measured
+    #[arg(long, value_name = "ADDR")]
+    grc: Option<String>,
+    /// Folder for configurations, ledgers and logs, kept afterwards; its disk is the one measured
+    /// [default: a temporary one]
+    #[arg(long, value_name = "DIR", conflicts_with = "grc")]
+    dir: Option<PathBuf>,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `coalloc bench`.
+///
+/// # Errors
+/// When the federation does not come up, someone does not answer, or it is interrupted.
+pub async fn run(args: &BenchArgs) -> Result<Answer, Failure> {
+    let stopped = Failure::new(Exit::Interrupted, "interrupted; the daemons are stopped");
+    let report = tokio::select! {
+        report = measure(args) => report?,
+        () = coalloc_net::server::stop_signal() => return Err(stopped),
+    };
+    Ok(Answer::done(if args.json { report.json()? } else { report.text() }))
+}
+
+async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
+    if let Some(address) = &args.grc {
+        let client = GrcArgs { grc: Some(address.clone()) }.connect().await?;
+        let load = send(args, client).await?;
+        return Ok(Report { load, here: None });
+    }
+    let file = match &args.federation {
+        Some(path) => Federation::read(path)?.file,
+        None => demo::elgl()?,
+    };
+    let folder = Folder::new(args.dir.as_deref())?;
+    let mut daemons = Daemons::default();
+    let outcome = measure_here(args, &file, &folder, &mut daemons).await;
+    // Whoever died says more than whoever missed an answer.
+    let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
+    demo::stop(&mut daemons);
+    if outcome.is_err() {
+        text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
+    }
+    outcome
+}
+
+/// All measurements on a federation that is started for them.
+async fn measure_here(
+    args: &BenchArgs,
+    file: &v1::FederationFile,
+    folder: &Folder,
+    daemons: &mut Daemons,
+) -> Result<Report, Failure> {
+    let posts = demo::start(folder.path(), file, daemons, true).await?;
+    let addresses: Vec<&Post> = posts.iter().collect();
+    let managers = &posts[..posts.len().saturating_sub(1)];
+    text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));
+    let calls = ceilings::calls(managers, args.in_flight(), CEILING_TIME).await?;
+    let syncs = ceilings::syncs(folder.path(), addresses.len(), CEILING_TIME).await?;
+    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
+    let before = counts::read(&posts).await?;
+    let load = send(args, rpc::coordinator(&grc)?).await?;
+    let counted = counts::read(&posts).await?.since(&before);
+    text::note("measuring Hold, planners idle and busy");
+    let holds = holds::measure(managers, &grc, CEILING_TIME).await?;
+    let here = report::Here { federation: file.name.clone(), calls, syncs, counted, holds };
+    Ok(Report { load, here: Some(here) })
+}
+
+async fn send(args: &BenchArgs, client: rpc::Coordinator) -> Result<load::Outcome, Failure> {
+    let requests = requests::Requests::new(args.seed, args.frames);
+    let pace = match args.rate {
+        Some(rate) => Pace::FixedRate { per_second: rate },
+        None => Pace::ClosedLoop { in_flight: args.concurrency },
+    };
+    let warmup = Duration::from_secs(args.warmup);
+    let measured = Duration::from_secs(args.seconds);
+    text::note(&format!("load: {pace}, {} s and {} s before", args.seconds, args.warmup));
+    Load { pace, warmup, measured }.run(client, requests).await
+}
+
+impl BenchArgs {
+    fn in_flight(&self) -> usize {
+        self.concurrency as usize
+    }
+}

@@ -1,0 +1,81 @@
+//! What this machine could do at all: bare gRPC calls, and bare fsyncs.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use coalloc_proto::v1;
+use tokio::task::JoinSet;
+
+use crate::demo::layout::Post;
+use crate::exit::Failure;
+use crate::rpc;
+
+/// Bytes of one bare write: about a record of a ledger with its page.
+const WRITE_BYTES: usize = 4_096;
+
+/// Bare gRPC calls a second: Describe, which reads a constant, at every resource manager, with as many
+/// in flight as the load has.
+///
+/// # Errors
+/// When one fails.
+pub async fn calls(posts: &[Post], in_flight: usize, time: Duration) -> Result<f64, Failure> {
+    let begin = Instant::now();
+    let mut senders = JoinSet::new();
+    let mut clients = Vec::with_capacity(posts.len());
+    for post in posts {
+        clients.push(rpc::resource_manager(&post.address)?);
+    }
+    for sender in 0..in_flight {
+        let clients = clients.clone();
+        senders.spawn(async move {
+            let mut done = 0_u64;
+            for mut client in clients.into_iter().cycle().skip(sender) {
+                if begin.elapsed() >= time {
+                    break;
+                }
+                client.describe(v1::DescribeRequest {}).await?;
+                done += 1;
+            }
+            Ok::<u64, tonic::Status>(done)
+        });
+    }
+    let mut done = 0;
+    while let Some(ended) = senders.join_next().await {
+        let ended = ended.map_err(|error| Failure::internal(format!("a sender died: {error}")))?;
+        done += ended.map_err(|status| rpc::failure(&status))?;
+    }
+    Ok(done as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Bare fsyncs a second, all files together: as many files as there are daemons, each appended to and
+/// synced by a thread of its own, in the folder where the ledgers are.
+///
+/// # Errors
+/// When a file cannot be written.
+pub async fn syncs(folder: &Path, files: usize, time: Duration) -> Result<f64, Failure> {
+    let begin = Instant::now();
+    let mut writers = JoinSet::new();
+    for index in 0..files {
+        let path = folder.join(format!("fsync-{index}"));
+        writers.spawn_blocking(move || {
+            let mut file = File::create(&path)?;
+            let mut done = 0_u64;
+            while begin.elapsed() < time {
+                file.write_all(&[7; WRITE_BYTES])?;
+                file.sync_data()?;
+                done += 1;
+            }
+            std::fs::remove_file(&path)?;
+            Ok::<u64, std::io::Error>(done)
+        });
+    }
+    let mut done = 0;
+    while let Some(ended) = writers.join_next().await {
+        let ended = ended.map_err(|error| Failure::internal(format!("a writer died: {error}")))?;
+        done += ended
+            .map_err(|error| Failure::internal(format!("{}: fsync: {error}", folder.display())))?;
+    }
+    Ok(done as f64 / begin.elapsed().as_secs_f64())
+}

@@ -1,0 +1,222 @@
+//! What a bench found, for people and as JSON.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::counts::Counts;
+use super::holds::Holds;
+use super::load::{Outcome, percentile};
+use crate::exit::Failure;
+use crate::text;
+
+/// All of it.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The load.
+    pub load: Outcome,
+    /// What was measured beside it, when the federation was started for it.
+    pub here: Option<Here>,
+}
+
+/// What only a federation of our own can tell.
+#[derive(Debug, Clone)]
+pub struct Here {
+    /// Its name.
+    pub federation: String,
+    /// Bare gRPC calls a second.
+    pub calls: f64,
+    /// Bare fsyncs a second, over as many files as there are daemons.
+    pub syncs: f64,
+    /// Counted during the load, warm-up and end included.
+    pub counted: Counts,
+    /// Hold beside planners.
+    pub holds: Holds,
+}
+
+/// What one co-allocation takes, and what the ceilings would allow.
+struct Costs {
+    syncs: f64,
+    records: f64,
+    messages: f64,
+    queries: f64,
+    /// All gRPC calls, the client's included.
+    calls: f64,
+    /// Co-allocations a second if there were nothing but these calls, or these fsyncs.
+    calls_allow: f64,
+    syncs_allow: f64,
+}
+
+impl Report {
+    /// Co-allocations a second.
+    fn rate(&self) -> f64 {
+        self.load.confirmed.len() as f64 / self.load.seconds
+    }
+
+    /// Per request of the load, whatever became of it: refused ones are few, and cost less.
+    fn costs(&self, here: &Here) -> Costs {
+        let per = |count: u64| count as f64 / self.load.sent.max(1) as f64;
+        let counted = here.counted;
+        let (messages, queries) = (per(counted.messages), per(counted.queries));
+        let calls = 1.0 + messages + queries;
+        let syncs = per(counted.syncs);
+        Costs {
+            syncs,
+            records: per(counted.records),
+            messages,
+            queries,
+            calls,
+            calls_allow: here.calls / calls,
+            syncs_allow: here.syncs / syncs.max(f64::MIN_POSITIVE),
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let load = &self.load;
+        let mut text = String::new();
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(text, "{:>9.1} co-allocations/s, each durable everywhere", self.rate());
+        let _ = writeln!(text, "          {}, {:.0} s", load.pace, load.seconds);
+        let times = |list: &[Duration]| {
+            let of = |share| ms(percentile(list, share));
+            format!("p50 {}, p99 {}, longest {}", of(0.5), of(0.99), of(1.0))
+        };
+        let each = load.managers as f64 / load.confirmed.len().max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{:>9} confirmed: {}; {each:.2} resource managers each",
+            load.confirmed.len(),
+            times(&load.confirmed)
+        );
+        let _ = writeln!(text, "{:>9} refused: {}", load.refused.len(), times(&load.refused));
+        if load.failed > 0 {
+            let _ = writeln!(text, "{:>9} failed: {}", load.failed, load.first_failure);
+        }
+        if let Some(here) = &self.here {
+            text += &self.here_text(here);
+        }
+        text
+    }
+
+    fn here_text(&self, here: &Here) -> String {
+        let costs = self.costs(here);
+        let mut text = String::new();
+        let _ = writeln!(text, "\nOne request takes");
+        let Costs { syncs, records, messages, queries, calls, .. } = costs;
+        let _ =
+            writeln!(text, "{syncs:>9.2} fsyncs for {records:.2} records, all ledgers together");
+        let _ = writeln!(
+            text,
+            "{calls:>9.2} gRPC calls: {queries:.2} queries, {messages:.2} of the protocol, 1 of its own"
+        );
+        let _ = writeln!(text, "\nThis machine in the same run");
+        for (count, what, allowed) in [
+            (here.calls, "bare gRPC calls/s", costs.calls_allow),
+            (here.syncs, "bare fsyncs/s", costs.syncs_allow),
+        ] {
+            let share = 100.0 * self.rate() / allowed;
+            let _ = writeln!(
+                text,
+                "{count:>9.0} {what}: at most {allowed:.0} co-allocations/s, we make {share:.0} % of that"
+            );
+        }
+        let Holds { idle, busy, plans } = here.holds;
+        let _ = writeln!(text, "\nHold");
+        let _ = writeln!(text, "          planners idle  p50 {}, p99 {}", ms(idle.0), ms(idle.1));
+        let ratio = busy.1.as_secs_f64() / idle.1.as_secs_f64().max(f64::MIN_POSITIVE);
+        let _ = writeln!(
+            text,
+            "          planners busy  p50 {}, p99 {} ({ratio:.2} times; {} in the making all the time)",
+            ms(busy.0),
+            ms(busy.1),
+            text::count(plans, "plan")
+        );
+        text
+    }
+
+    /// For programs; times in milliseconds.
+    ///
+    /// # Errors
+    /// Never: every value is representable.
+    pub fn json(&self) -> Result<String, Failure> {
+        let load = &self.load;
+        let times = |list: &[Duration]| {
+            let of = |share| percentile(list, share).as_secs_f64() * 1e3;
+            json!({"count": list.len(), "p50_ms": of(0.5), "p99_ms": of(0.99), "max_ms": of(1.0)})
+        };
+        let mut value = json!({
+            "co_allocations_per_s": self.rate(),
+            "pace": load.pace.to_string(),
+            "seconds": load.seconds,
+            "confirmed": times(&load.confirmed),
+            "refused": times(&load.refused),
+            "failed": load.failed,
+            "resource_managers": load.managers,
+        });
+        if let Some(here) = &self.here {
+            value["here"] = self.here_json(here);
+        }
+        text::json(&value)
+    }
+
+    fn here_json(&self, here: &Here) -> Value {
+        let costs = self.costs(here);
+        let pair = |(p50, p99): (Duration, Duration)| json!({"p50_ms": p50.as_secs_f64() * 1e3, "p99_ms": p99.as_secs_f64() * 1e3});
+        json!({
+            "federation": here.federation,
+            "bare_calls_per_s": here.calls,
+            "bare_fsyncs_per_s": here.syncs,
+            "fsyncs_per_request": costs.syncs,
+            "records_per_request": costs.records,
+            "messages_per_request": costs.messages,
+            "queries_per_request": costs.queries,
+            "calls_allow_per_s": costs.calls_allow,
+            "fsyncs_allow_per_s": costs.syncs_allow,
+            "hold_planners_idle": pair(here.holds.idle),
+            "hold_planners_busy": pair(here.holds.busy),
+            "plans_in_flight": here.holds.plans,
+        })
+    }
+}
+
+fn ms(time: Duration) -> String {
+    let ms = time.as_secs_f64() * 1e3;
+    if ms < 10.0 { format!("{ms:.2} ms") } else { format!("{ms:.0} ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::load::Pace;
+
+    #[test]
+    fn the_share_of_a_ceiling_is_of_what_one_request_takes() {
+        let load = Outcome {
+            pace: Pace::ClosedLoop { in_flight: 4 },
+            seconds: 10.0,
+            confirmed: vec![Duration::from_millis(20); 1_000],
+            refused: Vec::new(),
+            failed: 0,
+            first_failure: String::new(),
+            managers: 3_000,
+            sent: 1_000,
+        };
+        let counted = Counts { syncs: 4_000, records: 9_000, messages: 6_000, queries: 13_000 };
+        let here = Here {
+            federation: "elgl".to_owned(),
+            calls: 4_000.0,
+            syncs: 800.0,
+            counted,
+            holds: Holds::default(),
+        };
+        let report = Report { load, here: Some(here) };
+        let text = report.text();
+        assert!(text.contains("100.0 co-allocations/s"), "{text}");
+        assert!(text.contains("20.00 gRPC calls: 13.00 queries, 6.00 of the protocol"), "{text}");
+        assert!(text.contains("at most 200 co-allocations/s, we make 50 % of that"), "{text}");
+        assert!(report.json().unwrap().contains("\"fsyncs_per_request\": 4.0"));
+    }
+}
