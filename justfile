@@ -31,6 +31,7 @@ bench:
     cargo bench -p coalloc-common --bench timetable
     cargo bench -p coalloc-plan --bench ip
     cargo bench -p coalloc-ledger --bench ledger
+    cargo bench -p coalloc-net --bench telemetry
 
 # The planner against HiGHS on the same instances.
 bench-highs:

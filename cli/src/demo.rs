@@ -72,6 +72,12 @@ pub struct DemoArgs {
     /// Folder for configurations, ledgers and logs, kept afterwards [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Serve Prometheus metrics at a port of each daemon, and write a prometheus.yml that scrapes them
+    #[arg(long)]
+    metrics: bool,
+    /// Send OpenTelemetry traces to this collector, like http://127.0.0.1:4317 (OTLP over gRPC)
+    #[arg(long, value_name = "URL", default_value = "", hide_default_value = true)]
+    traces: String,
     /// Draw the chart with ASCII characters only
     #[arg(long)]
     ascii: bool,
@@ -124,6 +130,10 @@ pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
 }
 
 impl DemoArgs {
+    fn telemetry(&self) -> layout::Telemetry {
+        layout::Telemetry { metrics: self.metrics, traces: self.traces.clone() }
+    }
+
     const fn ink(&self) -> gantt::Ink {
         if self.ascii { gantt::ASCII } else { gantt::BLOCKS }
     }
@@ -144,7 +154,7 @@ async fn scenario(
     folder: &Path,
     daemons: &mut Daemons,
 ) -> Result<(Report, Vec<Post>), Failure> {
-    let posts = start(folder, file, daemons, !args.keep).await?;
+    let posts = start(folder, file, daemons, !args.keep, &args.telemetry()).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let client = rpc::coordinator(&grc)?;
     let now = coalloc_net::clock::now().wall;
@@ -169,9 +179,10 @@ pub(crate) async fn start(
     file: &v1::FederationFile,
     daemons: &mut Daemons,
     tied: bool,
+    telemetry: &layout::Telemetry,
 ) -> Result<Vec<Post>, Failure> {
     let started = Instant::now();
-    let posts = layout::write(folder, file)?;
+    let posts = layout::write(folder, file, telemetry)?;
     let (networks, computes) = (file.networks.len(), file.computes.len());
     text::note(&format!(
         "starting {networks} NRMs, {computes} CRMs and the coordinator of {:?} in {}",
@@ -301,7 +312,9 @@ fn keep(
         folder.display(),
         pids_file.display(),
     );
+    let metrics = scrapes(&folder, posts);
     daemons.keep();
+    let note = note + &metrics;
     if json {
         // Standard output stays pure JSON.
         text::note(&note);
@@ -309,6 +322,22 @@ fn keep(
         text += &note;
     }
     Ok(Answer { text, exit: if proven { Exit::Done } else { Exit::Failed } })
+}
+
+/// Where the metrics are, when there are any.
+fn scrapes(folder: &Path, posts: &[Post]) -> String {
+    let mut text = String::new();
+    for post in posts {
+        if let Some(metrics) = &post.metrics {
+            let label = if text.is_empty() { "metrics" } else { "" };
+            text += &format!("  {label:<12} http://{metrics}/metrics  {}\n", post.name);
+        }
+    }
+    if !text.is_empty() {
+        let config = folder.join(layout::PROMETHEUS);
+        text += &format!("  {:<12} prometheus --config.file={}\n", "scrape them", config.display());
+    }
+    text
 }
 
 /// Where a demo's files are: gone afterwards, or not.

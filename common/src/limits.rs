@@ -142,10 +142,36 @@ pub const STOP_PATIENCE: Span = Span::from_secs(5);
 pub const CALL_TIME_MAX: Span = Span::from_secs(120);
 /// How long a coordinator waits for one RM's availability before planning without it.
 pub const QUERY_PATIENCE: Span = Span::from_secs(3);
+/// Availability queries of one coordinator on their way to one RM. While they are, the frames of further
+/// requests gather and travel together; with a second, a slow answer does not hold up all.
+pub const QUERIES_IN_FLIGHT_MAX: usize = 2;
 /// How long a coordinator lets one Hold, Commit, Abort or Release call run before it asks again.
 pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".
 pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
+
+/// Scrapes of metrics answered at a time; one more waits. One Prometheus and its twin are two.
+pub const SCRAPES_MAX: usize = 8;
+/// Longest one scrape may take, its reading and writing included: Prometheus gives up after 10 s.
+pub const SCRAPE_PATIENCE: Span = Span::from_secs(10);
+/// How long a scrape waits for a core to show itself before it shows the figures of the scrape before.
+pub const SCRAPE_READ_PATIENCE: Span = Span::from_secs(1);
+/// Methods that calls are counted apart by: all of the schema, health and reflection, with room.
+pub const METHODS_COUNTED_MAX: usize = 64;
+/// Spans that may wait for the collector; one more is dropped. A request of 13 RMs has about 150, so
+/// this is some 100 requests, or 8 MB.
+pub const SPANS_MAX: usize = 16_384;
+/// Spans in one message to the collector.
+pub const SPANS_BATCH_MAX: usize = 512;
+/// Longest a span waits for others to be sent with.
+pub const SPANS_PAUSE: Span = Span::from_secs(1);
+/// How long the collector may take for one message, and a stopping daemon for the last ones.
+pub const COLLECTOR_PATIENCE: Span = Span::from_secs(2);
+/// Lost messages remembered so that sending them again can be counted; of more than these it is not.
+pub const LOST_COUNTED_MAX: usize = 65_536;
+/// Requests followed by traces at a time: far more than can be planned at once, so that whatever was
+/// planned is followed through its two phases.
+pub const TRACED_MAX: usize = 4_096;
 
 // A hold must outlive the coordinator's patience plus the margin it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());
@@ -154,6 +180,9 @@ const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 // One call is shorter than the patience for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
+// A daemon that stops has sent its last spans before it is killed for taking too long.
+const _: () = assert!(COLLECTOR_PATIENCE.as_us() < STOP_PATIENCE.as_us());
+const _: () = assert!(TRACED_MAX > PLANNINGS_MAX);
 // A page may exceed its bytes by one entry, which is at most a message as it was admitted, with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
 // The dearest plan fits 64 bits: every site and every edge of every link at the highest value

@@ -52,6 +52,31 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// As it stands in records and in metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::InsufficientCapacity => "insufficient_capacity",
+            Self::BeyondCapacity => "beyond_capacity",
+            Self::UnknownResource => "unknown_resource",
+            Self::OutsideHorizon => "outside_horizon",
+            Self::NoRoute => "no_route",
+            Self::BudgetExhausted => "budget_exhausted",
+            Self::Unreachable => "unreachable",
+            Self::Aborted => "aborted",
+            Self::Expired => "expired",
+            Self::Released => "released",
+            Self::NotHeld => "not_held",
+            Self::CoordinatorRestarted => "coordinator_restarted",
+            Self::TimedOut => "timed_out",
+            Self::Mixed => "mixed",
+            Self::Denied => "denied",
+            Self::PlanOutdated => "plan_outdated",
+            Self::ServiceLevel => "service_level",
+            Self::Replaced => "replaced",
+        }
+    }
+
     /// Would the same request, sent later under a new id, have a chance?
     #[must_use]
     pub const fn transient(self) -> bool {

@@ -2,13 +2,14 @@
 
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::server;
+use coalloc_net::telemetry::Telemetry;
 use tonic::service::Routes;
 
 use crate::config::GrcConfig;
 use crate::federation::Federation;
 use crate::planning::Planners;
 use crate::service::GrcService;
-use crate::shell;
+use crate::{meters, shell};
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
 ///
@@ -19,6 +20,9 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     let listener = server::bind(config.daemon.listen).await?;
     let federation = Federation::new(&config.rms);
     let (node, ledger_id) = shell::start(&config, &federation)?;
+    let readers = vec![node.reader.clone(), meters::reader(federation.clone())];
+    let name = config.name.as_str();
+    let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     federation.watch();
     let service = GrcService {
         name: config.name.to_string(),
@@ -35,6 +39,7 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     let services = ["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
     server::serve(listener, routes, &services, server::stop_signal()).await?;
     node.stop().await;
+    telemetry.stop().await;
     tracing::info!(grc = %config.name, "stopped");
     Ok(())
 }

@@ -8,6 +8,7 @@
 //! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`config`] is what the GRC is told,
+//! [`meters`] is what Prometheus sees of it,
 //! [`daemon`] puts all of it into one process, [`view`] shows reservations. Source: Takefusa 2010,
 //! section 3.1, stages 1 to 4.
 
@@ -15,6 +16,8 @@ pub mod admission;
 pub mod config;
 pub mod daemon;
 pub mod federation;
+pub mod inquiry;
+pub mod meters;
 pub mod picture;
 pub mod planning;
 pub mod service;

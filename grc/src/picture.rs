@@ -2,6 +2,7 @@
 //! frames, and the availability of every RM for all of them in one query per RM, all at once.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
@@ -9,10 +10,15 @@ use coalloc_common::{
     limits,
 };
 use coalloc_net::convert::{span_from_wire, window_to_wire};
+use coalloc_net::traces::{Span, SpanKind};
 use coalloc_proto::v1;
 use tokio::task::JoinSet;
 
 use crate::federation::{Federation, RmClient, Snapshot};
+use crate::meters;
+
+/// The RPC that asks.
+const QUERY: &str = "coalloc.v1.ResourceManager/QueryAvailability";
 
 /// What is free, frame by frame.
 #[derive(Debug)]
@@ -73,7 +79,14 @@ pub async fn query(
         };
         let (rm, client) = (rm.clone(), client.clone());
         let (count, resources) = (frames.len(), resource_count(description));
-        asked.spawn(async move { (rm, ask(client, request, count, resources).await) });
+        let span = Span::current().child(QUERY, SpanKind::Client);
+        span.set("coalloc.rm", &rm);
+        asked.spawn(async move {
+            let begun = Instant::now();
+            let answer = span.carry(ask(client, request, count, resources)).await;
+            meters::queried(&rm, begun, answer.is_ok());
+            (rm, answer)
+        });
     }
     let mut answers = BTreeMap::new();
     while let Some(done) = asked.join_next().await {
@@ -102,6 +115,7 @@ async fn ask(
 ) -> Result<v1::QueryAvailabilityResponse, String> {
     let mut request = tonic::Request::new(request);
     request.set_timeout(limits::QUERY_PATIENCE.to_std());
+    Span::current().inject(request.metadata_mut());
     let answer = client.query_availability(request).await;
     let answer = answer.map_err(|status| format!("gives no availability: {}", status.message()))?;
     let answer = answer.into_inner();

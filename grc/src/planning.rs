@@ -4,11 +4,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits};
 use coalloc_net::convert::{RequestOptions, Solver};
-use coalloc_net::status;
+use coalloc_net::traces::{Span as Traced, SpanKind};
+use coalloc_net::{metrics, status, traces};
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Plan};
 use rayon::prelude::*;
@@ -113,17 +115,22 @@ impl Planners {
         picture: Picture,
     ) -> Result<Planned, Status> {
         let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
+        let _counted = metrics::Counted::new(&metrics::grc().plannings);
+        let (span, begun) = (traces::part("planning"), Instant::now());
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (sender, planned) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
         let unreachable = picture.unreachable;
         let pool = if options.solver == Solver::Mip { &self.outside } else { &self.own };
+        let within = span.clone();
         pool.spawn(move || {
             // The caller may be gone, both times.
             let _ = started.send(());
             let views = &picture.views;
-            let plan = || sort(views, plan_frames(&federation, &request, options, views, &stopped));
+            let plan = || {
+                sort(views, plan_frames(&federation, &request, options, (views, &within), &stopped))
+            };
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         });
         let timed = async {
@@ -137,7 +144,11 @@ impl Planners {
             () = timed => return Err(status::stopping()),
         };
         match outcome {
-            Ok(Ok((plans, refused))) => Ok(Planned { plans, refused, unreachable }),
+            Ok(Ok((plans, refused))) => {
+                count(begun, &plans, &refused);
+                span.set("coalloc.plans", plans.len());
+                Ok(Planned { plans, refused, unreachable })
+            }
             Ok(Err(_)) | Err(_) => {
                 tracing::error!("a planner panicked");
                 Err(Status::internal("the planner broke off; nothing was done"))
@@ -155,11 +166,21 @@ fn yield_to_others() {
     }
 }
 
+/// What planning one request came to.
+fn count(begun: Instant, plans: &[Plan], refused: &[(Window, Refusal)]) {
+    let grc = metrics::grc();
+    grc.planning_seconds.observe(metrics::seconds(begun.elapsed()));
+    // At most `FRAMES_MAX` of each.
+    grc.plans.observe(plans.len() as f64);
+    grc.frames.with(["planned"]).inc_by(plans.len() as u64);
+    grc.frames.with(["refused"]).inc_by(refused.len() as u64);
+}
+
 fn plan_frames(
     federation: &Snapshot,
     request: &CoAllocation,
     options: RequestOptions,
-    views: &[FrameView],
+    (views, span): (&[FrameView], &Traced),
     stop: &AtomicBool,
 ) -> Vec<Outcome> {
     let planner = planner(options);
@@ -173,7 +194,11 @@ fn plan_frames(
         stop,
     };
     let topology = &federation.topology;
-    let plan = |view| planner.plan(&Instance::new(topology, request, view), &budget);
+    let plan = |view: &FrameView| {
+        let span = span.child("frame", SpanKind::Internal);
+        span.set("coalloc.window", view.window);
+        planner.plan(&Instance::new(topology, request, view), &budget)
+    };
     views.par_iter().map(plan).collect()
 }
 

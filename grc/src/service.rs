@@ -9,7 +9,8 @@ use coalloc_common::{
     InvalidField, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits,
 };
 use coalloc_net::convert::{RequestOptions, plan_to_wire, refusal_to_wire, window_to_wire};
-use coalloc_net::{clock, status};
+use coalloc_net::traces::Span as Traced;
+use coalloc_net::{clock, metrics, status, traces};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
 use coalloc_proto::v1::resolver_server::Resolver;
@@ -64,6 +65,8 @@ impl GrcService {
     async fn reserve_whole(&self, wire: v1::ReserveRequest) -> Result<v1::Reservation, Status> {
         let ticket = admission::ticket(&wire, &self.own_ids())?;
         let id = ticket.request.clone();
+        Traced::current().set("coalloc.request", &id);
+        let _followed = traces::follow(&id);
         let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
         if opened != Reply::Plan {
             // It is known, or another call plans it and this one has waited for that.
@@ -105,6 +108,7 @@ impl GrcService {
         reservation: ReservationId,
     ) -> Result<oneshot::Receiver<Reply>, Status> {
         tracing::info!(%reservation, "others were faster; planning again");
+        metrics::grc().replans.inc();
         let outcome = loop {
             match self.candidates(wire).await {
                 Ok((_, outcome)) => break outcome,
@@ -141,7 +145,9 @@ impl GrcService {
     ) -> Result<(Planned, Result<Vec<Candidate>, Refusal>), Status> {
         let federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
+        let admission = traces::part("admission");
         let admitted = admission::admit(request, options, self.defaults, &federation)?;
+        drop(admission);
         let planned = self.plan_admitted(&federation, &admitted).await?;
         tracing::info!(
             request = wire.request_id,
@@ -214,7 +220,7 @@ async fn patient<T>(
 where
     T: Send + 'static,
 {
-    let task = tokio::spawn(call);
+    let task = tokio::spawn(Traced::current().carry(call));
     match tokio::time::timeout(limits::RESERVE_PATIENCE.to_std(), task).await {
         Ok(ended) => ended.map_err(|_| status::stopping())?.map(Some),
         Err(_) => Ok(None),
@@ -346,7 +352,9 @@ impl CoordinatorRpc for GrcService {
         }
         let reservation = ReservationId::composed(found.id);
         let (service, shown) = (self.clone(), id.clone());
+        Traced::current().set("coalloc.reservation", &reservation);
         let release = async move {
+            let _followed = traces::follow_reservation(&reservation);
             let input = |token| CoordinatorInput::Release { reservation, token };
             service.stands(service.handle.call(input).await?, &shown)
         };

@@ -1,11 +1,15 @@
 //! The shell around the coordinator of `protocol`: its owner thread with the ledger, and its messages
 //! to RMs. Nothing is decided here.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use coalloc_common::{RmName, TransactionId, limits};
 use coalloc_net::convert;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::node;
 use coalloc_net::status::{self, Effect};
+use coalloc_net::traces::{self, SpanKind};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Reply,
@@ -16,6 +20,7 @@ use tonic::{Request, Status};
 
 use crate::config::GrcConfig;
 use crate::federation::{Federation, RmClient};
+use crate::meters::{self, Messages};
 
 /// Hexadecimal digits of the ledger's id that go into every id this coordinator gives.
 const TAG_DIGITS: usize = 8;
@@ -69,15 +74,24 @@ async fn send_all(
     mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
     handle: Handle,
 ) {
+    let messages = Arc::new(Messages::default());
     while let Some((rm, txn, message)) = outgoing.recv().await {
         let kind = message.kind();
         let (coordinator, handle) = (coordinator.clone(), handle.clone());
         let client = federation.client(&rm);
+        let messages = Arc::clone(&messages);
+        messages.sent(&rm, &txn, kind);
         tokio::spawn(async move {
+            let begun = Instant::now();
+            let span = traces::of_transaction(&txn).child(meters::method(kind), SpanKind::Client);
             let delivery = match client {
-                Some(client) => send(client, &rm, &coordinator, &txn, message).await,
+                Some(client) => span.carry(send(client, &rm, &coordinator, &txn, message)).await,
                 None => Delivery::Rejected(format!("{rm} is not configured")),
             };
+            span.set("coalloc.rm", &rm);
+            span.set("coalloc.transaction", &txn);
+            drop(span);
+            messages.ended(&rm, &txn, kind, (begun, &delivery));
             tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
             // Busy: the message's own alarm sends it again.
             handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });
@@ -128,6 +142,7 @@ async fn send(
 fn timed<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
+    traces::Span::current().inject(request.metadata_mut());
     request
 }
 

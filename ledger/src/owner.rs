@@ -28,7 +28,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -72,12 +72,17 @@ pub enum PostError {
 pub struct Owner<C: Core> {
     inbox: SyncSender<Command<C>>,
     stopping: Arc<AtomicBool>,
+    waiting: Arc<AtomicUsize>,
 }
 
 // By hand: a derive would ask for `C: Clone`.
 impl<C: Core> Clone for Owner<C> {
     fn clone(&self) -> Self {
-        Self { inbox: self.inbox.clone(), stopping: Arc::clone(&self.stopping) }
+        Self {
+            inbox: self.inbox.clone(),
+            stopping: Arc::clone(&self.stopping),
+            waiting: Arc::clone(&self.waiting),
+        }
     }
 }
 
@@ -111,7 +116,23 @@ impl<C: Core> Owner<C> {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         // With the inbox full the owner is awake anyway, and sees the flag.
-        let _ = self.inbox.try_send(Command::Stop);
+        let _ = self.try_send(Command::Stop);
+    }
+
+    /// How many commands wait; at most [`limits::INBOX_MAX`].
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn try_send(&self, command: Command<C>) -> Result<(), TrySendError<Command<C>>> {
+        // First, so that the owner never takes out what was not counted.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let sent = self.inbox.try_send(command);
+        if sent.is_err() {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        sent
     }
 
     /// Was it told to stop?
@@ -123,7 +144,7 @@ impl<C: Core> Owner<C> {
         if self.stopping.load(Ordering::Acquire) {
             return Err(PostError::Stopped);
         }
-        self.inbox.try_send(command).map_err(|error| match error {
+        self.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => PostError::Busy,
             TrySendError::Disconnected(_) => PostError::Stopped,
         })
@@ -175,7 +196,10 @@ where
 {
     let (sender, inbox) = mpsc::sync_channel(limits::INBOX_MAX);
     let stopping = Arc::new(AtomicBool::new(false));
-    let mut turner = Turner { core, log, clock, on_effect, inbox, stopping: Arc::clone(&stopping) };
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let (raised, taken) = (Arc::clone(&stopping), Arc::clone(&waiting));
+    let mut turner =
+        Turner { core, log, clock, on_effect, inbox, stopping: raised, waiting: taken };
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Nothing of the turner is used after a panic, so no broken state is seen.
         let end = catch_unwind(AssertUnwindSafe(|| turner.run()));
@@ -188,7 +212,7 @@ where
         on_failure(failure);
         false
     })?;
-    Ok((Owner { inbox: sender, stopping }, OwnerThread { handle }))
+    Ok((Owner { inbox: sender, stopping, waiting }, OwnerThread { handle }))
 }
 
 /// What the thread has.
@@ -199,6 +223,7 @@ struct Turner<C: Core, L, K, F> {
     on_effect: F,
     inbox: Receiver<Command<C>>,
     stopping: Arc<AtomicBool>,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// Commands drained for one turn.
@@ -237,6 +262,9 @@ where
             Err(RecvTimeoutError::Disconnected) => Err(TryRecvError::Disconnected),
         };
         for taken in 1.. {
+            if next.is_ok() {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
             match next {
                 Ok(Command::Input(input)) => batch.inputs.push(input),
                 Ok(Command::Read(read)) => batch.reads.push(read),

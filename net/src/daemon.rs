@@ -8,6 +8,7 @@ use coalloc_common::InvalidField;
 use coalloc_proto::file::{Document, FileError};
 use coalloc_proto::v1;
 
+use crate::client::check_address;
 use crate::server::{ServerError, listen_address};
 use crate::telemetry::{self, LogFormat};
 
@@ -28,6 +29,9 @@ pub enum DaemonError {
     /// Its ledger cannot be used.
     #[error("{0}")]
     Ledger(String),
+    /// Its traces cannot be sent.
+    #[error(transparent)]
+    Telemetry(InvalidField),
     /// The system gave no thread or no runtime.
     #[error("the system gave no thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -36,7 +40,7 @@ pub enum DaemonError {
 impl DaemonError {
     const fn exit_code(&self) -> u8 {
         match self {
-            Self::Configuration(_) => EXIT_CONFIGURATION,
+            Self::Configuration(_) | Self::Telemetry(_) => EXIT_CONFIGURATION,
             Self::Server(_) | Self::Ledger(_) | Self::Thread(_) => EXIT_FAILURE,
         }
     }
@@ -83,6 +87,10 @@ pub struct DaemonSettings {
     pub listen: SocketAddr,
     /// The ledger's file.
     pub ledger: PathBuf,
+    /// Where to serve metrics, if anywhere.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Where to send traces, if anywhere: `http://host:port`.
+    pub traces_endpoint: Option<String>,
 }
 
 /// Takes the `daemon` part of a configuration. A relative ledger path starts from `folder`.
@@ -96,7 +104,7 @@ pub fn daemon_settings(
     let missing =
         || InvalidField::new("daemon", "nothing", "where to listen, and the ledger's file");
     let wire = wire.ok_or_else(missing)?;
-    let listen = listen_address(&wire.listen, wire.insecure_plaintext)?;
+    let listen = listen_address("daemon.listen", &wire.listen, wire.insecure_plaintext)?;
     if wire.ledger.is_empty() {
         return Err(InvalidField::new("daemon.ledger", "\"\"", "the path of the ledger's file"));
     }
@@ -106,7 +114,33 @@ pub fn daemon_settings(
         let allowed = format!("a file in a folder that exists; {} does not", parent.display());
         return Err(InvalidField::new("daemon.ledger", ledger.display(), allowed));
     }
-    Ok(DaemonSettings { listen, ledger })
+    let metrics_listen = match wire.metrics_listen.as_str() {
+        "" => None,
+        text => {
+            let field = "daemon.metrics_listen";
+            let address = listen_address(field, text, wire.insecure_plaintext)?;
+            if address == listen && address.port() != 0 {
+                let allowed = "another address than daemon.listen";
+                return Err(InvalidField::new(field, address, allowed));
+            }
+            Some(address)
+        }
+    };
+    let traces_endpoint = traces_endpoint(&wire.traces_endpoint)?;
+    Ok(DaemonSettings { listen, ledger, metrics_listen, traces_endpoint })
+}
+
+fn traces_endpoint(text: &str) -> Result<Option<String>, InvalidField> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let field = "daemon.traces_endpoint";
+    let allowed = "http://host:port, like http://127.0.0.1:4317 (OTLP over gRPC)";
+    let bad = || InvalidField::new(field, InvalidField::quoted(text), allowed);
+    let address = text.strip_prefix("http://").ok_or_else(bad)?;
+    let address = address.strip_suffix('/').unwrap_or(address);
+    check_address(field, address).map_err(|_| bad())?;
+    Ok(Some(format!("http://{address}")))
 }
 
 /// Adds the file and the line to a mistake of sense.

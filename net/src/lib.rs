@@ -5,9 +5,10 @@
 //! * [`convert`]: wire messages to the vocabulary of `common` and back, with the range checks.
 //! * [`status`]: errors to gRPC status with `google.rpc` details, and what a failed call means.
 //! * [`clock`]: the two clocks that shells hand to cores.
+//! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry get to see, off the hot path.
 //! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
 //! * [`node`]: a core at work: its ledger, its owner, and the handle that handlers post by.
-//!   [`waiters`]: callers that wait for its answers.
+//!   [`waiters`]: callers that wait for its answers. [`turn`]: when its owner did what, for traces.
 //!
 //! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon
 //! listens in plain text on loopback only, unless its configuration says otherwise.
@@ -17,8 +18,11 @@ pub mod client;
 pub mod clock;
 pub mod convert;
 pub mod daemon;
+pub mod metrics;
 pub mod node;
 pub mod server;
 pub mod status;
 pub mod telemetry;
+pub mod traces;
+pub mod turn;
 pub mod waiters;

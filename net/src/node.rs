@@ -1,20 +1,27 @@
 //! A core at work in a daemon: its ledger opened and replayed, its owner running, and the handle by
 //! which RPC handlers post to it, wait for its answers, and look at it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use coalloc_ledger::owner::{Owner, OwnerThread, PostError};
 use coalloc_ledger::sqlite::{Identity, SqliteLedger};
-use coalloc_protocol::Core;
 use coalloc_protocol::message::Token;
+use coalloc_protocol::{Core, Log};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tonic::Status;
 
 use crate::daemon::{DaemonError, die};
+use crate::metrics::records::Observed;
+use crate::metrics::{self, scrape};
+use crate::traces::Span;
+use crate::turn::{Turn, Turns};
 use crate::waiters::Waiters;
-use crate::{clock, status};
+use crate::{clock, status, traces};
 
 /// Opens a node's ledger, or makes a new one, and replays it into the core.
 ///
@@ -27,19 +34,25 @@ pub fn open_ledger<C: Core>(
     core: &mut C,
 ) -> Result<SqliteLedger<C::Record>, DaemonError>
 where
-    C::Record: Serialize + DeserializeOwned,
+    C::Record: Serialize + DeserializeOwned + Observed,
 {
     let identity = Identity { kind: kind.to_owned(), name: name.to_owned() };
     let new_id = || uuid::Uuid::new_v4().simple().to_string();
-    SqliteLedger::open(path, &identity, new_id, |_, record| core.apply(&record))
+    let replay = |_, record: C::Record| {
+        core.apply(&record)?;
+        record.count();
+        Ok(())
+    };
+    SqliteLedger::open(path, &identity, new_id, replay)
         .map_err(|error| DaemonError::Ledger(coalloc_ledger::error::chain_text(&error)))
 }
 
 /// A running core; `A` is what it answers its callers.
-#[derive(Debug)]
 pub struct Node<C: Core, A> {
     /// For the handlers.
     pub handle: Handle<C, A>,
+    /// Reads what can only be seen at a moment, for a scrape of metrics.
+    pub reader: scrape::Reader,
     thread: OwnerThread,
 }
 
@@ -47,7 +60,7 @@ impl<C, A> Node<C, A>
 where
     C: Core + Send + 'static,
     C::Input: Send,
-    C::Record: Serialize + DeserializeOwned + Send,
+    C::Record: Serialize + DeserializeOwned + Send + Observed,
     A: Send + 'static,
 {
     /// Starts the owner of a core and its ledger. `on_effect` runs on the owner's thread and must not
@@ -62,17 +75,25 @@ where
         ledger: SqliteLedger<C::Record>,
         mut on_effect: impl FnMut(C::Effect, &Waiters<A>) + Send + 'static,
     ) -> Result<Self, DaemonError> {
-        let waiters = Waiters::default();
+        let turns = Turns::default();
+        let waiters = Waiters::new(turns.clone());
         let completed = waiters.clone();
+        let path = ledger.path().to_owned();
+        let ledger = Metered::new(name, ledger, turns.clone());
         let (owner, thread) = coalloc_ledger::owner::spawn(
             name,
             core,
             ledger,
-            clock::now,
+            move || {
+                turns.begin();
+                clock::now()
+            },
             move |effect| on_effect(effect, &completed),
             |reason: String| die(&reason),
         )?;
-        Ok(Self { handle: Handle { owner, waiters }, thread })
+        let reader = reader(name, path, owner.clone());
+        let refused = metrics::ledger().refused.with([name]);
+        Ok(Self { handle: Handle { owner, waiters, refused }, reader, thread })
     }
 
     /// Lets the owner finish what was posted, ends it, and lets go whoever still waits.
@@ -85,17 +106,78 @@ where
     }
 }
 
+/// Reads the owner's inbox and the size of its ledger.
+fn reader<C: Core + Send + 'static>(name: &str, path: PathBuf, owner: Owner<C>) -> scrape::Reader
+where
+    C::Input: Send,
+{
+    let (inbox, size) = (metrics::ledger().inbox.with([name]), metrics::ledger().size.with([name]));
+    scrape::reader(move || {
+        inbox.set(i64::try_from(owner.waiting()).unwrap_or(i64::MAX));
+        let mut log = path.clone().into_os_string();
+        log.push("-wal");
+        let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let sum = bytes(&path).saturating_add(bytes(Path::new(&log)));
+        size.set(i64::try_from(sum).unwrap_or(i64::MAX));
+        std::future::ready(())
+    })
+}
+
+/// A ledger whose appends are timed, and whose records are counted once they are durable.
+struct Metered<R> {
+    ledger: SqliteLedger<R>,
+    turns: Turns,
+    seconds: Histogram,
+    batch: Histogram,
+    records: Counter,
+}
+
+impl<R> Metered<R> {
+    fn new(name: &str, ledger: SqliteLedger<R>, turns: Turns) -> Self {
+        let metrics = metrics::ledger();
+        let records = metrics.records.with([name]);
+        records.inc_by(ledger.last_sequence());
+        let seconds = metrics.sync_seconds.with([name]);
+        Self { ledger, turns, seconds, batch: metrics.batch_records.with([name]), records }
+    }
+}
+
+impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
+    type Record = R;
+    type Error = <SqliteLedger<R> as Log>::Error;
+
+    fn append(&mut self, records: &[&R]) -> Result<(), Self::Error> {
+        let begun = Instant::now();
+        self.ledger.append(records)?;
+        let ended = Instant::now();
+        self.turns.synced((begun, ended));
+        self.seconds.observe((ended - begun).as_secs_f64());
+        // A batch is at most `GROUP_COMMIT_MAX` inputs, each of a few records.
+        self.batch.observe(records.len() as f64);
+        self.records.inc_by(records.len() as u64);
+        for record in records {
+            record.count();
+            if traces::is_on() {
+                record.trace(&(begun, ended));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The way of RPC handlers, and of a shell's own tasks, to a running core.
 #[derive(Debug)]
 pub struct Handle<C: Core, A> {
     owner: Owner<C>,
     waiters: Waiters<A>,
+    refused: Counter,
 }
 
 // By hand: a derive would ask for `C: Clone`.
 impl<C: Core, A> Clone for Handle<C, A> {
     fn clone(&self) -> Self {
-        Self { owner: self.owner.clone(), waiters: self.waiters.clone() }
+        let refused = self.refused.clone();
+        Self { owner: self.owner.clone(), waiters: self.waiters.clone(), refused }
     }
 }
 
@@ -106,6 +188,7 @@ impl<C: Core, A> Handle<C, A> {
         let taken = self.owner.post(input);
         if let Err(error) = taken {
             tracing::warn!(%error, "an input was not taken");
+            self.refused.inc();
         }
         taken.is_ok()
     }
@@ -127,6 +210,7 @@ impl<C: Core, A> Handle<C, A> {
         let (token, answer) = self.waiters.register();
         if let Err(error) = self.owner.post(input(Token(token))) {
             self.waiters.forget(token);
+            self.refused.inc();
             return Err(post_status(error));
         }
         Ok(answer)
@@ -137,7 +221,21 @@ impl<C: Core, A> Handle<C, A> {
     /// # Errors
     /// As [`Handle::post`].
     pub async fn call(&self, input: impl FnOnce(Token) -> C::Input) -> Result<A, Status> {
-        self.post(input)?.await.map_err(|_| status::stopping())
+        let span = Span::current();
+        if !span.is_on() {
+            return self.post(input)?.await.map_err(|_| status::stopping());
+        }
+        let posted = Instant::now();
+        let mut turn = None;
+        let waiting = self.post(|token| {
+            turn = self.waiters.watch(token.0);
+            input(token)
+        })?;
+        let answer = waiting.await.map_err(|_| status::stopping())?;
+        if let Some(turn) = turn.as_ref().and_then(|turn| turn.get()) {
+            show(&span, posted, turn);
+        }
+        Ok(answer)
     }
 
     /// Looks at the core, at a moment when all it shows is durable.
@@ -155,6 +253,17 @@ impl<C: Core, A> Handle<C, A> {
         };
         self.owner.read(look).map_err(post_status)?;
         seen.await.map_err(|_| status::stopping())
+    }
+}
+
+/// The way of an input through the owner, as parts of its call's span.
+fn show(span: &Span, posted: Instant, turn: &Turn) {
+    let begun = turn.begun.max(posted);
+    let stepped = turn.synced.map_or(turn.completed, |(from, _)| from).max(begun);
+    span.past("inbox", (posted, begun), Vec::new());
+    span.past("step", (begun, stepped), Vec::new());
+    if let Some(sync) = turn.synced {
+        span.past("sync", sync, Vec::new());
     }
 }
 

@@ -16,12 +16,22 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use crate::metrics::calls::CallsLayer;
+
 /// Why a server did not come up or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address cannot be listened on.
     #[error("listen: {address} cannot be bound: {source}; is another daemon running there?")]
     Bind {
+        /// The configured address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The address of the metrics cannot be listened on.
+    #[error("metrics_listen: {address} cannot be bound: {source}; has another daemon the same?")]
+    BindMetrics {
         /// The configured address.
         address: SocketAddr,
         /// Why.
@@ -35,13 +45,16 @@ pub enum ServerError {
     Descriptors(#[from] tonic_reflection::server::Error),
 }
 
-/// Takes the `listen` field of a configuration.
+/// Takes a field of a configuration that says where to listen.
 ///
 /// # Errors
 /// [`InvalidField`] when it is not an address with a port, or when others can reach it and
 /// `insecure_plaintext` does not allow that.
-pub fn listen_address(text: &str, insecure_plaintext: bool) -> Result<SocketAddr, InvalidField> {
-    let field = "daemon.listen";
+pub fn listen_address(
+    field: &str,
+    text: &str,
+    insecure_plaintext: bool,
+) -> Result<SocketAddr, InvalidField> {
     let address: SocketAddr = text.parse().map_err(|_| {
         InvalidField::new(field, InvalidField::quoted(text), "address:port, like 127.0.0.1:7001")
     })?;
@@ -100,6 +113,7 @@ pub async fn serve(
         .http2_keepalive_interval(Some(limits::SERVER_KEEPALIVE.to_std()))
         .http2_keepalive_timeout(Some(limits::SERVER_KEEPALIVE_PATIENCE.to_std()))
         .tcp_nodelay(true)
+        .layer(CallsLayer)
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections(listener), stop);
     let overdue = async {

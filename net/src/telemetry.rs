@@ -1,10 +1,74 @@
 //! Structured logs: one line an event, with the transaction id wherever there is one, so that one grep
-//! over all daemons' logs follows one reservation.
+//! over all daemons' logs follows one reservation. And the start and end of metrics and traces.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use coalloc_common::InvalidField;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tracing_subscriber::EnvFilter;
+
+use crate::daemon::{DaemonError, DaemonSettings};
+use crate::metrics::{self, scrape};
+use crate::server::ServerError;
+use crate::traces;
+
+/// Metrics and traces of a running daemon.
+#[derive(Debug)]
+pub struct Telemetry {
+    scrapes: Option<JoinHandle<()>>,
+    collector: Option<traces::Collector>,
+}
+
+impl Telemetry {
+    /// Serves metrics and begins to trace, as far as the settings say so; `kind` and `name` say which
+    /// daemon this is. The readers run before each scrape.
+    ///
+    /// # Errors
+    /// When the address of the metrics cannot be bound, or the traces' endpoint is none.
+    pub async fn start(
+        settings: &DaemonSettings,
+        kind: &str,
+        name: &str,
+        readers: Vec<scrape::Reader>,
+    ) -> Result<Self, DaemonError> {
+        metrics::net().daemon.with([kind, name, env!("CARGO_PKG_VERSION")]).set(1);
+        let scrapes = match settings.metrics_listen {
+            None => None,
+            Some(address) => {
+                let bound = TcpListener::bind(address).await;
+                let listener =
+                    bound.map_err(|source| ServerError::BindMetrics { address, source })?;
+                tracing::info!(listen = %address, "metrics at /metrics");
+                Some(tokio::spawn(scrape::serve(listener, readers)))
+            }
+        };
+        let collector = match &settings.traces_endpoint {
+            None => None,
+            Some(endpoint) => {
+                let collector = traces::start(endpoint, kind, name).map_err(|error| {
+                    let field = "daemon.traces_endpoint";
+                    DaemonError::Telemetry(InvalidField::new(field, endpoint, error.to_string()))
+                })?;
+                tracing::info!(collector = %endpoint, "traces");
+                Some(collector)
+            }
+        };
+        Ok(Self { scrapes, collector })
+    }
+
+    /// Ends both: no scrape is answered any more, and the last spans are sent, for a while.
+    pub async fn stop(self) {
+        if let Some(scrapes) = self.scrapes {
+            scrapes.abort();
+        }
+        if let Some(collector) = self.collector {
+            // It waits; the runtime must not.
+            let _ = tokio::task::spawn_blocking(move || collector.stop()).await;
+        }
+    }
+}
 
 /// The flags that every daemon has.
 #[derive(Debug, Clone, clap::Args)]

@@ -4,42 +4,71 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::oneshot;
+
+use crate::turn::{Turn, Turns};
 
 /// A set of waiting callers, shared by the handlers and the owner's effects.
 #[derive(Debug)]
 pub struct Waiters<T> {
     next: Arc<AtomicU64>,
-    waiting: Arc<Mutex<BTreeMap<u64, oneshot::Sender<T>>>>,
+    waiting: Arc<Mutex<BTreeMap<u64, Waiter<T>>>>,
+    turns: Turns,
+}
+
+/// One caller, and where it wants to see the turn that its answer came from.
+#[derive(Debug)]
+struct Waiter<T> {
+    sender: oneshot::Sender<T>,
+    turn: Option<Arc<OnceLock<Turn>>>,
 }
 
 impl<T> Clone for Waiters<T> {
     fn clone(&self) -> Self {
-        Self { next: Arc::clone(&self.next), waiting: Arc::clone(&self.waiting) }
+        let turns = self.turns.clone();
+        Self { next: Arc::clone(&self.next), waiting: Arc::clone(&self.waiting), turns }
     }
 }
 
 impl<T> Default for Waiters<T> {
     fn default() -> Self {
-        Self { next: Arc::new(AtomicU64::new(1)), waiting: Arc::default() }
+        Self::new(Turns::default())
     }
 }
 
 impl<T> Waiters<T> {
+    /// Nobody waits yet for answers of these turns.
+    #[must_use]
+    pub fn new(turns: Turns) -> Self {
+        Self { next: Arc::new(AtomicU64::new(1)), waiting: Arc::default(), turns }
+    }
+
     /// A new token and where its answer will come.
     #[must_use]
     pub fn register(&self) -> (u64, oneshot::Receiver<T>) {
         let token = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        self.lock().insert(token, sender);
+        self.lock().insert(token, Waiter { sender, turn: None });
         (token, receiver)
+    }
+
+    /// Where the turn of a waiting token's answer will be, for a trace.
+    #[must_use]
+    pub fn watch(&self, token: u64) -> Option<Arc<OnceLock<Turn>>> {
+        let mut waiting = self.lock();
+        let waiter = waiting.get_mut(&token)?;
+        Some(Arc::clone(waiter.turn.get_or_insert_default()))
     }
 
     /// Gives a token its answer. Nobody may be there any more to hear it.
     pub fn complete(&self, token: u64, answer: T) {
-        if let Some(sender) = self.lock().remove(&token) {
+        let waiter = self.lock().remove(&token);
+        if let Some(Waiter { sender, turn }) = waiter {
+            if let Some(turn) = turn {
+                let _ = turn.set(self.turns.now());
+            }
             let _ = sender.send(answer);
         }
     }
@@ -54,7 +83,7 @@ impl<T> Waiters<T> {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, oneshot::Sender<T>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Waiter<T>>> {
         // Nothing panics while it holds the lock; were it so, the map would still be whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

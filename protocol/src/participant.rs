@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::timetable::{Layer, Overcommitment, Timetable};
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Span,
+    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Span, Time,
     TransactionId, Unit, Window, limits,
 };
 
@@ -189,6 +189,17 @@ pub enum ParticipantEffect {
     },
 }
 
+/// What there is of one resource, and what is taken of it, at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// What there is.
+    pub capacity: Amount,
+    /// By holds.
+    pub held: Amount,
+    /// By bookings.
+    pub booked: Amount,
+}
+
 /// More of one resource is promised than there is: the inventory has shrunk since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overcommitted {
@@ -266,6 +277,25 @@ impl Participant {
     #[must_use]
     pub fn timetable(&self, resource: &ResourceId) -> Option<&Timetable> {
         self.timetables.get(resource).filter(|_| !self.retired.contains(resource))
+    }
+
+    /// Every hold that is neither committed nor ended, in the order in which they want something.
+    pub fn holds(&self) -> impl ExactSizeIterator<Item = Option<&Held>> {
+        self.alarms.iter().map(|(_, txn)| match &self.entries.get(txn)?.phase {
+            Phase::Held(held) => Some(held),
+            Phase::Booked | Phase::Refused(_) | Phase::Ended(_) => None,
+        })
+    }
+
+    /// What is held and booked of every configured resource at one instant, beside what there is, in
+    /// the order of the configuration.
+    pub fn levels(&self, at: Time) -> impl Iterator<Item = (&ResourceId, Level)> {
+        self.config.resources.iter().filter_map(move |(resource, capacity)| {
+            let window = Window::starting(at, Span::from_us(1))?;
+            let step = self.timetables.get(resource)?.profile(window).first().copied()?;
+            let level = Level { capacity: *capacity, held: step.held, booked: step.booked };
+            Some((resource, level))
+        })
     }
 
     /// Where more is promised than there is, now or later: each such resource, retired ones too, in

@@ -2,12 +2,13 @@
 
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::server;
+use coalloc_net::telemetry::Telemetry;
 use coalloc_proto::v1::DescribeResponse;
 use tonic::service::Routes;
 
 use crate::config::RmConfig;
 use crate::service::RmService;
-use crate::shell;
+use crate::{meters, shell};
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
 ///
@@ -17,6 +18,10 @@ pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
     let (node, ledger_id) = shell::start(&config)?;
+    let readers =
+        vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kind.unit())];
+    let (kind, name) = (config.kind.word(), config.name.as_str());
+    let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
     let description = DescribeResponse { ledger_id, ..config.description };
     let service = RmService::new(node.handle.clone(), description);
     let routes = Routes::new(server::resource_manager(service));
@@ -24,6 +29,7 @@ pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
     server::serve(listener, routes, &["coalloc.v1.ResourceManager"], server::stop_signal()).await?;
     node.stop().await;
+    telemetry.stop().await;
     tracing::info!(rm = %config.name, "stopped");
     Ok(())
 }

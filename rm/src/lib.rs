@@ -4,11 +4,13 @@
 //! * [`config`]: the settings both have, checked.
 //! * [`service`]: the gRPC handlers. They convert, post to the owner of the participant, and wait.
 //! * [`shell`]: the participant's owner, its ledger, and its questions to coordinators.
+//! * [`meters`]: what a scrape of metrics reads of the participant.
 //! * [`daemon`]: all of it as one process.
 //!
 //! Left out: the update publisher (issue of the multi-cost family) and drivers to real equipment.
 
 pub mod config;
 pub mod daemon;
+pub mod meters;
 pub mod service;
 pub mod shell;

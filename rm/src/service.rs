@@ -3,6 +3,7 @@
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{CoordinatorName, InvalidField, Span, TransactionId, Window, limits};
+use coalloc_net::traces::Span as Traced;
 use coalloc_net::{clock, convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
@@ -80,6 +81,7 @@ impl ResourceManager for RmService {
         let order = hold_order(request.get_ref()).map_err(|error| status::invalid(&error))?;
         let (txn, coordinator) = (order.txn.clone(), order.coordinator.clone());
         let user = order.user.clone();
+        Traced::current().set("coalloc.transaction", &txn);
         let answer = self.handle.call(|token| ParticipantInput::Hold { order, token }).await?;
         use v1::hold_response::Answer as Wire;
         let answer = match answer {
@@ -103,6 +105,7 @@ impl ResourceManager for RmService {
         let v1::CommitRequest { transaction, coordinator, resource_manager } = request.into_inner();
         self.check_meant(&resource_manager)?;
         let (txn, by) = names(&transaction, &coordinator)?;
+        Traced::current().set("coalloc.transaction", &txn);
         let input = |token| ParticipantInput::Commit { txn: txn.clone(), by: by.clone(), token };
         let refused = end_answer("booked", self.handle.call(input).await?, &txn, &by)?;
         Ok(Response::new(v1::CommitResponse { refused }))
@@ -115,6 +118,7 @@ impl ResourceManager for RmService {
         let v1::AbortRequest { transaction, coordinator, resource_manager } = request.into_inner();
         self.check_meant(&resource_manager)?;
         let (txn, by) = names(&transaction, &coordinator)?;
+        Traced::current().set("coalloc.transaction", &txn);
         let input = |token| ParticipantInput::Abort { txn: txn.clone(), by: by.clone(), token };
         let refused = end_answer("aborted", self.handle.call(input).await?, &txn, &by)?;
         Ok(Response::new(v1::AbortResponse { refused }))
@@ -128,6 +132,7 @@ impl ResourceManager for RmService {
             request.into_inner();
         self.check_meant(&resource_manager)?;
         let (txn, by) = names(&transaction, &coordinator)?;
+        Traced::current().set("coalloc.transaction", &txn);
         let input = |token| ParticipantInput::Release { txn: txn.clone(), by: by.clone(), token };
         end_answer("released", self.handle.call(input).await?, &txn, &by)?;
         Ok(Response::new(v1::ReleaseResponse {}))

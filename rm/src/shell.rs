@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId};
 use coalloc_net::daemon::DaemonError;
-use coalloc_net::{client, clock, node};
+use coalloc_net::{client, clock, metrics, node};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_protocol::message::{Answer, Decision, Resolution};
@@ -95,10 +95,20 @@ async fn ask(
         let (rm, handle) = (rm.clone(), handle.clone());
         tokio::spawn(async move {
             let resolution = resolve(client, &rm, &txn).await;
+            metrics::rm().resolves.with([answer_word(&resolution)]).inc();
             tracing::info!(%txn, %coordinator, ?resolution, "asked what became of a hold");
             // Busy: the alarm of the hold asks again.
             handle.tell(ParticipantInput::Resolved { txn, resolution });
         });
+    }
+}
+
+const fn answer_word(resolution: &Resolution) -> &'static str {
+    match resolution {
+        Resolution::Decided(Decision::Commit) => "commit",
+        Resolution::Decided(Decision::Abort) => "abort",
+        Resolution::NotMine => "not_mine",
+        Resolution::Lost => "lost",
     }
 }
 

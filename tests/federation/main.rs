@@ -14,3 +14,4 @@ mod harness;
 mod middle;
 mod races;
 mod serving;
+mod telemetry;

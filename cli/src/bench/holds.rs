@@ -82,7 +82,7 @@ async fn holds(
             let segment = v1::Segment {
                 resource: resource.clone(),
                 amount: 1,
-                window: Some(window.clone()),
+                window: Some(window),
                 resource_manager: String::new(),
             };
             let hold = v1::HoldRequest {

@@ -189,6 +189,7 @@ mod tests {
             name: "crm-Z".into(),
             kind: Kind::Crm,
             address: "127.0.0.1:1".into(),
+            metrics: None,
             config: folder.join("none.json"),
             log: folder.join("none.log"),
         }

@@ -1,0 +1,258 @@
+//! Availability queries to one RM, put together: while one is on its way, the frames of all requests that
+//! wait gather, and the next asks for them at once.
+//!
+//! As with the ledger's group commit, nobody waits for company: the first query leaves at once, and only a
+//! busy coordinator has several requests in one. An RM answers for one user at a time, so only
+//! questions for the same user (and of the same change) travel together.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use coalloc_common::limits;
+use coalloc_proto::v1;
+use tokio::sync::oneshot;
+use tonic::Status;
+
+/// What a query came to.
+type Answered = Result<Vec<v1::FrameAvailability>, String>;
+/// Sends one query.
+type Call = dyn Fn(v1::QueryAvailabilityRequest) -> Sending + Send + Sync;
+type Sending = Pin<Box<dyn Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send>>;
+
+/// The way to ask one RM. Cheap to clone.
+#[derive(Clone)]
+pub struct Inquiry {
+    call: Arc<Call>,
+    line: Arc<Mutex<Line>>,
+}
+
+/// Who waits, and what is on its way.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Ask>,
+    in_flight: usize,
+}
+
+struct Ask {
+    request: v1::QueryAvailabilityRequest,
+    answer: oneshot::Sender<Answered>,
+}
+
+impl std::fmt::Debug for Inquiry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let line = self.lock();
+        f.debug_struct("Inquiry")
+            .field("waiting", &line.waiting.len())
+            .field("in_flight", &line.in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inquiry {
+    /// Asks through `call`, which must end by itself: its time limit is that of a query.
+    pub fn new<F>(call: impl Fn(v1::QueryAvailabilityRequest) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send + 'static,
+    {
+        let call = move |request| -> Sending { Box::pin(call(request)) };
+        Self { call: Arc::new(call), line: Arc::default() }
+    }
+
+    /// Asks, alone or in company. One answer a frame, in the order of the frames. Needs a tokio
+    /// runtime around it.
+    ///
+    /// # Errors
+    /// One sentence on why there is no answer.
+    pub async fn ask(&self, request: v1::QueryAvailabilityRequest) -> Answered {
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut line = self.lock();
+            line.waiting.push_back(Ask { request, answer });
+            if line.in_flight < limits::QUERIES_IN_FLIGHT_MAX {
+                line.in_flight += 1;
+                tokio::spawn(self.clone().send_all());
+            }
+        }
+        answered.await.unwrap_or_else(|_| Err("the query broke off".to_owned()))
+    }
+
+    /// Sends what waits until nothing does.
+    async fn send_all(self) {
+        loop {
+            let company = self.lock().next_company();
+            if company.is_empty() {
+                return;
+            }
+            let answer = (self.call)(together(&company)).await;
+            let answer = answer
+                .map_err(|status| format!("gives no availability: {}", status.message()))
+                .map(|answer| answer.frames);
+            part(company, answer);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Line> {
+        // Nothing panics while it holds the lock; were it so, the line would still be whole.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    /// The first in line, and all behind that can go with it; nobody, and one less on its way, when
+    /// nobody waits.
+    fn next_company(&mut self) -> Vec<Ask> {
+        // Who has stopped waiting needs no answer.
+        self.waiting.retain(|ask| !ask.answer.is_closed());
+        let Some(first) = self.waiting.pop_front() else {
+            self.in_flight -= 1;
+            return Vec::new();
+        };
+        let (user, replaces) = (first.request.user.clone(), first.request.replaces.clone());
+        let mut frames = first.request.frames.len();
+        let mut company = vec![first];
+        let mut others = VecDeque::with_capacity(self.waiting.len());
+        for ask in self.waiting.drain(..) {
+            let more = ask.request.frames.len();
+            let fits = frames + more <= limits::FRAMES_MAX as usize;
+            if fits && ask.request.user == user && ask.request.replaces == replaces {
+                frames += more;
+                company.push(ask);
+            } else {
+                others.push_back(ask);
+            }
+        }
+        self.waiting = others;
+        company
+    }
+}
+
+/// One query for the frames of all.
+fn together(company: &[Ask]) -> v1::QueryAvailabilityRequest {
+    let frames = company.iter().flat_map(|ask| ask.request.frames.iter().cloned()).collect();
+    let first = company.first().map(|ask| ask.request.clone()).unwrap_or_default();
+    v1::QueryAvailabilityRequest { frames, ..first }
+}
+
+/// Gives each the frames that are its own.
+fn part(company: Vec<Ask>, answer: Answered) {
+    let asked: usize = company.iter().map(|ask| ask.request.frames.len()).sum();
+    let answer = answer.and_then(|frames| match frames.len() == asked {
+        true => Ok(frames.into_iter()),
+        false => Err(format!("answers {} frames where {asked} were asked for", frames.len())),
+    });
+    let mut frames = match answer {
+        Ok(frames) => frames,
+        Err(problem) => {
+            for ask in company {
+                // It may have stopped waiting, here and below.
+                let _ = ask.answer.send(Err(problem.clone()));
+            }
+            return;
+        }
+    };
+    for ask in company {
+        let own = frames.by_ref().take(ask.request.frames.len()).collect();
+        let _ = ask.answer.send(Ok(own));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use coalloc_common::{Span, Time, Window};
+    use coalloc_net::convert::window_to_wire;
+    use tokio::sync::Semaphore;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    fn request(user: &str, first: i64, frames: i64) -> v1::QueryAvailabilityRequest {
+        let frame = |second| {
+            let start = Time::from_us(second * 1_000_000);
+            window_to_wire(Window::starting(start, Span::from_secs(1)).unwrap())
+        };
+        let frames = (first..first + frames).map(frame).collect();
+        v1::QueryAvailabilityRequest { frames, user: user.to_owned(), replaces: String::new() }
+    }
+
+    /// An RM that answers each frame with its start in seconds, once it is let.
+    fn rm(let_go: &Arc<Semaphore>, calls: &Arc<AtomicUsize>) -> Inquiry {
+        let (let_go, calls) = (Arc::clone(let_go), Arc::clone(calls));
+        Inquiry::new(move |request: v1::QueryAvailabilityRequest| {
+            let (let_go, calls) = (Arc::clone(&let_go), Arc::clone(&calls));
+            async move {
+                calls.fetch_add(1, Ordering::Relaxed);
+                let_go.acquire().await.unwrap().forget();
+                let frame = |window: &v1::Window| {
+                    let free = vec![window.start.as_ref().unwrap().seconds as u64];
+                    v1::FrameAvailability { free, ..v1::FrameAvailability::default() }
+                };
+                let frames = request.frames.iter().map(frame).collect();
+                Ok(v1::QueryAvailabilityResponse { frames })
+            }
+        })
+    }
+
+    #[tokio::test]
+    async fn who_waits_travels_together_and_gets_its_own_frames() {
+        let (let_go, calls) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let rm = rm(&let_go, &calls);
+        let mut asks = JoinSet::new();
+        let mut ask = |number: i64, user: &'static str| {
+            let rm = rm.clone();
+            asks.spawn(async move { (number, rm.ask(request(user, number * 10, 3)).await) });
+        };
+        // The first leave at once, each alone; the others find the way taken.
+        for number in 0..limits::QUERIES_IN_FLIGHT_MAX {
+            ask(number as i64, "u");
+            while calls.load(Ordering::Relaxed) <= number {
+                tokio::task::yield_now().await;
+            }
+        }
+        for number in 10..30 {
+            ask(number, if number == 20 { "other" } else { "u" });
+        }
+        while rm.lock().waiting.len() < 20 {
+            tokio::task::yield_now().await;
+        }
+        let_go.add_permits(1_000);
+        while let Some(done) = asks.join_next().await {
+            let (number, answer) = done.unwrap();
+            let free: Vec<u64> = answer.unwrap().iter().map(|frame| frame.free[0]).collect();
+            let first = number as u64 * 10;
+            assert_eq!(free, [first, first + 1, first + 2]);
+        }
+        let calls = calls.load(Ordering::Relaxed);
+        assert_eq!(calls, limits::QUERIES_IN_FLIGHT_MAX + 2, "one more for each user");
+        assert_eq!(rm.lock().in_flight, 0);
+    }
+
+    #[tokio::test]
+    async fn more_frames_than_a_query_may_have_are_asked_in_two() {
+        let (let_go, calls) = (Arc::new(Semaphore::new(1_000)), Arc::new(AtomicUsize::new(0)));
+        let rm = rm(&let_go, &calls);
+        let most = i64::from(limits::FRAMES_MAX);
+        let mut asks = JoinSet::new();
+        for number in 0..6 {
+            let rm = rm.clone();
+            asks.spawn(async move { rm.ask(request("u", number * 1_000, most)).await });
+        }
+        while let Some(done) = asks.join_next().await {
+            assert_eq!(done.unwrap().unwrap().len(), most as usize);
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), 6);
+    }
+
+    #[tokio::test]
+    async fn a_wrong_number_of_answers_is_no_answer_to_anybody() {
+        let rm = Inquiry::new(|_| async { Ok(v1::QueryAvailabilityResponse::default()) });
+        let problem = rm.ask(request("u", 0, 2)).await.unwrap_err();
+        assert!(problem.contains("0 frames where 2"), "{problem}");
+        let down = Inquiry::new(|_| async { Err(Status::unavailable("gone")) });
+        let problem = down.ask(request("u", 0, 2)).await.unwrap_err();
+        assert!(problem.contains("gone"), "{problem}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What Prometheus gets to see of the coordinator's shell: which RMs answer, how old the picture of each
+//! is, and which messages had to be sent again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use coalloc_common::{RmName, TransactionId, limits};
+use coalloc_net::metrics::{grc, scrape, seconds};
+use coalloc_protocol::coordinator::MessageKind;
+use coalloc_protocol::message::Delivery;
+
+use crate::federation::Federation;
+
+/// When each RM last told what is free.
+static TOLD: Mutex<BTreeMap<RmName, Instant>> = Mutex::new(BTreeMap::new());
+
+/// An RM was asked what is free, and answered or did not.
+pub fn queried(rm: &RmName, begun: Instant, answered: bool) {
+    let grc = grc();
+    grc.query_seconds.observe(seconds(begun.elapsed()));
+    let outcome = if answered { "answered" } else { "failed" };
+    grc.queries.with([rm.as_str(), outcome]).inc();
+    if answered {
+        let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert(rm.clone(), Instant::now());
+    }
+}
+
+/// Reads which RMs answer, and how old the picture of each is.
+pub fn reader(federation: Federation) -> scrape::Reader {
+    // From the start, so that a first event is seen as a step from zero.
+    for status in federation.statuses() {
+        for kind in
+            [MessageKind::Hold, MessageKind::Commit, MessageKind::Abort, MessageKind::Release]
+        {
+            grc().messages.with([&status.name, word(kind), "answered"]);
+            grc().retried.with([&status.name, word(kind)]);
+        }
+        grc().queries.with([&status.name, "answered"]);
+    }
+    scrape::reader(move || {
+        let grc = grc();
+        for status in federation.statuses() {
+            grc.reachable.with([&status.name]).set(i64::from(status.reachable));
+        }
+        for (rm, told) in &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
+            grc.picture_age.with([rm.as_str()]).set(seconds(told.elapsed()));
+        }
+        std::future::ready(())
+    })
+}
+
+/// Messages of which nothing was heard: the next like it is the same one again.
+#[derive(Debug, Default)]
+pub struct Messages {
+    lost: Mutex<BTreeSet<(TransactionId, RmName, &'static str)>>,
+}
+
+impl Messages {
+    /// One leaves.
+    pub fn sent(&self, rm: &RmName, txn: &TransactionId, kind: MessageKind) {
+        let again = (txn.clone(), rm.clone(), word(kind));
+        if self.lost().remove(&again) {
+            grc().retried.with([rm.as_str(), word(kind)]).inc();
+        }
+    }
+
+    /// This became of it.
+    pub fn ended(
+        &self,
+        rm: &RmName,
+        txn: &TransactionId,
+        kind: MessageKind,
+        (begun, delivery): (Instant, &Delivery),
+    ) {
+        let outcome = match delivery {
+            Delivery::Answered(_) => "answered",
+            Delivery::Rejected(_) => "rejected",
+            Delivery::Lost => "lost",
+        };
+        grc().messages.with([rm.as_str(), word(kind), outcome]).inc();
+        grc().message_seconds.with([word(kind)]).observe(seconds(begun.elapsed()));
+        let mut lost = self.lost();
+        if *delivery == Delivery::Lost && lost.len() < limits::LOST_COUNTED_MAX {
+            lost.insert((txn.clone(), rm.clone(), word(kind)));
+        }
+    }
+
+    fn lost(&self) -> std::sync::MutexGuard<'_, BTreeSet<(TransactionId, RmName, &'static str)>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn word(kind: MessageKind) -> &'static str {
+    match kind {
+        MessageKind::Hold => "hold",
+        MessageKind::Commit => "commit",
+        MessageKind::Abort => "abort",
+        MessageKind::Release => "release",
+    }
+}
+
+/// The RPC that carries a message.
+#[must_use]
+pub const fn method(kind: MessageKind) -> &'static str {
+    match kind {
+        MessageKind::Hold => "coalloc.v1.ResourceManager/Hold",
+        MessageKind::Commit => "coalloc.v1.ResourceManager/Commit",
+        MessageKind::Abort => "coalloc.v1.ResourceManager/Abort",
+        MessageKind::Release => "coalloc.v1.ResourceManager/Release",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_protocol::message::Answer;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_lost_before_counts_as_sent_again() {
+        let (messages, begun) = (Messages::default(), Instant::now());
+        let (rm, txn) = (RmName::composed("crm-X"), TransactionId::composed("grc-t-1/1"));
+        let retried = grc().retried.with(["crm-X", "commit"]);
+        let kind = MessageKind::Commit;
+        for (delivery, again) in
+            [(Delivery::Lost, 0), (Delivery::Lost, 1), (Delivery::Answered(Answer::Done), 2)]
+        {
+            messages.sent(&rm, &txn, kind);
+            assert_eq!(retried.get(), again);
+            messages.ended(&rm, &txn, kind, (begun, &delivery));
+        }
+        messages.sent(&rm, &txn, kind);
+        assert_eq!(retried.get(), 2, "it was answered: this is another one");
+        assert_eq!(grc().messages.with(["crm-X", "commit", "lost"]).get(), 2);
+    }
+}

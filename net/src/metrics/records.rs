@@ -1,0 +1,192 @@
+//! What cores decide, counted where their records become durable: no counter says more than a ledger.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use coalloc_common::{Refusal, TransactionId};
+use coalloc_protocol::coordinator::CoordinatorRecord;
+use coalloc_protocol::message::Decision;
+use coalloc_protocol::participant::ParticipantRecord;
+
+use super::{grc, rm};
+use crate::traces;
+
+/// A record that says what to count.
+pub trait Observed {
+    /// Counts it; it is durable, by this process or an earlier one.
+    fn count(&self);
+
+    /// Says to the trace of its request that it was made durable just now.
+    fn trace(&self, _: &traces::Past) {}
+}
+
+impl Observed for ParticipantRecord {
+    fn count(&self) {
+        let rm = rm();
+        match self {
+            Self::Opened { .. } => {}
+            Self::Held { .. } => {
+                rm.holds.inc();
+            }
+            Self::Refused { refusal, .. } => {
+                rm.refusals.with([refusal.reason.word()]).inc();
+            }
+            Self::Booked { .. } => {
+                rm.bookings.inc();
+            }
+            Self::Ended { ending, .. } => {
+                rm.ended.with([ending.word()]).inc();
+            }
+        }
+    }
+}
+
+/// Transactions that are not finished, and whether they will end as confirmed. As many as are in flight.
+static OPEN: Mutex<BTreeMap<TransactionId, bool>> = Mutex::new(BTreeMap::new());
+
+/// Changes the open transactions; gives what was known of the one.
+fn open(txn: &TransactionId, confirms: Option<bool>) -> Option<bool> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let was = match confirms {
+        Some(confirms) => open.insert(txn.clone(), confirms),
+        None => open.remove(txn),
+    };
+    grc().unfinished.set(open.len() as i64);
+    was
+}
+
+fn failed(outcome: &str, refusal: &Refusal) {
+    grc().reservations.with([outcome]).inc();
+    grc().refusals.with([refusal.reason.word()]).inc();
+}
+
+impl Observed for CoordinatorRecord {
+    fn count(&self) {
+        let grc = grc();
+        match self {
+            Self::Opened { .. } => {
+                grc.requests.inc();
+            }
+            Self::Refused { refusal, .. } => {
+                grc.requests.inc();
+                failed("failed", refusal);
+            }
+            Self::Concluded { refusal, .. } => failed("failed", refusal),
+            Self::Intent { txn, .. } => {
+                grc.attempts.inc();
+                open(txn, Some(false));
+            }
+            Self::Decided { txn, decision: Decision::Commit, .. } => {
+                open(txn, Some(true));
+            }
+            Self::Decided { decision: Decision::Abort, refusal, .. } => {
+                let reason = refusal.as_ref().map_or("none", |refusal| refusal.reason.word());
+                grc.attempt_refusals.with([reason]).inc();
+            }
+            Self::Mixed { txn, refusal, .. } => {
+                open(txn, Some(false));
+                failed("mixed", refusal);
+            }
+            Self::Releasing { txn, .. } => {
+                // It has to be acknowledged (once more), and what was not confirmed will not be.
+                open(txn, Some(false));
+                grc.releases.inc();
+            }
+            Self::Finished { txn, .. } => {
+                if open(txn, None) == Some(true) {
+                    grc.reservations.with(["confirmed"]).inc();
+                }
+            }
+        }
+    }
+
+    fn trace(&self, sync: &traces::Past) {
+        match self {
+            Self::Opened { reservation, ticket, .. } => {
+                traces::opened(&ticket.request, reservation);
+                traces::synced(reservation, "opened", None, sync);
+            }
+            Self::Refused { reservation, ticket, .. } => {
+                traces::opened(&ticket.request, reservation);
+                traces::synced(reservation, "refused", None, sync);
+            }
+            Self::Concluded { reservation, .. } => {
+                traces::synced(reservation, "concluded", None, sync);
+            }
+            Self::Intent { txn, reservation, .. } => {
+                traces::synced(reservation, "intent", Some(txn), sync);
+            }
+            Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
+            Self::Mixed { txn, .. } => traces::synced_of(txn, "mixed", sync),
+            Self::Releasing { txn, .. } => traces::synced_of(txn, "releasing", sync),
+            Self::Finished { txn, .. } => traces::synced_of(txn, "finished", sync),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_common::{BootTime, Now, Reason, RmName, Time, UserName};
+
+    use super::*;
+
+    fn at() -> Now {
+        Now { wall: Time::from_us(0), boot: BootTime::from_us(0) }
+    }
+
+    fn decided(txn: &str) -> CoordinatorRecord {
+        let txn = TransactionId::composed(txn);
+        CoordinatorRecord::Decided { txn, decision: Decision::Commit, refusal: None, at: at() }
+    }
+
+    fn finished(txn: &str) -> CoordinatorRecord {
+        CoordinatorRecord::Finished { txn: TransactionId::composed(txn), at: at() }
+    }
+
+    #[test]
+    fn a_reservation_counts_as_confirmed_once_and_only_if_it_was() {
+        let by = UserName::composed("u");
+        let release = |txn: &str, by: &UserName| CoordinatorRecord::Releasing {
+            txn: TransactionId::composed(txn),
+            by: by.clone(),
+            at: at(),
+        };
+        let mixed = CoordinatorRecord::Mixed {
+            txn: TransactionId::composed("m/1"),
+            rm: RmName::composed("r"),
+            refusal: Refusal::new(Reason::Expired, "too late"),
+            at: at(),
+        };
+        let records = [
+            // Confirmed, then released.
+            decided("a/1"),
+            finished("a/1"),
+            release("a/1", &by),
+            finished("a/1"),
+            // Released before all had acknowledged: never confirmed.
+            decided("b/1"),
+            release("b/1", &by),
+            finished("b/1"),
+            // Mixed.
+            decided("m/1"),
+            mixed,
+            finished("m/1"),
+            // Still open.
+            decided("c/1"),
+        ];
+        for record in &records {
+            record.count();
+        }
+        let outcome = |outcome| grc().reservations.with([outcome]).get();
+        assert_eq!((outcome("confirmed"), outcome("mixed"), outcome("failed")), (1, 1, 0));
+        assert_eq!(grc().refusals.with(["expired"]).get(), 1);
+        assert_eq!((grc().releases.get(), grc().unfinished.get()), (2, 1));
+    }
+
+    #[test]
+    fn reasons_are_named_in_metrics_as_in_ledgers() {
+        for reason in [Reason::InsufficientCapacity, Reason::NotHeld, Reason::ServiceLevel] {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.word());
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! OpenTelemetry traces: one trace a request, across the coordinator and its resource managers.
+//!
+//! ```text
+//! coalloc.v1.Coordinator/Reserve                  server, GRC
+//!   admission
+//!   coalloc.v1.ResourceManager/QueryAvailability  client, one an RM
+//!     coalloc.v1.ResourceManager/QueryAvailability   server, RM
+//!   planning
+//!     frame                                       one a frame
+//!   ledger sync                                   one a record: opened, intent, decided, finished
+//!   coalloc.v1.ResourceManager/Hold               client, one an RM; Commit likewise
+//!     coalloc.v1.ResourceManager/Hold             server, RM
+//!       inbox, step, sync
+//! ```
+//!
+//! The context travels as W3C `traceparent` in the metadata of calls, and inside a process as the
+//! context of the running task. A core knows nothing of it: what a coordinator's ledger and messages
+//! do for a request is joined to its trace by a bounded map of requests under way ([`follow`]).
+//!
+//! Spans go to a bounded queue, and a thread of their own sends them to the collector. One that is
+//! down or slow costs the spans, which are counted, and nothing else. Without `traces_endpoint` there
+//! are no spans at all. Every request is traced unless its caller says in `traceparent` that it is
+//! not; a call that is no request (Describe, a listing) is traced only if its caller traces it.
+//!
+//! Left out: TLS to the collector; a sampling rate of our own; baggage.
+
+mod export;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use coalloc_common::{RequestId, ReservationId, TransactionId, limits};
+use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
+pub use opentelemetry::trace::SpanKind;
+use opentelemetry::trace::{FutureExt, SpanBuilder, Status as SpanStatus, TraceContextExt, Tracer};
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracer;
+use tonic::Code;
+use tonic::metadata::{MetadataKey, MetadataMap, MetadataValue};
+
+pub use self::export::{Collector, start};
+
+static TRACER: OnceLock<SdkTracer> = OnceLock::new();
+
+/// Calls of these begin a trace when their caller has none: they are requests of users.
+const REQUESTS: [&str; 4] = [
+    "coalloc.v1.Coordinator/Plan",
+    "coalloc.v1.Coordinator/Reserve",
+    "coalloc.v1.Coordinator/Modify",
+    "coalloc.v1.Coordinator/Release",
+];
+
+/// A span that ends when it is dropped; nothing when the task is not traced.
+#[derive(Debug, Clone, Default)]
+pub struct Span(Option<Context>);
+
+impl Span {
+    /// The context of the running task.
+    #[must_use]
+    pub fn current() -> Self {
+        if TRACER.get().is_none() {
+            return Self(None);
+        }
+        Self(Some(Context::current()).filter(Context::has_active_span))
+    }
+
+    /// A part of this one that begins now.
+    #[must_use]
+    pub fn child(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
+        let Self(Some(parent)) = self else { return Self(None) };
+        begin(name, kind, parent)
+    }
+
+    /// A part of this one that is over already.
+    pub fn past(&self, name: &'static str, (from, until): (Instant, Instant), facts: Facts) {
+        let (Self(Some(parent)), Some(tracer)) = (self, TRACER.get()) else { return };
+        let builder = SpanBuilder::from_name(name)
+            .with_kind(SpanKind::Internal)
+            .with_start_time(wall(from))
+            .with_attributes(facts);
+        let mut span = tracer.build_with_context(builder, parent);
+        opentelemetry::trace::Span::end_with_timestamp(&mut span, wall(until));
+    }
+
+    /// Notes a fact.
+    pub fn set(&self, key: &'static str, value: impl ToString) {
+        if let Self(Some(context)) = self {
+            context.span().set_attribute(KeyValue::new(key, value.to_string()));
+        }
+    }
+
+    /// Notes how it ended.
+    pub fn status(&self, code: Code) {
+        let Self(Some(context)) = self else { return };
+        let span = context.span();
+        span.set_attribute(KeyValue::new("rpc.grpc.status_code", code as i64));
+        if code != Code::Ok {
+            span.set_status(SpanStatus::error(code.description()));
+        }
+    }
+
+    /// Runs a future as a part of this span.
+    pub fn carry<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        // Without a span the context of the task stands as it is.
+        future.with_context(self.0.clone().unwrap_or_else(Context::current))
+    }
+
+    /// Puts the span into the metadata of a call.
+    pub fn inject(&self, metadata: &mut MetadataMap) {
+        if let Self(Some(context)) = self {
+            TraceContextPropagator::new().inject_context(context, &mut Metadata(metadata));
+        }
+    }
+
+    /// Is there one?
+    #[must_use]
+    pub const fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// Facts of a span: keys and values.
+pub type Facts = Vec<KeyValue>;
+
+/// One fact.
+#[must_use]
+pub fn fact(key: &'static str, value: impl ToString) -> KeyValue {
+    KeyValue::new(key, value.to_string())
+}
+
+fn begin(name: impl Into<Cow<'static, str>>, kind: SpanKind, parent: &Context) -> Span {
+    let Some(tracer) = TRACER.get() else { return Span(None) };
+    let span = tracer.build_with_context(SpanBuilder::from_name(name).with_kind(kind), parent);
+    Span(Some(parent.with_span(span)))
+}
+
+/// The wall clock's time of a moment of this process.
+fn wall(at: Instant) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(at.elapsed()).unwrap_or(now)
+}
+
+/// A trace that begins here; nothing when nobody collects.
+#[must_use]
+pub fn root(name: &'static str) -> Span {
+    begin(name, SpanKind::Internal, &Context::new())
+}
+
+/// A part of the running task's span that begins now, inside this process.
+#[must_use]
+pub fn part(name: &'static str) -> Span {
+    Span::current().child(name, SpanKind::Internal)
+}
+
+/// A call to another daemon as part of a span, and the same in the call's metadata.
+#[must_use]
+pub fn call(parent: &Span, method: &'static str, metadata: &mut MetadataMap) -> Span {
+    let span = parent.child(method, SpanKind::Client);
+    span.inject(metadata);
+    span
+}
+
+/// The span of a call that has just come in.
+pub(crate) fn server(path: &str, headers: &http::HeaderMap) -> Span {
+    if TRACER.get().is_none() {
+        return Span(None);
+    }
+    let parent =
+        TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(headers));
+    let name = path.trim_start_matches('/');
+    if !parent.span().span_context().is_valid() && !REQUESTS.contains(&name) {
+        return Span(None);
+    }
+    let span = begin(name.to_owned(), SpanKind::Server, &parent);
+    span.set("rpc.system", "grpc");
+    if let Some((service, method)) = name.split_once('/') {
+        span.set("rpc.service", service);
+        span.set("rpc.method", method);
+    }
+    span
+}
+
+/// When something began and ended, of this process.
+pub type Past = (Instant, Instant);
+
+/// Requests under way, and the reservations that they became.
+#[derive(Default)]
+struct Followed {
+    requests: BTreeMap<RequestId, (Span, Option<ReservationId>)>,
+    reservations: BTreeMap<ReservationId, Span>,
+}
+
+static FOLLOWED: Mutex<Option<Followed>> = Mutex::new(None);
+
+fn followed<T>(look: impl FnOnce(&mut Followed) -> T) -> T {
+    let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
+    look(followed.get_or_insert_with(Followed::default))
+}
+
+/// Ends the following of a request when it is dropped.
+#[derive(Debug)]
+#[must_use = "dropped, it ends"]
+pub struct Following(Option<RequestId>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        if let Some(request) = &self.0 {
+            followed(|followed| {
+                if let Some((_, Some(reservation))) = followed.requests.remove(request) {
+                    followed.reservations.remove(&reservation);
+                }
+            });
+        }
+    }
+}
+
+/// What the coordinator does for this request belongs to the running task's span, until the answer is
+/// dropped. Beyond [`limits::TRACED_MAX`] requests at a time nothing of the others is joined.
+pub fn follow(request: &RequestId) -> Following {
+    follow_as(request, None)
+}
+
+/// As [`follow`], for a reservation that has been made before.
+pub fn follow_reservation(reservation: &ReservationId) -> Following {
+    // No client's id has a reservation's form: admission refuses those that begin like one.
+    follow_as(&RequestId::composed(reservation.to_string()), Some(reservation))
+}
+
+fn follow_as(request: &RequestId, reservation: Option<&ReservationId>) -> Following {
+    let span = Span::current();
+    if !span.is_on() {
+        return Following(None);
+    }
+    followed(|followed| {
+        let full = followed.requests.len() >= limits::TRACED_MAX;
+        // A second caller of one request waits for the first: its work is in the first one's trace.
+        if full || followed.requests.contains_key(request) {
+            return Following(None);
+        }
+        if let Some(reservation) = reservation {
+            followed.reservations.insert(reservation.clone(), span.clone());
+        }
+        followed.requests.insert(request.clone(), (span, reservation.cloned()));
+        Following(Some(request.clone()))
+    })
+}
+
+/// A request has become a reservation.
+pub(crate) fn opened(request: &RequestId, reservation: &ReservationId) {
+    if TRACER.get().is_none() {
+        return;
+    }
+    followed(|followed| {
+        let Some((span, known)) = followed.requests.get_mut(request) else { return };
+        span.set("coalloc.reservation", reservation);
+        *known = Some(reservation.clone());
+        followed.reservations.insert(reservation.clone(), span.clone());
+    });
+}
+
+/// The span of the request that a transaction is an attempt of.
+#[must_use]
+pub fn of_transaction(txn: &TransactionId) -> Span {
+    if TRACER.get().is_none() {
+        return Span(None);
+    }
+    // A transaction's id is its reservation's, a slash, and a number.
+    let reservation = txn.as_str().rsplit_once('/').map_or(txn.as_str(), |(id, _)| id);
+    of_reservation(&ReservationId::composed(reservation.to_owned()))
+}
+
+fn of_reservation(reservation: &ReservationId) -> Span {
+    followed(|followed| followed.reservations.get(reservation).cloned().unwrap_or_default())
+}
+
+/// A record of a reservation was made durable.
+pub(crate) fn synced(
+    reservation: &ReservationId,
+    record: &'static str,
+    txn: Option<&TransactionId>,
+    past: &Past,
+) {
+    if is_on() {
+        let facts = [Some(fact("coalloc.record", record)), txn.map(transaction)];
+        let facts = facts.into_iter().flatten().collect();
+        of_reservation(reservation).past("ledger sync", *past, facts);
+    }
+}
+
+/// As [`synced`], of the reservation that a transaction is an attempt of.
+pub(crate) fn synced_of(txn: &TransactionId, record: &'static str, past: &Past) {
+    if is_on() {
+        let facts = vec![fact("coalloc.record", record), transaction(txn)];
+        of_transaction(txn).past("ledger sync", *past, facts);
+    }
+}
+
+fn transaction(txn: &TransactionId) -> KeyValue {
+    fact("coalloc.transaction", txn)
+}
+
+/// Does anybody collect spans?
+#[must_use]
+pub fn is_on() -> bool {
+    TRACER.get().is_some()
+}
+
+struct Headers<'a>(&'a http::HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(http::HeaderName::as_str).collect()
+    }
+}
+
+struct Metadata<'a>(&'a mut MetadataMap);
+
+impl Injector for Metadata<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        // The propagator's keys and values are plain ASCII.
+        if let (Ok(key), Ok(value)) =
+            (MetadataKey::from_bytes(key.as_bytes()), MetadataValue::try_from(value))
+        {
+            self.0.insert(key, value);
+        }
+    }
+}

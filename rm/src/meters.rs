@@ -1,0 +1,58 @@
+//! What a scrape of metrics reads of the participant: holds there are, and what is taken of every
+//! resource now. One short read on the owner's thread, between two batches.
+
+use coalloc_common::Unit;
+use coalloc_net::metrics::{rm, scrape};
+use coalloc_net::{clock, metrics};
+use coalloc_protocol::participant::{Level, Participant};
+
+use crate::shell::Handle;
+
+/// What one read sees.
+struct Seen {
+    holds: usize,
+    oldest_s: f64,
+    levels: Vec<(String, Level)>,
+}
+
+/// Reads the participant into its gauges.
+pub fn reader(handle: Handle, unit: Unit) -> scrape::Reader {
+    scrape::reader(move || {
+        let handle = handle.clone();
+        async move {
+            // A participant that is stopping, or too busy, shows the figures of the scrape before.
+            if let Ok(seen) = handle.read(look).await {
+                show(&seen, unit);
+            }
+        }
+    })
+}
+
+fn look(participant: &Participant) -> Seen {
+    let now = clock::now();
+    let holds = participant.holds();
+    let count = holds.len();
+    let oldest = holds.flatten().map(|held| now.boot.since(held.since.boot)).max();
+    let levels = participant.levels(now.wall);
+    Seen {
+        holds: count,
+        oldest_s: oldest.map_or(0.0, |age| metrics::seconds(age.to_std())),
+        levels: levels.map(|(resource, level)| (resource.to_string(), level)).collect(),
+    }
+}
+
+fn show(seen: &Seen, unit: Unit) {
+    let rm = rm();
+    rm.live_holds.set(i64::try_from(seen.holds).unwrap_or(i64::MAX));
+    rm.oldest_hold.set(seen.oldest_s);
+    let unit = match unit {
+        Unit::BitsPerSecond => "bit_per_second",
+        Unit::Cpus => "cpu",
+    };
+    for (resource, level) in &seen.levels {
+        let gauges = [(&rm.capacity, level.capacity), (&rm.held, level.held)];
+        for (gauge, amount) in gauges.into_iter().chain([(&rm.booked, level.booked)]) {
+            gauge.with([resource, unit]).set(i64::try_from(amount.0).unwrap_or(i64::MAX));
+        }
+    }
+}
