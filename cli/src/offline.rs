@@ -17,7 +17,8 @@ use coalloc_net::convert::{
     refusal_to_wire, request_from_wire, taken, window_to_wire,
 };
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
+use coalloc_plan::objectives::{Answer, best};
+use coalloc_plan::{Budget, FramePlanner, Packing};
 use coalloc_proto::file::{Document, read};
 use coalloc_proto::v1;
 
@@ -90,10 +91,11 @@ impl Federation {
         let request = request_from_wire(&asked.request, soonest);
         let request = request.map_err(|error| asked.invalid(&error))?;
         check_references(&self.topology, &request).map_err(|error| asked.invalid(&error))?;
-        let options = plan_options(Some(&asked.options), RequestOptions::default())?;
+        let options = plan_options(Some(&asked.options), RequestOptions::default());
+        let options = options.map_err(|error| asked.invalid(&error))?;
         let frames = request.timing.frames(options.frames);
-        let outcomes = self.plan_frames(&request, &frames, options);
-        Ok(self.response(&request, &frames, outcomes))
+        let answers = self.plan_frames(&request, &frames, options);
+        Ok(self.response(&request, answers, options.plans as usize))
     }
 
     /// Plans every frame, as many at once as there are processors, within the time of one request.
@@ -102,13 +104,13 @@ impl Federation {
         request: &CoAllocation,
         frames: &[Window],
         options: RequestOptions,
-    ) -> Vec<Outcome> {
+    ) -> Vec<(Window, Answer)> {
         let planner = planner(options);
         let stop = AtomicBool::new(false);
         let next = AtomicUsize::new(0);
         let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
         let (done, outcomes) = mpsc::channel();
-        let work = |done: mpsc::Sender<(usize, Outcome)>| {
+        let work = |done: mpsc::Sender<(usize, Answer)>| {
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(window) = frames.get(at)
             {
@@ -117,9 +119,10 @@ impl Federation {
                 // At most the five seconds of PLANNING_TIME_MAX.
                 let solver_time = Span::from_us(left.as_micros() as i64);
                 let budget = Budget { nodes: limits::PLANNING_NODES_MAX, solver_time, stop: &stop };
-                let outcome = planner.plan(&Instance::new(&self.topology, request, &view), &budget);
+                let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
+                let packing = Packing::new(&self.topology, request, &view, ranking, edges);
                 // The receiver waits for every frame; it cannot be gone.
-                let _ = done.send((at, outcome));
+                let _ = done.send((at, packing.solve(planner.as_ref(), &budget)));
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -133,38 +136,34 @@ impl Federation {
             all = collect(&outcomes, &stop, end);
         });
         all.sort_by_key(|(at, _)| *at);
-        all.into_iter().map(|(_, outcome)| outcome).collect()
+        all.into_iter().zip(frames).map(|((_, answer), window)| (*window, answer)).collect()
     }
 
     fn response(
         &self,
         request: &CoAllocation,
-        frames: &[Window],
-        outcomes: Vec<Outcome>,
+        answers: Vec<(Window, Answer)>,
+        count: usize,
     ) -> v1::PlanResponse {
-        let mut plans = Vec::new();
-        let mut refused = Vec::new();
-        for (window, outcome) in frames.iter().zip(outcomes) {
-            match outcome {
-                Outcome::Planned(plan) => plans.push(plan),
-                Outcome::Refused(refusal) => refused.push(v1::RefusedFrame {
-                    window: Some(window_to_wire(*window)),
-                    refusal: Some(refusal_to_wire(&refusal)),
-                }),
-            }
+        let (plans, refused) = best(answers, count);
+        let refused = refused.iter().map(|(window, refusal)| v1::RefusedFrame {
+            window: Some(window_to_wire(*window)),
+            refusal: Some(refusal_to_wire(refusal)),
+        });
+        v1::PlanResponse {
+            plans: plans.iter().map(|p| plan_to_wire(&self.topology, request, p)).collect(),
+            refused: refused.collect(),
+            ..v1::PlanResponse::default()
         }
-        plans.sort_by_key(|plan| (plan.window.start(), plan.cost));
-        let plans = plans.iter().map(|plan| plan_to_wire(&self.topology, request, plan));
-        v1::PlanResponse { plans: plans.collect(), refused, ..v1::PlanResponse::default() }
     }
 }
 
 /// Every outcome; says stop when the time of one request is over.
 fn collect(
-    outcomes: &mpsc::Receiver<(usize, Outcome)>,
+    outcomes: &mpsc::Receiver<(usize, Answer)>,
     stop: &AtomicBool,
     end: Instant,
-) -> Vec<(usize, Outcome)> {
+) -> Vec<(usize, Answer)> {
     let mut all = Vec::new();
     loop {
         let left = end.saturating_duration_since(Instant::now());

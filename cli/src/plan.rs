@@ -32,6 +32,8 @@ pub struct PlanArgs {
     json: bool,
 }
 
+pub mod table;
+
 /// Runs `coalloc plan`.
 ///
 /// # Errors
@@ -44,7 +46,7 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
         None => ask(&args.grc, &asked).await?,
     };
     let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
-    let text = if args.json { text::json(&response)? } else { describe(&response) };
+    let text = if args.json { text::json(&response)? } else { describe_as(&response, &asked) };
     Ok(Answer { text, exit })
 }
 
@@ -59,7 +61,15 @@ async fn ask(grc: &GrcArgs, asked: &Asked) -> Result<v1::PlanResponse, Failure> 
     Ok(response.into_inner())
 }
 
-/// The answer for people.
+/// The answer for people: the plans side by side, then one by one.
+#[must_use]
+pub fn describe_as(response: &v1::PlanResponse, asked: &Asked) -> String {
+    let table = table::table(&response.plans, &asked.options.objectives);
+    let between = if table.is_empty() { "" } else { "\n" };
+    table + between + &describe(response)
+}
+
+/// The answer for people, plan by plan.
 #[must_use]
 pub fn describe(response: &v1::PlanResponse) -> String {
     let mut out = String::new();
@@ -95,13 +105,19 @@ pub fn headline(plan: &v1::Plan) -> String {
     let window = text::window(plan.window.as_ref());
     let length = text::length(plan.window.as_ref()).unwrap_or(Span::ZERO);
     let cost = text::points(plan.cost_millipoints);
+    let price =
+        table::price(plan).map_or_else(String::new, |price| format!(", price {price} points"));
     let quality = if plan.proven_optimal {
         "proven optimal".to_owned()
+    } else if !plan.coarse.is_empty() {
+        "not proven optimal: there were too many objectives for exact sums".to_owned()
+    } else if plan.lower_bound_millipoints == 0 {
+        "not proven optimal".to_owned()
     } else {
         let bound = text::points(plan.lower_bound_millipoints);
         format!("not proven optimal: none is below {bound}")
     };
-    format!("{window} ({length}), cost {cost} points, {quality}")
+    format!("{window} ({length}){price}, cost {cost} points, {quality}")
 }
 
 /// Where the sites land and which way the links take, one line each, in columns.

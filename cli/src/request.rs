@@ -35,9 +35,42 @@ pub struct RequestArgs {
     /// Most paths that one link may be made of [default: the coordinator's setting; 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::ROUTE_EDGES_MAX)))]
     pub max_paths: Option<u32>,
+    /// What matters, most important first: `price,start` [default: the coordinator's setting; start,preference]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub objective: Vec<ObjectiveArg>,
+    /// Most plans wanted [default: one for each time frame that has one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
+    pub plans: Option<u32>,
     /// Which solver [default: the coordinator's setting; exact]
     #[arg(long)]
     pub solver: Option<SolverArg>,
+}
+
+/// The objectives that can be asked for; less is better in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ObjectiveArg {
+    /// An early start
+    Start,
+    /// A low price, by the price schedules
+    Price,
+    /// Little lost of full quality
+    Quality,
+    /// Resources of which little is taken
+    Load,
+    /// Low unit values: the resource managers that the operators prefer
+    Preference,
+}
+
+impl From<ObjectiveArg> for v1::Objective {
+    fn from(objective: ObjectiveArg) -> Self {
+        match objective {
+            ObjectiveArg::Start => Self::Start,
+            ObjectiveArg::Price => Self::Price,
+            ObjectiveArg::Quality => Self::Quality,
+            ObjectiveArg::Load => Self::Load,
+            ObjectiveArg::Preference => Self::Preference,
+        }
+    }
 }
 
 /// The solvers that can be asked for.
@@ -80,10 +113,12 @@ impl RequestArgs {
             frames: self.frames,
             max_paths_per_link: self.max_paths,
             solver,
-            ..v1::PlanOptions::default()
+            objectives: self.objective.iter().map(|o| v1::Objective::from(*o).into()).collect(),
+            plans: self.plans,
         };
         let request = document.message.clone();
-        let mut asked = Asked { request, options, document, replaced: Vec::new() };
+        let replaced = vec![("options.objectives", "--objective")];
+        let mut asked = Asked { request, options, document, replaced };
         self.apply(&mut asked, now);
         Ok(asked)
     }
@@ -112,11 +147,21 @@ impl RequestArgs {
 }
 
 impl Asked {
+    /// Says that a flag, not the file, is to blame for a field.
+    pub fn blame(&mut self, field: &'static str, flag: &'static str) {
+        self.replaced.push((field, flag));
+    }
+
     /// A mistake of sense in this request: the file's line, or the flag that is to blame.
     #[must_use]
     pub fn mistake(&self, field: &str, problem: &str) -> Failure {
         let field = field.strip_prefix("request.").unwrap_or(field);
-        if let Some((_, flag)) = self.replaced.iter().find(|(replaced, _)| *replaced == field) {
+        let of = |replaced: &str| {
+            field
+                .strip_prefix(replaced)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+        };
+        if let Some((_, flag)) = self.replaced.iter().find(|(replaced, _)| of(replaced)) {
             return Failure::bad_input(format!("{flag}: {problem}"));
         }
         self.document.mistake(field, problem).into()
@@ -165,6 +210,8 @@ duration: 60s
             user: None,
             frames: None,
             max_paths: None,
+            objective: Vec::new(),
+            plans: None,
             solver: None,
         };
         flags(&mut args);

@@ -5,10 +5,10 @@ use coalloc_proto::v1;
 use uuid::Uuid;
 
 use crate::exit::{Answer, Exit, Failure};
-use crate::request::RequestArgs;
+use crate::request::{Asked, RequestArgs};
 use crate::reservations::describe;
 use crate::rpc::{self, GrcArgs};
-use crate::text;
+use crate::{plan, text};
 
 /// Reserve a request
 ///
@@ -21,6 +21,10 @@ pub struct ReserveArgs {
     /// The id of this request [default: a random UUID]
     #[arg(long, value_name = "REQUEST_ID")]
     id: Option<String>,
+    /// Take exactly this plan, as `coalloc plan` showed it for the same request: its digest, or at least
+    /// the 12 digits of it that are shown
+    #[arg(long, value_name = "DIGEST")]
+    plan: Option<String>,
     #[command(flatten)]
     grc: GrcArgs,
     /// Print the Reservation as JSON
@@ -33,8 +37,9 @@ pub struct ReserveArgs {
 /// # Errors
 /// When the file is wrong, the coordinator cannot be asked, or it is unknown how it ended.
 pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
-    let asked = args.request.load(coalloc_net::clock::now().wall)?;
+    let mut asked = args.request.load(coalloc_net::clock::now().wall)?;
     let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+    asked.blame("plan_digest", "--plan");
     let mut client = args.grc.connect().await?;
     // Said before the call, so that it can be asked about whatever becomes of this process.
     text::note(&format!("request id: {request_id}"));
@@ -42,15 +47,28 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         request_id: request_id.clone(),
         request: Some(asked.request.clone()),
         options: Some(asked.options.clone()),
-        plan_digest: String::new(),
+        plan_digest: args.plan.clone().unwrap_or_default(),
     };
     let response = client.reserve(request).await.map_err(|status| {
         asked.failure(&status, rpc::failure_of_change(&status, &what_to_do(&request_id)))
     })?;
-    let reservation = response.into_inner().reservation;
+    let v1::ReserveResponse { reservation, fresh_plans } = response.into_inner();
     let reservation = reservation.ok_or_else(|| Failure::internal("an answer without content"))?;
-    let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
+    let text = if args.json {
+        text::json(&reservation)?
+    } else {
+        describe(&reservation) + &instead(fresh_plans, &asked)
+    };
     Ok(Answer { text, exit: exit(&reservation) })
+}
+
+/// What can be made instead of a plan that cannot be made any more.
+fn instead(plans: Vec<v1::Plan>, asked: &Asked) -> String {
+    if plans.is_empty() {
+        return String::new();
+    }
+    let response = v1::PlanResponse { plans, ..v1::PlanResponse::default() };
+    format!("\nwhat can be made now:\n\n{}", plan::describe_as(&response, asked))
 }
 
 /// What is left to do when the answer was lost.

@@ -13,6 +13,8 @@ pub mod amount;
 pub mod id;
 pub mod invalid;
 pub mod limits;
+pub mod objective;
+pub mod price;
 pub mod refusal;
 pub mod request;
 pub mod segment;
@@ -26,6 +28,8 @@ pub use id::{
     TransactionId, UserName, VertexName,
 };
 pub use invalid::InvalidField;
+pub use objective::{Objective, Ranking};
+pub use price::PriceSchedule;
 pub use refusal::{Reason, Refusal};
 pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
 pub use segment::Segment;

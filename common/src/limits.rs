@@ -21,6 +21,12 @@ pub const BANDWIDTH_MAX_BPS: u64 = 1_000_000_000_000_000;
 pub const UNIT_VALUE_MAX: u64 = 1_000_000;
 /// Longest latency an edge may state or a link may allow: ten times the way around the world.
 pub const LATENCY_MAX: Span = Span::from_secs(10);
+/// Highest unit price, in thousandths of a point per CPU or Gbit/s and hour: as high as unit values.
+pub const UNIT_PRICE_MAX: u64 = 1_000 * UNIT_VALUE_MAX;
+/// Most bands of a price schedule: one for each quarter of an hour of a day.
+pub const PRICE_BANDS_MAX: usize = 96;
+/// Full quality of a resource, as good as any.
+pub const QUALITY_FULL: u32 = 1_000;
 
 /// Most frames one query or one request may name. The paper uses N = 10; beyond a few hundred the
 /// ladder's steps are shorter than anyone's preference, and each frame is a plan to compute.
@@ -48,6 +54,13 @@ pub const SOLVER_TIME_MIN: Span = Span::from_millis(100);
 /// Requests that may be planned at once, or wait for it; one more is answered "busy, try again".
 /// Each takes at most [`PLANNING_TIME_MAX`] of the planners' threads.
 pub const PLANNINGS_MAX: usize = 64;
+/// Plans that a coordinator remembers having shown, so that they can be reserved by their digests; the
+/// oldest are forgotten first. Sixteen requests with a plan for each of 256 frames.
+pub const SHOWN_PLANS_MAX: usize = 4_096;
+/// Bytes that they may take: the largest plans are some 100 kB, those of the paper 1 kB.
+pub const SHOWN_BYTES_MAX: usize = 16 << 20;
+/// Digits by which a plan's digest may be told: with 48 bits two remembered plans are never alike.
+pub const DIGEST_PREFIX_MIN: usize = 12;
 /// Lead given to a request that wants to start as soon as possible: the time its own two phases may
 /// take, so that its window does not begin before it is booked.
 pub const SOONEST_LEAD: Span = Span::from_secs(30);

@@ -12,6 +12,7 @@ use crate::amount::{BitsPerSecond, Cpus, UnitValue};
 use crate::id::{DomainName, EdgeName, ResourceId, RmName, VertexName};
 use crate::invalid::{InvalidField, check_range};
 use crate::limits;
+use crate::price::PriceSchedule;
 use crate::time::{Span, Window};
 
 /// Number of a vertex in its [`Topology`].
@@ -49,6 +50,10 @@ pub struct Compute {
     pub capacity: Cpus,
     /// Points per CPU (`vc_i`).
     pub unit_value: UnitValue,
+    /// What a CPU costs by the time of day. None: nothing.
+    pub price: Option<PriceSchedule>,
+    /// How good it is, at most [`limits::QUALITY_FULL`].
+    pub quality: u32,
 }
 
 /// A site, or an exchange point when it has no computers.
@@ -94,6 +99,15 @@ impl Direction {
             Self::BToA => 1,
         }
     }
+
+    /// The other way.
+    #[must_use]
+    pub const fn back(self) -> Self {
+        match self {
+            Self::AToB => Self::BToA,
+            Self::BToA => Self::AToB,
+        }
+    }
 }
 
 /// A path inside one domain between two of its end points.
@@ -111,6 +125,10 @@ pub struct Edge {
     pub capacity: BitsPerSecond,
     /// Points per Gbit/s (`vb_k`).
     pub unit_value: UnitValue,
+    /// What a Gbit/s costs by the time of day. None: nothing.
+    pub price: Option<PriceSchedule>,
+    /// How good it is, at most [`limits::QUALITY_FULL`].
+    pub quality: u32,
     /// One-way latency.
     pub latency: Span,
     /// How the two directions share the capacity.
@@ -188,6 +206,7 @@ impl Topology {
         if let Some(compute) = &vertex.compute {
             check_range("cpus", compute.capacity.0, 1..=limits::CPUS_MAX, "CPUs")?;
             check_range("unit_value", compute.unit_value.0, 0..=limits::UNIT_VALUE_MAX, "points")?;
+            check_range("quality", compute.quality, 0..=limits::QUALITY_FULL, "points")?;
         }
         // At most VERTICES_MAX.
         let index = VertexIndex(self.vertices.len() as u32);
@@ -222,6 +241,7 @@ impl Topology {
         let capacity = edge.capacity.0;
         check_range("capacity_bps", capacity, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
         check_range("unit_value", edge.unit_value.0, 0..=limits::UNIT_VALUE_MAX, "points")?;
+        check_range("quality", edge.quality, 0..=limits::QUALITY_FULL, "points")?;
         if !(Span::ZERO..=limits::LATENCY_MAX).contains(&edge.latency) {
             let allowed = format!("0 to {}", limits::LATENCY_MAX);
             return Err(InvalidField::new("latency", edge.latency, allowed));

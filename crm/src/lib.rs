@@ -31,6 +31,7 @@ fn parse(document: &Document<v1::CrmFile>) -> Result<RmConfig, InvalidField> {
         name: owned.name,
         domain: owned.domain,
         sites: owned.sites,
+        price: owned.price,
         ..Inventory::default()
     };
     let policy = message.policy.as_ref();

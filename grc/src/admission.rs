@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Status;
 
 use crate::federation::Snapshot;
+use crate::shown::check_digest;
 
 /// An admitted request.
 #[derive(Debug, Clone)]
@@ -79,18 +80,27 @@ pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status
             let value = InvalidField::quoted(&wire.request_id);
             return Err(InvalidField::new("request_id", value, allowed));
         }
+        if !wire.plan_digest.is_empty() {
+            check_digest(&wire.plan_digest)?;
+        }
         Ok(Ticket {
             request: RequestId::parse("request_id", &wire.request_id)?,
             user: user_name("request.user", user)?,
-            content: digest(wire),
+            content: digest(&wire.encode_to_vec()),
         })
     };
     inner().map_err(|error: InvalidField| status::invalid(&error))
 }
 
-fn digest(wire: &v1::ReserveRequest) -> String {
+/// Digest of a request as it came over the wire: of what plans are shown for.
+#[must_use]
+pub fn request_digest(request: Option<&v1::CoAllocationRequest>) -> String {
+    digest(&request.map(prost::Message::encode_to_vec).unwrap_or_default())
+}
+
+fn digest(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(wire.encode_to_vec()) {
+    for byte in Sha256::digest(bytes) {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }

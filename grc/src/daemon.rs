@@ -9,6 +9,7 @@ use crate::config::GrcConfig;
 use crate::federation::Federation;
 use crate::planning::Planners;
 use crate::service::GrcService;
+use crate::shown::Shown;
 use crate::{meters, shell};
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
@@ -31,6 +32,7 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
         federation,
         planners: Planners::start()?,
         handle: node.handle.clone(),
+        shown: Shown::default(),
     };
     let routes =
         Routes::new(server::coordinator(service.clone())).add_service(server::resolver(service));

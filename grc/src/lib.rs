@@ -13,6 +13,7 @@
 //! section 3.1, stages 1 to 4.
 
 pub mod admission;
+pub mod choice;
 pub mod config;
 pub mod daemon;
 pub mod federation;
@@ -22,6 +23,7 @@ pub mod picture;
 pub mod planning;
 pub mod service;
 pub mod shell;
+pub mod shown;
 pub mod view;
 
 use std::path::Path;

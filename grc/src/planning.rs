@@ -1,5 +1,5 @@
 //! Hop 4: plans, best first. Stages 2iii and 2iv of Takefusa 2010, section 3.1: a plan per frame, all
-//! frames at once on threads of their own, under one time budget; then sorted by reservation time.
+//! frames at once on threads of their own, under one time budget; then sorted by the objectives.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use coalloc_net::convert::{RequestOptions, Solver};
 use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Plan};
+use coalloc_plan::objectives::{Answer, best};
+use coalloc_plan::{Budget, FramePlanner, Judged, Packing};
 use rayon::prelude::*;
 use tokio::sync::Semaphore;
 use tonic::Status;
@@ -23,8 +24,8 @@ use crate::picture::Picture;
 /// What planning came to.
 #[derive(Debug)]
 pub struct Planned {
-    /// Earliest start first, then cheapest.
-    pub plans: Vec<Plan>,
+    /// Best first, at most as many as were asked for.
+    pub plans: Vec<Judged>,
     /// The frames without one, and why, earliest first.
     pub refused: Vec<(Window, Refusal)>,
     /// RMs that were not asked, or did not answer.
@@ -128,8 +129,10 @@ impl Planners {
             // The caller may be gone, both times.
             let _ = started.send(());
             let views = &picture.views;
+            let count = options.plans as usize;
             let plan = || {
-                sort(views, plan_frames(&federation, &request, options, (views, &within), &stopped))
+                let frames = (&views[..], &within);
+                best(plan_frames(&federation, &request, options, frames, &stopped), count)
             };
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         });
@@ -167,7 +170,7 @@ fn yield_to_others() {
 }
 
 /// What planning one request came to.
-fn count(begun: Instant, plans: &[Plan], refused: &[(Window, Refusal)]) {
+fn count(begun: Instant, plans: &[Judged], refused: &[(Window, Refusal)]) {
     let grc = metrics::grc();
     grc.planning_seconds.observe(metrics::seconds(begun.elapsed()));
     // At most `FRAMES_MAX` of each.
@@ -182,7 +185,7 @@ fn plan_frames(
     options: RequestOptions,
     (views, span): (&[FrameView], &Traced),
     stop: &AtomicBool,
-) -> Vec<Outcome> {
+) -> Vec<(Window, Answer)> {
     let planner = planner(options);
     // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
     let threads = rayon::current_num_threads().max(1);
@@ -194,10 +197,12 @@ fn plan_frames(
         stop,
     };
     let topology = &federation.topology;
+    let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
     let plan = |view: &FrameView| {
         let span = span.child("frame", SpanKind::Internal);
         span.set("coalloc.window", view.window);
-        planner.plan(&Instance::new(topology, request, view), &budget)
+        let packing = Packing::new(topology, request, view, ranking, edges);
+        (view.window, packing.solve(planner.as_ref(), &budget))
     };
     views.par_iter().map(plan).collect()
 }
@@ -210,22 +215,6 @@ pub fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
         Solver::Exact => Box::new(Exact::new(ip)),
         Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
     }
-}
-
-/// Stage 2iv with the user's option (a), reservation time: earliest first; then cheapest.
-#[must_use]
-pub fn sort(views: &[FrameView], outcomes: Vec<Outcome>) -> (Vec<Plan>, Vec<(Window, Refusal)>) {
-    let mut plans = Vec::new();
-    let mut refused = Vec::new();
-    for (view, outcome) in views.iter().zip(outcomes) {
-        match outcome {
-            Outcome::Planned(plan) => plans.push(plan),
-            Outcome::Refused(refusal) => refused.push((view.window, refusal)),
-        }
-    }
-    plans.sort_by_key(|plan| (plan.window.start(), plan.cost));
-    refused.sort_by_key(|(window, _)| window.start());
-    (plans, refused)
 }
 
 #[cfg(test)]

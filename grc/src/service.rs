@@ -24,6 +24,7 @@ use crate::admission::{self, Admitted};
 use crate::federation::{Federation, Snapshot};
 use crate::planning::{Planned, Planners};
 use crate::shell::Handle;
+use crate::shown::Shown;
 use crate::{picture, shell, view};
 
 /// The handlers.
@@ -41,11 +42,23 @@ pub struct GrcService {
     pub planners: Planners,
     /// The coordinator core.
     pub handle: Handle,
+    /// The plans it has shown.
+    pub shown: Shown,
+}
+
+/// What planning gives a reserve call to try.
+pub(crate) struct Tried {
+    /// RMs that were not asked, or did not answer.
+    pub(crate) unreachable: Vec<RmName>,
+    /// What can be made instead of an outdated plan.
+    pub(crate) fresh: Vec<v1::Plan>,
+    /// The candidates, best first, or why there are none.
+    pub(crate) outcome: Result<Vec<Candidate>, Refusal>,
 }
 
 impl GrcService {
     /// Hops 3 and 4: ask, then plan.
-    async fn plan_admitted(
+    pub(crate) async fn plan_admitted(
         &self,
         federation: &Arc<Snapshot>,
         admitted: &Admitted,
@@ -62,7 +75,10 @@ impl GrcService {
     }
 
     /// The whole way of one reserve call, from hop 2 to its outcome.
-    async fn reserve_whole(&self, wire: v1::ReserveRequest) -> Result<v1::Reservation, Status> {
+    async fn reserve_whole(
+        &self,
+        wire: v1::ReserveRequest,
+    ) -> Result<(v1::Reservation, Vec<v1::Plan>), Status> {
         let ticket = admission::ticket(&wire, &self.own_ids())?;
         let id = ticket.request.clone();
         Traced::current().set("coalloc.request", &id);
@@ -70,10 +86,10 @@ impl GrcService {
         let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
         if opened != Reply::Plan {
             // It is known, or another call plans it and this one has waited for that.
-            return self.stands(opened, id.as_str());
+            return Ok((self.stands(opened, id.as_str())?, Vec::new()));
         }
         // From here the request counts as being planned; whatever ends the planning must say so.
-        let mut answer = match self.plan_and_reserve(&wire, &id).await {
+        let (mut answer, mut fresh) = match self.plan_and_reserve(&wire, &id).await {
             Ok(answer) => answer,
             Err(status) => {
                 self.insist(|| CoordinatorInput::Forget { request: id.clone() }).await;
@@ -82,8 +98,10 @@ impl GrcService {
         };
         loop {
             match answer.await.map_err(|_| status::stopping())? {
-                Reply::Replan(reservation) => answer = self.replan(&wire, reservation).await?,
-                reply => return self.stands(reply, id.as_str()),
+                Reply::Replan(reservation) => {
+                    (answer, fresh) = self.replan(&wire, reservation).await?;
+                }
+                reply => return Ok((self.stands(reply, id.as_str())?, fresh)),
             }
         }
     }
@@ -92,13 +110,14 @@ impl GrcService {
         &self,
         wire: &v1::ReserveRequest,
         id: &RequestId,
-    ) -> Result<oneshot::Receiver<Reply>, Status> {
-        let (planned, outcome) = self.candidates(wire).await?;
-        let (request, notes) = (id.clone(), view::notes(&planned.unreachable));
-        self.handle.post(|token| match outcome {
+    ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
+        let Tried { unreachable, fresh, outcome } = self.candidates(wire).await?;
+        let (request, notes) = (id.clone(), view::notes(&unreachable));
+        let posted = self.handle.post(|token| match outcome {
             Ok(candidates) => CoordinatorInput::Reserve { request, candidates, notes, token },
             Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
-        })
+        });
+        Ok((posted?, fresh))
     }
 
     /// Others were faster at every plan: plans again on what is free now, and says so in any case.
@@ -106,17 +125,19 @@ impl GrcService {
         &self,
         wire: &v1::ReserveRequest,
         reservation: ReservationId,
-    ) -> Result<oneshot::Receiver<Reply>, Status> {
+    ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
         tracing::info!(%reservation, "others were faster; planning again");
         metrics::grc().replans.inc();
-        let outcome = loop {
+        let (outcome, fresh) = loop {
             match self.candidates(wire).await {
-                Ok((_, outcome)) => break outcome,
+                Ok(tried) => break (tried.outcome, tried.fresh),
                 // Busy is no reason to refuse what is half way through.
                 Err(status) if status.code() == tonic::Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                Err(status) => break Err(Refusal::new(Reason::Unreachable, status.message())),
+                Err(status) => {
+                    break (Err(Refusal::new(Reason::Unreachable, status.message())), Vec::new());
+                }
             }
         };
         loop {
@@ -126,7 +147,7 @@ impl GrcService {
                 Err(status) if status.code() == tonic::Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                posted => return posted,
+                posted => return Ok((posted?, fresh)),
             }
         }
     }
@@ -139,15 +160,15 @@ impl GrcService {
     }
 
     /// Hops 2 to 4 of a reserve call: what to try, best first, or why there is nothing.
-    async fn candidates(
-        &self,
-        wire: &v1::ReserveRequest,
-    ) -> Result<(Planned, Result<Vec<Candidate>, Refusal>), Status> {
+    async fn candidates(&self, wire: &v1::ReserveRequest) -> Result<Tried, Status> {
         let federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let admission = traces::part("admission");
         let admitted = admission::admit(request, options, self.defaults, &federation)?;
         drop(admission);
+        if !wire.plan_digest.is_empty() {
+            return self.candidate_of_digest(wire, &federation, &admitted).await;
+        }
         let planned = self.plan_admitted(&federation, &admitted).await?;
         tracing::info!(
             request = wire.request_id,
@@ -157,16 +178,16 @@ impl GrcService {
             "planned"
         );
         if planned.plans.is_empty() {
-            let refusal = planned.refusal();
-            return Ok((planned, Err(refusal)));
+            let outcome = Err(planned.refusal());
+            return Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome });
         }
-        let candidates = planned.plans.iter().map(|plan| {
-            let wire = plan_to_wire(&federation.topology, &admitted.request, plan);
-            let segments = plan.segments(&federation.topology, &admitted.request);
+        let candidates = planned.plans.iter().map(|judged| {
+            let wire = plan_to_wire(&federation.topology, &admitted.request, judged);
+            let segments = judged.plan.segments(&federation.topology, &admitted.request);
             Candidate { segments, details: view::details(&wire) }
         });
-        let candidates = candidates.collect();
-        Ok((planned, Ok(candidates)))
+        let outcome = Ok(candidates.collect());
+        Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
     }
 
     fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
@@ -260,8 +281,10 @@ impl CoordinatorRpc for GrcService {
             window: Some(window_to_wire(*window)),
             refusal: Some(refusal_to_wire(refusal)),
         });
+        let plans: Vec<v1::Plan> = planned.plans.iter().map(plan).collect();
+        self.shown.remember(&admission::request_digest(wire.request.as_ref()), &plans);
         Ok(Response::new(v1::PlanResponse {
-            plans: planned.plans.iter().map(plan).collect(),
+            plans,
             refused: refused.collect(),
             unreachable: planned.unreachable.iter().map(ToString::to_string).collect(),
             alternatives: None,
@@ -275,14 +298,12 @@ impl CoordinatorRpc for GrcService {
         let service = self.clone();
         let wire = request.into_inner();
         let id = wire.request_id.clone();
-        let reservation = match patient(async move { service.reserve_whole(wire).await }).await? {
-            Some(reservation) => reservation,
-            None => self.still(&id).await?,
+        let whole = patient(async move { service.reserve_whole(wire).await }).await?;
+        let (reservation, fresh_plans) = match whole {
+            Some(outcome) => outcome,
+            None => (self.still(&id).await?, Vec::new()),
         };
-        Ok(Response::new(v1::ReserveResponse {
-            reservation: Some(reservation),
-            fresh_plans: Vec::new(),
-        }))
+        Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation), fresh_plans }))
     }
 
     async fn get(

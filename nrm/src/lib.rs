@@ -31,6 +31,7 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
         name: owned.name,
         domain: owned.domain,
         paths: owned.paths,
+        price: owned.price,
         ..Inventory::default()
     };
     let policy = message.policy.as_ref();

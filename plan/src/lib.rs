@@ -11,8 +11,10 @@
 pub mod baseline;
 pub mod costs;
 pub mod ip;
+pub mod objectives;
 
 pub use costs::Costs;
+pub use objectives::{Judged, Packing};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

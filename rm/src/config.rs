@@ -8,7 +8,9 @@ use coalloc_common::{
     limits,
 };
 use coalloc_net::client::check_address;
-use coalloc_net::convert::{path_resources, span_from_wire, topology_of_descriptions};
+use coalloc_net::convert::{
+    path_resources, price_from_wire, span_from_wire, topology_of_descriptions,
+};
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_proto::v1;
 use coalloc_protocol::participant::HoldPolicy;
@@ -53,6 +55,8 @@ pub struct Inventory {
     pub sites: Vec<v1::Site>,
     /// Its paths.
     pub paths: Vec<v1::Path>,
+    /// Price of those sites and paths that have none of their own.
+    pub price: Option<v1::PriceSchedule>,
 }
 
 /// An RM's configuration.
@@ -95,6 +99,7 @@ impl RmConfig {
             let allowed = format!("1 to {}", limits::RM_RESOURCES_MAX);
             return Err(InvalidField::new(field, count, allowed));
         }
+        let inventory = with_prices(inventory)?;
         let description = v1::DescribeResponse {
             name: inventory.name,
             domain: inventory.domain,
@@ -109,6 +114,17 @@ impl RmConfig {
         let coordinators = peers(coordinators)?;
         Ok(Self { kind, daemon, name, description, resources, coordinators, policy })
     }
+}
+
+/// The inventory with its price at every site and path that has none of its own.
+fn with_prices(mut inventory: Inventory) -> Result<Inventory, InvalidField> {
+    let Some(price) = &inventory.price else { return Ok(inventory) };
+    price_from_wire("inventory.price", price)?;
+    let sites = inventory.sites.iter_mut().map(|site| &mut site.price);
+    for own in sites.chain(inventory.paths.iter_mut().map(|path| &mut path.price)) {
+        own.get_or_insert_with(|| price.clone());
+    }
+    Ok(inventory)
 }
 
 /// The inventory as a graph of its own: every check that the federation's graph makes, made early.

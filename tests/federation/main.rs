@@ -12,6 +12,7 @@ mod bad_input;
 mod faults;
 mod harness;
 mod middle;
+mod options;
 mod races;
 mod serving;
 mod telemetry;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::request::ObjectiveArg;
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
@@ -20,6 +21,8 @@ fn request(name: &str) -> RequestArgs {
         user: None,
         frames: None,
         max_paths: None,
+        objective: Vec::new(),
+        plans: None,
         solver: None,
     }
 }
@@ -108,6 +111,31 @@ fn a_pair_waits_until_its_only_other_site_is_free() {
     };
     let (response, exit) = planned(federation(), exact).unwrap();
     assert_eq!((exit, response.plans.len(), response.refused.len()), (Exit::Refused, 0, 1));
+}
+
+#[test]
+fn who_looks_at_the_price_waits_for_the_night() {
+    let federation = || example("priced-federation.yaml");
+    let asked = |objective: &[ObjectiveArg]| RequestArgs {
+        frames: Some(13),
+        plans: Some(3),
+        objective: objective.to_vec(),
+        ..request("some-day.yaml")
+    };
+    let price = |plan: &v1::Plan| {
+        let of_price = |value: &&v1::ObjectiveValue| value.objective() == v1::Objective::Price;
+        plan.values.iter().find(of_price).unwrap().value
+    };
+    let (early, _) = planned(federation(), asked(&[])).unwrap();
+    assert_eq!(text::window(early.plans[0].window.as_ref()), "2027-03-01 00:00 to 02:00 UTC");
+    // 64 CPUs for two hours of Denver's afternoon, and a path inside for 0.25 an hour.
+    assert_eq!(price(&early.plans[0]), 64 * 2 * 1_800 + 2 * 250);
+    let (cheap, exit) = planned(federation(), asked(&[ObjectiveArg::Price])).unwrap();
+    assert_eq!((exit, cheap.plans.len()), (Exit::Done, 3));
+    // 19:00 in Denver.
+    assert_eq!(text::window(cheap.plans[0].window.as_ref()), "2027-03-01 02:00 to 04:00 UTC");
+    assert_eq!(price(&cheap.plans[0]), 64 * 2 * 500 + 2 * 250);
+    assert!(cheap.plans.iter().map(price).is_sorted());
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, ResourceId, RmName,
-    Segment, Span, Topology, UnitValue, VertexName,
+    BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, PriceSchedule,
+    ResourceId, RmName, Segment, Span, Topology, UnitValue, VertexName, limits,
 };
 use coalloc_proto::v1;
 
-use super::{segments_from_wire, span_from_wire};
+use super::{price_from_wire, segments_from_wire, span_from_wire};
 
 /// Unit value of what does not say its own.
 const UNIT_VALUE_DEFAULT: u64 = 1;
@@ -24,7 +24,8 @@ pub fn file_topology(file: &v1::FederationFile) -> Result<Topology, InvalidField
     for (index, compute) in file.computes.iter().enumerate() {
         let field = format!("computes[{index}]");
         let (rm, domain) = manager(&field, &compute.name, &compute.domain, &mut managers)?;
-        add_sites(&mut topology, &field, &rm, &domain, &compute.sites)?;
+        let price = price(&field, compute.price.as_ref(), None)?;
+        add_sites(&mut topology, &field, &rm, &domain, &compute.sites, price.as_ref())?;
     }
     for (index, name) in file.exchange_points.iter().enumerate() {
         let field = format!("exchange_points[{index}]");
@@ -33,7 +34,8 @@ pub fn file_topology(file: &v1::FederationFile) -> Result<Topology, InvalidField
     for (index, network) in file.networks.iter().enumerate() {
         let field = format!("networks[{index}]");
         let (rm, _) = manager(&field, &network.name, &network.domain, &mut managers)?;
-        add_paths(&mut topology, &field, &rm, &network.paths, false)?;
+        let price = price(&field, network.price.as_ref(), None)?;
+        add_paths(&mut topology, &field, &rm, &network.paths, price.as_ref(), false)?;
     }
     Ok(topology)
 }
@@ -50,12 +52,24 @@ pub fn topology_of_descriptions<'a>(
     let mut topology = Topology::new();
     for (rm, described) in descriptions.clone() {
         let domain = DomainName::parse(&format!("{rm}.domain"), &described.domain)?;
-        add_sites(&mut topology, rm.as_str(), rm, &domain, &described.sites)?;
+        add_sites(&mut topology, rm.as_str(), rm, &domain, &described.sites, None)?;
     }
     for (rm, described) in descriptions {
-        add_paths(&mut topology, rm.as_str(), rm, &described.paths, true)?;
+        add_paths(&mut topology, rm.as_str(), rm, &described.paths, None, true)?;
     }
     Ok(topology)
+}
+
+/// The price schedule of `field`, or the one of its inventory.
+fn price(
+    field: &str,
+    own: Option<&v1::PriceSchedule>,
+    default: Option<&PriceSchedule>,
+) -> Result<Option<PriceSchedule>, InvalidField> {
+    match own {
+        None => Ok(default.cloned()),
+        Some(wire) => price_from_wire(&format!("{field}.price"), wire).map(Some),
+    }
 }
 
 fn manager(
@@ -79,6 +93,7 @@ fn add_sites(
     rm: &RmName,
     domain: &DomainName,
     sites: &[v1::Site],
+    default_price: Option<&PriceSchedule>,
 ) -> Result<(), InvalidField> {
     for (index, site) in sites.iter().enumerate() {
         let field = format!("{field}.sites[{index}]");
@@ -90,6 +105,8 @@ fn add_sites(
                 resource: ResourceId::parse(&format!("{field}.name"), &site.name)?,
                 capacity: Cpus(site.cpus),
                 unit_value: UnitValue(site.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
+                price: price(&field, site.price.as_ref(), default_price)?,
+                quality: site.quality.unwrap_or(limits::QUALITY_FULL),
             }),
         };
         topology.add_vertex(vertex).map_err(|error| error.within(&field))?;
@@ -110,6 +127,7 @@ fn add_paths(
     field: &str,
     rm: &RmName,
     paths: &[v1::Path],
+    default_price: Option<&PriceSchedule>,
     exchanges_appear: bool,
 ) -> Result<(), InvalidField> {
     for (index, path) in paths.iter().enumerate() {
@@ -138,6 +156,8 @@ fn add_paths(
             rm: rm.clone(),
             capacity: BitsPerSecond(path.capacity_bps),
             unit_value: UnitValue(path.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
+            price: price(&field, path.price.as_ref(), default_price)?,
+            quality: path.quality.unwrap_or(limits::QUALITY_FULL),
             latency,
             duplex: path_resources(&field, path)?,
         };

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use coalloc_common::invalid::check_range;
+use coalloc_common::topology::Direction;
 use coalloc_common::{
-    Amount, CoAllocation, InvalidField, ResourceId, RmName, Segment, Span, Topology, limits,
+    Amount, CoAllocation, EdgeName, InvalidField, ResourceId, RmName, Segment, Span, Topology,
+    VertexName, limits,
 };
-use coalloc_plan::Plan;
+use coalloc_plan::{Judged, Plan, Route};
 use coalloc_proto::v1;
 use sha2::{Digest as _, Sha256};
 
-use super::{span_to_wire, window_from_wire, window_to_wire};
+use super::{objective_to_wire, span_to_wire, window_from_wire, window_to_wire};
 
 /// SHA-256 over the segments, in hexadecimal: equal for two plans that reserve the same.
 #[must_use]
@@ -35,7 +37,8 @@ pub fn plan_digest(segments: &BTreeMap<RmName, Vec<Segment>>) -> String {
 
 /// Gives a plan, with names for numbers.
 #[must_use]
-pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, plan: &Plan) -> v1::Plan {
+pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &Judged) -> v1::Plan {
+    let plan = &judged.plan;
     let segments = plan.segments(topology, request);
     let placements = request.sites.iter().zip(&plan.placements).map(|(site, at)| v1::Placement {
         site: site.name.to_string(),
@@ -59,6 +62,10 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, plan: &Plan) ->
             latency: Some(span_to_wire(latency)),
         }
     });
+    let values = judged.values.iter().map(|(objective, value)| v1::ObjectiveValue {
+        objective: objective_to_wire(*objective).into(),
+        value: *value,
+    });
     v1::Plan {
         digest: plan_digest(&segments),
         window: Some(window_to_wire(plan.window)),
@@ -68,11 +75,38 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, plan: &Plan) ->
             .iter()
             .flat_map(|(rm, segments)| segments_to_wire(Some(rm), segments))
             .collect(),
-        cost_millipoints: plan.cost,
-        lower_bound_millipoints: plan.lower_bound,
-        proven_optimal: plan.is_proven_optimal(),
-        ..v1::Plan::default()
+        cost_millipoints: judged.preference.milli,
+        lower_bound_millipoints: judged.lower_bound.milli,
+        proven_optimal: judged.proven_optimal,
+        values: values.collect(),
+        solver: judged.solver.to_owned(),
+        coarse: judged.coarse.iter().map(|one| objective_to_wire(*one).into()).collect(),
     }
+}
+
+/// Takes a plan that this node made and gave: names for numbers of the topology as it is now. Whether it
+/// can be made is another question, see `ip::feasible`; its cost is not set.
+#[must_use]
+pub fn plan_from_wire(topology: &Topology, wire: &v1::Plan) -> Option<Plan> {
+    let vertex = |name: &str| topology.find_vertex(&VertexName::parse("at", name).ok()?);
+    let placements = wire.placements.iter().map(|placement| vertex(&placement.at));
+    let route = |wire: &v1::Route| {
+        let heads = wire.via.iter().skip(1);
+        let steps = wire.paths.iter().zip(heads).map(|(path, head)| {
+            let index = topology.find_edge(&EdgeName::parse("paths", path).ok()?)?;
+            let (edge, head) = (topology.edge(index), vertex(head)?);
+            let ways = [Direction::AToB, Direction::BToA];
+            Some((index, ways.into_iter().find(|way| edge.head(*way) == head)?))
+        });
+        steps.collect::<Option<Route>>()
+    };
+    Some(Plan {
+        window: window_from_wire("window", wire.window.as_ref()).ok()?,
+        placements: placements.collect::<Option<_>>()?,
+        routes: wire.routes.iter().map(route).collect::<Option<_>>()?,
+        cost: 0,
+        lower_bound: 0,
+    })
 }
 
 /// Gives segments, with their owner's name when it is not evident.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, SiteDemand, SiteName, Span, Time,
-    Timing, UserName, VertexName, limits,
+    BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, SiteDemand, SiteName,
+    Span, Time, Timing, UserName, VertexName, limits,
 };
 use coalloc_proto::v1;
 
-use super::{span_from_wire, time_from_wire};
+use super::{objectives_from_wire, span_from_wire, time_from_wire};
 
 /// A user's name; empty means `anonymous`.
 ///
@@ -119,6 +119,10 @@ pub struct RequestOptions {
     pub route_edges_max: u32,
     /// Which solver.
     pub solver: Solver,
+    /// What makes one plan better than another.
+    pub ranking: Ranking,
+    /// Most plans wanted: N' of Takefusa 2010, stage 2iv.
+    pub plans: u32,
 }
 
 /// The solvers that can be asked for.
@@ -137,6 +141,8 @@ impl Default for RequestOptions {
             frames: limits::FRAMES_DEFAULT,
             route_edges_max: limits::ROUTE_EDGES_DEFAULT,
             solver: Solver::Exact,
+            ranking: Ranking::default(),
+            plans: limits::FRAMES_MAX,
         }
     }
 }
@@ -157,6 +163,13 @@ pub fn plan_options(
     if let Some(edges) = wire.max_paths_per_link {
         let field = "options.max_paths_per_link";
         options.route_edges_max = check_range(field, edges, 1..=limits::ROUTE_EDGES_MAX, "paths")?;
+    }
+    if !wire.objectives.is_empty() {
+        let named = objectives_from_wire("options.objectives", &wire.objectives)?;
+        options.ranking = Ranking::of(&named);
+    }
+    if let Some(plans) = wire.plans {
+        options.plans = check_range("options.plans", plans, 1..=limits::FRAMES_MAX, "plans")?;
     }
     match wire.solver.as_deref() {
         None => {}

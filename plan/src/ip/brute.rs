@@ -21,14 +21,16 @@ struct Enumeration<'a> {
     free: Vec<[u64; 2]>,
     options: IpOptions,
     best: Option<Plan>,
+    visit: &'a mut dyn FnMut(&[VertexIndex], &[Route]),
 }
 
-impl FramePlanner for Brute {
-    fn name(&self) -> &'static str {
-        "brute"
-    }
-
-    fn plan(&self, instance: &Instance<'_>, _budget: &Budget<'_>) -> Outcome {
+impl Brute {
+    /// Shows every feasible plan there is, and answers with one of least cost.
+    pub fn every(
+        &self,
+        instance: &Instance<'_>,
+        visit: &mut dyn FnMut(&[VertexIndex], &[Route]),
+    ) -> Option<Plan> {
         let Instance { topology, request, view, costs } = instance;
         let free = (0u32..)
             .zip(topology.edges())
@@ -38,9 +40,20 @@ impl FramePlanner for Brute {
             })
             .collect();
         let options = self.options;
-        let mut all = Enumeration { topology, request, costs, free, options, best: None };
+        let mut all = Enumeration { topology, request, costs, free, options, best: None, visit };
         all.place(view, &mut Vec::new());
-        all.best.map_or_else(
+        all.best
+    }
+}
+
+impl FramePlanner for Brute {
+    fn name(&self) -> &'static str {
+        "brute"
+    }
+
+    fn plan(&self, instance: &Instance<'_>, _budget: &Budget<'_>) -> Outcome {
+        let best = self.every(instance, &mut |_, _| ());
+        best.map_or_else(
             || Outcome::Refused(Refusal::new(Reason::NoRoute, "nothing fits")),
             Outcome::Planned,
         )
@@ -127,6 +140,7 @@ impl Enumeration<'_> {
     }
 
     fn record(&mut self, view: &FrameView, placements: &[VertexIndex], routes: &[Route]) {
+        (self.visit)(placements, routes);
         let cost = self.costs.plan(self.request, placements, routes);
         if self.best.as_ref().is_none_or(|best| cost < best.cost) {
             self.best = Some(Plan {

@@ -66,7 +66,8 @@ fn check_sites(
         }
         let free = view.free_cpus[vertex.at()];
         if free < site.cpus {
-            return Err(format!("{} wants {} of {free} (Eq. 6)", site.name, site.cpus));
+            let (name, at) = (&site.name, &place.name);
+            return Err(format!("{name} wants {} of {free} free at {at} (Eq. 6)", site.cpus));
         }
         if site.pinned.as_ref().is_some_and(|pin| *pin != place.name) {
             return Err(format!("{} is pinned, and not to {}", site.name, place.name));

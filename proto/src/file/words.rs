@@ -7,7 +7,7 @@
 const SHOWN_MAX: usize = 80;
 
 /// Whole numbers of 32 bits in the messages that are files; all others have 64.
-const NARROW: [&str; 3] = ["frames", "max_paths_per_link", "maxPathsPerLink"];
+const NARROW: [&str; 5] = ["frames", "max_paths_per_link", "maxPathsPerLink", "plans", "quality"];
 
 /// Where a library saw a mistake.
 pub(super) struct Mistake<'a> {

@@ -25,6 +25,8 @@ pub(super) struct Step {
     pub(super) back: u32,
     /// Cost for each unit of rate.
     pub(super) unit: u64,
+    /// The same of the step back.
+    pub(super) unit_back: u64,
     /// Microseconds.
     pub(super) latency: u64,
 }
@@ -74,6 +76,7 @@ impl Network {
                     out: resources[code as usize],
                     back: resources[(code ^ 1) as usize],
                     unit: costs.step_unit(hop.edge, hop.direction),
+                    unit_back: costs.step_unit(hop.edge, hop.direction.back()),
                     // Not negative: the topology checks it.
                     latency: edge.latency.as_us().unsigned_abs(),
                 });

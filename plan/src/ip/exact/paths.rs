@@ -62,12 +62,15 @@ impl Row {
             for index in begin..end {
                 let from = self.labels[index];
                 for step in network.steps(from.vertex) {
-                    let (resource, code) =
-                        if away { (step.out, step.code) } else { (step.back, step.code ^ 1) };
+                    let (resource, code, unit) = if away {
+                        (step.out, step.code, step.unit)
+                    } else {
+                        (step.back, step.code ^ 1, step.unit_back)
+                    };
                     if !open(resource) {
                         continue;
                     }
-                    let cost = from.cost + step.unit * class.units;
+                    let cost = from.cost + unit * class.units;
                     if class.latency_max.is_none() && cost >= self.cost[step.to as usize] {
                         continue;
                     }
@@ -209,13 +212,14 @@ pub(super) fn nearest(network: &Network, class: Class, marked: &[bool], away: bo
         let mut changed = false;
         for vertex in 0..network.vertices() {
             for step in network.steps(vertex as u32) {
-                let resource = if away { step.out } else { step.back };
+                let (resource, unit) =
+                    if away { (step.out, step.unit) } else { (step.back, step.unit_back) };
                 if network.free[resource as usize] < class.rate {
                     continue;
                 }
                 for (cost, mark) in near[step.to as usize] {
                     if mark != NONE {
-                        let offer = (cost + step.unit * class.units, mark);
+                        let offer = (cost + unit * class.units, mark);
                         changed |= improve(&mut near[vertex], offer);
                     }
                 }

@@ -1,0 +1,364 @@
+//! What a plan is worth by each objective of Takefusa 2010, section 3.4, and several of them packed
+//! into the one number that a planner minimises.
+//!
+//! Inside a frame every objective but the start is a sum over choices: sites at vertices, links over
+//! steps. [`Measure`] gives the terms as exact integers in a unit of the objective that is fine enough
+//! for them; what people see is rounded up once, at the end.
+//!
+//! [`Packing`] puts the objectives of a [`Ranking`] into one `u64` by weights: each objective, its
+//! greatest common divisor taken out, weighs more than the largest sum of all that come after it, so
+//! the least packed sum is the lexicographic optimum. Where 63 bits do not suffice, the least
+//! important ones are counted in coarser steps, and whoever reads the plan is told.
+//!
+//! Load (option A): a site's CPUs count the share of that site that is taken with them. A link counts
+//! the share of each path that is taken, and what one link of the request's mean rate adds to it:
+//! several links over one path do not see one another, because planners add and do not multiply.
+
+use coalloc_common::price;
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{
+    CoAllocation, Cpus, EdgeIndex, Objective, Ranking, Refusal, Topology, Value, VertexIndex,
+    Window, limits,
+};
+
+use crate::costs::{Costs, mbps, rate_unit_mbps};
+use crate::{Budget, FramePlanner, Instance, Outcome, Plan, Route};
+
+/// The exact terms of every objective in one frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Measure<'a> {
+    topology: &'a Topology,
+    request: &'a CoAllocation,
+    view: &'a FrameView,
+    rate_unit: u64,
+    /// Mean rate of the request's links, bit/s.
+    mean_rate: u64,
+}
+
+impl<'a> Measure<'a> {
+    /// Of this request in this frame.
+    #[must_use]
+    pub fn new(topology: &'a Topology, request: &'a CoAllocation, view: &'a FrameView) -> Self {
+        let sum: u64 = request.links.iter().map(|link| link.bandwidth.0).sum();
+        let mean_rate = sum.div_ceil(request.links.len().max(1) as u64);
+        Self { topology, request, view, rate_unit: rate_unit_mbps(request), mean_rate }
+    }
+
+    /// The term of CPUs at a vertex, in the objective's fine unit; nothing at an exchange point.
+    fn site(&self, objective: Objective, cpus: Cpus, at: VertexIndex) -> u128 {
+        let Some(compute) = &self.topology.vertex(at).compute else { return 0 };
+        let amount = u128::from(cpus.0);
+        match objective {
+            Objective::Start => 0,
+            Objective::Price => {
+                let price = compute.price.as_ref();
+                1000 * amount * price.map_or(0, |price| price.unit_price_us(self.view.window))
+            }
+            Objective::Quality => 1000 * amount * short_of_full(compute.quality),
+            Objective::Load => {
+                let capacity = u128::from(compute.capacity.0.max(1));
+                let taken = compute.capacity.0.saturating_sub(self.view.free_cpus[at.at()].0);
+                (1_000_000 * amount * (u128::from(taken) + amount)).div_ceil(capacity)
+            }
+            Objective::Preference => u128::from(compute.unit_value.of_cpus(cpus).milli),
+        }
+    }
+
+    /// The term of one unit of rate on a step, in the objective's fine unit.
+    fn step(&self, objective: Objective, index: EdgeIndex, direction: Direction) -> u128 {
+        let edge = self.topology.edge(index);
+        let unit = u128::from(self.rate_unit);
+        match objective {
+            Objective::Start => 0,
+            Objective::Price => {
+                let price = edge.price.as_ref();
+                unit * price.map_or(0, |price| price.unit_price_us(self.view.window))
+            }
+            Objective::Quality => unit * short_of_full(edge.quality),
+            Objective::Load => {
+                let [ab, ba] = self.view.free_bps[index.at()].map(|free| free.0);
+                let free = match (edge.is_shared(), direction) {
+                    (true, _) => ab.min(ba),
+                    (false, Direction::AToB) => ab,
+                    (false, Direction::BToA) => ba,
+                };
+                let taken = edge.capacity.0.saturating_sub(free).saturating_add(self.mean_rate);
+                (1000 * unit * u128::from(taken)).div_ceil(u128::from(edge.capacity.0.max(1)))
+            }
+            Objective::Preference => unit * u128::from(edge.unit_value.0),
+        }
+    }
+
+    /// A plan's value, in the objective's fine unit: what plans are compared by.
+    #[must_use]
+    pub fn exact(&self, objective: Objective, sites: &[VertexIndex], routes: &[Route]) -> u128 {
+        if objective == Objective::Start {
+            return u128::from(self.view.window.start().as_us().unsigned_abs());
+        }
+        let demands = self.request.sites.iter().zip(sites);
+        let placed: u128 = demands.map(|(site, at)| self.site(objective, site.cpus, *at)).sum();
+        let links = self.request.links.iter().zip(routes).map(|(link, route)| {
+            let units = u128::from(mbps(link.bandwidth).div_ceil(self.rate_unit));
+            let steps = route.iter().map(|(edge, way)| self.step(objective, *edge, *way));
+            units * steps.sum::<u128>()
+        });
+        placed + links.sum::<u128>()
+    }
+}
+
+fn short_of_full(quality: u32) -> u128 {
+    u128::from(limits::QUALITY_FULL.saturating_sub(quality))
+}
+
+/// A value in the objective's fine unit as people see it, see [`Objective`]; rounded up.
+#[must_use]
+pub fn shown(objective: Objective, exact: u128) -> u64 {
+    match objective {
+        Objective::Price => price::millipoints(exact.div_ceil(1000)),
+        Objective::Quality | Objective::Load => {
+            u64::try_from(exact.div_ceil(1000)).unwrap_or(u64::MAX)
+        }
+        Objective::Start | Objective::Preference => u64::try_from(exact).unwrap_or(u64::MAX),
+    }
+}
+
+/// One objective in a packed number.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    objective: Objective,
+    /// What one unit of it adds to the packed number.
+    weight: u64,
+    /// One more than its largest sum, in units.
+    range: u64,
+    /// Fine units of one unit.
+    unit: u128,
+    /// A unit is coarser than the greatest common divisor of all terms.
+    coarse: bool,
+}
+
+/// The objectives of a ranking packed into one number, for one frame.
+#[derive(Debug, Clone)]
+pub struct Packing<'a> {
+    measure: Measure<'a>,
+    ranking: Ranking,
+    parts: Vec<Part>,
+    /// What a planner is to solve.
+    pub instance: Instance<'a>,
+}
+
+/// Packed numbers stay below this: planners add them in 64 bits.
+const PACKED_MAX: u128 = 1 << 63;
+
+impl<'a> Packing<'a> {
+    /// Packs the objectives that count, for routes of at most `route_edges` edges.
+    #[must_use]
+    pub fn new(
+        topology: &'a Topology,
+        request: &'a CoAllocation,
+        view: &'a FrameView,
+        ranking: Ranking,
+        route_edges: usize,
+    ) -> Self {
+        let measure = Measure::new(topology, request, view);
+        let open = Open::of(&measure);
+        let mut parts: Vec<Part> = Vec::with_capacity(Objective::ALL.len());
+        let mut room = PACKED_MAX;
+        for objective in ranking.counting().iter().filter(|o| **o != Objective::Start) {
+            let part = open.part(&measure, *objective, route_edges, room);
+            room /= u128::from(part.range);
+            parts.push(part);
+        }
+        let mut weight = 1;
+        for part in parts.iter_mut().rev() {
+            part.weight = weight;
+            weight = weight.saturating_mul(part.range);
+        }
+        let packed = |term: &dyn Fn(Objective) -> u128| {
+            let sum = |sum: u64, part: &Part| {
+                // What no plan can choose may be larger than its range: it is cut down to it.
+                let units = term(part.objective) / part.unit;
+                let units = u64::try_from(units).unwrap_or(u64::MAX).min(part.range - 1);
+                sum.saturating_add(part.weight.saturating_mul(units))
+            };
+            parts.iter().fold(0, sum)
+        };
+        let costs = Costs::new(
+            topology,
+            request,
+            |cpus, at| packed(&|objective| measure.site(objective, cpus, at)),
+            |edge, way| packed(&|objective| measure.step(objective, edge, way)),
+        );
+        let instance = Instance { topology, request, view, costs };
+        Self { measure, ranking, parts, instance }
+    }
+
+    /// Says of a plan of this instance what it is worth.
+    #[must_use]
+    pub fn judge(&self, plan: Plan, solver: &'static str) -> Judged {
+        let exact = |objective| self.measure.exact(objective, &plan.placements, &plan.routes);
+        let values = self.ranking.all().map(|objective| (objective, exact(objective)));
+        let coarse = self.parts.iter().filter(|part| part.coarse);
+        let milli = shown(Objective::Preference, exact(Objective::Preference));
+        let coarse: Vec<Objective> = coarse.map(|part| part.objective).collect();
+        Judged {
+            lower_bound: Value { milli: self.preference_bound(&plan).min(milli) },
+            proven_optimal: plan.is_proven_optimal() && coarse.is_empty(),
+            preference: Value { milli },
+            key: self.ranking.counting().iter().map(|objective| exact(*objective)).collect(),
+            values: values.map(|(objective, exact)| (objective, shown(objective, exact))).to_vec(),
+            coarse,
+            solver,
+            plan,
+        }
+    }
+
+    /// No plan of the frame that is as good in all that counts before preference has less of it.
+    fn preference_bound(&self, plan: &Plan) -> u64 {
+        let (mut bound, mut cost) = (plan.lower_bound, plan.cost);
+        for part in &self.parts {
+            let (least, has) = (bound / part.weight, cost / part.weight);
+            if part.objective == Objective::Preference {
+                return u64::try_from(u128::from(least) * part.unit).unwrap_or(u64::MAX);
+            }
+            if least < has {
+                return 0;
+            }
+            (bound, cost) = (bound % part.weight, cost % part.weight);
+        }
+        0
+    }
+}
+
+/// The choices that are open in a frame: nothing else can be in a plan.
+struct Open {
+    /// By requested site: its CPUs, and the vertices that have them free.
+    sites: Vec<(Cpus, Vec<VertexIndex>)>,
+    /// Steps with the least requested rate free.
+    steps: Vec<(EdgeIndex, Direction)>,
+    /// Units of rate of all requested links.
+    units: u128,
+}
+
+impl Open {
+    fn of(measure: &Measure<'_>) -> Self {
+        let Measure { topology, request, view, rate_unit, .. } = measure;
+        let sites = request.sites.iter().map(|site| {
+            let open = topology.sites().map(|(at, _, _)| at);
+            let open = open.filter(|at| view.free_cpus[at.at()] >= site.cpus);
+            (site.cpus, open.collect())
+        });
+        let least = request.links.iter().map(|link| link.bandwidth).min();
+        // At most EDGES_MAX.
+        let edges = (0..topology.edges().len() as u32).map(EdgeIndex);
+        let steps = edges.flat_map(|edge| {
+            let free = view.free_bps[edge.at()];
+            [Direction::AToB, Direction::BToA]
+                .into_iter()
+                .filter(move |way| least.is_some_and(|least| free[way.at()] >= least))
+                .map(move |way| (edge, way))
+        });
+        let units = request.links.iter().map(|link| mbps(link.bandwidth).div_ceil(*rate_unit));
+        Self { sites: sites.collect(), steps: steps.collect(), units: units.map(u128::from).sum() }
+    }
+
+    /// One objective in units such that its range fits the room.
+    fn part(
+        &self,
+        measure: &Measure<'_>,
+        objective: Objective,
+        route_edges: usize,
+        room: u128,
+    ) -> Part {
+        let mut unit = 0;
+        let mut most = 0;
+        for (cpus, open) in &self.sites {
+            let mut dearest = 0;
+            for at in open {
+                let term = measure.site(objective, *cpus, *at);
+                unit = gcd(unit, term);
+                dearest = dearest.max(term);
+            }
+            most += dearest;
+        }
+        let mut dearest = 0;
+        for (edge, way) in &self.steps {
+            let term = measure.step(objective, *edge, *way);
+            unit = gcd(unit, term);
+            dearest = dearest.max(term);
+        }
+        most += self.units * route_edges as u128 * dearest;
+        let exact = unit.max(1);
+        let most = most / exact;
+        // With `coarser` terms rounded down, the largest sum is below the room.
+        let coarser = if most < room { 1 } else { most / room + 1 };
+        // Below 2^63, by the line above.
+        let range = (most / coarser + 1) as u64;
+        Part { objective, weight: 1, range, unit: exact * coarser, coarse: coarser > 1 }
+    }
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// A plan and what it is worth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// The plan.
+    pub plan: Plan,
+    /// The value of every objective as people see it, see [`Objective`]: in the order of the ranking.
+    pub values: Vec<(Objective, u64)>,
+    /// Its value by Eq. (3).
+    pub preference: Value,
+    /// No plan of its frame that is as good in all objectives ranked before preference has less of it.
+    pub lower_bound: Value,
+    /// No plan of its frame is better.
+    pub proven_optimal: bool,
+    /// Objectives that were counted in coarser steps than they have, for want of bits: among plans
+    /// equal by all before them, the best by these may have been missed.
+    pub coarse: Vec<Objective>,
+    /// Who made it.
+    pub solver: &'static str,
+    /// The exact values of the objectives that count, in order.
+    key: Vec<u128>,
+}
+
+/// One frame's answer.
+pub type Answer = Result<Judged, Refusal>;
+
+impl Packing<'_> {
+    /// Lets a planner solve this frame, and judges what it found.
+    pub fn solve(&self, planner: &dyn FramePlanner, budget: &Budget<'_>) -> Answer {
+        match planner.plan(&self.instance, budget) {
+            Outcome::Planned(plan) => Ok(self.judge(plan, planner.name())),
+            Outcome::Refused(refusal) => Err(refusal),
+        }
+    }
+}
+
+/// Best first, by the ranking that all of them were judged by; then by window, placements and routes,
+/// so that the order is always the same one.
+pub fn sort(plans: &mut [Judged]) {
+    plans.sort_by(|a, b| {
+        let places = |judged: &Judged| (judged.plan.window, judged.plan.placements.clone());
+        let keys = a.key.cmp(&b.key);
+        keys.then_with(|| places(a).cmp(&places(b))).then_with(|| a.plan.routes.cmp(&b.plan.routes))
+    });
+}
+
+/// Stage 2iv of Takefusa 2010, section 3.1: the best so many plans of all frames, best first, and the
+/// refusals of the frames without one, earliest first.
+#[must_use]
+pub fn best(answers: Vec<(Window, Answer)>, count: usize) -> (Vec<Judged>, Vec<(Window, Refusal)>) {
+    let (mut plans, mut refused) = (Vec::new(), Vec::new());
+    for (window, answer) in answers {
+        match answer {
+            Ok(plan) => plans.push(plan),
+            Err(refusal) => refused.push((window, refusal)),
+        }
+    }
+    sort(&mut plans);
+    plans.truncate(count);
+    refused.sort_by_key(|(window, _)| window.start());
+    (plans, refused)
+}
