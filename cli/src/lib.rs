@@ -20,6 +20,7 @@ pub mod rpc;
 pub mod serve;
 pub mod text;
 pub mod topology;
+pub mod watch;
 pub mod when;
 
 use std::io::Write as _;
@@ -46,6 +47,7 @@ enum Command {
     List(reservations::ListArgs),
     Show(reservations::ShowArgs),
     Release(reservations::ReleaseArgs),
+    Watch(watch::WatchArgs),
     Topology(topology::TopologyArgs),
     Serve(serve::ServeArgs),
     /// Print a completion script for a shell
@@ -80,6 +82,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::List(args) => reservations::list(args).await,
             Command::Show(args) => reservations::show(args).await,
             Command::Release(args) => reservations::release(args).await,
+            Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,
             Command::Serve(_) | Command::Completions { .. } => {
                 Err(Failure::internal("this command needs no runtime"))

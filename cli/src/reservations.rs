@@ -192,6 +192,9 @@ pub fn describe(one: &v1::Reservation) -> String {
     let id = if one.id.is_empty() { "no reservation" } else { &one.id };
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(out, "{id}: {state}{finality}");
+    if let Some(left) = &one.expires_in {
+        let _ = writeln!(out, "  {}", text::hold_ends(left));
+    }
     if let Some(refusal) = &one.refusal {
         let hint = match (one.definite, refusal.transient) {
             (true, true) => "; nothing is held; the same request may succeed later under a new id",

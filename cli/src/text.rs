@@ -82,6 +82,14 @@ pub fn span(wire: Option<&Duration>) -> String {
     span.map_or_else(|| "-".to_owned(), |span| span.to_string())
 }
 
+/// How long something is held yet, in full seconds.
+#[must_use]
+pub fn hold_ends(left: &Duration) -> String {
+    let left = span_from_wire("expires_in", left).unwrap_or(Span::ZERO);
+    let left = Span::from_us(left.as_us().max(0) / 1_000_000 * 1_000_000);
+    format!("held: the first of its holds ends in {left}, unless it is booked before")
+}
+
 /// Both ends of a window, the day once when it is one: `2026-11-21 10:00 to 11:00 UTC`.
 #[must_use]
 pub fn window(wire: Option<&v1::Window>) -> String {

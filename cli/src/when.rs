@@ -52,7 +52,7 @@ impl FromStr for When {
 }
 
 /// Microseconds of `2h30m`, `1d`, `90 min`; a day has 24 hours. None when it is not a length of time.
-fn span_us(text: &str) -> Option<i64> {
+pub(crate) fn span_us(text: &str) -> Option<i64> {
     let span: jiff::Span = text.trim().parse().ok()?;
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
     i64::try_from(length.as_micros()).ok().filter(|us| *us >= 0)

@@ -163,6 +163,22 @@ pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".
 pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
 
+/// Watchers of one daemon; one more is answered "busy, try again". Each has a connection to the ledger
+/// (two open files), which with [`CONNECTIONS_MAX`] stays below the usual bound of 1,024.
+pub const WATCHERS_MAX: usize = 64;
+/// Records a watcher reads at once,
+pub const WATCH_CHUNK: usize = 128;
+/// and bytes of them after which it reads no more: with [`WATCH_BUFFER`], what bounds its memory.
+pub const WATCH_CHUNK_BYTES: usize = 256 << 10;
+/// Events of a watcher that wait for its client to take them; the ledger keeps the others.
+pub const WATCH_BUFFER: usize = 16;
+/// Shortest time between two looks of one watcher at the ledger, so that what it costs does not grow
+/// with the rate of commits. Nobody who watches notices.
+pub const WATCH_PAUSE: Span = Span::from_millis(10);
+/// A watcher that has nothing to tell says where it stands this often.
+pub const WATCH_PROGRESS: Span = Span::from_secs(10);
+/// How long a reader waits for SQLite when the writer is just cutting its log.
+pub const WATCH_READ_PATIENCE: Span = Span::from_secs(5);
 /// Scrapes of metrics answered at a time; one more waits. One Prometheus and its twin are two.
 pub const SCRAPES_MAX: usize = 8;
 /// Longest one scrape may take, its reading and writing included: Prometheus gives up after 10 s.
@@ -193,6 +209,8 @@ const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 // One call is shorter than the patience for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
+// Sockets, the watchers' files, and room for the ledger itself and for calls to others.
+const _: () = assert!(CONNECTIONS_MAX + 2 * WATCHERS_MAX + 64 <= 1_024);
 // A daemon that stops has sent its last spans before it is killed for taking too long.
 const _: () = assert!(COLLECTOR_PATIENCE.as_us() < STOP_PATIENCE.as_us());
 const _: () = assert!(TRACED_MAX > PLANNINGS_MAX);

@@ -39,7 +39,12 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     let (grc, listen, rms) = (&config.name, config.daemon.listen, config.rms.len());
     tracing::info!(%grc, %listen, rms, "serving");
     let services = ["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
-    server::serve(listener, routes, &services, server::stop_signal()).await?;
+    let stop = async {
+        server::stop_signal().await;
+        // A stream never ends by itself.
+        node.handle.end_watches();
+    };
+    server::serve(listener, routes, &services, stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(grc = %config.name, "stopped");

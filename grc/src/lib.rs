@@ -8,6 +8,8 @@
 //! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`config`] is what the GRC is told,
+//! [`daemon`] puts all of it into one process, [`view`] shows reservations, [`events`] tells their
+//! changes. Source: Takefusa 2010,
 //! [`meters`] is what Prometheus sees of it,
 //! [`daemon`] puts all of it into one process, [`view`] shows reservations. Source: Takefusa 2010,
 //! section 3.1, stages 1 to 4.
@@ -16,6 +18,7 @@ pub mod admission;
 pub mod choice;
 pub mod config;
 pub mod daemon;
+pub mod events;
 pub mod federation;
 pub mod inquiry;
 pub mod meters;

@@ -8,8 +8,11 @@ use coalloc_common::invalid::check_range;
 use coalloc_common::{
     InvalidField, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits,
 };
-use coalloc_net::convert::{RequestOptions, plan_to_wire, refusal_to_wire, window_to_wire};
+use coalloc_net::convert::{
+    RequestOptions, plan_to_wire, refusal_to_wire, user_name, window_to_wire,
+};
 use coalloc_net::traces::Span as Traced;
+use coalloc_net::watch::Watch;
 use coalloc_net::{clock, metrics, status, traces};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
@@ -21,6 +24,7 @@ use tokio::sync::oneshot;
 use tonic::{Request, Response, Status};
 
 use crate::admission::{self, Admitted};
+use crate::events::ReservationEvents;
 use crate::federation::{Federation, Snapshot};
 use crate::planning::{Planned, Planners};
 use crate::shell::Handle;
@@ -222,7 +226,7 @@ impl GrcService {
     async fn find(&self, id: &str) -> Result<Option<v1::Reservation>, Status> {
         let id = id.to_owned();
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
-            Some(found) => Some(view::reservation(found, clock::now().wall)),
+            Some(found) => Some(view::of(coordinator, found, clock::now())),
             None => coordinator.planning(&id).map(view::planning),
         };
         self.handle.read(look).await
@@ -250,7 +254,7 @@ where
 
 #[tonic::async_trait]
 impl CoordinatorRpc for GrcService {
-    type WatchStream = tokio_stream::Empty<Result<v1::WatchResponse, Status>>;
+    type WatchStream = Watch<v1::WatchResponse>;
 
     async fn modify(
         &self,
@@ -261,9 +265,18 @@ impl CoordinatorRpc for GrcService {
 
     async fn watch(
         &self,
-        _: Request<v1::WatchRequest>,
+        request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        Err(Status::unimplemented("Watch"))
+        let v1::WatchRequest { resume_token, id, user } = request.into_inner();
+        if !user.is_empty() {
+            user_name("user", &user).map_err(|error| status::invalid(&error))?;
+        }
+        if !id.is_empty() && self.find(&id).await?.is_none() {
+            return Err(status::not_found("reservation", &id));
+        }
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let events = ReservationEvents { id: some(id), user: some(user) };
+        Ok(Response::new(self.handle.watch(&resume_token, events).await?))
     }
 
     async fn plan(
@@ -330,7 +343,7 @@ impl CoordinatorRpc for GrcService {
             if !wire.page_token.is_empty() && coordinator.find(&wire.page_token).is_none() {
                 return None;
             }
-            let now = clock::now().wall;
+            let now = clock::now();
             let mut reservations = coordinator.reservations();
             if !wire.page_token.is_empty() {
                 reservations.by_ref().find(|r| r.id.as_str() == wire.page_token);
@@ -340,7 +353,7 @@ impl CoordinatorRpc for GrcService {
                 .filter(|r| {
                     states.is_empty() || view::states(r).any(|state| states.contains(&state))
                 })
-                .map(|r| view::reservation(r, now))
+                .map(|r| view::of(coordinator, r, now))
                 .filter(|shown| states.is_empty() || states.contains(&shown.state))
                 .peekable();
             let (mut page, mut bytes) = (Vec::new(), 0);

@@ -1,9 +1,9 @@
 //! Reservations as users see them.
 
-use coalloc_common::Time;
-use coalloc_net::convert::{refusal_to_wire, time_to_wire, window_from_wire};
+use coalloc_common::{BootTime, Now, Span, Time};
+use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire, window_from_wire};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Reservation, State, Ticket};
+use coalloc_protocol::coordinator::{Coordinator, Reservation, State, Ticket};
 use serde_json::Value;
 
 /// What the coordinator core keeps for the shell without looking at it.
@@ -50,6 +50,15 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
     }
 }
 
+/// A reservation in the schema, with what only the running coordinator knows of it: how long it is
+/// held yet.
+#[must_use]
+pub fn of(coordinator: &Coordinator, one: &Reservation, now: Now) -> v1::Reservation {
+    let left = |ends: BootTime| span_to_wire(ends.since(now.boot).max(Span::ZERO));
+    let expires_in = coordinator.hold_ends(one).map(left);
+    v1::Reservation { expires_in, ..reservation(one, now.wall) }
+}
+
 /// A request that is being planned: nothing is held, and it has no id yet.
 #[must_use]
 pub fn planning(ticket: &Ticket) -> v1::Reservation {
@@ -66,7 +75,7 @@ pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
     [false, true].into_iter().map(|over| state(reservation.state, over).into())
 }
 
-const fn state(state: State, over: bool) -> v1::ReservationState {
+pub(crate) const fn state(state: State, over: bool) -> v1::ReservationState {
     match state {
         State::Checking => v1::ReservationState::Checking,
         State::Committing => v1::ReservationState::Committing,

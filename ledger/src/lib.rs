@@ -7,6 +7,7 @@
 //! its records (I12, I14). This crate keeps them:
 //!
 //! * [`SqliteLedger`]: the real one, a SQLite file;
+//! * [`LedgerReader`]: what is durable, read from a cursor on beside the writer;
 //! * [`MemoryLedger`] on a [`SimulatedDisk`]: its twin for fault runs, which fails when told to;
 //! * [`Owner`]: one thread with one core and one ledger. It gathers what was posted while the disk
 //!   was busy, makes it durable with one append (group commit: one fsync for up to
@@ -55,10 +56,12 @@ mod inspect;
 mod lock;
 pub mod memory;
 pub mod owner;
+pub mod reader;
 pub mod sqlite;
 mod wal;
 
 pub use error::{LedgerError, chain_text};
 pub use memory::{Cut, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
 pub use owner::{Command, Owner, OwnerThread, PostError, spawn};
+pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
 pub use sqlite::{Identity, SqliteLedger};

@@ -8,6 +8,7 @@
 //! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry get to see, off the hot path.
 //! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
 //! * [`node`]: a core at work: its ledger, its owner, and the handle that handlers post by.
+//!   [`waiters`]: callers that wait for its answers. [`watch`]: streams of what has become durable.
 //!   [`waiters`]: callers that wait for its answers. [`turn`]: when its owner did what, for traces.
 //!
 //! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon
@@ -26,3 +27,4 @@ pub mod telemetry;
 pub mod traces;
 pub mod turn;
 pub mod waiters;
+pub mod watch;

@@ -21,6 +21,7 @@ use crate::metrics::{self, scrape};
 use crate::traces::Span;
 use crate::turn::{Turn, Turns};
 use crate::waiters::Waiters;
+use crate::watch::{Events, Feed, Watch};
 use crate::{clock, status, traces};
 
 /// Opens a node's ledger, or makes a new one, and replays it into the core.
@@ -79,7 +80,8 @@ where
         let waiters = Waiters::new(turns.clone());
         let completed = waiters.clone();
         let path = ledger.path().to_owned();
-        let ledger = Metered::new(name, ledger, turns.clone());
+        let (announce, feed) = Feed::of(&ledger);
+        let ledger = announce.around(Metered::new(name, ledger, turns.clone()));
         let (owner, thread) = coalloc_ledger::owner::spawn(
             name,
             core,
@@ -93,7 +95,7 @@ where
         )?;
         let reader = reader(name, path, owner.clone());
         let refused = metrics::ledger().refused.with([name]);
-        Ok(Self { handle: Handle { owner, waiters, refused }, reader, thread })
+        Ok(Self { handle: Handle { owner, waiters, feed, refused }, reader, thread })
     }
 
     /// Lets the owner finish what was posted, ends it, and lets go whoever still waits.
@@ -170,14 +172,16 @@ impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
 pub struct Handle<C: Core, A> {
     owner: Owner<C>,
     waiters: Waiters<A>,
+    feed: Feed,
     refused: Counter,
 }
 
 // By hand: a derive would ask for `C: Clone`.
 impl<C: Core, A> Clone for Handle<C, A> {
     fn clone(&self) -> Self {
-        let refused = self.refused.clone();
-        Self { owner: self.owner.clone(), waiters: self.waiters.clone(), refused }
+        let (owner, waiters) = (self.owner.clone(), self.waiters.clone());
+        let (feed, refused) = (self.feed.clone(), self.refused.clone());
+        Self { owner, waiters, feed, refused }
     }
 }
 
@@ -253,6 +257,33 @@ impl<C: Core, A> Handle<C, A> {
         };
         self.owner.read(look).map_err(post_status)?;
         seen.await.map_err(|_| status::stopping())
+    }
+}
+
+impl<C, A> Handle<C, A>
+where
+    C: Core + Send + 'static,
+    C::Input: Send,
+    C::Record: DeserializeOwned + Send + Sync + 'static,
+    A: Send + 'static,
+{
+    /// Everything that has become durable after a resume token, as `events` tells it, for as long as
+    /// the client and this daemon live. See [`crate::watch`].
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for what is no token, FAILED_PRECONDITION for one of another past,
+    /// RESOURCE_EXHAUSTED when too many watch already, UNAVAILABLE when the node is stopping.
+    pub async fn watch<E: Events<C>>(
+        &self,
+        token: &str,
+        events: E,
+    ) -> Result<Watch<E::Message>, Status> {
+        self.feed.watch(self.clone(), token, events).await
+    }
+
+    /// Ends every watch: their clients resume elsewhere, or here after the restart.
+    pub fn end_watches(&self) {
+        self.feed.end();
     }
 }
 

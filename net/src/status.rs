@@ -49,6 +49,14 @@ pub fn stopping() -> Status {
     Status::unavailable("this daemon is stopping; nothing was done, send it again later")
 }
 
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: `subject` is not as the caller thinks.
+#[must_use]
+pub fn precondition(kind: &str, subject: &str, text: impl Into<String>) -> Status {
+    let text = text.into();
+    let details = ErrorDetails::with_precondition_failure_violation(kind, subject, text.clone());
+    Status::with_error_details(Code::FailedPrecondition, text, details)
+}
+
 /// What a failed call says of its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {

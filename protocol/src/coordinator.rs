@@ -300,6 +300,28 @@ impl Coordinator {
         self.planning.get(request).map(|(ticket, _)| ticket)
     }
 
+    /// Of which reservation an attempt is: this never changes.
+    #[must_use]
+    pub fn reservation_of(&self, txn: &TransactionId) -> Option<&Reservation> {
+        let txn = self.transactions.get(txn)?;
+        self.reservations.get(&txn.reservation)
+    }
+
+    /// Was an attempt decided against? Once decided, this never changes.
+    #[must_use]
+    pub fn is_aborted(&self, txn: &TransactionId) -> bool {
+        self.transactions.get(txn).is_some_and(|txn| txn.goal == Goal::Abort)
+    }
+
+    /// When the first of the holds of a reservation ends that are known and neither booked nor dropped
+    /// yet; `None` when there is none. By our boot-time clock, counted from before the Hold left: no
+    /// RM drops one before that.
+    #[must_use]
+    pub fn hold_ends(&self, reservation: &Reservation) -> Option<BootTime> {
+        let txn = reservation.transaction.as_ref()?;
+        self.transactions.get(txn)?.hold_ends()
+    }
+
     /// Transactions that are not finished.
     #[must_use]
     pub fn unfinished(&self) -> usize {
@@ -434,8 +456,9 @@ impl Coordinator {
         }
     }
 
-    fn record(&mut self, record: CoordinatorRecord, out: &mut Gathered) {
+    fn record(&mut self, mut record: CoordinatorRecord, out: &mut Gathered) {
         self.must_apply(&record);
+        self.stamp(&mut record);
         out.records.push(record);
         self.answer_waiting(out);
     }

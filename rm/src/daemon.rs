@@ -27,7 +27,12 @@ pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     let routes = Routes::new(server::resource_manager(service));
     let (name, listen) = (&config.name, config.daemon.listen);
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
-    server::serve(listener, routes, &["coalloc.v1.ResourceManager"], server::stop_signal()).await?;
+    let stop = async {
+        server::stop_signal().await;
+        // A stream never ends by itself.
+        node.handle.end_watches();
+    };
+    server::serve(listener, routes, &["coalloc.v1.ResourceManager"], stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(rm = %config.name, "stopped");

@@ -4,6 +4,7 @@
 //! * [`config`]: the settings both have, checked.
 //! * [`service`]: the gRPC handlers. They convert, post to the owner of the participant, and wait.
 //! * [`shell`]: the participant's owner, its ledger, and its questions to coordinators.
+//! * [`events`]: what its records tell those who watch.
 //! * [`meters`]: what a scrape of metrics reads of the participant.
 //! * [`daemon`]: all of it as one process.
 //!
@@ -11,6 +12,7 @@
 
 pub mod config;
 pub mod daemon;
+pub mod events;
 pub mod meters;
 pub mod service;
 pub mod shell;

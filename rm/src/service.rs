@@ -4,6 +4,7 @@
 use coalloc_common::invalid::check_range;
 use coalloc_common::{CoordinatorName, InvalidField, Span, TransactionId, Window, limits};
 use coalloc_net::traces::Span as Traced;
+use coalloc_net::watch::Watch;
 use coalloc_net::{clock, convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
@@ -12,6 +13,7 @@ use coalloc_protocol::participant::{Ending, Entry, Participant, ParticipantInput
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
+use crate::events::BookingEvents;
 use crate::shell::Handle;
 
 /// The handlers.
@@ -42,13 +44,14 @@ impl RmService {
 
 #[tonic::async_trait]
 impl ResourceManager for RmService {
-    type WatchBookingsStream = tokio_stream::Empty<Result<v1::WatchBookingsResponse, Status>>;
+    type WatchBookingsStream = Watch<v1::WatchBookingsResponse>;
 
     async fn watch_bookings(
         &self,
-        _: Request<v1::WatchBookingsRequest>,
+        request: Request<v1::WatchBookingsRequest>,
     ) -> Result<Response<Self::WatchBookingsStream>, Status> {
-        Err(Status::unimplemented("WatchBookings"))
+        let v1::WatchBookingsRequest { resume_token } = request.into_inner();
+        Ok(Response::new(self.handle.watch(&resume_token, BookingEvents).await?))
     }
 
     async fn describe(

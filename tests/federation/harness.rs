@@ -73,6 +73,11 @@ impl Federation {
         Self { dir, addresses, children: BTreeMap::new() }
     }
 
+    /// Sees the daemons of another federation, and owns none.
+    pub(crate) fn elsewhere(addresses: BTreeMap<String, String>) -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), addresses, children: BTreeMap::new() }
+    }
+
     pub(crate) fn configure(&self, setup: &Setup) {
         let grc = &self.addresses["grc"];
         let policy = setup.policy;

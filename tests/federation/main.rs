@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod events;
 mod faults;
 mod harness;
 mod middle;
@@ -16,3 +17,4 @@ mod options;
 mod races;
 mod serving;
 mod telemetry;
+mod watch;

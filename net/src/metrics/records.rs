@@ -136,11 +136,18 @@ mod tests {
 
     fn decided(txn: &str) -> CoordinatorRecord {
         let txn = TransactionId::composed(txn);
-        CoordinatorRecord::Decided { txn, decision: Decision::Commit, refusal: None, at: at() }
+        CoordinatorRecord::Decided {
+            txn,
+            decision: Decision::Commit,
+            refusal: None,
+            state: None,
+            expires_in: None,
+            at: at(),
+        }
     }
 
     fn finished(txn: &str) -> CoordinatorRecord {
-        CoordinatorRecord::Finished { txn: TransactionId::composed(txn), at: at() }
+        CoordinatorRecord::Finished { txn: TransactionId::composed(txn), state: None, at: at() }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a coordinator writes down, and the one place where its durable state changes.
 
-use coalloc_common::{Now, Refusal, ReservationId, RmName, TransactionId, UserName};
+use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId, UserName};
 use serde::{Deserialize, Serialize};
 
 use super::reservation::{Reservation, State};
@@ -57,6 +57,12 @@ pub enum CoordinatorRecord {
         /// Why, when it is no.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         refusal: Option<Refusal>,
+        /// Where its reservation stands after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
+        /// When it is yes, the first of its holds ends so long after this, at the earliest.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        expires_in: Option<Span>,
         /// When.
         at: Now,
     },
@@ -84,6 +90,9 @@ pub enum CoordinatorRecord {
     Finished {
         /// Which.
         txn: TransactionId,
+        /// Where its reservation stands after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
         /// When.
         at: Now,
     },
@@ -93,12 +102,32 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// Why.
         refusal: Refusal,
+        /// Where its reservation stands after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
         /// When.
         at: Now,
     },
 }
 
 impl Coordinator {
+    /// Writes into a record that has been applied what it has led to, where that is not evident from
+    /// the record itself: whoever follows the log has no state to look it up in.
+    pub(super) fn stamp(&self, record: &mut CoordinatorRecord) {
+        let of = |id: &ReservationId| self.reservations.get(id).map(|known| known.state);
+        let of_txn = |txn: &TransactionId| of(&self.transactions.get(txn)?.reservation);
+        match record {
+            CoordinatorRecord::Decided { txn, state, .. }
+            | CoordinatorRecord::Finished { txn, state, .. } => *state = of_txn(txn),
+            CoordinatorRecord::Concluded { reservation, state, .. } => *state = of(reservation),
+            CoordinatorRecord::Refused { .. }
+            | CoordinatorRecord::Opened { .. }
+            | CoordinatorRecord::Intent { .. }
+            | CoordinatorRecord::Mixed { .. }
+            | CoordinatorRecord::Releasing { .. } => {}
+        }
+    }
+
     /// The state after one more record.
     pub(super) fn fold(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
         match record {

@@ -1,11 +1,13 @@
 //! A reservation: what the user got, its attempts, its life cycle.
 
 use coalloc_common::{Refusal, ReservationId, Time, TransactionId};
+use serde::{Deserialize, Serialize};
 
 use super::{Candidate, Ticket};
 
 /// Life cycle, after NSI Connection Service 2.1 where it has the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// Being held, or between two attempts.
     Checking,

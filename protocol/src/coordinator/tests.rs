@@ -443,8 +443,47 @@ fn a_log_that_does_not_fit_stops_the_replay() {
     let conclude = CoordinatorRecord::Concluded {
         reservation: ReservationId::composed("grc-t-1"),
         refusal: restarted(),
+        state: None,
         at: at(99),
     };
     assert!(core.apply(&conclude).is_err(), "what is confirmed cannot have failed");
     core.check_invariants().unwrap();
+}
+
+#[test]
+fn the_first_hold_to_end_is_known_until_it_is_booked() {
+    let mut bench = Bench::new();
+    bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+    let ends = |bench: &Bench| bench.core.hold_ends(bench.core.find("grc-t-1").unwrap());
+    assert_eq!(ends(&bench), None, "nobody has said yet");
+    bench.held("b", "grc-t-1/1", 900, at(10));
+    assert_eq!(ends(&bench), Some(at(900_000).boot), "counted from before the Hold left");
+    bench.held("a", "grc-t-1/1", 60, at(20));
+    assert_eq!(ends(&bench), Some(at(60_000).boot));
+    let CoordinatorRecord::Decided { expires_in, state, .. } = bench.last() else { panic!() };
+    assert_eq!(*expires_in, Some(Span::from_millis(60_000 - 20)));
+    assert_eq!(*state, Some(State::Committing));
+    bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
+    assert_eq!(ends(&bench), Some(at(900_000).boot), "one is booked, the other is held yet");
+    bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
+    assert_eq!(ends(&bench), None);
+    let CoordinatorRecord::Finished { state, .. } = bench.last() else { panic!() };
+    assert_eq!(*state, Some(State::Confirmed));
+    let txn = txn("grc-t-1/1");
+    assert_eq!(bench.core.reservation_of(&txn).unwrap().id.as_str(), "grc-t-1");
+    assert!(!bench.core.is_aborted(&txn));
+}
+
+#[test]
+fn a_log_of_before_states_were_in_it_is_read_and_gives_the_same_state() {
+    let bench = Bench::confirmed();
+    let mut core = fresh();
+    for record in &bench.log {
+        let mut json = serde_json::to_value(record).unwrap();
+        let fields = json.as_object_mut().unwrap();
+        fields.remove("state");
+        fields.remove("expires_in");
+        core.apply(&serde_json::from_value(json).unwrap()).unwrap();
+    }
+    assert_eq!(core.find("grc-t-1"), bench.core.find("grc-t-1"));
 }

@@ -114,6 +114,16 @@ impl Transaction {
         }
     }
 
+    /// When the first known hold ends that is neither booked nor dropped.
+    pub(super) fn hold_ends(&self) -> Option<BootTime> {
+        let holds = self.parties.values().filter(|party| match self.goal {
+            Goal::Hold => true,
+            Goal::Commit => !party.answered,
+            Goal::Abort | Goal::Release => false,
+        });
+        holds.filter_map(|party| party.expires_at).min()
+    }
+
     fn all_answered(&self) -> bool {
         self.parties.values().all(|party| party.answered)
     }
@@ -290,9 +300,15 @@ impl Coordinator {
             let text = "its hold is about to run out, too late to decide";
             return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
         }
-        let decision = Decision::Commit;
-        let record =
-            CoordinatorRecord::Decided { txn: id.clone(), decision, refusal: None, at: now };
+        let expires_in = txn.hold_ends().map(|ends| ends.since(now.boot));
+        let record = CoordinatorRecord::Decided {
+            txn: id.clone(),
+            decision: Decision::Commit,
+            refusal: None,
+            state: None,
+            expires_in,
+            at: now,
+        };
         self.record(record, out);
         self.since(id, now);
         self.send_due(id, now, out);
@@ -336,7 +352,7 @@ impl Coordinator {
         }
         let (goal, left_behind) = (txn.goal, txn.left_behind);
         let reservation = txn.reservation.clone();
-        self.record(CoordinatorRecord::Finished { txn: id.clone(), at: now }, out);
+        self.record(CoordinatorRecord::Finished { txn: id.clone(), state: None, at: now }, out);
         self.set_alarm(id);
         if goal == Goal::Abort && !left_behind {
             self.go_on(id, &reservation, now, out);
@@ -352,12 +368,15 @@ impl Coordinator {
         now: Now,
         out: &mut Gathered,
     ) {
-        let decision = Decision::Abort;
-        let refusal = Some(refusal);
-        self.record(
-            CoordinatorRecord::Decided { txn: id.clone(), decision, refusal, at: now },
-            out,
-        );
+        let record = CoordinatorRecord::Decided {
+            txn: id.clone(),
+            decision: Decision::Abort,
+            refusal: Some(refusal),
+            state: None,
+            expires_in: None,
+            at: now,
+        };
+        self.record(record, out);
         self.since(id, now);
         if let (Some(txn), Some(rm)) = (self.transactions.get_mut(id), refuser) {
             txn.acknowledge(rm);

@@ -159,7 +159,8 @@ impl Coordinator {
         if let Some(last) = known.and_then(|known| known.transaction.clone()) {
             self.leave_behind(&last);
         }
-        let record = CoordinatorRecord::Concluded { reservation: id.clone(), refusal, at: now };
+        let (reservation, state) = (id.clone(), None);
+        let record = CoordinatorRecord::Concluded { reservation, refusal, state, at: now };
         self.record(record, out);
         // Patience is over already where something is unfinished: say so instead of keeping them.
         let Some(reservation) = self.reservations.get(id) else { return };

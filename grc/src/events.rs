@@ -1,0 +1,216 @@
+//! What the coordinator's records tell those who watch: one record, at most one event.
+//!
+//! The mapping is pure and knows nothing of today: an event told a year later is the same event. What a
+//! record does not say is whose reservation its attempt belongs to, and that never changes. Where a
+//! reservation stands after a record is in the record, or follows from its kind.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId};
+use coalloc_ledger::Entry;
+use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
+use coalloc_net::watch::Events;
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord, State, Ticket};
+use coalloc_protocol::message::Decision;
+
+use crate::view;
+
+/// State changes of the reservations that somebody wants to hear of.
+#[derive(Debug, Clone, Default)]
+pub struct ReservationEvents {
+    /// Only this reservation, or that of this request.
+    pub id: Option<String>,
+    /// Only those of this user.
+    pub user: Option<String>,
+}
+
+/// Whose an attempt or a reservation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whose {
+    reservation: ReservationId,
+    request_id: String,
+    user: String,
+    /// The attempt was decided against.
+    aborted: bool,
+}
+
+/// By the id of the attempt, or of the reservation.
+pub type Owners = BTreeMap<String, Whose>;
+
+impl Events<Coordinator> for ReservationEvents {
+    type Message = v1::WatchResponse;
+    type Facts = Owners;
+
+    fn needs_facts(record: &CoordinatorRecord) -> bool {
+        !matches!(subject(record), Subject::Ticket(..))
+    }
+
+    fn facts(records: &[Entry<CoordinatorRecord>], core: &Coordinator) -> Owners {
+        let owner = |entry: &Entry<CoordinatorRecord>| {
+            let (id, found, aborted) = match subject(&entry.record) {
+                Subject::Ticket(..) => return None,
+                Subject::Reservation(id) => (id.to_string(), core.find(id.as_str())?, false),
+                Subject::Transaction(txn) => {
+                    (txn.to_string(), core.reservation_of(txn)?, core.is_aborted(txn))
+                }
+            };
+            Some((id, Whose { aborted, ..Whose::of(&found.id, &found.ticket) }))
+        };
+        records.iter().filter_map(owner).collect()
+    }
+
+    fn event(
+        &self,
+        entry: &Entry<CoordinatorRecord>,
+        owners: &Owners,
+        token: &dyn Fn() -> String,
+    ) -> Option<v1::WatchResponse> {
+        let record = &entry.record;
+        let whose = match subject(record) {
+            Subject::Ticket(id, ticket) => Whose::of(id, ticket),
+            Subject::Reservation(id) => owners.get(id.as_str())?.clone(),
+            Subject::Transaction(txn) => owners.get(txn.as_str())?.clone(),
+        };
+        if !self.wants(&whose) {
+            return None;
+        }
+        let change = change(record, whose.aborted);
+        let unknown = v1::ReservationState::Unspecified;
+        let state = change.state.map_or(unknown, |state| view::state(state, false));
+        let event = v1::ReservationEvent {
+            sequence: entry.sequence,
+            resume_token: token(),
+            time: Some(time_to_wire(change.at.wall)),
+            reservation: whose.reservation.to_string(),
+            request_id: whose.request_id,
+            user: whose.user,
+            state: state.into(),
+            version: change.version,
+            what: change.what,
+            transaction: change.txn.map(ToString::to_string).unwrap_or_default(),
+            refusal: change.refusal.map(refusal_to_wire),
+            expires_in: change.expires_in.map(span_to_wire),
+        };
+        Some(v1::WatchResponse { what: Some(v1::watch_response::What::Event(event)) })
+    }
+
+    fn progress(&self, resume_token: String) -> v1::WatchResponse {
+        let progress = v1::WatchProgress { resume_token };
+        v1::WatchResponse { what: Some(v1::watch_response::What::Progress(progress)) }
+    }
+}
+
+impl ReservationEvents {
+    fn wants(&self, whose: &Whose) -> bool {
+        let id = |id: &String| whose.reservation.as_str() == id || whose.request_id == *id;
+        self.id.as_ref().is_none_or(id) && self.user.as_ref().is_none_or(|user| whose.user == *user)
+    }
+}
+
+impl Whose {
+    fn of(id: &ReservationId, ticket: &Ticket) -> Self {
+        Self {
+            reservation: id.clone(),
+            request_id: ticket.request.to_string(),
+            user: ticket.user.to_string(),
+            aborted: false,
+        }
+    }
+}
+
+/// What a record is about, as far as it says so itself.
+enum Subject<'a> {
+    Ticket(&'a ReservationId, &'a Ticket),
+    Reservation(&'a ReservationId),
+    Transaction(&'a TransactionId),
+}
+
+const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
+    match record {
+        CoordinatorRecord::Refused { reservation, ticket, .. }
+        | CoordinatorRecord::Opened { reservation, ticket, .. } => {
+            Subject::Ticket(reservation, ticket)
+        }
+        CoordinatorRecord::Intent { reservation, .. }
+        | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
+        CoordinatorRecord::Decided { txn, .. }
+        | CoordinatorRecord::Mixed { txn, .. }
+        | CoordinatorRecord::Releasing { txn, .. }
+        | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
+    }
+}
+
+/// A state change.
+struct Change<'a> {
+    /// `None` in a log of before states were in it.
+    state: Option<State>,
+    version: u32,
+    what: String,
+    txn: Option<&'a TransactionId>,
+    refusal: Option<&'a Refusal>,
+    expires_in: Option<Span>,
+    at: Now,
+}
+
+impl Change<'_> {
+    const fn new(state: State, what: String, at: Now) -> Self {
+        let version = match state {
+            State::Confirmed | State::Terminating | State::Terminated => 1,
+            State::Checking | State::Committing | State::Aborting | State::Failed => 0,
+        };
+        Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
+    }
+}
+
+/// The change that a record is, of an attempt that was decided against or not.
+fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
+    match record {
+        CoordinatorRecord::Refused { refusal, at, .. } => {
+            let new = Change::new(State::Failed, "there is no plan".into(), *at);
+            Change { refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Opened { at, .. } => {
+            Change::new(State::Checking, "planned; about to be held".into(), *at)
+        }
+        CoordinatorRecord::Intent { txn, candidate, at, .. } => {
+            let rms: Vec<&str> = candidate.segments.keys().map(RmName::as_str).collect();
+            let what = format!("asking {} to hold", rms.join(", "));
+            Change { txn: Some(txn), ..Change::new(State::Checking, what, *at) }
+        }
+        CoordinatorRecord::Decided { txn, decision, refusal, state, expires_in, at } => {
+            let (usual, what) = match decision {
+                Decision::Commit => (State::Committing, "all hold; it will be booked"),
+                Decision::Abort => (State::Checking, "this attempt is over; its holds are dropped"),
+            };
+            let new = Change::new(state.unwrap_or(usual), what.into(), *at);
+            Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
+        }
+        CoordinatorRecord::Mixed { txn, rm, refusal, at } => {
+            let what = format!("{rm} did not book; the other bookings are released");
+            let new = Change::new(State::Aborting, what, *at);
+            Change { txn: Some(txn), refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Releasing { txn, by, at } => {
+            let what = format!("released by {by}");
+            Change { txn: Some(txn), ..Change::new(State::Terminating, what, *at) }
+        }
+        CoordinatorRecord::Finished { txn, state, at } => {
+            let what = match state {
+                _ if aborted => "the holds of this attempt are dropped",
+                Some(State::Confirmed) => "booked everywhere",
+                Some(State::Terminated | State::Failed) => "nothing is booked any more",
+                None => "every resource manager has acknowledged",
+                Some(
+                    State::Checking | State::Committing | State::Aborting | State::Terminating,
+                ) => "every resource manager has acknowledged; an earlier attempt is not over yet",
+            };
+            let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);
+            Change { state: *state, txn: Some(txn), ..new }
+        }
+        CoordinatorRecord::Concluded { refusal, state, at, .. } => {
+            let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);
+            Change { refusal: Some(refusal), ..new }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Reading a ledger beside its writer: from a cursor on, in chunks.
+//!
+//! This is what a stream of state changes is made of. The ledger is the log of events already, so
+//! whoever follows it needs no queue of its own: a cursor says where it stands, and a reader that is
+//! slow, or gone for a week, costs nothing meanwhile. [`LedgerReader`] is a connection that can only read;
+//! [`MemoryReader`] is the same on the simulated disk.
+//!
+//! Each read is one short transaction: SQLite keeps its write-ahead log from being copied to the main
+//! file only as far as the oldest open snapshot, so no reader may keep one. A reader never waits for
+//! the writer, nor the writer for it.
+//!
+//! What a reader sees is written, which is not yet durable: between write and fsync another
+//! connection sees nothing (SQLite publishes the commit after the fsync), but a caller that must be
+//! sure bounds its reads by the sequence that the writer has announced.
+//!
+//! Left out: the hash chain is checked at the start of the node, not here; a hole is noticed.
+
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use coalloc_common::limits;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::de::DeserializeOwned;
+
+use crate::chain::{self, Hash};
+use crate::error::LedgerError;
+use crate::memory::SimulatedDisk;
+use crate::sqlite::sqlite;
+
+const CHUNK: &str = "SELECT sequence, body, hash FROM record WHERE sequence > ?1 AND sequence <= ?2 \
+                     ORDER BY sequence LIMIT ?3";
+const HASH: &str = "SELECT hash FROM record WHERE sequence = ?1";
+/// Pages in a reader's own cache, as SQLite writes KiB: enough for the way down the tree and a chunk.
+const CACHE_KIB: i64 = -256;
+
+/// One record, as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<R> {
+    /// Its place: 1, 2, 3 and so on.
+    pub sequence: u64,
+    /// Its hash in the chain, which stands for everything up to here.
+    pub hash: [u8; 32],
+    /// What was written.
+    pub record: R,
+}
+
+/// Reads durable records in order.
+pub trait ReadRecords {
+    /// What one of them is.
+    type Record;
+
+    /// The records after `cursor` and up to `last`, both sequence numbers: at most
+    /// [`limits::WATCH_CHUNK`] of them, and no more after [`limits::WATCH_CHUNK_BYTES`]; at least one,
+    /// unless there is none.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the file cannot be read, one is missing, or cannot be understood.
+    fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<Self::Record>>, LedgerError>;
+
+    /// The hash of one record; that before the first for 0; `None` when there is no such record.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the file cannot be read.
+    fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError>;
+}
+
+/// A reader of a ledger's file.
+#[derive(Debug)]
+pub struct LedgerReader<R> {
+    path: PathBuf,
+    id: String,
+    connection: Connection,
+    _records: PhantomData<fn() -> R>,
+}
+
+impl<R> LedgerReader<R> {
+    /// Opens the file of a ledger that is open for writing, and whose id is `id`, for reading.
+    ///
+    /// # Errors
+    /// [`LedgerError::Sqlite`] when it cannot be opened.
+    pub fn open(path: &Path, id: &str) -> Result<Self, LedgerError> {
+        let open = || -> rusqlite::Result<Connection> {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(path, flags)?;
+            connection.busy_timeout(limits::WATCH_READ_PATIENCE.to_std())?;
+            connection.pragma_update(None, "query_only", true)?;
+            connection.pragma_update(None, "cache_size", CACHE_KIB)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(sqlite(path, "opening for reading"))?;
+        Ok(Self { path: path.to_owned(), id: id.to_owned(), connection, _records: PhantomData })
+    }
+}
+
+impl<R: DeserializeOwned> ReadRecords for LedgerReader<R> {
+    type Record = R;
+
+    fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<R>>, LedgerError> {
+        let reading = sqlite(&self.path, "following");
+        let mut statement = self.connection.prepare_cached(CHUNK).map_err(&reading)?;
+        let most = limits::WATCH_CHUNK;
+        // `as` is exact: nobody writes 2^63 records.
+        let mut rows =
+            statement.query(params![cursor as i64, last as i64, most as i64]).map_err(&reading)?;
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        while bytes < limits::WATCH_CHUNK_BYTES {
+            let Some(row) = rows.next().map_err(&reading)? else { break };
+            let expected = cursor + 1 + chunk.len() as u64;
+            let found: i64 = row.get(0).map_err(&reading)?;
+            if u64::try_from(found) != Ok(expected) {
+                return Err(missing(&self.path, expected));
+            }
+            let body = row.get_ref(1).map_err(&reading)?.as_str();
+            let body = body.map_err(|_| missing(&self.path, expected))?;
+            bytes += body.len();
+            let hash = row.get(2).map_err(&reading)?;
+            chunk.push(entry(&self.path, expected, body, hash)?);
+        }
+        Ok(chunk)
+    }
+
+    fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError> {
+        if sequence < chain::FIRST {
+            return Ok(Some(chain::genesis(&self.id)));
+        }
+        let reading = sqlite(&self.path, "following");
+        let mut statement = self.connection.prepare_cached(HASH).map_err(&reading)?;
+        statement.query_row([sequence as i64], |row| row.get(0)).optional().map_err(reading)
+    }
+}
+
+/// A reader of a simulated disk. Its chain is that of a ledger whose id is empty.
+#[derive(Debug)]
+pub struct MemoryReader<R> {
+    disk: SimulatedDisk,
+    _records: PhantomData<fn() -> R>,
+}
+
+impl<R> MemoryReader<R> {
+    /// A reader of what is durable there.
+    #[must_use]
+    pub const fn new(disk: SimulatedDisk) -> Self {
+        Self { disk, _records: PhantomData }
+    }
+
+    /// Every durable body with its hash.
+    fn chained(&self) -> Vec<(String, Hash)> {
+        let link = |(sequence, tip): &mut (u64, Hash), body: String| {
+            *tip = chain::link(tip, *sequence, &body);
+            *sequence += 1;
+            Some((body, *tip))
+        };
+        self.disk.bodies().into_iter().scan((chain::FIRST, chain::genesis("")), link).collect()
+    }
+}
+
+impl<R: DeserializeOwned> ReadRecords for MemoryReader<R> {
+    type Record = R;
+
+    fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<R>>, LedgerError> {
+        let path = Path::new("simulated");
+        let after = (1..).zip(self.chained()).filter(|(at, _)| (cursor + 1..=last).contains(at));
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        for (sequence, (body, hash)) in after.take(limits::WATCH_CHUNK) {
+            if bytes >= limits::WATCH_CHUNK_BYTES {
+                break;
+            }
+            bytes += body.len();
+            chunk.push(entry(path, sequence, &body, hash)?);
+        }
+        Ok(chunk)
+    }
+
+    fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError> {
+        let Some(index) = sequence.checked_sub(chain::FIRST) else {
+            return Ok(Some(chain::genesis("")));
+        };
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        Ok(self.chained().get(index).map(|(_, hash)| *hash))
+    }
+}
+
+fn entry<R: DeserializeOwned>(
+    path: &Path,
+    sequence: u64,
+    body: &str,
+    hash: Hash,
+) -> Result<Entry<R>, LedgerError> {
+    let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
+        path: path.to_owned(),
+        sequence,
+        source,
+    })?;
+    Ok(Entry { sequence, hash, record })
+}
+
+fn missing(path: &Path, sequence: u64) -> LedgerError {
+    let why = "it is missing, or is no text, though the writer wrote it".to_owned();
+    LedgerError::ChainBroken { path: path.to_owned(), sequence, why }
+}

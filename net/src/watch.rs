@@ -1,0 +1,469 @@
+//! Streams of state changes that can be resumed: what has become durable, told in order.
+//!
+//! The ledger is the log of events. A watch has a cursor into it, a reader of its own and a small
+//! bounded channel; there is no queue that a slow client could fill. The owner of the core announces
+//! the last durable record ([`Announcing`]), which wakes every watch; each then reads on from its cursor:
+//!
+//! ```text
+//!   owner: append, fsync ──announces 1042──┐
+//!                                          v
+//!   watch: cursor 1007 ── read 1008..1042 from the ledger (blocking pool, short transactions)
+//!              ^          ask the core what the records do not say (immutable facts only)
+//!              │          send, waiting as long as the client's flow control says
+//!              └───────── cursor 1042; nothing more: wait for the next announcement
+//! ```
+//!
+//! So nothing is told that a crash could undo, nothing is lost or told twice, and a client that takes
+//! nothing delays its own stream and nothing else.
+//!
+//! A resume token is `<ledger id>:<sequence>:<16 digits>`; the digits begin the hash of that record in
+//! the ledger's chain, which stands for all records before it. A token of another ledger is noticed,
+//! and so is one of the same ledger when an older copy of it was put back, even after it has grown past
+//! the token (F11).
+//!
+//! Left out: the text of old events is today's; who may watch comes with identity.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use coalloc_common::{InvalidField, limits};
+use coalloc_ledger::{Entry, LedgerReader, ReadRecords, SqliteLedger, chain_text};
+use coalloc_protocol::{Core, Log};
+use serde::de::DeserializeOwned;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Code, Status};
+
+use crate::node::Handle;
+use crate::status;
+
+/// What a client gets; it always ends with a status.
+pub type Watch<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
+
+/// How the records of a core become events.
+pub trait Events<C: Core>: Send + Sync + 'static {
+    /// A message of the stream.
+    type Message: Send + 'static;
+    /// What records do not say of themselves. Only what never changes once its record is applied: an
+    /// event must be the same whenever it is told.
+    type Facts: Default + Send + 'static;
+
+    /// Does this record say less than its event must?
+    fn needs_facts(record: &C::Record) -> bool;
+
+    /// Looks facts up. Runs on the owner's thread, so it copies what it needs and no more. The core is
+    /// at least as far as the records.
+    fn facts(records: &[Entry<C::Record>], core: &C) -> Self::Facts;
+
+    /// The event of a record, if it is one that the client wants. `token` resumes behind it.
+    fn event(
+        &self,
+        entry: &Entry<C::Record>,
+        facts: &Self::Facts,
+        token: &dyn Fn() -> String,
+    ) -> Option<Self::Message>;
+
+    /// Says that everything up to a token has been told.
+    fn progress(&self, token: String) -> Self::Message;
+}
+
+/// A log that announces what has become durable.
+#[derive(Debug)]
+pub struct Announcing<L> {
+    log: L,
+    announce: Announce,
+}
+
+/// Tells those who watch how far the ledger is durable.
+#[derive(Debug)]
+pub struct Announce(watch::Sender<u64>);
+
+impl Announce {
+    /// Announces every append to this log.
+    pub const fn around<L>(self, log: L) -> Announcing<L> {
+        Announcing { log, announce: self }
+    }
+}
+
+impl<L: Log> Log for Announcing<L> {
+    type Record = L::Record;
+    type Error = L::Error;
+
+    fn append(&mut self, records: &[&L::Record]) -> Result<(), L::Error> {
+        self.log.append(records)?;
+        self.announce.0.send_modify(|last| *last += records.len() as u64);
+        Ok(())
+    }
+}
+
+/// Where watches come from.
+#[derive(Debug, Clone)]
+pub struct Feed {
+    path: Arc<std::path::Path>,
+    ledger_id: Arc<str>,
+    durable: watch::Receiver<u64>,
+    end: watch::Sender<bool>,
+    places: Arc<Semaphore>,
+}
+
+/// Where a watch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    sequence: u64,
+    hash: [u8; 32],
+}
+
+impl Cursor {
+    fn token(&self, ledger_id: &str) -> String {
+        format!("{ledger_id}:{}:{}", self.sequence, mark(&self.hash))
+    }
+}
+
+/// What of a hash goes into a token.
+fn mark(hash: &[u8; 32]) -> String {
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Begin {
+    Now,
+    Start,
+    After { ledger: String, sequence: u64, mark: String },
+}
+
+impl Begin {
+    fn parse(token: &str) -> Result<Self, InvalidField> {
+        let bad = || {
+            let allowed = "nothing (from now on), \"0\" (from the beginning), or the resume token of \
+                           an event, like 4f1c...:1042:9b3d...";
+            InvalidField::new("resume_token", InvalidField::quoted(token), allowed)
+        };
+        let hex = |text: &str, digits: usize| {
+            text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        match token {
+            "" => return Ok(Self::Now),
+            "0" => return Ok(Self::Start),
+            _ => {}
+        }
+        let mut parts = token.split(':');
+        let (Some(ledger), Some(sequence), Some(mark), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        let digits = !sequence.is_empty() && sequence.bytes().all(|byte| byte.is_ascii_digit());
+        if !hex(ledger, 32) || !digits || !hex(mark, 16) {
+            return Err(bad());
+        }
+        let sequence = sequence.parse().map_err(|_| bad())?;
+        Ok(Self::After { ledger: ledger.to_owned(), sequence, mark: mark.to_owned() })
+    }
+}
+
+impl Feed {
+    /// Of a ledger, and how it is told of every append from here on.
+    #[must_use]
+    pub fn of<R>(ledger: &SqliteLedger<R>) -> (Announce, Self) {
+        let (durable, seen) = watch::channel(ledger.last_sequence());
+        let feed = Self {
+            path: ledger.path().into(),
+            ledger_id: ledger.id().into(),
+            durable: seen,
+            end: watch::Sender::new(false),
+            places: Arc::new(Semaphore::new(limits::WATCHERS_MAX)),
+        };
+        (Announce(durable), feed)
+    }
+
+    /// Ends every watch, and refuses new ones.
+    pub(crate) fn end(&self) {
+        self.end.send_replace(true);
+    }
+
+    /// See [`Handle::watch`].
+    pub(crate) async fn watch<C, A, E>(
+        &self,
+        handle: Handle<C, A>,
+        token: &str,
+        events: E,
+    ) -> Result<Watch<E::Message>, Status>
+    where
+        C: Core + Send + 'static,
+        C::Input: Send,
+        C::Record: DeserializeOwned + Send + Sync + 'static,
+        A: Send + 'static,
+        E: Events<C>,
+    {
+        let begin = Begin::parse(token).map_err(|error| status::invalid(&error))?;
+        let mut end = self.end.subscribe();
+        if *end.borrow_and_update() {
+            return Err(status::stopping());
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
+        let (path, id) = (PathBuf::from(&*self.path), self.ledger_id.to_string());
+        let durable = *self.durable.borrow();
+        let (reader, cursor) = blocking(move || {
+            let mut reader = LedgerReader::<C::Record>::open(&path, &id).map_err(broken)?;
+            let cursor = begin_at(&mut reader, &id, begin, durable)?;
+            Ok((reader, cursor))
+        })
+        .await?;
+        let (sender, receiver) = mpsc::channel(limits::WATCH_BUFFER);
+        let watcher = Watcher {
+            handle,
+            events: Arc::new(events),
+            ledger_id: Arc::clone(&self.ledger_id),
+            durable: self.durable.clone(),
+            end,
+            cursor,
+            sender,
+        };
+        tokio::spawn(async move {
+            let _place = place;
+            watcher.run(reader).await;
+        });
+        let last = tokio_stream::once(Err(status::stopping()));
+        Ok(Box::pin(ReceiverStream::new(receiver).chain(last)))
+    }
+}
+
+/// Finds the place that a client asks for.
+fn begin_at<R: ReadRecords>(
+    reader: &mut R,
+    id: &str,
+    begin: Begin,
+    durable: u64,
+) -> Result<Cursor, Status> {
+    let (sequence, expected) = match begin {
+        Begin::Now => (durable, None),
+        Begin::Start => (0, None),
+        Begin::After { ledger, .. } if ledger != id => {
+            let text = format!(
+                "the resume token is of ledger {ledger}, this daemon has ledger {id}: it is another \
+                 daemon, or its ledger was replaced, and what happened in between cannot be told. \
+                 List what stands now, then watch without a token"
+            );
+            return Err(status::precondition("LEDGER", &ledger, text));
+        }
+        Begin::After { sequence, mark, .. } => (sequence, Some(mark)),
+    };
+    let hash = if sequence > durable { None } else { reader.hash(sequence).map_err(broken)? };
+    match hash {
+        Some(hash) if expected.is_none_or(|expected| expected == mark(&hash)) => {
+            Ok(Cursor { sequence, hash })
+        }
+        _ => {
+            let text = format!(
+                "the resume token is of record {sequence} of a ledger {id} that went on otherwise: an \
+                 older copy was put back, which ends at record {durable} now. What was told after \
+                 that has not happened here. List what stands now, then watch without a token"
+            );
+            Err(status::precondition("RECORD", &format!("{id}:{sequence}"), text))
+        }
+    }
+}
+
+/// RESOURCE_EXHAUSTED: every place is taken.
+fn crowded() -> Status {
+    let most = limits::WATCHERS_MAX;
+    Status::resource_exhausted(format!("{most} watch already, which is the most; try again later"))
+}
+
+/// A ledger that cannot be read harms this watch only: the owner notices its own troubles.
+fn broken(error: coalloc_ledger::LedgerError) -> Status {
+    let text = chain_text(&error);
+    tracing::error!(text, "a watch cannot read the ledger");
+    Status::new(Code::DataLoss, text)
+}
+
+/// SQLite waits for disks, so it runs where waiting harms nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Status::internal("reading the ledger broke off")))
+}
+
+/// Why a watch is over, when not for a status.
+enum Over {
+    /// The daemon stops, or the client is gone.
+    Quietly,
+    /// The client is told.
+    With(Status),
+}
+
+/// One watch at work.
+struct Watcher<C: Core, A, E: Events<C>> {
+    handle: Handle<C, A>,
+    events: Arc<E>,
+    ledger_id: Arc<str>,
+    durable: watch::Receiver<u64>,
+    end: watch::Receiver<bool>,
+    cursor: Cursor,
+    sender: mpsc::Sender<Result<E::Message, Status>>,
+}
+
+impl<C, A, E> Watcher<C, A, E>
+where
+    C: Core + Send + 'static,
+    C::Input: Send,
+    C::Record: DeserializeOwned + Send + Sync + 'static,
+    A: Send + 'static,
+    E: Events<C>,
+{
+    async fn run(mut self, reader: LedgerReader<C::Record>) {
+        if let Err(Over::With(status)) = self.follow(reader).await {
+            // The client may be gone.
+            let _ = self.sender.send(Err(status)).await;
+        }
+    }
+
+    async fn follow(&mut self, mut reader: LedgerReader<C::Record>) -> Result<(), Over> {
+        // At once: now a client has a token, whatever happens before the first event.
+        self.progress().await?;
+        let mut told = Instant::now();
+        let mut behind = self.cursor.sequence < *self.durable.borrow();
+        loop {
+            let pause = Instant::now() + limits::WATCH_PAUSE.to_std();
+            let last = *self.durable.borrow_and_update();
+            while self.cursor.sequence < last {
+                let chunk;
+                (reader, chunk) = self.read(reader, last).await?;
+                if self.tell(chunk).await? {
+                    told = Instant::now();
+                }
+                if told.elapsed() >= limits::WATCH_PROGRESS.to_std() {
+                    self.progress().await?;
+                    told = Instant::now();
+                }
+            }
+            if std::mem::take(&mut behind) {
+                // The past has been told: from here on it is live.
+                self.progress().await?;
+                told = Instant::now();
+            }
+            let quiet = told + limits::WATCH_PROGRESS.to_std();
+            tokio::select! {
+                changed = self.durable.changed() => {
+                    changed.map_err(|_| Over::Quietly)?;
+                    sleep_until(pause).await;
+                }
+                () = sleep_until(quiet) => {
+                    self.progress().await?;
+                    told = Instant::now();
+                }
+                _ = self.end.changed() => return Err(Over::Quietly),
+                () = self.sender.closed() => return Err(Over::Quietly),
+            }
+        }
+    }
+
+    /// The next records; the reader comes back with them.
+    async fn read(
+        &self,
+        mut reader: LedgerReader<C::Record>,
+        last: u64,
+    ) -> Result<(LedgerReader<C::Record>, Vec<Entry<C::Record>>), Over> {
+        let cursor = self.cursor.sequence;
+        let read = blocking(move || {
+            let chunk = reader.read(cursor, last).map_err(broken)?;
+            if chunk.is_empty() {
+                let text = format!("record {} of the ledger is not there to be read", cursor + 1);
+                return Err(Status::data_loss(text));
+            }
+            Ok((reader, chunk))
+        });
+        read.await.map_err(Over::With)
+    }
+
+    /// Tells the events of a chunk, and moves behind it. Were there any?
+    async fn tell(&mut self, chunk: Vec<Entry<C::Record>>) -> Result<bool, Over> {
+        let chunk = Arc::new(chunk);
+        let facts = self.facts(&chunk).await?;
+        let mut any = false;
+        for entry in chunk.iter() {
+            self.cursor = Cursor { sequence: entry.sequence, hash: entry.hash };
+            let token = || self.cursor.token(&self.ledger_id);
+            if let Some(event) = self.events.event(entry, &facts, &token) {
+                self.send(event).await?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    async fn facts(&self, chunk: &Arc<Vec<Entry<C::Record>>>) -> Result<E::Facts, Over> {
+        if !chunk.iter().any(|entry| E::needs_facts(&entry.record)) {
+            return Ok(E::Facts::default());
+        }
+        loop {
+            let records = Arc::clone(chunk);
+            match self.handle.read(move |core| E::facts(&records, core)).await {
+                Ok(facts) => return Ok(facts),
+                // Nothing may be left out because the owner is busy.
+                Err(status) if status.code() == Code::ResourceExhausted => {
+                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+                }
+                Err(_) => return Err(Over::Quietly),
+            }
+        }
+    }
+
+    async fn progress(&mut self) -> Result<(), Over> {
+        let token = self.cursor.token(&self.ledger_id);
+        let progress = self.events.progress(token);
+        self.send(progress).await
+    }
+
+    /// Waits until the client takes it, or the daemon stops.
+    async fn send(&mut self, message: E::Message) -> Result<(), Over> {
+        tokio::select! {
+            sent = self.sender.send(Ok(message)) => sent.map_err(|_| Over::Quietly),
+            _ = self.end.changed() => Err(Over::Quietly),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn a_token_goes_there_and_back() {
+        let cursor = Cursor { sequence: 1_042, hash: [0xa0; 32] };
+        let token = cursor.token(ID);
+        assert_eq!(token, format!("{ID}:1042:a0a0a0a0a0a0a0a0"));
+        let (ledger, mark) = (ID.to_owned(), "a0".repeat(8));
+        assert_eq!(Begin::parse(&token), Ok(Begin::After { ledger, sequence: 1_042, mark }));
+        assert_eq!((Begin::parse(""), Begin::parse("0")), (Ok(Begin::Now), Ok(Begin::Start)));
+    }
+
+    #[test]
+    fn what_is_no_token_is_said_with_what_is() {
+        let mark = "a0".repeat(8);
+        let cases = [
+            "1".to_owned(),
+            "start".to_owned(),
+            format!("{ID}:1"),
+            format!("{ID}:-1:{mark}"),
+            format!("{ID}::{mark}"),
+            format!("{ID}:99999999999999999999:{mark}"),
+            format!("{ID}:1:{mark}:"),
+            format!("{ID}:1:xyz"),
+            format!("{}:1:{mark}", ID.to_uppercase()),
+            format!("{}:1:{mark}", &ID[1..]),
+        ];
+        for token in cases {
+            let error = Begin::parse(&token).unwrap_err();
+            assert_eq!(error.field, "resume_token", "{token}");
+            assert!(error.allowed.contains("from the beginning"), "{token}: {error}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What the records of a random world tell those who watch: folded, it is what the listings show.
+//!
+//! The world is that of the protocol's fault simulator: lost and doubled messages, crashes between any
+//! two steps. Every record is turned into its event twice, once soon after it was written and once at
+//! the end: it must be the same event.
+
+#[path = "../../protocol/tests/world/mod.rs"]
+mod world;
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    Amount, CoordinatorName, ResourceId, RmName, Segment, Span, Unit, Window, limits,
+};
+use coalloc_grc::events::ReservationEvents;
+use coalloc_grc::view;
+use coalloc_ledger::Entry;
+use coalloc_net::watch::Events;
+use coalloc_proto::v1;
+use coalloc_protocol::Core;
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
+use coalloc_protocol::participant::{Ending, HoldPolicy, ParticipantConfig, Phase};
+use coalloc_rm::events::BookingEvents;
+
+use self::world::clients::{Demand, Visit};
+use self::world::network::Weather;
+use self::world::node::{Node, Record, WALL_START};
+use self::world::{Event, Trace, World};
+
+const SEEDS: u64 = 30;
+const SECOND: i64 = 1_000_000;
+const FAULTS_US: i64 = 120 * SECOND;
+const REST_US: i64 = 600 * SECOND;
+
+/// One coordinator, three RMs, users who reserve and release, and bad weather for a while.
+fn make(seed: u64) -> Result<World, String> {
+    let mut world = World::new(seed, Trace::Off);
+    for number in 1..=3 {
+        world.add_rm(ParticipantConfig {
+            name: RmName::composed(format!("rm-{number}")),
+            unit: Unit::Cpus,
+            resources: vec![(ResourceId::composed("a"), Amount(1_000))],
+            coordinators: [CoordinatorName::composed("grc")].into(),
+            policy: HoldPolicy {
+                soft: Span::from_secs(3),
+                hard: Span::from_secs(10 + 10 * (seed % 3) as i64),
+                horizon: limits::HORIZON_DEFAULT,
+            },
+        })?;
+    }
+    let name = CoordinatorName::composed("grc");
+    world.add_grc(CoordinatorConfig { name, tag: "t".to_owned(), hold_for: None })?;
+    world.clients.planning_us = 50_000;
+    for number in 0..world.dice.between(3, 10) {
+        let at_us = world.dice.between(0, 90) * SECOND;
+        let plans = (0..world.dice.below(4)).map(|_| candidate(&mut world)).collect();
+        let mut demand = Demand::new(0, &format!("r{number}"), "UserA", plans);
+        demand.patience_us = 10 * SECOND;
+        let index = world.add_demand(demand);
+        world.at(at_us, Event::Visit(Visit::Open(index)));
+        world.at(at_us + 20 * SECOND, Event::Visit(Visit::Again(index)));
+        if world.dice.per_mille(500) {
+            let later = world.dice.between(0, 60) * SECOND;
+            world.at(at_us + later, Event::Visit(Visit::Release(index)));
+        }
+    }
+    world.weather = Weather {
+        loss: *world.dice.pick(&[0, 50, 200]),
+        twice: *world.dice.pick(&[0, 100]),
+        crash: *world.dice.pick(&[0, 20, 80]),
+        ..Weather::default()
+    };
+    Ok(world)
+}
+
+fn candidate(world: &mut World) -> Candidate {
+    let mut segments = BTreeMap::new();
+    for rm in 1..=3 {
+        if rm > 1 && world.dice.per_mille(400) {
+            continue;
+        }
+        let start = WALL_START.saturating_add(Span::from_secs(3_600));
+        let window = Window::starting(start, Span::from_secs(3_600)).unwrap();
+        let amount = Amount(*world.dice.pick(&[100, 400, 700]));
+        let segment = Segment { resource: ResourceId::composed("a"), amount, window };
+        segments.insert(RmName::composed(format!("rm-{rm}")), vec![segment]);
+    }
+    Candidate { segments, details: String::new() }
+}
+
+/// The events of a node's log from some record on, with facts of the fold of that log.
+fn events<C, E>(node: &Node<C>, events: &E, from: usize) -> Vec<(u64, E::Message)>
+where
+    C: Core,
+    C::Record: Record,
+    E: Events<C>,
+{
+    let records = node.log.records().into_iter().enumerate().skip(from);
+    let entries: Vec<Entry<C::Record>> = records
+        .map(|(index, record)| Entry { sequence: index as u64 + 1, hash: [0; 32], record })
+        .collect();
+    let facts = E::facts(&entries, &node.shadow);
+    let event = |entry: &Entry<C::Record>| {
+        let token = || entry.sequence.to_string();
+        Some((entry.sequence, events.event(entry, &facts, &token)?))
+    };
+    entries.iter().filter_map(event).collect()
+}
+
+fn reservation(message: v1::WatchResponse) -> v1::ReservationEvent {
+    match message.what {
+        Some(v1::watch_response::What::Event(event)) => event,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn booking(message: v1::WatchBookingsResponse) -> v1::BookingEvent {
+    match message.what {
+        Some(v1::watch_bookings_response::What::Event(event)) => event,
+        other => panic!("{other:?}"),
+    }
+}
+
+const fn state_of(phase: &Phase) -> v1::BookingState {
+    match phase {
+        Phase::Held(_) => v1::BookingState::Held,
+        Phase::Booked => v1::BookingState::Booked,
+        Phase::Refused(_) => v1::BookingState::Refused,
+        Phase::Ended(Ending::Aborted) => v1::BookingState::Aborted,
+        Phase::Ended(Ending::Expired) => v1::BookingState::Expired,
+        Phase::Ended(Ending::Released) => v1::BookingState::Released,
+    }
+}
+
+/// Runs one seed; gives how many events of each kind there were.
+fn run(seed: u64) -> Result<BTreeMap<String, usize>, String> {
+    let mut world = make(seed)?;
+    let all = ReservationEvents::default();
+    let (mut early, mut early_rms) = (Vec::new(), vec![Vec::new(); world.rms.len()]);
+    let (mut steps, mut calm, mut looked_us) = (0, false, 0);
+    while world.next_at().is_some_and(|at| at <= REST_US) && !(steps > 0 && world.is_quiet_after())
+    {
+        if !calm && world.next_at().is_some_and(|at| at > FAULTS_US) {
+            calm = true;
+            world.weather = Weather::default();
+            world.drop_faults();
+        }
+        world.step()?;
+        steps += 1;
+        // Now and then only: each look reads the whole log.
+        if world.now_us >= looked_us + 30 * SECOND {
+            looked_us = world.now_us;
+            let from = early.last().map_or(0, |(at, _): &(u64, _)| *at as usize);
+            early.extend(events(&world.grcs[0], &all, from));
+            for (index, early) in early_rms.iter_mut().enumerate() {
+                let from = early.last().map_or(0, |(at, _): &(u64, _)| *at as usize);
+                early.extend(events(&world.rms[index], &BookingEvents, from));
+            }
+        }
+    }
+    let mut kinds = BTreeMap::new();
+    let late = events(&world.grcs[0], &all, 0);
+    assert_eq!(early[..], late[..early.len()], "seed {seed}: an event has changed");
+    let mut states = BTreeMap::new();
+    for (_, message) in late {
+        let event = reservation(message);
+        *kinds.entry(format!("{:?}", event.state())).or_default() += 1;
+        states.insert(event.reservation.clone(), event.state);
+    }
+    let grc = &world.grcs[0].shadow;
+    assert_eq!(states.len(), grc.reservations().count(), "seed {seed}: all and no other");
+    for one in grc.reservations() {
+        let shown = view::states(one).next().unwrap();
+        assert_eq!(states.get(one.id.as_str()), Some(&shown), "seed {seed}: {one:?}");
+    }
+    for (index, early) in early_rms.iter().enumerate() {
+        let rm = &world.rms[index];
+        let late = events(rm, &BookingEvents, 0);
+        assert_eq!(early[..], late[..early.len()], "seed {seed}: an event has changed");
+        let mut bookings = BTreeMap::new();
+        for (_, message) in late {
+            let event = booking(message);
+            let booking = event.booking.unwrap();
+            *kinds.entry(format!("{:?} by {}", booking.state(), event.cause)).or_default() += 1;
+            bookings.insert(booking.transaction.clone(), booking);
+        }
+        let entries = rm.shadow.entries();
+        assert_eq!(bookings.len(), entries.len(), "seed {seed}: all and no other");
+        for (txn, entry) in entries {
+            let told = &bookings[txn.as_str()];
+            assert_eq!(told.state(), state_of(&entry.phase), "seed {seed}: {txn}");
+            let order = entry.order.as_ref();
+            let segments = order.map_or(0, |order| order.segments.len());
+            assert_eq!(told.segments.len(), segments, "seed {seed}: {txn}");
+            assert_eq!(told.coordinator, entry.coordinator.as_str(), "seed {seed}: {txn}");
+        }
+    }
+    Ok(kinds)
+}
+
+impl World {
+    /// Quiet after the faults.
+    fn is_quiet_after(&self) -> bool {
+        self.now_us > FAULTS_US && self.is_quiet()
+    }
+}
+
+#[test]
+fn folded_events_are_what_the_listings_show_in_any_weather() {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for seed in 0..SEEDS {
+        let seen = run(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for (kind, count) in seen {
+            *kinds.entry(kind).or_default() += count;
+        }
+    }
+    // A calm world proves nothing.
+    let states = ["Checking", "Committing", "Confirmed", "Failed", "Terminating", "Terminated"];
+    let bookings =
+        ["Held by coordinator grc", "Booked by coordinator grc", "Aborted by coordinator grc"];
+    for kind in
+        states.iter().chain(&bookings).chain(&["Released by coordinator grc", "Expired by expiry"])
+    {
+        assert!(kinds.contains_key(*kind), "no {kind} in {kinds:?}");
+    }
+}
