@@ -11,6 +11,7 @@
 pub mod bench;
 pub mod demo;
 pub mod exit;
+pub mod modify;
 pub mod offline;
 pub mod plan;
 pub mod request;
@@ -46,6 +47,7 @@ enum Command {
     Reserve(reserve::ReserveArgs),
     List(reservations::ListArgs),
     Show(reservations::ShowArgs),
+    Modify(modify::ModifyArgs),
     Release(reservations::ReleaseArgs),
     Watch(watch::WatchArgs),
     Topology(topology::TopologyArgs),
@@ -81,6 +83,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Reserve(args) => reserve::run(args).await,
             Command::List(args) => reservations::list(args).await,
             Command::Show(args) => reservations::show(args).await,
+            Command::Modify(args) => modify::run(args).await,
             Command::Release(args) => reservations::release(args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,

@@ -7,7 +7,7 @@ use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, GrcArgs, all_reservations};
-use crate::{plan, text};
+use crate::{modify, plan, text};
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -42,6 +42,9 @@ pub struct ShowArgs {
 pub struct ReleaseArgs {
     /// The id of the reservation
     id: String,
+    /// Who says so; the coordinator refuses another than the reservation's user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     #[command(flatten)]
     grc: GrcArgs,
     /// Print the Reservation as JSON
@@ -129,7 +132,8 @@ fn is_being_planned(one: &v1::Reservation) -> bool {
 /// When there is no such reservation, the coordinator cannot be asked, or it is unknown how it ended.
 pub async fn release(args: &ReleaseArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
-    let request = v1::ReleaseReservationRequest { id: args.id.clone(), user: String::new() };
+    let user = args.user.clone().unwrap_or_default();
+    let request = v1::ReleaseReservationRequest { id: args.id.clone(), user };
     let response = client.release(request).await.map_err(|status| {
         let id = &args.id;
         let what_to_do = format!("ask `coalloc show {id}`, or release it again");
@@ -216,10 +220,14 @@ pub fn describe(one: &v1::Reservation) -> String {
         let names = text::enumerate(&one.unreachable);
         let _ = writeln!(out, "  planned without {names}, which did not answer");
     }
+    if let Some(change) = &one.change {
+        let _ = writeln!(out, "  {}", modify::sentence(change, one.definite));
+    }
     let created = text::instant(one.created.as_ref());
     let attempts = text::count(one.attempts as usize, "attempt");
     let (user, request) = (&one.user, &one.request_id);
-    let _ = writeln!(out, "  request {request} of {user}, made {created}, {attempts}");
+    let version = if one.version > 1 { format!(", version {}", one.version) } else { "".into() };
+    let _ = writeln!(out, "  request {request} of {user}, made {created}, {attempts}{version}");
     if !one.transaction.is_empty() {
         let _ = writeln!(out, "  transaction {} in every log", one.transaction);
     }

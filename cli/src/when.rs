@@ -25,6 +25,19 @@ impl When {
     }
 }
 
+/// A length of time as a user writes it: `1h`, `30m`, `1h30m`; more than nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length(pub Span);
+
+impl FromStr for Length {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let length = span_us(text).filter(|us| *us > 0).map(Span::from_us);
+        length.map(Self).ok_or_else(|| "allowed: a length like 1h, 30m or 1h30m".to_owned())
+    }
+}
+
 /// The first multiple of `step` that is not before `time`.
 #[must_use]
 pub fn next_full(step: Span, time: Time) -> Time {

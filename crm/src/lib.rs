@@ -35,7 +35,8 @@ fn parse(document: &Document<v1::CrmFile>) -> Result<RmConfig, InvalidField> {
         ..Inventory::default()
     };
     let policy = message.policy.as_ref();
-    RmConfig::new(Kind::Crm, daemon, inventory, &message.coordinators, policy)
+    RmConfig::new(Kind::Crm, daemon, inventory, &message.coordinators, policy)?
+        .with_levels(&message.service_levels)
 }
 
 /// Runs the daemon until it is told to stop. This is what the binary `crm` and `coalloc serve crm` do.

@@ -10,7 +10,6 @@ use coalloc_net::convert::{
 use coalloc_net::{clock, status};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Ticket;
-use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tonic::Status;
 
@@ -86,7 +85,7 @@ pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status
         Ok(Ticket {
             request: RequestId::parse("request_id", &wire.request_id)?,
             user: user_name("request.user", user)?,
-            content: digest(&wire.encode_to_vec()),
+            content: digest(wire),
         })
     };
     inner().map_err(|error: InvalidField| status::invalid(&error))
@@ -95,12 +94,13 @@ pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status
 /// Digest of a request as it came over the wire: of what plans are shown for.
 #[must_use]
 pub fn request_digest(request: Option<&v1::CoAllocationRequest>) -> String {
-    digest(&request.map(prost::Message::encode_to_vec).unwrap_or_default())
+    request.map_or_else(|| digest(&()), digest)
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// SHA-256 over a message as it came over the wire, in hexadecimal.
+pub(crate) fn digest(wire: &impl prost::Message) -> String {
     let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
+    for byte in Sha256::digest(wire.encode_to_vec()) {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }

@@ -45,7 +45,7 @@ impl GrcService {
             },
             None => None,
         };
-        let planned = self.plan_admitted(federation, admitted).await?;
+        let planned = self.plan_admitted(federation, admitted, None).await?;
         let plans = planned
             .plans
             .iter()
@@ -95,7 +95,8 @@ impl GrcService {
         if let Some((_, refusal)) = outside.first() {
             return Err(outdated(&refusal.detail));
         }
-        let picture = picture::query(&self.federation, federation, &frames, &admitted.user).await;
+        let picture =
+            picture::query(&self.federation, federation, &frames, &admitted.user, None).await;
         let Some(view) = picture.views.first() else { return Err(outdated("nothing is known")) };
         let edges = plan.routes.iter().map(Vec::len).max().unwrap_or(1);
         // However long its routes were allowed to be when it was made: at most ROUTE_EDGES_MAX.

@@ -133,7 +133,9 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
             Subject::Ticket(reservation, ticket)
         }
         CoordinatorRecord::Intent { reservation, .. }
+        | CoordinatorRecord::ChangeRefused { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
+        CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
         CoordinatorRecord::Decided { txn, .. }
         | CoordinatorRecord::Mixed { txn, .. }
         | CoordinatorRecord::Releasing { txn, .. }
@@ -161,6 +163,11 @@ impl Change<'_> {
         };
         Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
     }
+
+    /// With the version that the record says is booked.
+    fn booked(self, version: Option<u32>) -> Self {
+        Self { version: version.unwrap_or(self.version), ..self }
+    }
 }
 
 /// The change that a record is, of an attempt that was decided against or not.
@@ -173,17 +180,30 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
         CoordinatorRecord::Opened { at, .. } => {
             Change::new(State::Checking, "planned; about to be held".into(), *at)
         }
-        CoordinatorRecord::Intent { txn, candidate, at, .. } => {
+        CoordinatorRecord::Intent { txn, candidate, replaces, version, at, .. } => {
             let rms: Vec<&str> = candidate.segments.keys().map(RmName::as_str).collect();
-            let what = format!("asking {} to hold", rms.join(", "));
-            Change { txn: Some(txn), ..Change::new(State::Checking, what, *at) }
+            let (state, kind) = match replaces {
+                Some(_) => (State::Confirmed, " a new version"),
+                None => (State::Checking, ""),
+            };
+            let what = format!("asking {} to hold{kind}", rms.join(", "));
+            Change { txn: Some(txn), ..Change::new(state, what, *at).booked(*version) }
         }
-        CoordinatorRecord::Decided { txn, decision, refusal, state, expires_in, at } => {
+        CoordinatorRecord::ChangeOpened { ticket, version, at, .. } => {
+            let what = format!("change {} planned; about to be held", ticket.change);
+            Change::new(State::Confirmed, what, *at).booked(*version)
+        }
+        CoordinatorRecord::ChangeRefused { refusal, version, at, .. } => {
+            let what = "the change is refused; the version that was booked stays".into();
+            let new = Change::new(State::Confirmed, what, *at).booked(*version);
+            Change { refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Decided { txn, decision, refusal, state, expires_in, version, at } => {
             let (usual, what) = match decision {
                 Decision::Commit => (State::Committing, "all hold; it will be booked"),
                 Decision::Abort => (State::Checking, "this attempt is over; its holds are dropped"),
             };
-            let new = Change::new(state.unwrap_or(usual), what.into(), *at);
+            let new = Change::new(state.unwrap_or(usual), what.into(), *at).booked(*version);
             Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
         }
         CoordinatorRecord::Mixed { txn, rm, refusal, at } => {
@@ -191,11 +211,11 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
             let new = Change::new(State::Aborting, what, *at);
             Change { txn: Some(txn), refusal: Some(refusal), ..new }
         }
-        CoordinatorRecord::Releasing { txn, by, at } => {
-            let what = format!("released by {by}");
-            Change { txn: Some(txn), ..Change::new(State::Terminating, what, *at) }
+        CoordinatorRecord::Releasing { txn, by, version, at } => {
+            let new = Change::new(State::Terminating, format!("released by {by}"), *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
         }
-        CoordinatorRecord::Finished { txn, state, at } => {
+        CoordinatorRecord::Finished { txn, state, version, at } => {
             let what = match state {
                 _ if aborted => "the holds of this attempt are dropped",
                 Some(State::Confirmed) => "booked everywhere",
@@ -206,7 +226,7 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
                 ) => "every resource manager has acknowledged; an earlier attempt is not over yet",
             };
             let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);
-            Change { state: *state, txn: Some(txn), ..new }
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::Concluded { refusal, state, at, .. } => {
             let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);

@@ -22,6 +22,7 @@ pub mod events;
 pub mod federation;
 pub mod inquiry;
 pub mod meters;
+mod modify;
 pub mod picture;
 pub mod planning;
 pub mod service;

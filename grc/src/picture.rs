@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Time, Topology, UserName, Window,
-    limits,
+    BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Time, Topology, TransactionId,
+    UserName, Window, limits,
 };
 use coalloc_net::convert::{span_from_wire, window_to_wire};
 use coalloc_net::traces::{Span, SpanKind};
@@ -58,13 +58,15 @@ pub fn bookable(
     (inside, outside.into_iter().map(|window| (window, refusal(window))).collect())
 }
 
-/// Asks every RM of the snapshot for all frames. An RM that is down or slow costs its patience and its
+/// Asks every RM of the snapshot for all frames; what `replaces` has booked counts as free, because a
+/// change of it is being planned. An RM that is down or slow costs its patience and its
 /// resources, nothing else; it counts as not reachable until it describes itself anew.
 pub async fn query(
     federation: &Federation,
     snapshot: &Snapshot,
     frames: &[Window],
     user: &UserName,
+    replaces: Option<&TransactionId>,
 ) -> Picture {
     let mut unreachable = snapshot.missing.clone();
     if frames.is_empty() {
@@ -75,7 +77,7 @@ pub async fn query(
         let request = v1::QueryAvailabilityRequest {
             frames: frames.iter().copied().map(window_to_wire).collect(),
             user: user.to_string(),
-            replaces: String::new(),
+            replaces: replaces.map(ToString::to_string).unwrap_or_default(),
         };
         let (rm, client) = (rm.clone(), client.clone());
         let (count, resources) = (frames.len(), resource_count(description));

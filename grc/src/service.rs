@@ -66,10 +66,12 @@ impl GrcService {
         &self,
         federation: &Arc<Snapshot>,
         admitted: &Admitted,
+        replaces: Option<&TransactionId>,
     ) -> Result<Planned, Status> {
         let frames = admitted.request.timing.frames(admitted.options.frames);
         let (frames, mut outside) = picture::bookable(federation, frames, clock::now().wall);
-        let picture = picture::query(&self.federation, federation, &frames, &admitted.user).await;
+        let user = &admitted.user;
+        let picture = picture::query(&self.federation, federation, &frames, user, replaces).await;
         let (request, options) = (admitted.request.clone(), admitted.options);
         let mut planned =
             self.planners.plan(Arc::clone(federation), request, options, picture).await?;
@@ -116,7 +118,7 @@ impl GrcService {
         id: &RequestId,
     ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
         let Tried { unreachable, fresh, outcome } = self.candidates(wire).await?;
-        let (request, notes) = (id.clone(), view::notes(&unreachable));
+        let (request, notes) = (id.clone(), view::notes(&unreachable, wire.request.as_ref()));
         let posted = self.handle.post(|token| match outcome {
             Ok(candidates) => CoordinatorInput::Reserve { request, candidates, notes, token },
             Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
@@ -144,6 +146,15 @@ impl GrcService {
                 }
             }
         };
+        Ok((self.replanned(reservation, outcome).await?, fresh))
+    }
+
+    /// Says what planning again has come to.
+    pub(crate) async fn replanned(
+        &self,
+        reservation: ReservationId,
+        outcome: Result<Vec<Candidate>, Refusal>,
+    ) -> Result<oneshot::Receiver<Reply>, Status> {
         loop {
             let (reservation, outcome) = (reservation.clone(), outcome.clone());
             let input = |token| CoordinatorInput::Replanned { reservation, outcome, token };
@@ -151,13 +162,13 @@ impl GrcService {
                 Err(status) if status.code() == tonic::Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                posted => return Ok((posted?, fresh)),
+                posted => return posted,
             }
         }
     }
 
     /// Posts what must arrive unless the node is stopping.
-    async fn insist(&self, input: impl Fn() -> CoordinatorInput) {
+    pub(crate) async fn insist(&self, input: impl Fn() -> CoordinatorInput) {
         while !self.handle.tell(input()) && !self.handle.is_stopping() {
             tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
         }
@@ -173,7 +184,7 @@ impl GrcService {
         if !wire.plan_digest.is_empty() {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
         }
-        let planned = self.plan_admitted(&federation, &admitted).await?;
+        let planned = self.plan_admitted(&federation, &admitted, None).await?;
         tracing::info!(
             request = wire.request_id,
             user = %admitted.user,
@@ -194,7 +205,7 @@ impl GrcService {
         Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
     }
 
-    fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
+    pub(crate) fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
         match reply {
             Reply::Stands(reservation) => {
                 let shown = view::reservation(&reservation, clock::now().wall);
@@ -209,6 +220,9 @@ impl GrcService {
             }
             Reply::OtherContent => Err(status::other_content("request", id)),
             Reply::Unknown => Err(status::not_found("reservation", id)),
+            Reply::ChangeUnderWay(_) | Reply::NotConfirmed(_) | Reply::PlanChange => {
+                Err(Status::internal("the coordinator answered another call than this one"))
+            }
             Reply::Forgotten | Reply::Plan | Reply::Replan(_) | Reply::Resolution(_) => {
                 Err(Status::unavailable(
                     "the planning of this request broke off; nothing was done, send it again",
@@ -218,7 +232,7 @@ impl GrcService {
     }
 
     /// Where something stands that has no outcome yet.
-    async fn still(&self, id: &str) -> Result<v1::Reservation, Status> {
+    pub(crate) async fn still(&self, id: &str) -> Result<v1::Reservation, Status> {
         self.find(id).await?.ok_or_else(|| status::not_found("reservation", id))
     }
 
@@ -258,9 +272,16 @@ impl CoordinatorRpc for GrcService {
 
     async fn modify(
         &self,
-        _: Request<v1::ModifyRequest>,
+        request: Request<v1::ModifyRequest>,
     ) -> Result<Response<v1::ModifyResponse>, Status> {
-        Err(Status::unimplemented("Modify"))
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.id.clone();
+        let reservation = match patient(async move { service.modify_whole(wire).await }).await? {
+            Some(reservation) => reservation,
+            None => self.still(&id).await?,
+        };
+        Ok(Response::new(v1::ModifyResponse { reservation: Some(reservation) }))
     }
 
     async fn watch(
@@ -288,7 +309,7 @@ impl CoordinatorRpc for GrcService {
         let options = wire.options.as_ref();
         let admitted =
             admission::admit(wire.request.as_ref(), options, self.defaults, &federation)?;
-        let planned = self.plan_admitted(&federation, &admitted).await?;
+        let planned = self.plan_admitted(&federation, &admitted, None).await?;
         let plan = |plan| plan_to_wire(&federation.topology, &admitted.request, plan);
         let refused = planned.refused.iter().map(|(window, refusal)| v1::RefusedFrame {
             window: Some(window_to_wire(*window)),
@@ -378,8 +399,11 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ReleaseReservationRequest>,
     ) -> Result<Response<v1::ReleaseReservationResponse>, Status> {
-        let id = request.into_inner().id;
+        let v1::ReleaseReservationRequest { id, user } = request.into_inner();
         let found = self.find(&id).await?.ok_or_else(|| status::not_found("reservation", &id))?;
+        if !user.is_empty() && user != found.user {
+            return Err(status::denied(format!("{id} is not a reservation of user {user}")));
+        }
         if found.id.is_empty() {
             let text = "it is still being planned, so there is nothing to release yet; ask again";
             return Err(Status::failed_precondition(text));

@@ -118,7 +118,7 @@ async fn send(
                 segments: convert::segments_to_wire(None, &order.segments),
                 hold_for: order.hold_for.map(convert::span_to_wire),
                 resource_manager,
-                replaces: String::new(),
+                replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
             };
             delivered(client.hold(timed(request)).await.map(|answer| held(answer.into_inner())))
         }

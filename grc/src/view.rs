@@ -3,14 +3,20 @@
 use coalloc_common::{BootTime, Now, Span, Time};
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire, window_from_wire};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Coordinator, Reservation, State, Ticket};
+use coalloc_protocol::coordinator::{
+    Candidate, Change, ChangeState, Coordinator, Reservation, State, Ticket,
+};
 use serde_json::Value;
 
-/// What the coordinator core keeps for the shell without looking at it.
+/// What the coordinator core keeps for the shell without looking at it: who was missing when it was
+/// planned, and what was asked for.
 #[must_use]
-pub fn notes(unreachable: &[coalloc_common::RmName]) -> String {
+pub fn notes(
+    unreachable: &[coalloc_common::RmName],
+    request: Option<&v1::CoAllocationRequest>,
+) -> String {
     let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
-    serde_json::json!({ "unreachable": names }).to_string()
+    serde_json::json!({ "unreachable": names, "request": request }).to_string()
 }
 
 /// A plan as the core keeps it.
@@ -20,13 +26,33 @@ pub fn details(plan: &v1::Plan) -> String {
     serde_json::to_string(plan).unwrap_or_default()
 }
 
+/// The plan of a candidate as it was kept.
+#[must_use]
+pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
+    candidate.and_then(|candidate| serde_json::from_str(&candidate.details).ok())
+}
+
+/// A change in the schema.
+fn change(change: &Change) -> v1::Change {
+    v1::Change {
+        change_id: change.id.to_string(),
+        state: match change.state {
+            ChangeState::Checking => v1::ChangeState::Checking,
+            ChangeState::Committing => v1::ChangeState::Committing,
+            ChangeState::Done => v1::ChangeState::Done,
+            ChangeState::Aborting | ChangeState::Refused => v1::ChangeState::Refused,
+        }
+        .into(),
+        plan: plan(change.candidate.as_ref()),
+        refusal: change.refusal.as_ref().map(refusal_to_wire),
+        attempts: change.attempts,
+    }
+}
+
 /// A reservation in the schema, as it stands at `now`.
 #[must_use]
 pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
-    let plan: Option<v1::Plan> = reservation
-        .candidate
-        .as_ref()
-        .and_then(|candidate| serde_json::from_str(&candidate.details).ok());
+    let plan = plan(reservation.candidate.as_ref());
     let over = plan
         .as_ref()
         .and_then(|plan| window_from_wire("window", plan.window.as_ref()).ok())
@@ -46,6 +72,9 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         created: Some(time_to_wire(reservation.created)),
         unreachable: unreachable.filter_map(Value::as_str).map(str::to_owned).collect(),
         attempt_refusals: reservation.attempt_refusals.iter().map(refusal_to_wire).collect(),
+        request: serde_json::from_value(notes["request"].clone()).ok(),
+        version: reservation.version,
+        change: reservation.change.as_ref().map(change),
         ..v1::Reservation::default()
     }
 }

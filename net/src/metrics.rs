@@ -345,6 +345,8 @@ pub struct Grc {
     pub requests: Counter,
     /// What they came to.
     pub reservations: Labelled<Counter, 1>,
+    /// Changes of reservations, by outcome.
+    pub changes: Labelled<Counter, 1>,
     /// Why requests failed.
     pub refusals: Labelled<Counter, 1>,
     /// Reservations ended by users.
@@ -392,6 +394,9 @@ pub fn grc() -> &'static Grc {
                 "reservations",
                 "Requests that ended: confirmed, failed, or mixed (booked in part, then released)",
             ).show([["confirmed"], ["failed"], ["mixed"]]),
+            changes: room
+                .counters(["outcome"], "changes", "Changes that ended: done, or refused")
+                .show([["done"], ["refused"]]),
             refusals: room
                 .counters(["reason"], "refusals", "Requests that failed, by reason")
                 .show([[Reason::InsufficientCapacity.word()]]),

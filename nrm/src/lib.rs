@@ -35,7 +35,8 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
         ..Inventory::default()
     };
     let policy = message.policy.as_ref();
-    RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)
+    RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)?
+        .with_levels(&message.service_levels)
 }
 
 /// Runs the daemon until it is told to stop. This is what the binary `nrm` and `coalloc serve nrm` do.

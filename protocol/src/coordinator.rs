@@ -19,9 +19,12 @@
 //! doubled or late changes nothing. What was undecided at a restart is aborted (presumed abort). A
 //! user hears "confirmed" only after every acknowledgement (I6).
 //!
-//! Left out: changes of a reservation, and planning itself, which is the shell's. Source: design.md
-//! "Two-phase reservation"; reliability.md "Protocol consequences".
+//! A confirmed reservation may be changed, one change at a time: see [`change`].
+//!
+//! Left out: planning itself, which is the shell's. Source: design.md "Two-phase reservation";
+//! reliability.md "Protocol consequences".
 
+mod change;
 mod record;
 mod reservation;
 #[cfg(test)]
@@ -37,6 +40,7 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use self::change::{Change, ChangeState, ChangeTicket};
 pub use self::record::CoordinatorRecord;
 pub use self::reservation::{Reservation, State};
 use self::transaction::{Goal, Transaction};
@@ -119,6 +123,30 @@ pub enum CoordinatorInput {
         notes: String,
         /// Who waits.
         token: Token,
+    },
+    /// A change of a reservation came. Answered with [`Reply::PlanChange`] when it is new and can be
+    /// made, else when it has an outcome.
+    OpenChange {
+        /// Which change of what.
+        ticket: ChangeTicket,
+        /// Who waits.
+        token: Token,
+    },
+    /// Planning of a change has ended.
+    Modify {
+        /// Of which reservation.
+        reservation: ReservationId,
+        /// What to try, best first; or why there is nothing.
+        outcome: Result<Vec<Candidate>, Refusal>,
+        /// What the shell wants remembered with the reservation once it is changed; never looked at.
+        notes: String,
+        /// Who waits.
+        token: Token,
+    },
+    /// Planning of a change has broken off; the change was never there.
+    ForgetChange {
+        /// Of which reservation.
+        reservation: ReservationId,
     },
     /// Planning has broken off; the request was never there.
     Forget {
@@ -218,8 +246,14 @@ pub enum Reply {
     OtherContent,
     /// To Open, when another caller's planning of the same request broke off: send it again.
     Forgotten,
-    /// To Release: there is none of that id.
+    /// To Release, OpenChange: there is none of that id.
     Unknown,
+    /// To OpenChange: it is new; plan it, then send `Modify` or `ForgetChange`.
+    PlanChange,
+    /// To OpenChange: this one is under way; nothing was done.
+    ChangeUnderWay(RequestId),
+    /// To OpenChange, Modify: it cannot be changed as it stands; nothing was done.
+    NotConfirmed(Box<Reservation>),
     /// To Resolve.
     Resolution(Resolution),
 }
@@ -237,6 +271,8 @@ pub struct Coordinator {
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// Requests being planned and who waits for them besides the planner. Forgotten at a restart.
     planning: BTreeMap<RequestId, (Ticket, Vec<Token>)>,
+    /// Changes being planned and who waits for them besides the planner. Forgotten at a restart.
+    changing: BTreeMap<ReservationId, (ChangeTicket, Vec<Token>)>,
     /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
     /// ends.
     trying: BTreeMap<ReservationId, Trying>,
@@ -272,6 +308,7 @@ impl Coordinator {
             transactions: BTreeMap::new(),
             alarms: BTreeSet::new(),
             planning: BTreeMap::new(),
+            changing: BTreeMap::new(),
             trying: BTreeMap::new(),
             waiting: BTreeMap::new(),
         }
@@ -313,13 +350,14 @@ impl Coordinator {
         self.transactions.get(txn).is_some_and(|txn| txn.goal == Goal::Abort)
     }
 
-    /// When the first of the holds of a reservation ends that are known and neither booked nor dropped
-    /// yet; `None` when there is none. By our boot-time clock, counted from before the Hold left: no
+    /// When the first of the holds of a reservation, or of its change, ends that are known and neither
+    /// booked nor dropped yet; `None` when there is none. By our boot-time clock, counted from before the Hold left: no
     /// RM drops one before that.
     #[must_use]
     pub fn hold_ends(&self, reservation: &Reservation) -> Option<BootTime> {
-        let txn = reservation.transaction.as_ref()?;
-        self.transactions.get(txn)?.hold_ends()
+        let change = reservation.change.as_ref().filter(|change| change.is_under_way());
+        let txn = change.map_or(&reservation.transaction, |change| &change.transaction);
+        self.transactions.get(txn.as_ref()?)?.hold_ends()
     }
 
     /// Transactions that are not finished.
@@ -332,7 +370,7 @@ impl Coordinator {
         if let Some(reservation) = self.find_request(&ticket.request) {
             if reservation.ticket != ticket {
                 out.reply(token, Reply::OtherContent);
-            } else if reservation.is_definite() {
+            } else if reservation.has_outcome() {
                 out.reply(token, Reply::Stands(Box::new(reservation.clone())));
             } else {
                 let id = reservation.id.clone();
@@ -381,8 +419,15 @@ impl Coordinator {
             out.reply(token, Reply::Stands(Box::new(reservation.clone())));
             return;
         };
-        self.waiting.entry(id.clone()).or_default().push(token);
         let by = reservation.ticket.user.clone();
+        let change = reservation.change.as_ref().map(|change| change.state);
+        // Who waits for the change alone may hear of its end before the release is through.
+        self.end_change(id, now, out);
+        self.waiting.entry(id.clone()).or_default().push(token);
+        if change == Some(ChangeState::Committing) {
+            // The version that it replaces is released with it.
+            return self.send_due(&txn, now, out);
+        }
         match self.transactions.get(&txn).map(|txn| txn.goal) {
             Some(Goal::Hold) => {
                 self.trying.remove(id);
@@ -397,7 +442,8 @@ impl Coordinator {
                 }
             }
             Some(Goal::Commit) => {
-                let record = CoordinatorRecord::Releasing { txn: txn.clone(), by, at: now };
+                let record =
+                    CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now };
                 self.record(record, out);
                 self.send_due(&txn, now, out);
             }
@@ -442,7 +488,7 @@ impl Coordinator {
         for txn in open {
             self.rearm(&txn, now);
             if self.transactions.get(&txn).is_some_and(|txn| txn.goal == Goal::Hold) {
-                self.abort(&txn, restarted(), None, now, out);
+                self.abort(&txn, self.restarted(&txn), None, now, out);
             } else {
                 self.send_due(&txn, now, out);
             }
@@ -453,6 +499,17 @@ impl Coordinator {
         let ids: Vec<ReservationId> = checking.map(|reservation| reservation.id.clone()).collect();
         for id in ids {
             self.conclude(&id, restarted(), now, out);
+        }
+        for id in self.undecided_changes() {
+            self.conclude(&id, change::restarted(), now, out);
+        }
+    }
+
+    /// Why an undecided transaction ends at a restart.
+    fn restarted(&self, txn: &TransactionId) -> Refusal {
+        match self.transactions.get(txn).and_then(|txn| txn.replaces.as_ref()) {
+            Some(_) => change::restarted(),
+            None => restarted(),
         }
     }
 
@@ -516,6 +573,15 @@ impl Core for Coordinator {
                     }
                 }
             }
+            CoordinatorInput::OpenChange { ticket, token } => {
+                self.open_change(ticket, token, &mut out);
+            }
+            CoordinatorInput::Modify { reservation, outcome, notes, token } => {
+                self.modify(&reservation, outcome, notes, token, now, &mut out);
+            }
+            CoordinatorInput::ForgetChange { reservation } => {
+                self.forget_change(&reservation, &mut out);
+            }
             CoordinatorInput::Forget { request } => self.forget(&request, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
                 self.delivered(&rm, &txn, kind, delivery, now, &mut out);
@@ -565,6 +631,7 @@ impl Core for Coordinator {
             {
                 return Err(format!("I6: {} is confirmed without all bookings", reservation.id));
             }
+            self.check_change(reservation)?;
         }
         Ok(())
     }

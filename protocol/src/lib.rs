@@ -10,7 +10,7 @@
 //! the same code. The invariants I1 to I22 that comments and tests name are listed in the design and
 //! in `docs/PROTOCOL.md`, as far as users meet them.
 //!
-//! Left out: changes of a reservation, replication of the decision, compaction of what has ended.
+//! Left out: replication of the decision, compaction of what has ended.
 //! Source: Takefusa 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
 
 pub mod coordinator;

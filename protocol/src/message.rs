@@ -12,11 +12,15 @@ pub struct HoldOrder {
     pub coordinator: CoordinatorName,
     /// For whom.
     pub user: UserName,
-    /// What to keep; never empty.
+    /// What to keep; never empty unless it replaces something: then nothing is needed here any more.
     pub segments: Vec<Segment>,
     /// Ask Resolve after this long; `None` is the RM's own setting. An interval: clocks differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hold_for: Option<Span>,
+    /// Whose booking here this is a new version of; `None` is a booking of its own. Until Commit both
+    /// are kept, what they share counted once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replaces: Option<TransactionId>,
 }
 
 /// What a coordinator sends to one RM.

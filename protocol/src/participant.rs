@@ -9,7 +9,7 @@
 //!  (unknown) -------> Held ------------------> Booked
 //!      | Hold no       | Abort, Resolve: abort    | Release
 //!      v               v                          v
-//!   Refused   Aborted, Expired (hard)          Released      all four final; each refuses for ever
+//!   Refused   Aborted, Expired (hard)   Released, Replaced   all final; each refuses for ever
 //! ```
 //!
 //! Abort, Commit or Release of an unknown transaction leaves its final state as a tombstone (I9).
@@ -20,22 +20,30 @@
 //! new is admitted where it does not fit, and [`Participant::overcommitted`] says where that is. A
 //! resource that is gone but has a record is *retired*: its bookings live on, nobody else sees it.
 //!
-//! Left out: versions of a booking (modify) and compaction of what has ended. Source: design.md
-//! "Two-phase reservation"; TigerBeetle's pending transfers; NSI Connection Service 2.1.
+//! A hold may replace a booking by a new version: it holds only what it takes beyond the old one, and
+//! its Commit makes the old one `Ended(Replaced)` in the same record. What a hold may take is said in
+//! [`admission`], what a transaction takes in [`footprint`].
+//!
+//! Left out: compaction of what has ended. Source: design.md "Two-phase reservation"; TigerBeetle's
+//! pending transfers; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 
+mod admission;
+pub mod footprint;
 mod record;
-mod refusal;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod version_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::timetable::{Layer, Overcommitment, Timetable};
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Span, Time,
-    TransactionId, Unit, Window, limits,
+    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Segment, Span,
+    Time, TransactionId, Unit, UserName, Window, limits,
 };
 
+use self::footprint::Footprint;
 pub use self::record::{Ending, ParticipantRecord};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
@@ -75,6 +83,9 @@ pub struct ParticipantConfig {
     pub coordinators: BTreeSet<CoordinatorName>,
     /// How long holds last.
     pub policy: HoldPolicy,
+    /// Service levels: percent of what is free, 1 to 100, that a user may take. Who is not here may
+    /// take all of it.
+    pub levels: BTreeMap<UserName, u32>,
 }
 
 /// Where one transaction stands here.
@@ -86,7 +97,7 @@ pub enum Phase {
     Booked,
     /// Never held.
     Refused(Refusal),
-    /// Over, in one of three ways.
+    /// Over, in one of four ways.
     Ended(Ending),
 }
 
@@ -101,6 +112,8 @@ pub struct Held {
     pub hard_at: BootTime,
     /// The interval its coordinator was told.
     pub expires_in: Span,
+    /// What it has in the timetables: of a new version, what it takes beyond the old one; else all.
+    pub taken: Vec<Segment>,
     /// When to ask next, and how often it was asked; forgotten at a restart, which asks at once.
     ask_at: BootTime,
     asked: u32,
@@ -218,6 +231,8 @@ pub struct Participant {
     /// No longer configured, but the log has a hold of it. Their timetables have no capacity.
     retired: BTreeSet<ResourceId>,
     entries: BTreeMap<TransactionId, Entry>,
+    /// By which hold each booking is being replaced.
+    replacing: BTreeMap<TransactionId, TransactionId>,
     /// The next instant at which each hold wants something.
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot that the deadlines of all holds are counted in.
@@ -241,6 +256,7 @@ impl Participant {
             timetables,
             retired: BTreeSet::new(),
             entries: BTreeMap::new(),
+            replacing: BTreeMap::new(),
             alarms: BTreeSet::new(),
             boot: None,
         }
@@ -250,21 +266,6 @@ impl Participant {
     #[must_use]
     pub const fn config(&self) -> &ParticipantConfig {
         &self.config
-    }
-
-    /// The free amount of every resource over each window, in the order of the configuration: the
-    /// minimum over the window; zero when the window is outside the horizon.
-    #[must_use]
-    pub fn availability(&self, windows: &[Window], now: Now) -> Vec<Vec<Amount>> {
-        let free = |window: &Window| {
-            let open = self.outside_horizon(*window, now).is_none();
-            let free = |(resource, _): &(ResourceId, Amount)| {
-                let timetable = self.timetables.get(resource).filter(|_| open);
-                timetable.map_or(Amount::ZERO, |timetable| timetable.free_min(*window))
-            };
-            self.config.resources.iter().map(free).collect()
-        };
-        windows.iter().map(free).collect()
     }
 
     /// Every transaction ever heard of, by id.
@@ -323,14 +324,32 @@ impl Participant {
             return self.record(record, token, answer);
         }
         // From here nothing can fail: every segment fits.
-        let first_start = order.segments.iter().map(|segment| segment.window.start()).min();
-        let lead = limits::HOLD_LEAD;
-        let until_start = first_start.map_or(Span::ZERO, |start| start.since(now.wall));
-        let hard = self.config.policy.hard.min(until_start.saturating_sub(lead));
+        let first_start = self.to_take(&order).start();
+        let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
+        let hard = self.config.policy.hard;
+        let hard = first_start.map_or(hard, |start| hard.min(before(start)));
         let hard = hard.max(limits::HOLD_HARD_MIN);
         let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(hard);
         let answer = Answer::Held { expires_in: hard };
         self.record(ParticipantRecord::Held { order, soft, hard, at: now }, token, answer)
+    }
+
+    /// What a hold of this order takes now: beyond what is booked for the version that it replaces.
+    fn to_take(&self, order: &HoldOrder) -> Footprint {
+        let whole = Footprint::of(&order.segments);
+        let old = order.replaces.as_ref().and_then(|old| self.entries.get(old));
+        match old.filter(|old| old.phase == Phase::Booked) {
+            Some(old) => whole.beyond(&old.footprint()),
+            None => whole,
+        }
+    }
+
+    /// The version that a hold would replace, when it is not there any more: the hold cannot be booked.
+    fn lost_old(&self, txn: &TransactionId) -> Option<&TransactionId> {
+        let order = self.entries.get(txn)?.order.as_ref()?;
+        let old = order.replaces.as_ref()?;
+        let is_booked = self.entries.get(old).is_some_and(|old| old.phase == Phase::Booked);
+        (!is_booked).then_some(old)
     }
 
     fn commit(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
@@ -347,6 +366,14 @@ impl Participant {
             },
         };
         let cause = Cause::Coordinator(by.clone());
+        if let Some(old) = self.lost_old(&txn) {
+            let detail = format!("{old}, which {txn} would replace, is not booked any more");
+            let refusal = Refusal::new(Ending::Aborted.reason(), detail).at(&self.config.name);
+            let ending = Ending::Aborted;
+            let record =
+                ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
+            return self.record(record, token, Answer::Refused(refusal));
+        }
         if hard_at.is_some_and(|hard_at| now.boot < hard_at) {
             // From here nothing can fail: what is held is moved to booked.
             let record = ParticipantRecord::Booked { txn, by: cause, at: now };
@@ -413,6 +440,10 @@ impl Participant {
         let record = match resolution {
             // The next question was put off when this one was asked.
             Resolution::NotMine | Resolution::Lost => return nothing(),
+            Resolution::Decided(Decision::Commit) if self.lost_old(&txn).is_some() => {
+                let ending = Ending::Aborted;
+                ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
+            }
             Resolution::Decided(Decision::Commit) if now.boot < hard_at => {
                 ParticipantRecord::Booked { txn, by, at: now }
             }
@@ -481,6 +512,26 @@ impl Participant {
         self.fold(record, Timetable::add).expect("a record that was decided on applies");
     }
 
+    /// A hold of a new version takes exactly what that lacks, as long as the old one is booked.
+    fn check_replacing(
+        &self,
+        txn: &TransactionId,
+        entry: &Entry,
+        held: &Held,
+    ) -> Result<(), String> {
+        let replaces = entry.order.as_ref().and_then(|order| order.replaces.as_ref());
+        let Some(old) = replaces else { return Ok(()) };
+        if self.replacing.get(old) != Some(txn) {
+            return Err(format!("{txn} replaces {old}, and nobody knows"));
+        }
+        let booked = self.entries.get(old).filter(|old| old.phase == Phase::Booked);
+        let lacks = booked.map(|old| entry.footprint().beyond(&old.footprint()).segments());
+        if lacks.is_some_and(|lacks| lacks != held.taken) {
+            return Err(format!("I1: {txn} does not hold what it lacks beside {old}"));
+        }
+        Ok(())
+    }
+
     fn set_alarm(&mut self, txn: &TransactionId) {
         if let Some(Entry { phase: Phase::Held(held), .. }) = self.entries.get(txn) {
             self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
@@ -502,6 +553,21 @@ enum Gate<'a> {
 }
 
 impl Entry {
+    /// What it takes, or took, in the timetables once it is booked.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        Footprint::of(self.order.iter().flat_map(|order| &order.segments))
+    }
+
+    /// What it has in the timetables now, and in which layer.
+    fn in_timetables(&self) -> Option<(Layer, Vec<Segment>)> {
+        match &self.phase {
+            Phase::Held(held) => Some((Layer::Held, held.taken.clone())),
+            Phase::Booked => Some((Layer::Booked, self.footprint().segments())),
+            Phase::Refused(_) | Phase::Ended(_) => None,
+        }
+    }
+
     /// The answer to a Hold of a transaction that is known (I2, I8, I9).
     fn answer_hold(&self, order: &HoldOrder) -> Answer {
         if self.coordinator != order.coordinator {
@@ -582,17 +648,14 @@ impl Core for Participant {
             }
         }
         for (txn, entry) in &self.entries {
-            let layer = match &entry.phase {
-                Phase::Held(held) => {
-                    if !self.alarms.contains(&(held.ask_at.min(held.hard_at), txn.clone())) {
-                        return Err(format!("I22: the hold of {txn} has no alarm"));
-                    }
-                    Layer::Held
+            if let Phase::Held(held) = &entry.phase {
+                if !self.alarms.contains(&(held.ask_at.min(held.hard_at), txn.clone())) {
+                    return Err(format!("I22: the hold of {txn} has no alarm"));
                 }
-                Phase::Booked => Layer::Booked,
-                Phase::Refused(_) | Phase::Ended(_) => continue,
-            };
-            for segment in entry.order.iter().flat_map(|order| &order.segments) {
+                self.check_replacing(txn, entry, held)?;
+            }
+            let Some((layer, segments)) = entry.in_timetables() else { continue };
+            for segment in &segments {
                 let Some(timetable) = fold.get_mut(&segment.resource) else {
                     return Err(format!("I12: {txn} has {}, unknown here", segment.resource));
                 };
@@ -601,6 +664,12 @@ impl Core for Participant {
                     .restore(layer, segment.window, segment.amount)
                     .map_err(|error| format!("I1: {txn}: {error}"))?;
             }
+        }
+        let held = |txn: &TransactionId| {
+            self.entries.get(txn).is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
+        };
+        if let Some((old, new)) = self.replacing.iter().find(|(_, new)| !held(new)) {
+            return Err(format!("{old} is being replaced by {new}, which is not held"));
         }
         for (resource, timetable) in &self.timetables {
             if fold.get(resource) != Some(timetable) {

@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, RmName, Segment, Span, Unit, Window, limits,
+    Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
-use world::clients::{Demand, Visit};
+use world::clients::{Demand, Visit, Wish};
 use world::network::Weather;
 use world::node::WALL_START;
 use world::{Address, Counts, Event, Trace, World};
@@ -72,6 +72,7 @@ fn federation(world: &mut World) -> Result<bool, String> {
             resources: ["a", "b"].map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
             coordinators: coordinators.iter().cloned().collect(),
             policy,
+            levels: BTreeMap::new(),
         })?;
     }
     for (number, name) in coordinators.into_iter().enumerate() {
@@ -134,6 +135,7 @@ fn users(world: &mut World) {
             let later = world.dice.between(0, 60_000) * 1_000;
             world.at(at_us + later, Event::Visit(Visit::Release(index)));
         }
+        changes(world, index, at_us);
         if world.dice.per_mille(200) {
             // Somebody else uses the id: whoever comes second is told so.
             let mut other = Demand { impostor: true, ..demand };
@@ -145,6 +147,39 @@ fn users(world: &mut World) {
             world.clients.demands[index].impostor = true;
         }
     }
+}
+
+/// Changes of a demand, some of them asked for twice.
+fn changes(world: &mut World, demand: usize, at_us: i64) {
+    let count = *world.dice.pick(&[0, 0, 1, 1, 2, 4]);
+    for number in 0..count {
+        let later_us = at_us + world.dice.between(0, 90_000) * 1_000;
+        let candidates = (0..world.dice.below(4)).map(|_| version(world, demand, at_us)).collect();
+        let id = RequestId::composed(format!("c{number}"));
+        world.clients.demands[demand].changes.push(Wish { id, candidates, outcome: None });
+        let change = Event::Visit(Visit::Change { demand, wish: number });
+        world.at(later_us, change.clone());
+        while world.dice.per_mille(500) {
+            let again_us = later_us + world.dice.between(0, 40_000) * 1_000;
+            world.at(again_us, change.clone());
+        }
+    }
+}
+
+/// A new version: some plan, or one of those wanted before with other amounts or another end.
+fn version(world: &mut World, demand: usize, at_us: i64) -> Candidate {
+    let plans = world.clients.demands[demand].candidates.clone();
+    if plans.is_empty() || world.dice.per_mille(300) {
+        return candidate(world, at_us);
+    }
+    let mut plan = world.dice.pick(&plans).clone();
+    for segment in plan.segments.values_mut().flatten() {
+        let length = *world.dice.pick(&[600, 3_600, 7_200]);
+        let start = segment.window.start();
+        segment.window = Window::starting(start, Span::from_secs(length)).expect("not empty");
+        segment.amount = Amount(*world.dice.pick(&[100, 300, 500, 700, 1_000]));
+    }
+    plan
 }
 
 /// Weather, deaths, partitions and clock jumps, all before the faults stop.
@@ -264,6 +299,8 @@ fn every_seed_comes_to_rest_as_it_should() {
     // A run in which nothing happened proves nothing.
     let lively = [total.lost, total.doubled, total.late, total.crashes, total.confirmed];
     assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
+    let changes = [total.changed, total.unchanged, total.replaced];
+    assert!(changes.iter().all(|count| *count >= seeds / 10), "too few changes: {total:?}");
     assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
 }
 

@@ -9,6 +9,8 @@
 //! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
 //! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless said
 //!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
+//! change NAME DEMAND                       a change of it; `plan` lines behind it are its candidates
+//! modify DEMAND NAME                       its user sends that change
 //! reserve DEMAND | release DEMAND          its user sends it
 //! lose WORD A -> B [N]                     the next N (1) packets of that word on that way
 //! twice WORD A -> B [N]                    likewise
@@ -36,12 +38,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, RmName, Segment, Span, Unit, Window, limits,
+    Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
-use world::clients::{Demand, Visit};
+use world::clients::{Demand, Visit, Wish};
 use world::network::{Fate, Rule};
 use world::node::{CrashPoint, WALL_START};
 use world::{Address, Trace, World, print};
@@ -56,6 +58,8 @@ struct Teller {
     world: World,
     demands: BTreeMap<String, usize>,
     last: Option<usize>,
+    /// The last change of the last demand is what plans belong to.
+    last_is_change: bool,
     /// Every coordinator of the script: RMs accept them from the beginning.
     coordinators: Vec<CoordinatorName>,
 }
@@ -68,6 +72,7 @@ impl Teller {
             world: World::new(0, Trace::Keep(Vec::new())),
             demands: BTreeMap::new(),
             last: None,
+            last_is_change: false,
             coordinators: names.map(CoordinatorName::composed).collect(),
         };
         for (number, line) in (1..).zip(script.lines()) {
@@ -85,7 +90,7 @@ impl Teller {
     fn command(&mut self, line: &str) -> Told {
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
-        if !["grc", "rm", "demand", "plan"].contains(&word) {
+        if !["grc", "rm", "demand", "change", "plan"].contains(&word) {
             self.print(format!("> {}", line.trim()));
         }
         match word {
@@ -93,6 +98,15 @@ impl Teller {
             "rm" => self.rm(&words).and_then(|()| self.wait(Span::ZERO))?,
             "demand" => self.demand(&words)?,
             "plan" => self.plan(rest)?,
+            "change" => self.change(&words)?,
+            "modify" => {
+                let demand = self.known(&words)?;
+                let name = words.get(1).ok_or("which change?")?;
+                let changes = &self.world.clients.demands[demand].changes;
+                let wish = changes.iter().position(|wish| wish.id.as_str() == *name);
+                let wish = wish.ok_or_else(|| format!("there is no change {name}"))?;
+                self.world.visit(Visit::Change { demand, wish })?;
+            }
             "reserve" => self.world.visit(Visit::Open(self.known(&words)?))?,
             "release" => self.world.visit(Visit::Release(self.known(&words)?))?,
             "lose" => self.rule(&words, Fate::Lose)?,
@@ -169,6 +183,7 @@ impl Teller {
             resources,
             coordinators: self.coordinators.iter().cloned().collect(),
             policy,
+            levels: BTreeMap::new(),
         })
     }
 
@@ -188,6 +203,18 @@ impl Teller {
         let index = self.world.add_demand(demand);
         self.demands.insert((*name).to_owned(), index);
         self.last = Some(index);
+        self.last_is_change = false;
+        Ok(())
+    }
+
+    fn change(&mut self, words: &[&str]) -> Told {
+        let [name, rest @ ..] = words else { return Err("NAME DEMAND".to_owned()) };
+        let demand = self.known(rest)?;
+        let id = RequestId::composed(*name);
+        let wish = Wish { id, candidates: Vec::new(), outcome: None };
+        self.world.clients.demands[demand].changes.push(wish);
+        self.last = Some(demand);
+        self.last_is_change = true;
         Ok(())
     }
 
@@ -211,7 +238,11 @@ impl Teller {
             segments.entry(RmName::composed(rm)).or_default().push(segment);
         }
         let candidate = Candidate { segments, details: String::new() };
-        self.world.clients.demands[demand].candidates.push(candidate);
+        let demand = &mut self.world.clients.demands[demand];
+        match demand.changes.last_mut().filter(|_| self.last_is_change) {
+            Some(wish) => wish.candidates.push(candidate),
+            None => demand.candidates.push(candidate),
+        }
         Ok(())
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::invalid::check_range;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
     Amount, CoordinatorName, DomainName, InvalidField, ResourceId, RmName, Span, Topology, Unit,
-    limits,
+    UserName, limits,
 };
 use coalloc_net::client::check_address;
 use coalloc_net::convert::{
@@ -76,6 +77,8 @@ pub struct RmConfig {
     pub coordinators: BTreeMap<CoordinatorName, String>,
     /// How long holds last.
     pub policy: HoldPolicy,
+    /// Percent of what is free that a user may take; who is not here may take all of it.
+    pub levels: BTreeMap<UserName, u32>,
 }
 
 impl RmConfig {
@@ -112,7 +115,17 @@ impl RmConfig {
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;
         let coordinators = peers(coordinators)?;
-        Ok(Self { kind, daemon, name, description, resources, coordinators, policy })
+        let levels = BTreeMap::new();
+        Ok(Self { kind, daemon, name, description, resources, coordinators, policy, levels })
+    }
+
+    /// The same with service levels (Takefusa 2010, section 3.4, option C).
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the path of the field in the configuration file.
+    pub fn with_levels(mut self, levels: &[v1::ServiceLevel]) -> Result<Self, InvalidField> {
+        self.levels = service_levels(levels)?;
+        Ok(self)
     }
 }
 
@@ -180,6 +193,30 @@ fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<CoordinatorName, String>, Invalid
     Ok(peers)
 }
 
+fn service_levels(wire: &[v1::ServiceLevel]) -> Result<BTreeMap<UserName, u32>, InvalidField> {
+    let mut levels: BTreeMap<UserName, u32> = BTreeMap::new();
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, level) in wire.iter().enumerate() {
+        let field = |name: &str| format!("service_levels[{index}].{name}");
+        UserName::parse(&field("name"), &level.name)?;
+        if let Some(first) = named.insert(&level.name, index) {
+            let allowed = format!("a name of its own; service_levels[{first}] has it");
+            return Err(InvalidField::new(field("name"), &level.name, allowed));
+        }
+        let share = check_range(&field("share_percent"), level.share_percent, 1..=100, "percent")?;
+        if level.users.is_empty() {
+            return Err(InvalidField::new(field("users"), "none", "at least one user"));
+        }
+        for (at, user) in level.users.iter().enumerate() {
+            let field = format!("{}[{at}]", field("users"));
+            if levels.insert(UserName::parse(&field, user)?, share).is_some() {
+                return Err(InvalidField::new(field, user, "each user in one level, once"));
+            }
+        }
+    }
+    Ok(levels)
+}
+
 fn hold_policy(wire: Option<&v1::HoldPolicy>) -> Result<HoldPolicy, InvalidField> {
     let mut policy = HoldPolicy::default();
     let Some(wire) = wire else { return Ok(policy) };
@@ -219,4 +256,35 @@ fn hold_policy(wire: Option<&v1::HoldPolicy>) -> Result<HoldPolicy, InvalidField
         return Err(InvalidField::new("policy.hold_hard", policy.hard, allowed));
     }
     Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(name: &str, share_percent: u32, users: &[&str]) -> v1::ServiceLevel {
+        let users = users.iter().map(|user| (*user).to_owned()).collect();
+        v1::ServiceLevel { name: name.to_owned(), share_percent, users }
+    }
+
+    #[test]
+    fn service_levels_are_checked_and_the_error_names_field_and_range() {
+        let levels = [level("guests", 25, &["eve", "mallory"]), level("staff", 100, &["alice"])];
+        let levels = service_levels(&levels).unwrap();
+        assert_eq!(levels[&UserName::composed("eve")], 25);
+        assert_eq!(levels[&UserName::composed("alice")], 100);
+        let cases: [(&str, Vec<v1::ServiceLevel>); 6] = [
+            ("service_levels[0].share_percent", vec![level("x", 0, &["eve"])]),
+            ("service_levels[0].share_percent", vec![level("x", 101, &["eve"])]),
+            ("service_levels[0].users", vec![level("x", 50, &[])]),
+            ("service_levels[0].name", vec![level("", 50, &["eve"])]),
+            ("service_levels[1].name", vec![level("x", 50, &["a"]), level("x", 60, &["b"])]),
+            ("service_levels[1].users[0]", vec![level("x", 50, &["a"]), level("y", 60, &["a"])]),
+        ];
+        for (field, levels) in cases {
+            let error = service_levels(&levels).unwrap_err();
+            assert_eq!(error.field, field, "{error}");
+            assert!(!error.allowed.is_empty());
+        }
+    }
 }

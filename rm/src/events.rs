@@ -109,6 +109,7 @@ fn change<'a>(record: &'a ParticipantRecord, orders: &Orders) -> Option<Change<'
                 Ending::Aborted => S::Aborted,
                 Ending::Expired => S::Expired,
                 Ending::Released => S::Released,
+                Ending::Replaced => S::Replaced,
             };
             let booking = booking(txn, coordinator, orders.get(txn), state);
             Change { booking, cause: by.clone(), refusal: None, at: *at }
@@ -129,6 +130,10 @@ fn booking(
         user: order.map(|order| order.user.to_string()).unwrap_or_default(),
         state: state.into(),
         segments: segments.unwrap_or_default(),
+        replaces: order
+            .and_then(|order| order.replaces.as_ref())
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         ..v1::Booking::default()
     }
 }

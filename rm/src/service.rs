@@ -2,7 +2,9 @@
 //! back. No handler changes anything itself, so a caller that goes away interrupts nothing.
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{CoordinatorName, InvalidField, Span, TransactionId, Window, limits};
+use coalloc_common::{
+    CoordinatorName, InvalidField, Span, TransactionId, UserName, Window, limits,
+};
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
 use coalloc_net::{clock, convert, status};
@@ -66,8 +68,11 @@ impl ResourceManager for RmService {
         request: Request<v1::QueryAvailabilityRequest>,
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
         let request = request.into_inner();
-        let frames = frames(&request).map_err(|error| status::invalid(&error))?;
-        let look = move |participant: &Participant| participant.availability(&frames, clock::now());
+        let query = Query::parse(&request).map_err(|error| status::invalid(&error))?;
+        let look = move |participant: &Participant| {
+            let Query { frames, user, replaces } = &query;
+            participant.availability(frames, user, replaces.as_ref(), clock::now())
+        };
         let free = self.handle.read(look).await?;
         let frames = free
             .into_iter()
@@ -151,13 +156,31 @@ impl ResourceManager for RmService {
     }
 }
 
-fn frames(request: &v1::QueryAvailabilityRequest) -> Result<Vec<Window>, InvalidField> {
-    convert::user_name("user", &request.user)?;
-    let max = limits::FRAMES_MAX as usize;
-    check_range("frames", request.frames.len(), 1..=max, "frames")?;
-    let frame =
-        |(index, window)| convert::window_from_wire(&format!("frames[{index}]"), Some(window));
-    request.frames.iter().enumerate().map(frame).collect()
+/// A query of what may be taken.
+struct Query {
+    frames: Vec<Window>,
+    user: UserName,
+    replaces: Option<TransactionId>,
+}
+
+impl Query {
+    fn parse(request: &v1::QueryAvailabilityRequest) -> Result<Self, InvalidField> {
+        let user = convert::user_name("user", &request.user)?;
+        let max = limits::FRAMES_MAX as usize;
+        check_range("frames", request.frames.len(), 1..=max, "frames")?;
+        let frame =
+            |(index, window)| convert::window_from_wire(&format!("frames[{index}]"), Some(window));
+        let frames: Result<_, _> = request.frames.iter().enumerate().map(frame).collect();
+        Ok(Self { frames: frames?, user, replaces: replaced(&request.replaces)? })
+    }
+}
+
+/// The transaction that another one replaces; empty: none.
+fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
+    match wire {
+        "" => Ok(None),
+        wire => TransactionId::parse("replaces", wire).map(Some),
+    }
 }
 
 fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
@@ -172,12 +195,19 @@ fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
             Some(span)
         }
     };
+    let replaces = replaced(&wire.replaces)?;
+    let segments = match (&replaces, wire.segments.is_empty()) {
+        // Nothing is needed here any more.
+        (Some(_), true) => Vec::new(),
+        _ => convert::segments_from_wire("segments", &wire.segments)?,
+    };
     Ok(HoldOrder {
         txn: TransactionId::parse("transaction", &wire.transaction)?,
         coordinator: CoordinatorName::parse("coordinator", &wire.coordinator)?,
         user: convert::user_name("user", &wire.user)?,
-        segments: convert::segments_from_wire("segments", &wire.segments)?,
+        segments,
         hold_for,
+        replaces,
     })
 }
 
@@ -287,6 +317,7 @@ fn booking(txn: &TransactionId, entry: &Entry) -> v1::Booking {
         Phase::Ended(Ending::Aborted) => (v1::BookingState::Aborted, None),
         Phase::Ended(Ending::Expired) => (v1::BookingState::Expired, None),
         Phase::Ended(Ending::Released) => (v1::BookingState::Released, None),
+        Phase::Ended(Ending::Replaced) => (v1::BookingState::Replaced, None),
     };
     let order = entry.order.as_ref();
     v1::Booking {
@@ -298,6 +329,9 @@ fn booking(txn: &TransactionId, entry: &Entry) -> v1::Booking {
             .map(|order| convert::segments_to_wire(None, &order.segments))
             .unwrap_or_default(),
         expires_in,
-        replaces: String::new(),
+        replaces: order
+            .and_then(|order| order.replaces.as_ref())
+            .map(ToString::to_string)
+            .unwrap_or_default(),
     }
 }

@@ -34,6 +34,7 @@ pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
         unit: config.kind.unit(),
         coordinators: config.coordinators.keys().cloned().collect(),
         policy: config.policy,
+        levels: config.levels.clone(),
     });
     let (path, kind) = (&config.daemon.ledger, config.kind.word());
     let ledger = node::open_ledger(path, kind, config.name.as_str(), &mut participant)?;

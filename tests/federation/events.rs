@@ -46,6 +46,7 @@ fn make(seed: u64) -> Result<World, String> {
                 hard: Span::from_secs(10 + 10 * (seed % 3) as i64),
                 horizon: limits::HORIZON_DEFAULT,
             },
+            levels: BTreeMap::new(),
         })?;
     }
     let name = CoordinatorName::composed("grc");
@@ -129,6 +130,7 @@ const fn state_of(phase: &Phase) -> v1::BookingState {
         Phase::Ended(Ending::Aborted) => v1::BookingState::Aborted,
         Phase::Ended(Ending::Expired) => v1::BookingState::Expired,
         Phase::Ended(Ending::Released) => v1::BookingState::Released,
+        Phase::Ended(Ending::Replaced) => v1::BookingState::Replaced,
     }
 }
 

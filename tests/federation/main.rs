@@ -13,6 +13,7 @@ mod events;
 mod faults;
 mod harness;
 mod middle;
+mod modify;
 mod options;
 mod races;
 mod serving;

@@ -221,6 +221,7 @@ fn big_ledger(federation: &Federation) {
                 window,
             }],
             hold_for: None,
+            replaces: None,
         };
         let refusal = Refusal::new(Reason::InsufficientCapacity, "x".repeat(300));
         ParticipantRecord::Refused { order, refusal, at }

@@ -1,6 +1,6 @@
 //! What cores decide, counted where their records become durable: no counter says more than a ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use coalloc_common::{Refusal, TransactionId};
@@ -55,6 +55,13 @@ fn open(txn: &TransactionId, confirms: Option<bool>) -> Option<bool> {
     was
 }
 
+/// Those of them that change a reservation: it was confirmed before.
+static CHANGES: Mutex<BTreeSet<TransactionId>> = Mutex::new(BTreeSet::new());
+
+fn changes<T>(look: impl FnOnce(&mut BTreeSet<TransactionId>) -> T) -> T {
+    look(&mut CHANGES.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 fn failed(outcome: &str, refusal: &Refusal) {
     grc().reservations.with([outcome]).inc();
     grc().refusals.with([refusal.reason.word()]).inc();
@@ -72,8 +79,15 @@ impl Observed for CoordinatorRecord {
                 failed("failed", refusal);
             }
             Self::Concluded { refusal, .. } => failed("failed", refusal),
-            Self::Intent { txn, .. } => {
+            Self::ChangeOpened { .. } => {}
+            Self::ChangeRefused { .. } => {
+                grc.changes.with(["refused"]).inc();
+            }
+            Self::Intent { txn, replaces, .. } => {
                 grc.attempts.inc();
+                if replaces.is_some() {
+                    changes(|changes| changes.insert(txn.clone()));
+                }
                 open(txn, Some(false));
             }
             Self::Decided { txn, decision: Decision::Commit, .. } => {
@@ -90,11 +104,18 @@ impl Observed for CoordinatorRecord {
             Self::Releasing { txn, .. } => {
                 // It has to be acknowledged (once more), and what was not confirmed will not be.
                 open(txn, Some(false));
-                grc.releases.inc();
+                // One release ends a decided change and the version that it replaces.
+                if !changes(|changes| changes.contains(txn)) {
+                    grc.releases.inc();
+                }
             }
             Self::Finished { txn, .. } => {
+                let change = changes(|changes| changes.remove(txn));
                 if open(txn, None) == Some(true) {
-                    grc.reservations.with(["confirmed"]).inc();
+                    match change {
+                        true => grc.changes.with(["done"]).inc(),
+                        false => grc.reservations.with(["confirmed"]).inc(),
+                    };
                 }
             }
         }
@@ -112,6 +133,12 @@ impl Observed for CoordinatorRecord {
             }
             Self::Concluded { reservation, .. } => {
                 traces::synced(reservation, "concluded", None, sync);
+            }
+            Self::ChangeOpened { ticket, .. } => {
+                traces::synced(&ticket.reservation, "change_opened", None, sync);
+            }
+            Self::ChangeRefused { reservation, .. } => {
+                traces::synced(reservation, "change_refused", None, sync);
             }
             Self::Intent { txn, reservation, .. } => {
                 traces::synced(reservation, "intent", Some(txn), sync);
@@ -142,12 +169,18 @@ mod tests {
             refusal: None,
             state: None,
             expires_in: None,
+            version: None,
             at: at(),
         }
     }
 
     fn finished(txn: &str) -> CoordinatorRecord {
-        CoordinatorRecord::Finished { txn: TransactionId::composed(txn), state: None, at: at() }
+        CoordinatorRecord::Finished {
+            txn: TransactionId::composed(txn),
+            state: None,
+            version: None,
+            at: at(),
+        }
     }
 
     #[test]
@@ -156,6 +189,7 @@ mod tests {
         let release = |txn: &str, by: &UserName| CoordinatorRecord::Releasing {
             txn: TransactionId::composed(txn),
             by: by.clone(),
+            version: None,
             at: at(),
         };
         let mixed = CoordinatorRecord::Mixed {

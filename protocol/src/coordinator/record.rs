@@ -3,6 +3,7 @@
 use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId, UserName};
 use serde::{Deserialize, Serialize};
 
+use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
 use super::reservation::{Reservation, State};
 use super::transaction::{Goal, Transaction};
 use super::{Candidate, Coordinator, Ticket};
@@ -45,6 +46,12 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// What will be held, at whom.
         candidate: Candidate,
+        /// The booked version that it would replace, when it is an attempt at a change.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        replaces: Option<TransactionId>,
+        /// The version that is booked after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
         /// When.
         at: Now,
     },
@@ -63,6 +70,9 @@ pub enum CoordinatorRecord {
         /// When it is yes, the first of its holds ends so long after this, at the earliest.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         expires_in: Option<Span>,
+        /// The version that is booked after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
         /// When.
         at: Now,
     },
@@ -83,6 +93,33 @@ pub enum CoordinatorRecord {
         txn: TransactionId,
         /// Who says so.
         by: UserName,
+        /// The version that is booked after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
+        /// When.
+        at: Now,
+    },
+    /// A change that planning is through with; an attempt or its refusal follows.
+    ChangeOpened {
+        /// Which change of what.
+        ticket: ChangeTicket,
+        /// What the shell wants remembered once the reservation is changed.
+        notes: String,
+        /// The version that is booked after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
+        /// When.
+        at: Now,
+    },
+    /// No attempt at a change succeeded and no other will be made; the old version is whole.
+    ChangeRefused {
+        /// Of which reservation.
+        reservation: ReservationId,
+        /// Why.
+        refusal: Refusal,
+        /// The version that is booked after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
         /// When.
         at: Now,
     },
@@ -93,6 +130,9 @@ pub enum CoordinatorRecord {
         /// Where its reservation stands after this, for those who follow the log; none in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
+        /// The version that is booked after this, for those who follow the log; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
         /// When.
         at: Now,
     },
@@ -114,17 +154,32 @@ impl Coordinator {
     /// Writes into a record that has been applied what it has led to, where that is not evident from
     /// the record itself: whoever follows the log has no state to look it up in.
     pub(super) fn stamp(&self, record: &mut CoordinatorRecord) {
-        let of = |id: &ReservationId| self.reservations.get(id).map(|known| known.state);
+        let of = |id: &ReservationId| self.reservations.get(id);
         let of_txn = |txn: &TransactionId| of(&self.transactions.get(txn)?.reservation);
+        let state = |known: &Reservation| known.state;
+        let booked = |known: &Reservation| known.booked_version();
         match record {
-            CoordinatorRecord::Decided { txn, state, .. }
-            | CoordinatorRecord::Finished { txn, state, .. } => *state = of_txn(txn),
-            CoordinatorRecord::Concluded { reservation, state, .. } => *state = of(reservation),
+            CoordinatorRecord::Decided { txn, state: after, version, .. }
+            | CoordinatorRecord::Finished { txn, state: after, version, .. } => {
+                *after = of_txn(txn).map(state);
+                *version = of_txn(txn).map(booked);
+            }
+            CoordinatorRecord::Concluded { reservation, state: after, .. } => {
+                *after = of(reservation).map(state);
+            }
+            CoordinatorRecord::Intent { reservation, version, .. }
+            | CoordinatorRecord::ChangeRefused { reservation, version, .. } => {
+                *version = of(reservation).map(booked);
+            }
+            CoordinatorRecord::ChangeOpened { ticket, version, .. } => {
+                *version = of(&ticket.reservation).map(booked);
+            }
+            CoordinatorRecord::Releasing { txn, version, .. } => {
+                *version = of_txn(txn).map(booked);
+            }
             CoordinatorRecord::Refused { .. }
             | CoordinatorRecord::Opened { .. }
-            | CoordinatorRecord::Intent { .. }
-            | CoordinatorRecord::Mixed { .. }
-            | CoordinatorRecord::Releasing { .. } => {}
+            | CoordinatorRecord::Mixed { .. } => {}
         }
     }
 
@@ -141,8 +196,14 @@ impl Coordinator {
             CoordinatorRecord::Opened { reservation, ticket, notes, at } => {
                 self.fold_opened(reservation, ticket, notes, *at)
             }
-            CoordinatorRecord::Intent { txn, reservation, candidate, at } => {
-                self.fold_intent(txn, reservation, candidate, *at)
+            CoordinatorRecord::Intent { txn, reservation, candidate, replaces, at, .. } => {
+                self.fold_intent(txn, reservation, candidate, replaces.as_ref(), *at)
+            }
+            CoordinatorRecord::ChangeOpened { ticket, notes, .. } => {
+                self.fold_change_opened(ticket, notes)
+            }
+            CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
+                self.fold_change_refused(reservation, refusal)
             }
             CoordinatorRecord::Decided { txn, decision, refusal, .. } => {
                 self.fold_decided(txn, *decision, refusal.as_ref())
@@ -183,17 +244,32 @@ impl Coordinator {
         txn: &TransactionId,
         id: &ReservationId,
         candidate: &Candidate,
+        replaces: Option<&TransactionId>,
         at: Now,
     ) -> Result<(), ReplayError> {
         if self.transactions.contains_key(txn) {
             return Err(ReplayError(format!("{txn} begins twice")));
         }
         let reservation = self.reservation_mut(id)?;
-        expect_checking(reservation, "tried")?;
-        reservation.transaction = Some(txn.clone());
-        reservation.candidate = Some(candidate.clone());
-        reservation.attempts += 1;
-        self.transactions.insert(txn.clone(), Transaction::new(id.clone(), candidate, at.boot));
+        let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
+        if let Some(old) = replaces {
+            let booked = reservation.candidate.iter().flat_map(|old| old.segments.keys());
+            transaction.replace(old, booked);
+            let undecided = |change: &&mut Change| change.state == ChangeState::Checking;
+            let Some(change) = reservation.change.as_mut().filter(undecided) else {
+                return Err(ReplayError(format!("{txn} changes {id}, which is not being changed")));
+            };
+            change.transaction = Some(txn.clone());
+            change.candidate = Some(candidate.clone());
+            change.attempts += 1;
+        } else {
+            expect_checking(reservation, "tried")?;
+            reservation.transaction = Some(txn.clone());
+            reservation.candidate = Some(candidate.clone());
+            reservation.attempts += 1;
+        }
+        reservation.opened += 1;
+        self.transactions.insert(txn.clone(), transaction);
         Ok(())
     }
 
@@ -213,6 +289,16 @@ impl Coordinator {
             Decision::Abort => Goal::Abort,
         });
         let reservation = self.reservation_mut(&id)?;
+        let is_of_change = reservation.is_of_change(txn);
+        if let Some(change) = reservation.change.as_mut().filter(|_| is_of_change) {
+            if decision == Decision::Commit {
+                change.state = ChangeState::Committing;
+                change.refusal = None;
+            } else {
+                change.refusal = refusal.cloned();
+            }
+            return Ok(());
+        }
         if decision == Decision::Commit {
             expect_checking(reservation, "decided")?;
             reservation.state = State::Committing;
@@ -232,6 +318,9 @@ impl Coordinator {
         // only now, it has booked.
         transaction.turn(Goal::Release);
         let id = transaction.reservation.clone();
+        if self.reservation_mut(&id)?.is_of_change(txn) {
+            self.fold_change_undone(&id, refusal)?;
+        }
         let reservation = self.reservation_mut(&id)?;
         reservation.state = State::Aborting;
         reservation.refusal = Some(refusal.clone());
@@ -245,6 +334,9 @@ impl Coordinator {
         }
         transaction.turn(Goal::Release);
         let id = transaction.reservation.clone();
+        if self.reservation_mut(&id)?.is_of_change(txn) {
+            self.fold_change_undone(&id, &released_meanwhile())?;
+        }
         self.reservation_mut(&id)?.state = State::Terminating;
         Ok(())
     }
@@ -256,6 +348,7 @@ impl Coordinator {
         }
         transaction.finish();
         let (id, goal) = (transaction.reservation.clone(), transaction.goal);
+        self.fold_change_finished(&id, txn, goal)?;
         let unfinished = self.has_unfinished(&id);
         let reservation = self.reservation_mut(&id)?;
         reservation.state = match (goal, reservation.state) {
@@ -270,12 +363,18 @@ impl Coordinator {
     }
 
     pub(super) fn has_unfinished(&self, id: &ReservationId) -> bool {
-        // Attempts of one reservation stand together: their ids begin with its id.
-        let first = TransactionId::composed(format!("{id}/"));
-        self.transactions
-            .range(first..)
-            .take_while(|(txn, _)| txn.as_str().starts_with(&format!("{id}/")))
-            .any(|(_, txn)| !txn.is_done())
+        self.attempts_of(id).any(|(_, txn)| !txn.is_done())
+    }
+
+    /// Every transaction of a reservation.
+    pub(super) fn attempts_of(
+        &self,
+        id: &ReservationId,
+    ) -> impl Iterator<Item = (&TransactionId, &Transaction)> {
+        // They stand together: their ids begin with its id.
+        let own = format!("{id}/");
+        let first = TransactionId::composed(own.as_str());
+        self.transactions.range(first..).take_while(move |(txn, _)| txn.as_str().starts_with(&own))
     }
 
     pub(super) fn reservation_mut(
@@ -286,7 +385,10 @@ impl Coordinator {
         self.reservations.get_mut(id).ok_or_else(missing)
     }
 
-    fn transaction_mut(&mut self, txn: &TransactionId) -> Result<&mut Transaction, ReplayError> {
+    pub(super) fn transaction_mut(
+        &mut self,
+        txn: &TransactionId,
+    ) -> Result<&mut Transaction, ReplayError> {
         let missing = || ReplayError(format!("there is no transaction {txn}"));
         self.transactions.get_mut(txn).ok_or_else(missing)
     }

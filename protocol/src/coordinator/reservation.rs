@@ -3,6 +3,7 @@
 use coalloc_common::{Refusal, ReservationId, Time, TransactionId};
 use serde::{Deserialize, Serialize};
 
+use super::change::Change;
 use super::{Candidate, Ticket};
 
 /// Life cycle, after NSI Connection Service 2.1 where it has the state.
@@ -36,9 +37,10 @@ pub struct Reservation {
     pub created: Time,
     /// Where it stands.
     pub state: State,
-    /// The last attempt.
+    /// The last attempt; of what is confirmed, the one that is booked.
     pub transaction: Option<TransactionId>,
-    /// What the last attempt tried, or has booked.
+    /// What the last attempt tried, or has booked; every RM of that transaction, those of which it wants
+    /// nothing (any more) with an empty list.
     pub candidate: Option<Candidate>,
     /// Attempts made.
     pub attempts: u32,
@@ -48,6 +50,14 @@ pub struct Reservation {
     pub attempt_refusals: Vec<Refusal>,
     /// What the shell wanted remembered.
     pub notes: String,
+    /// 1 when it was made, one more after each change that was booked.
+    pub version: u32,
+    /// The last change.
+    pub change: Option<Change>,
+    /// Those before it, oldest first: the same change gets the same answer for ever (I8).
+    pub past_changes: Vec<Change>,
+    /// Transactions opened so far, those of changes included: the next one's number is one more.
+    pub(super) opened: u32,
 }
 
 impl Reservation {
@@ -68,13 +78,39 @@ impl Reservation {
             refusal: None,
             attempt_refusals: Vec::new(),
             notes,
+            version: 1,
+            change: None,
+            past_changes: Vec::new(),
+            opened: 0,
+        }
+    }
+
+    /// The version that is booked, or was when it was released; 0 when none is.
+    pub(super) const fn booked_version(&self) -> u32 {
+        match self.state {
+            State::Confirmed | State::Terminating | State::Terminated => self.version,
+            State::Checking | State::Committing | State::Aborting | State::Failed => 0,
         }
     }
 
     /// Will the state stay as it is unless somebody asks for a change?
     #[must_use]
-    pub const fn is_definite(&self) -> bool {
+    pub fn is_definite(&self) -> bool {
+        self.has_outcome() && !self.is_changing()
+    }
+
+    /// Has the request that made it an outcome? A change of it does not take that away.
+    #[must_use]
+    pub const fn has_outcome(&self) -> bool {
         matches!(self.state, State::Confirmed | State::Failed | State::Terminated)
+    }
+
+    /// Why the last attempt that failed did: at its change while there is one, else at itself.
+    pub(super) fn last_refusal(&self) -> Option<Refusal> {
+        match self.change.as_ref().filter(|change| change.is_under_way()) {
+            Some(change) => change.refusal.clone(),
+            None => self.attempt_refusals.last().cloned(),
+        }
     }
 
     /// Is there nothing left to release?

@@ -23,6 +23,8 @@ pub(super) enum Goal {
 #[derive(Debug, Clone)]
 struct Party {
     segments: Vec<Segment>,
+    /// It has the booking that this transaction replaces.
+    has_old: bool,
     /// It has answered what the goal wants.
     answered: bool,
     /// When its hold ends, by our clock: counted from before the first Hold left.
@@ -49,12 +51,15 @@ pub(super) struct Transaction {
     /// The next candidate has been taken up, or the reservation concluded: nothing waits for this.
     left_behind: bool,
     alarm: Option<BootTime>,
+    /// The booked version that it would replace, when it is an attempt at a change.
+    pub(super) replaces: Option<TransactionId>,
 }
 
 impl Transaction {
     pub(super) fn new(reservation: ReservationId, candidate: &Candidate, now: BootTime) -> Self {
         let party = |segments: &Vec<Segment>| Party {
             segments: segments.clone(),
+            has_old: false,
             answered: false,
             expires_at: None,
             booked: false,
@@ -70,6 +75,21 @@ impl Transaction {
             parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(s))).collect(),
             left_behind: false,
             alarm: None,
+            replaces: None,
+        }
+    }
+
+    /// It is an attempt at a change of `old`, which these RMs have booked.
+    pub(super) fn replace<'a>(
+        &mut self,
+        old: &TransactionId,
+        booked: impl Iterator<Item = &'a RmName>,
+    ) {
+        self.replaces = Some(old.clone());
+        for rm in booked {
+            if let Some(party) = self.parties.get_mut(rm) {
+                party.has_old = true;
+            }
         }
     }
 
@@ -161,6 +181,7 @@ impl Coordinator {
                     user: user.clone(),
                     segments: party.segments.clone(),
                     hold_for: self.config.hold_for,
+                    replaces: txn.replaces.clone().filter(|_| party.has_old),
                 }),
                 (Goal::Commit, _) => Message::Commit,
                 (Goal::Release, _) => Message::Release,
@@ -307,6 +328,7 @@ impl Coordinator {
             refusal: None,
             state: None,
             expires_in,
+            version: None,
             at: now,
         };
         self.record(record, out);
@@ -329,7 +351,12 @@ impl Coordinator {
             );
             let refusal = Refusal { reason: Reason::Mixed, detail, ..refusal.at(rm) };
             let (txn, rm) = (id.clone(), rm.clone());
+            let old = self.transactions.get(id).and_then(|txn| txn.replaces.clone());
             self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
+            if let Some(old) = old {
+                // Where the change is not booked, the version that it was to replace still is.
+                self.send_due(&old, now, out);
+            }
             self.finish_or_go_on(id, now, out);
             return;
         }
@@ -352,7 +379,10 @@ impl Coordinator {
         }
         let (goal, left_behind) = (txn.goal, txn.left_behind);
         let reservation = txn.reservation.clone();
-        self.record(CoordinatorRecord::Finished { txn: id.clone(), state: None, at: now }, out);
+        self.record(
+            CoordinatorRecord::Finished { txn: id.clone(), state: None, version: None, at: now },
+            out,
+        );
         self.set_alarm(id);
         if goal == Goal::Abort && !left_behind {
             self.go_on(id, &reservation, now, out);
@@ -374,6 +404,7 @@ impl Coordinator {
             refusal: Some(refusal),
             state: None,
             expires_in: None,
+            version: None,
             at: now,
         };
         self.record(record, out);

@@ -6,7 +6,7 @@ use coalloc_common::{
 };
 
 use super::record::CoordinatorRecord;
-use super::reservation::State;
+use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, Gathered, Reply};
 use crate::message::Token;
 
@@ -24,6 +24,11 @@ pub(super) struct Trying {
 }
 
 impl Trying {
+    /// Candidates to be tried from the back, planned by the caller of this token.
+    pub(super) const fn new(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
+        Self { candidates, planner: Some(planner), replans: 0, since: now.boot }
+    }
+
     /// Is it being planned again, with no attempt under way?
     pub(super) const fn is_replanned(&self) -> bool {
         self.planner.is_none()
@@ -57,19 +62,34 @@ impl Coordinator {
             self.record(record, out);
             return;
         };
-        let (planner, since) = (Some(token), now.boot);
-        self.trying.insert(id.clone(), Trying { candidates, planner, replans: 0, since });
+        self.trying.insert(id.clone(), Trying::new(candidates, token, now));
         let record = CoordinatorRecord::Opened { reservation: id.clone(), ticket, notes, at: now };
         self.record(record, out);
         self.attempt(&id, candidate, now, out);
     }
 
     /// Opens the next attempt of a reservation: D1, then Hold to every RM at once.
-    fn attempt(&mut self, id: &ReservationId, candidate: Candidate, now: Now, out: &mut Gathered) {
-        let number = self.reservations.get(id).map_or(0, |r| r.attempts) + 1;
+    pub(super) fn attempt(
+        &mut self,
+        id: &ReservationId,
+        candidate: Candidate,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let known = self.reservations.get(id);
+        let number = known.map_or(0, |known| known.opened) + 1;
         let txn = TransactionId::composed(format!("{id}/{number}"));
         let (reservation, at) = (id.clone(), now);
-        let record = CoordinatorRecord::Intent { txn: txn.clone(), reservation, candidate, at };
+        let replaces = known.filter(|known| known.is_changing());
+        let replaces = replaces.and_then(|known| known.transaction.clone());
+        let record = CoordinatorRecord::Intent {
+            txn: txn.clone(),
+            reservation,
+            candidate,
+            replaces,
+            version: None,
+            at,
+        };
         self.record(record, out);
         self.send_due(&txn, now, out);
     }
@@ -84,10 +104,12 @@ impl Coordinator {
         out: &mut Gathered,
     ) {
         let silent = self.leave_behind(txn);
+        let stuck = self.is_stuck_at(id, &silent);
         let known = self.reservations.get(id);
-        let last = known.and_then(|known| known.attempt_refusals.last().cloned());
+        let last = known.and_then(Reservation::last_refusal);
         let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "nothing to try"));
-        let Some(trying) = self.trying.get_mut(id).filter(|trying| trying.is_patient(now)) else {
+        let patient = |trying: &&mut Trying| trying.is_patient(now) && !stuck;
+        let Some(trying) = self.trying.get_mut(id).filter(patient) else {
             return self.conclude(id, last, now, out);
         };
         // An RM that does not even acknowledge an abort will not hold the next plan either.
@@ -124,17 +146,22 @@ impl Coordinator {
             out.reply(token, Reply::Unknown);
             return;
         };
-        let trying = self.trying.get_mut(id).filter(|trying| trying.is_replanned());
-        let (State::Checking, Some(trying)) = (reservation.state, trying) else {
+        let undecided = reservation.state == State::Checking || reservation.is_changing();
+        let replanned = self.trying.get(id).is_some_and(Trying::is_replanned);
+        if !undecided || !replanned {
             // Released meanwhile.
             out.reply(token, Reply::Stands(Box::new(reservation.clone())));
             return;
+        }
+        let outcome = match reservation.is_changing() {
+            true => outcome.map(|candidates| self.with_old_parties(id, candidates)),
+            false => outcome,
         };
         self.waiting.entry(id.clone()).or_default().push(token);
         let refusal = match outcome {
             Ok(mut candidates) => {
                 candidates.reverse();
-                if let Some(next) = candidates.pop() {
+                if let (Some(next), Some(trying)) = (candidates.pop(), self.trying.get_mut(id)) {
                     trying.candidates = candidates;
                     trying.planner = Some(token);
                     return self.attempt(id, next, now, out);
@@ -156,12 +183,22 @@ impl Coordinator {
     ) {
         self.trying.remove(id);
         let known = self.reservations.get(id);
-        if let Some(last) = known.and_then(|known| known.transaction.clone()) {
+        let change = known.and_then(|known| known.change.as_ref()).filter(|c| c.is_under_way());
+        let last = match change {
+            Some(change) => change.transaction.clone(),
+            None => known.and_then(|known| known.transaction.clone()),
+        };
+        let is_change = change.is_some();
+        if let Some(last) = last {
             self.leave_behind(&last);
         }
-        let (reservation, state) = (id.clone(), None);
-        let record = CoordinatorRecord::Concluded { reservation, refusal, state, at: now };
-        self.record(record, out);
+        if is_change {
+            self.refuse_change(id, refusal, now, out);
+        } else {
+            let (reservation, state) = (id.clone(), None);
+            let record = CoordinatorRecord::Concluded { reservation, refusal, state, at: now };
+            self.record(record, out);
+        }
         // Patience is over already where something is unfinished: say so instead of keeping them.
         let Some(reservation) = self.reservations.get(id) else { return };
         for token in self.waiting.remove(id).into_iter().flatten() {

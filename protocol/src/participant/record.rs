@@ -2,7 +2,7 @@
 
 use coalloc_common::timetable::{Layer, Shortfall, Timetable};
 use coalloc_common::{
-    Amount, CoordinatorName, Now, Reason, Refusal, RmName, Span, TransactionId, Window,
+    Amount, CoordinatorName, Now, Reason, Refusal, RmName, Segment, Span, TransactionId, Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,8 @@ pub enum Ending {
     Expired,
     /// Told so after it was booked.
     Released,
+    /// A newer version was booked in its place.
+    Replaced,
 }
 
 impl Ending {
@@ -30,6 +32,7 @@ impl Ending {
             Self::Aborted => Reason::Aborted,
             Self::Expired => Reason::Expired,
             Self::Released => Reason::Released,
+            Self::Replaced => Reason::Replaced,
         }
     }
 
@@ -40,6 +43,7 @@ impl Ending {
             Self::Aborted => "aborted",
             Self::Expired => "expired",
             Self::Released => "released",
+            Self::Replaced => "replaced",
         }
     }
 
@@ -48,6 +52,7 @@ impl Ending {
             Self::Aborted => format!("{txn} was aborted before this came"),
             Self::Expired => format!("the hold of {txn} expired before the commit came"),
             Self::Released => format!("{txn} was released before this came"),
+            Self::Replaced => format!("{txn} was replaced by a newer version before this came"),
         };
         Refusal::new(self.reason(), detail).at(rm)
     }
@@ -84,7 +89,7 @@ pub enum ParticipantRecord {
         /// When.
         at: Now,
     },
-    /// D4: a booking, before its ack.
+    /// D4: a booking, before its ack. It ends the one that it replaces, if any.
     Booked {
         /// Which.
         txn: TransactionId,
@@ -174,59 +179,92 @@ impl Participant {
         take: Take,
     ) -> Result<(), ReplayError> {
         self.expect_new(&order.txn)?;
-        for (index, segment) in order.segments.iter().enumerate() {
+        let taken = self.to_take(order).segments();
+        // A resource that the log has and the configuration has not was configured when this was held.
+        for segment in &order.segments {
+            if !self.timetables.contains_key(&segment.resource) {
+                self.retired.insert(segment.resource.clone());
+                self.timetables.insert(segment.resource.clone(), Timetable::new(Amount::ZERO));
+            }
+        }
+        for (index, segment) in taken.iter().enumerate() {
             let resource = &segment.resource;
-            let timetable = self.timetables.entry(resource.clone()).or_insert_with(|| {
-                // It was configured when this was held.
-                self.retired.insert(resource.clone());
-                Timetable::new(Amount::ZERO)
-            });
+            let Some(timetable) = self.timetables.get_mut(resource) else { continue };
             if let Err(problem) = take(timetable, Layer::Held, segment.window, segment.amount) {
-                self.take_back(order, index)?;
+                self.give_back(Layer::Held, &taken[..index])?;
                 return Err(ReplayError(format!("hold of {}: {resource}: {problem}", order.txn)));
             }
         }
         let soft_at = at.boot.saturating_add(soft);
         let hard_at = at.boot.saturating_add(hard);
-        let held =
-            Held { since: at, soft_at, hard_at, expires_in: hard, ask_at: soft_at, asked: 0 };
+        let held = Held {
+            since: at,
+            soft_at,
+            hard_at,
+            expires_in: hard,
+            taken,
+            ask_at: soft_at,
+            asked: 0,
+        };
         let entry = Entry {
             order: Some(order.clone()),
             coordinator: order.coordinator.clone(),
             phase: Phase::Held(held),
         };
         self.entries.insert(order.txn.clone(), entry);
+        if let Some(old) = &order.replaces {
+            self.replacing.insert(old.clone(), order.txn.clone());
+        }
         self.set_alarm(&order.txn);
         Ok(())
     }
 
-    /// Undoes the first `count` segments of an order that could not be held whole.
-    fn take_back(&mut self, order: &HoldOrder, count: usize) -> Result<(), ReplayError> {
-        for segment in &order.segments[..count] {
+    /// Gives segments back to their timetables.
+    fn give_back(&mut self, layer: Layer, segments: &[Segment]) -> Result<(), ReplayError> {
+        for segment in segments {
             if let Some(timetable) = self.timetables.get_mut(&segment.resource) {
                 timetable
-                    .remove(Layer::Held, segment.window, segment.amount)
+                    .remove(layer, segment.window, segment.amount)
                     .map_err(|error| ReplayError(format!("{}: {error}", segment.resource)))?;
             }
         }
         Ok(())
     }
 
+    /// The hold becomes a booking. In place of an old version: what is held beyond that one is booked,
+    /// and what the new one does without is given back. No total grows anywhere, so that no capacity can
+    /// refuse it.
     fn fold_booked(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
         self.clear_alarm(txn);
-        let Some(entry) = self.entries.get_mut(txn) else {
+        let Some(entry) = self.entries.get(txn) else {
             return Err(ReplayError(format!("{txn} is booked but was never held")));
         };
-        let (Phase::Held(_), Some(order)) = (&entry.phase, &entry.order) else {
+        let (Phase::Held(held), Some(order)) = (&entry.phase, &entry.order) else {
             return Err(ReplayError(format!("{txn} is booked but not held")));
         };
-        for segment in &order.segments {
+        let (taken, replaces) = (held.taken.clone(), order.replaces.clone());
+        let whole = entry.footprint();
+        if let Some(old) = replaces {
+            let booked = self.entries.get(&old).filter(|old| old.phase == Phase::Booked);
+            let Some(booked) = booked else {
+                return Err(ReplayError(format!("{txn} replaces {old}, which is not booked")));
+            };
+            let surplus = booked.footprint().beyond(&whole).segments();
+            self.give_back(Layer::Booked, &surplus)?;
+            self.replacing.remove(&old);
+            if let Some(old) = self.entries.get_mut(&old) {
+                old.phase = Phase::Ended(Ending::Replaced);
+            }
+        }
+        for segment in &taken {
             let Some(timetable) = self.timetables.get_mut(&segment.resource) else { continue };
             timetable
                 .commit(segment.window, segment.amount)
                 .map_err(|error| ReplayError(format!("booking of {txn}: {error}")))?;
         }
-        entry.phase = Phase::Booked;
+        if let Some(entry) = self.entries.get_mut(txn) {
+            entry.phase = Phase::Booked;
+        }
         Ok(())
     }
 
@@ -238,25 +276,22 @@ impl Participant {
     ) -> Result<(), ReplayError> {
         self.clear_alarm(txn);
         let phase = Phase::Ended(ending);
-        let Some(entry) = self.entries.get_mut(txn) else {
+        let Some(entry) = self.entries.get(txn) else {
             let entry = Entry { order: None, coordinator: coordinator.clone(), phase };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
         };
-        let layer = match &entry.phase {
-            Phase::Held(_) => Layer::Held,
-            Phase::Booked => Layer::Booked,
-            Phase::Refused(_) | Phase::Ended(_) => {
-                return Err(ReplayError(format!("{txn} ends twice")));
-            }
+        let Some((layer, segments)) = entry.in_timetables() else {
+            return Err(ReplayError(format!("{txn} ends twice")));
         };
-        for segment in entry.order.iter().flat_map(|order| &order.segments) {
-            let Some(timetable) = self.timetables.get_mut(&segment.resource) else { continue };
-            timetable
-                .remove(layer, segment.window, segment.amount)
-                .map_err(|error| ReplayError(format!("end of {txn}: {error}")))?;
+        let replaces = entry.order.as_ref().and_then(|order| order.replaces.clone());
+        self.give_back(layer, &segments)?;
+        if let Some(old) = replaces.filter(|_| layer == Layer::Held) {
+            self.replacing.remove(&old);
         }
-        entry.phase = phase;
+        if let Some(entry) = self.entries.get_mut(txn) {
+            entry.phase = phase;
+        }
         Ok(())
     }
 

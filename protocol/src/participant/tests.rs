@@ -1,6 +1,6 @@
 //! The participant alone: each refusal, each final state, expiry, restart.
 
-use coalloc_common::{Segment, Time, UserName};
+use coalloc_common::{Segment, Time, UserName, Window};
 
 use super::*;
 
@@ -15,6 +15,10 @@ fn at(s: i64) -> Now {
 
 fn window(start_s: i64, end_s: i64) -> Window {
     Window::new(at(start_s).wall, at(end_s).wall).unwrap()
+}
+
+fn user() -> UserName {
+    UserName::composed("UserA")
 }
 
 fn grc() -> CoordinatorName {
@@ -33,6 +37,7 @@ fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
         user: UserName::composed("UserA"),
         segments: vec![Segment { resource, amount: Amount(amount), window }],
         hold_for: None,
+        replaces: None,
     }
 }
 
@@ -44,6 +49,7 @@ fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
         resources: resources.iter().map(resource).collect(),
         coordinators: [grc(), CoordinatorName::composed("other")].into(),
         policy: HoldPolicy::default(),
+        levels: BTreeMap::new(),
     }
 }
 
@@ -155,12 +161,12 @@ fn hold_commit_release_and_the_capacity_is_free_again() {
     let mut p = participant();
     let day = window(3_600, 7_200);
     assert!(matches!(hold(&mut p, order("t1", 600, day), at(1)), Answer::Held { .. }));
-    assert_eq!(p.availability(&[day], at(1)), [[Amount(400)]]);
+    assert_eq!(p.availability(&[day], &user(), None, at(1)), [[Amount(400)]]);
     assert_eq!(commit(&mut p, "t1", at(2)), Answer::Done);
     assert_eq!(commit(&mut p, "t1", at(3)), Answer::Done, "twice is once");
-    assert_eq!(p.availability(&[day], at(3)), [[Amount(400)]]);
+    assert_eq!(p.availability(&[day], &user(), None, at(3)), [[Amount(400)]]);
     assert_eq!(release(&mut p, "t1", at(4)), Answer::Done);
-    assert_eq!(p.availability(&[day], at(4)), [[Amount(1_000)]]);
+    assert_eq!(p.availability(&[day], &user(), None, at(4)), [[Amount(1_000)]]);
     assert_eq!(reason(commit(&mut p, "t1", at(5))), Reason::Released);
 }
 
@@ -206,7 +212,7 @@ fn every_refusal_is_kept_and_says_how_much_there_is() {
     assert_eq!(reason(hold(&mut p, order("t4", 1, past), at(3))), Reason::OutsideHorizon);
     let far = window(3_600, 91 * 86_400);
     assert_eq!(reason(hold(&mut p, order("t5", 1, far), at(3))), Reason::OutsideHorizon);
-    assert_eq!(p.availability(&[far], at(3)), [[Amount(0)]]);
+    assert_eq!(p.availability(&[far], &user(), None, at(3)), [[Amount(0)]]);
 }
 
 #[test]
@@ -259,8 +265,8 @@ fn segments_of_one_order_that_do_not_overlap_never_add_up_against_a_third() {
         thrice.segments.push(part);
     }
     assert!(matches!(hold(&mut p, thrice, at(1)), Answer::Held { .. }));
-    assert_eq!(p.availability(&[window(3_650, 3_850)], at(1)), [[Amount(0)]]);
-    assert_eq!(p.availability(&[window(3_700, 3_800)], at(1)), [[Amount(600)]]);
+    assert_eq!(p.availability(&[window(3_650, 3_850)], &user(), None, at(1)), [[Amount(0)]]);
+    assert_eq!(p.availability(&[window(3_700, 3_800)], &user(), None, at(1)), [[Amount(600)]]);
 }
 
 #[test]
@@ -276,7 +282,7 @@ fn a_hold_asks_at_its_soft_expiry_and_ends_at_its_hard_one() {
     assert_eq!(run(&mut p, lost, at(2 * MINUTE)), []);
     assert_eq!(p.next_wake(), Some(at(2 * MINUTE + 1).boot), "asked again a second later");
     assert_eq!(run(&mut p, ParticipantInput::Tick, at(15 * MINUTE)), []);
-    assert_eq!(p.availability(&[day], at(15 * MINUTE)), [[Amount(1_000)]]);
+    assert_eq!(p.availability(&[day], &user(), None, at(15 * MINUTE)), [[Amount(1_000)]]);
     assert_eq!(reason(commit(&mut p, "t1", at(15 * MINUTE + 1))), Reason::Expired);
     assert_eq!(p.next_wake(), None);
 }
@@ -297,7 +303,7 @@ fn an_answer_to_resolve_decides() {
         let resolution = Resolution::Decided(decision);
         let input = ParticipantInput::Resolved { txn: txn("t1"), resolution };
         assert_eq!(run(&mut p, input, at(130)), []);
-        assert_eq!(p.availability(&[day], at(130)), [[Amount(free)]]);
+        assert_eq!(p.availability(&[day], &user(), None, at(130)), [[Amount(free)]]);
         assert_eq!(p.next_wake(), None);
     }
 }
@@ -348,7 +354,11 @@ fn a_log_that_cannot_be_stops_the_replay() {
     let endless = ParticipantRecord::Held { order, soft, hard, at };
     assert!(p.apply(&endless).is_err(), "more than any capacity ever was");
     p.check_invariants().unwrap();
-    assert_eq!(p.availability(&[window(10, 20)], at), [[Amount(1_000)]], "nothing is left of it");
+    assert_eq!(
+        p.availability(&[window(10, 20)], &user(), None, at),
+        [[Amount(1_000)]],
+        "nothing is left of it"
+    );
 }
 
 #[test]
@@ -357,7 +367,7 @@ fn a_capacity_lowered_below_a_hold_that_has_ended_is_just_lower() {
     let log = [held("t1", day), booked("t1"), released("t1")];
     let mut p = replayed(&[("N0-N1", 100)], &log);
     assert_eq!(overcommitted(&p, at(2)), []);
-    assert_eq!(p.availability(&[day], at(2)), [[Amount(100)]]);
+    assert_eq!(p.availability(&[day], &user(), None, at(2)), [[Amount(100)]]);
     assert_eq!(reason(hold(&mut p, order("t2", 101, day), at(2))), Reason::BeyondCapacity);
     assert!(matches!(hold(&mut p, order("t3", 100, day), at(2)), Answer::Held { .. }));
 }
@@ -372,7 +382,7 @@ fn a_capacity_lowered_below_what_is_booked_breaks_no_promise_and_makes_none() {
     assert_eq!(overcommitted(&p, at(2)), [(resource(), day.start(), 700)]);
     assert_eq!(overcommitted(&p, at(8_000)), [(resource(), at(8_000).wall, 100)]);
     assert_eq!(overcommitted(&p, at(9_000)), [], "what is over is nobody's concern");
-    let free = p.availability(&[early, day, late], at(2));
+    let free = p.availability(&[early, day, late], &user(), None, at(2));
     assert_eq!(free, [[Amount(500)], [Amount(0)], [Amount(0)]]);
     let Answer::Refused(refusal) = hold(&mut p, order("t3", 1, day), at(2)) else { panic!() };
     assert_eq!(refusal.reason, Reason::InsufficientCapacity);
@@ -395,7 +405,11 @@ fn a_resource_that_is_removed_keeps_its_bookings_and_may_come_back() {
     let other = ("N0-N2", 300);
     let mut p = replayed(&[other], &log);
     let removed = ResourceId::composed("N0-N1");
-    assert_eq!(p.availability(&[day], at(2)), [[Amount(300)]], "only what is configured is told");
+    assert_eq!(
+        p.availability(&[day], &user(), None, at(2)),
+        [[Amount(300)]],
+        "only what is configured is told"
+    );
     assert_eq!(p.timetable(&removed), None);
     assert_eq!(overcommitted(&p, at(2)), [("N0-N1".to_owned(), day.start(), 1_200)]);
     assert_eq!(reason(hold(&mut p, order("t4", 1, night), at(2))), Reason::UnknownResource);
@@ -409,7 +423,7 @@ fn a_resource_that_is_removed_keeps_its_bookings_and_may_come_back() {
     assert_eq!(reason(hold(&mut p, order("t5", 1, day), at(5))), Reason::UnknownResource);
 
     let back = replayed(&[("N0-N1", 1_000), other], &log[..2]);
-    assert_eq!(back.availability(&[day], at(2)), [[Amount(400), Amount(300)]]);
+    assert_eq!(back.availability(&[day], &user(), None, at(2)), [[Amount(400), Amount(300)]]);
     assert_eq!(overcommitted(&back, at(2)), []);
 }
 

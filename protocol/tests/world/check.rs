@@ -26,6 +26,11 @@ pub(crate) struct Counts {
     pub(crate) mixed: u64,
     pub(crate) confirmed: u64,
     pub(crate) expired: u64,
+    /// Changes whose users were told that they are done; that nothing changed.
+    pub(crate) changed: u64,
+    pub(crate) unchanged: u64,
+    /// Bookings that a newer version replaced.
+    pub(crate) replaced: u64,
 }
 
 impl Counts {
@@ -39,6 +44,9 @@ impl Counts {
         self.mixed += other.mixed;
         self.confirmed += other.confirmed;
         self.expired += other.expired;
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+        self.replaced += other.replaced;
     }
 }
 
@@ -51,6 +59,8 @@ pub(crate) struct Watch {
     mixed: BTreeSet<TransactionId>,
     releasing: BTreeSet<TransactionId>,
     finished: BTreeSet<TransactionId>,
+    /// What each attempt at a change would replace.
+    replaces: BTreeMap<TransactionId, TransactionId>,
     /// Booked once, at some RM.
     booked: BTreeSet<TransactionId>,
     /// When each hold became durable, and how long it may last, by RM and transaction.
@@ -68,7 +78,10 @@ impl World {
         let watch = &mut self.watch;
         for record in records {
             match record {
-                CoordinatorRecord::Intent { txn, .. } => {
+                CoordinatorRecord::Intent { txn, replaces, .. } => {
+                    if let Some(old) = replaces {
+                        watch.replaces.insert(txn.clone(), old.clone());
+                    }
                     let new = watch.intents.insert(txn.clone());
                     new.then_some(()).ok_or_else(|| format!("the id {txn} is given twice"))?;
                 }
@@ -119,6 +132,7 @@ impl World {
                         return Err(format!("I3: {txn} is booked without a decision"));
                     }
                     self.watch.booked.insert(txn.clone());
+                    self.check_replaced(index, txn)?;
                 }
                 ParticipantRecord::Ended { txn, ending: Ending::Aborted, .. }
                     if self.watch.committed.contains(txn) && !self.may_end(txn) =>
@@ -148,9 +162,27 @@ impl World {
         Ok(())
     }
 
+    /// A booking of a new version ends the old one, which was booked everywhere and decided.
+    fn check_replaced(&mut self, rm: usize, txn: &TransactionId) -> Result<(), String> {
+        let Some(old) = self.watch.replaces.get(txn) else { return Ok(()) };
+        let entries = self.rms[rm].shadow.entries();
+        let had = entries.get(txn).and_then(|entry| entry.order.as_ref());
+        if had.is_none_or(|order| order.replaces.is_none()) {
+            // New to the reservation.
+            return Ok(());
+        }
+        let phase = entries.get(old).map(|entry| &entry.phase);
+        if !matches!(phase, Some(Phase::Ended(Ending::Replaced | Ending::Released))) {
+            return Err(format!("I5: {txn} is booked in place of {old}, which is {phase:?}"));
+        }
+        self.counts.replaced += 1;
+        Ok(())
+    }
+
     /// A decided transaction may still end when it came out mixed or its user released it.
     fn may_end(&self, txn: &TransactionId) -> bool {
-        self.watch.mixed.contains(txn) || self.watch.releasing.contains(txn)
+        let ends = |txn| self.watch.mixed.contains(txn) || self.watch.releasing.contains(txn);
+        ends(txn) || self.watch.replaces.get(txn).is_some_and(ends)
     }
 
     /// I4, I8: yes only with a hold on the disk; once refused, always refused, for the same reason.
@@ -217,7 +249,8 @@ impl World {
             let entry = self.rms[rm].shadow.entries().get(txn);
             let phase = entry.map(|entry| &entry.phase);
             let booked = matches!(phase, Some(Phase::Booked))
-                || (released && matches!(phase, Some(Phase::Ended(Ending::Released))));
+                || (released && matches!(phase, Some(Phase::Ended(Ending::Released))))
+                || (self.is_replaced(txn) && matches!(phase, Some(Phase::Ended(_))));
             let content: Option<&Vec<Segment>> =
                 entry.and_then(|entry| entry.order.as_ref()).map(|order| &order.segments);
             if !booked || content != Some(segments) {
@@ -225,6 +258,12 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Was a change of this transaction decided? Then its booking may be gone already.
+    fn is_replaced(&self, txn: &TransactionId) -> bool {
+        let mut changes = self.watch.replaces.iter().filter(|(_, old)| *old == txn);
+        changes.any(|(new, _)| self.watch.committed.contains(new))
     }
 
     /// A definite "no", or "released": nothing of it is held or booked anywhere.
@@ -344,7 +383,9 @@ impl World {
     fn check_outcome(&self, reservation: &Reservation) -> Result<(), String> {
         let Some(txn) = &reservation.transaction else { return Ok(()) };
         let id = &reservation.id;
-        let mixed = self.watch.mixed.contains(txn);
+        // Of a change too: both versions end then.
+        let own = format!("{id}/");
+        let mixed = self.watch.mixed.iter().any(|txn| txn.as_str().starts_with(&own));
         match reservation.state {
             State::Failed if self.watch.committed.contains(txn) && !mixed => {
                 Err(format!("I5: {id} has failed, was decided and is not recorded as mixed"))

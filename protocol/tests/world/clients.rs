@@ -4,7 +4,7 @@
 
 use coalloc_common::{Reason, Refusal, RequestId, ReservationId, UserName};
 use coalloc_protocol::coordinator::{
-    Candidate, CoordinatorInput, Reply, Reservation, State, Ticket,
+    Candidate, ChangeState, ChangeTicket, CoordinatorInput, Reply, Reservation, State, Ticket,
 };
 use coalloc_protocol::message::Token;
 
@@ -26,6 +26,17 @@ pub(crate) struct Demand {
     pub(crate) told_other_content: bool,
     /// It shall be released, once it is known.
     pub(crate) release: bool,
+    /// Its changes, in the order in which they are wanted.
+    pub(crate) changes: Vec<Wish>,
+}
+
+/// A change that a user wants.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) id: RequestId,
+    pub(crate) candidates: Vec<Candidate>,
+    /// What was heard; a change of what is released or being changed has none.
+    pub(crate) outcome: Option<ChangeState>,
 }
 
 impl Demand {
@@ -45,6 +56,7 @@ impl Demand {
             outcome: None,
             told_other_content: false,
             release: false,
+            changes: Vec::new(),
         }
     }
 
@@ -69,6 +81,10 @@ pub(crate) enum Visit {
     Planned { demand: usize, life: u64, token: u64 },
     /// The shell has planned it again.
     Replanned { demand: usize, life: u64, token: u64, reservation: ReservationId },
+    /// Sends this change, if the reservation is known.
+    Change { demand: usize, wish: usize },
+    /// The shell has planned it.
+    ChangePlanned { demand: usize, wish: usize, life: u64, token: u64 },
     /// Wants it released from now on.
     Release(usize),
 }
@@ -95,6 +111,10 @@ impl World {
             Visit::Planned { demand, life, token } => self.planned(demand, life, token),
             Visit::Replanned { demand, life, token, reservation } => {
                 self.replanned(demand, life, token, reservation)
+            }
+            Visit::Change { demand, wish } => self.change(demand, wish),
+            Visit::ChangePlanned { demand, wish, life, token } => {
+                self.change_planned(demand, wish, life, token)
             }
             Visit::Release(demand) => {
                 let known = &mut self.clients.demands[demand];
@@ -130,15 +150,130 @@ impl World {
         if has_outcome { self.release(demand) } else { self.open(demand) }
     }
 
+    /// The id of its reservation that was heard or is listed.
+    fn known_id(&self, demand: usize) -> Option<ReservationId> {
+        let Demand { grc, ticket, id, .. } = &self.clients.demands[demand];
+        let listed = || {
+            let core = self.grcs[*grc].core.as_ref()?;
+            let known = core.find(ticket.request.as_str())?;
+            (known.ticket == *ticket).then(|| known.id.clone())
+        };
+        id.clone().or_else(listed)
+    }
+
+    /// Sends a change.
+    fn change(&mut self, demand: usize, wish: usize) -> Result<(), String> {
+        let Some(reservation) = self.known_id(demand) else { return Ok(()) };
+        let grc = self.clients.demands[demand].grc;
+        let change = self.clients.demands[demand].changes[wish].id.clone();
+        self.say_user(demand, true, &format!("Modify {reservation} ({change})"));
+        if !self.grcs[grc].is_up() {
+            return Ok(());
+        }
+        let token = self.fresh();
+        self.waiters.insert(token, Waiter::Changer { demand, wish });
+        let ticket = ChangeTicket { reservation, change, content: "content".to_owned() };
+        self.grcs[grc].post(CoordinatorInput::OpenChange { ticket, token: Token(token) });
+        self.begin(Address::Grc(grc))
+    }
+
+    fn change_planned(
+        &mut self,
+        demand: usize,
+        wish: usize,
+        life: u64,
+        token: u64,
+    ) -> Result<(), String> {
+        let grc = self.clients.demands[demand].grc;
+        let Some(reservation) = self.known_id(demand) else { return Ok(()) };
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let candidates = self.clients.demands[demand].changes[wish].candidates.clone();
+        let input = if self.dice.per_mille(self.clients.planning_fails) {
+            self.waiters.remove(&token);
+            CoordinatorInput::ForgetChange { reservation }
+        } else {
+            let outcome = match candidates.is_empty() {
+                true => Err(Refusal::new(Reason::NoRoute, "there is no plan")),
+                false => Ok(candidates),
+            };
+            let (notes, token) = (String::new(), Token(token));
+            CoordinatorInput::Modify { reservation, outcome, notes, token }
+        };
+        self.grcs[grc].post(input);
+        self.begin(Address::Grc(grc))
+    }
+
+    /// A coordinator answers a user that wanted a change.
+    pub(crate) fn tell_changer(
+        &mut self,
+        grc: usize,
+        (demand, wish): (usize, usize),
+        token: Token,
+        reply: Reply,
+    ) -> Result<(), String> {
+        let (life, token) = (self.grcs[grc].life, token.0);
+        let us = self.clients.planning_us;
+        match reply {
+            Reply::PlanChange => {
+                self.waiters.insert(token, Waiter::Changer { demand, wish });
+                let visit = Visit::ChangePlanned { demand, wish, life, token };
+                self.after(us, Event::Visit(visit));
+                return Ok(());
+            }
+            Reply::Replan(reservation) => {
+                self.waiters.insert(token, Waiter::Changer { demand, wish });
+                let candidates = self.clients.demands[demand].changes[wish].candidates.clone();
+                let outcome = Ok(candidates);
+                let token = Token(token);
+                self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
+                return self.begin(Address::Grc(grc));
+            }
+            _ => {}
+        }
+        self.say_user(demand, false, &print::reply(&reply));
+        match reply {
+            Reply::Stands(reservation) => self.heard_of_change(demand, wish, &reservation),
+            Reply::ChangeUnderWay(_) | Reply::NotConfirmed(_) | Reply::Forgotten => Ok(()),
+            other => Err(format!("demand {demand} wants a change and is told {other:?}")),
+        }
+    }
+
+    /// I8 for changes: the same change, the same outcome. Done: booked everywhere (I6).
+    fn heard_of_change(
+        &mut self,
+        demand: usize,
+        wish: usize,
+        reservation: &Reservation,
+    ) -> Result<(), String> {
+        let known = &mut self.clients.demands[demand].changes[wish];
+        let Some(change) = reservation.find_change(known.id.as_str()) else {
+            // It was released before the change was recorded.
+            return Ok(());
+        };
+        if !matches!(change.state, ChangeState::Done | ChangeState::Refused) {
+            return Ok(());
+        }
+        if known.outcome.is_some_and(|before| before != change.state) {
+            let (id, before) = (&known.id, known.outcome);
+            return Err(format!("I8: change {id} was told {before:?}, now {:?}", change.state));
+        }
+        known.outcome = Some(change.state);
+        self.counts.changed += u64::from(change.state == ChangeState::Done);
+        self.counts.unchanged += u64::from(change.state == ChangeState::Refused);
+        let last = reservation.change.as_ref().is_some_and(|last| last.id == change.id);
+        if reservation.state == State::Confirmed && last {
+            let released = self.clients.demands[demand].release;
+            return self.check_confirmed(reservation, released);
+        }
+        Ok(())
+    }
+
     /// Sends Release, for the id that was heard or is listed.
     fn release(&mut self, demand: usize) -> Result<(), String> {
-        let Demand { grc, ticket, id, .. } = self.clients.demands[demand].clone();
-        let listed = || {
-            let core = self.grcs[grc].core.as_ref()?;
-            let known = core.find(ticket.request.as_str())?;
-            (known.ticket == ticket).then(|| known.id.clone())
-        };
-        let Some(reservation) = id.or_else(listed) else { return Ok(()) };
+        let Some(reservation) = self.known_id(demand) else { return Ok(()) };
+        let grc = self.clients.demands[demand].grc;
         self.say_user(demand, true, &format!("Release {reservation}"));
         if !self.grcs[grc].is_up() {
             return Ok(());
@@ -230,9 +365,13 @@ impl World {
                 Ok(())
             }
             Reply::Forgotten => Ok(()),
-            Reply::Plan | Reply::Replan(_) | Reply::Unknown | Reply::Resolution(_) => {
-                Err(format!("demand {demand} is told {reply:?}"))
-            }
+            Reply::Plan
+            | Reply::Replan(_)
+            | Reply::Unknown
+            | Reply::PlanChange
+            | Reply::ChangeUnderWay(_)
+            | Reply::NotConfirmed(_)
+            | Reply::Resolution(_) => Err(format!("demand {demand} is told {reply:?}")),
         }
     }
 
@@ -254,6 +393,9 @@ impl World {
                 None => true,
                 Some(State::Confirmed) => {
                     state == State::Confirmed
+                        // A change may come out mixed: both versions end, and its user is told.
+                        || (reservation.refusal.as_ref().is_some_and(|r| r.reason == Reason::Mixed)
+                            && reservation.change.is_some())
                         || (released && matches!(state, State::Terminating | State::Terminated))
                 }
                 Some(before) => before == state,

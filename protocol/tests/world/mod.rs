@@ -73,6 +73,8 @@ pub(crate) enum Event {
 pub(crate) enum Waiter {
     /// A user of this demand.
     User { demand: usize },
+    /// A user of this demand, for one of its changes.
+    Changer { demand: usize, wish: usize },
     /// An RM, for this question.
     Rm { rm: usize, ask: u64 },
 }
@@ -581,6 +583,9 @@ impl World {
                 Ok(())
             }
             (Some(Waiter::User { demand }), reply) => self.tell(grc, demand, token, reply),
+            (Some(Waiter::Changer { demand, wish }), reply) => {
+                self.tell_changer(grc, (demand, wish), token, reply)
+            }
             (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
             (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
         }

@@ -15,6 +15,9 @@ pub(crate) fn line(now_us: i64, who: &str, what: &str) -> String {
 }
 
 fn segments(segments: &[Segment]) -> String {
+    if segments.is_empty() {
+        return "nothing".to_owned();
+    }
     let one = |segment: &Segment| {
         let s = |time: coalloc_common::Time| time.since(WALL_START).as_us() / 1_000_000;
         let (start, end) = (s(segment.window.start()), s(segment.window.end()));
@@ -53,7 +56,8 @@ pub(crate) fn packet(packet: &Packet) -> String {
 
 fn hold(order: &HoldOrder) -> String {
     let ask = order.hold_for.map_or(String::new(), |span: Span| format!(", hold for {span}"));
-    format!("{} for {}{ask}", segments(&order.segments), order.user)
+    let old = order.replaces.as_ref().map_or(String::new(), |old| format!(", replaces {old}"));
+    format!("{} for {}{ask}{old}", segments(&order.segments), order.user)
 }
 
 pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
@@ -64,8 +68,10 @@ pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::Opened { reservation, ticket, .. } => {
             format!("opened {reservation} for {} ({})", ticket.user, ticket.request)
         }
-        CoordinatorRecord::Intent { txn, candidate: plan, .. } => {
-            format!("D1 intent {txn}: {}", candidate(plan))
+        CoordinatorRecord::Intent { txn, candidate: plan, replaces, .. } => {
+            let replaces =
+                replaces.as_ref().map_or(String::new(), |old| format!(", replaces {old}"));
+            format!("D1 intent {txn}: {}{replaces}", candidate(plan))
         }
         CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
             format!("D3 decided {txn}: commit")
@@ -77,6 +83,12 @@ pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::Mixed { txn, refusal, .. } => format!("mixed {txn}: {refusal}"),
         CoordinatorRecord::Releasing { txn, by, .. } => format!("releasing {txn}, by {by}"),
         CoordinatorRecord::Finished { txn, .. } => format!("D6 finished {txn}"),
+        CoordinatorRecord::ChangeOpened { ticket, .. } => {
+            format!("change {} of {} opened", ticket.change, ticket.reservation)
+        }
+        CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
+            format!("change of {reservation} refused: {refusal}")
+        }
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
         }
@@ -117,7 +129,15 @@ pub(crate) fn reservation(reservation: &Reservation) -> String {
         .map_or(String::new(), |refusal| format!(" ({:?}: {refusal})", refusal.reason));
     let (id, state, attempts) = (&reservation.id, reservation.state, reservation.attempts);
     let s = if attempts == 1 { "" } else { "s" };
-    format!("{state:?} {id} after {attempts} attempt{s}{why}")
+    let version = match reservation.version {
+        1 => String::new(),
+        version => format!(", version {version}"),
+    };
+    let change = reservation.change.as_ref().map_or(String::new(), |change| {
+        let why = change.refusal.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        format!(", change {} {:?}{why}", change.id, change.state)
+    });
+    format!("{state:?} {id} after {attempts} attempt{s}{why}{version}{change}")
 }
 
 pub(crate) fn reply(reply: &Reply) -> String {
@@ -128,6 +148,9 @@ pub(crate) fn reply(reply: &Reply) -> String {
         Reply::OtherContent => "OtherContent: the id is known with other content".to_owned(),
         Reply::Forgotten => "Forgotten: send it again".to_owned(),
         Reply::Unknown => "Unknown: there is none".to_owned(),
+        Reply::PlanChange => "a new change, to be planned".to_owned(),
+        Reply::ChangeUnderWay(change) => format!("ChangeUnderWay: {change}"),
+        Reply::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
         Reply::Resolution(resolution) => format!("{resolution:?}"),
     }
 }

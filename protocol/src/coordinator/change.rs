@@ -1,0 +1,408 @@
+//! A change of a confirmed reservation: its new version is one more transaction, whose Hold tells every
+//! RM which booking it replaces.
+//!
+//! ```text
+//! change   Checking --D3 commit--> Committing --all acks--> Done (version + 1)
+//!             |  ^ next candidate      | one refuses: mixed, recorded; both versions are released
+//!             v  '---.                 v
+//!          Aborting --all acks--> Refused (the old version is whole)
+//! ```
+//!
+//! All RMs of the old and of the new version take part: one that is not needed any more holds an order
+//! without segments. Until D3 the reservation stands as it was. A reservation has one change at a time;
+//! what became of each is kept, so that the same change gets the same answer for ever (I8). Candidates
+//! are tried as those of a reservation are, see [`trying`](super::trying).
+//!
+//! Left out: planning of the new version, and who may ask, which are the shell's. Source:
+//! docs/adr/0005-modify.md; NSI Connection Service 2.1, `reserve` of a new version.
+
+use coalloc_common::{Now, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId};
+use serde::{Deserialize, Serialize};
+
+use super::record::CoordinatorRecord;
+use super::reservation::{Reservation, State};
+use super::transaction::Goal;
+use super::trying::Trying;
+use super::{Candidate, Coordinator, Gathered, Reply};
+use crate::core::ReplayError;
+use crate::message::Token;
+
+/// Which change of which reservation, and how it will be known again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeTicket {
+    /// Of which reservation.
+    pub reservation: ReservationId,
+    /// The client's id of the change.
+    pub change: RequestId,
+    /// Digest of its content: the same id with another digest is another change (I8).
+    pub content: String,
+}
+
+/// Where a change stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeState {
+    /// Being held, or between two attempts. The old version is whole.
+    Checking,
+    /// Decided: it will be booked.
+    Committing,
+    /// Booked everywhere; the old version is gone.
+    Done,
+    /// Nothing changed; holds are being dropped.
+    Aborting,
+    /// Nothing changed.
+    Refused,
+}
+
+/// A change of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The client's id of it.
+    pub id: RequestId,
+    /// Digest of its content.
+    pub content: String,
+    /// Where it stands.
+    pub state: ChangeState,
+    /// The last attempt.
+    pub transaction: Option<TransactionId>,
+    /// What the last attempt tries; `None` once it is over.
+    pub candidate: Option<Candidate>,
+    /// Attempts made.
+    pub attempts: u32,
+    /// Why nothing changed; of an attempt before the last while it is not over.
+    pub refusal: Option<Refusal>,
+    /// What the shell wanted remembered.
+    pub notes: String,
+}
+
+impl Change {
+    /// Is it neither done nor refused, or not refused for certain yet?
+    #[must_use]
+    pub const fn is_under_way(&self) -> bool {
+        !matches!(self.state, ChangeState::Done | ChangeState::Refused)
+    }
+}
+
+impl Reservation {
+    /// The change of this id, the last one or one before.
+    #[must_use]
+    pub fn find_change(&self, id: &str) -> Option<&Change> {
+        self.change.iter().chain(&self.past_changes).find(|change| change.id.as_str() == id)
+    }
+
+    /// Is a change of it under way?
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.change.as_ref().is_some_and(Change::is_under_way)
+    }
+
+    /// Does this attempt belong to the change that is under way?
+    pub(super) fn is_of_change(&self, txn: &TransactionId) -> bool {
+        let change = self.change.as_ref().filter(|change| change.is_under_way());
+        change.is_some_and(|change| change.transaction.as_ref() == Some(txn))
+    }
+
+    /// As whoever asked for this change is told: with it as the last one.
+    fn told_of(&self, change: &Change) -> Reply {
+        let mut told = self.clone();
+        told.change = Some(change.clone());
+        Reply::Stands(Box::new(told))
+    }
+}
+
+impl Coordinator {
+    /// A change came.
+    pub(super) fn open_change(&mut self, ticket: ChangeTicket, token: Token, out: &mut Gathered) {
+        let Some(reservation) = self.reservations.get(&ticket.reservation) else {
+            return out.reply(token, Reply::Unknown);
+        };
+        let id = ticket.reservation.clone();
+        if let Some(change) = reservation.find_change(ticket.change.as_str()) {
+            if change.content != ticket.content {
+                out.reply(token, Reply::OtherContent);
+            } else if change.is_under_way() {
+                self.waiting.entry(id).or_default().push(token);
+            } else {
+                out.reply(token, reservation.told_of(change));
+            }
+            return;
+        }
+        match self.changing.get_mut(&id) {
+            Some((known, _)) if known.change != ticket.change => {
+                return out.reply(token, Reply::ChangeUnderWay(known.change.clone()));
+            }
+            Some((known, _)) if *known != ticket => return out.reply(token, Reply::OtherContent),
+            Some((_, waiting)) => return waiting.push(token),
+            None => {}
+        }
+        if let Some(change) = reservation.change.as_ref().filter(|change| change.is_under_way()) {
+            return out.reply(token, Reply::ChangeUnderWay(change.id.clone()));
+        }
+        if reservation.state != State::Confirmed {
+            return out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
+        }
+        self.changing.insert(id, (ticket, Vec::new()));
+        out.reply(token, Reply::PlanChange);
+    }
+
+    /// Planning of a change has ended: what to try, or why there is nothing.
+    pub(super) fn modify(
+        &mut self,
+        id: &ReservationId,
+        outcome: Result<Vec<Candidate>, Refusal>,
+        notes: String,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let Some((ticket, mut waiting)) = self.changing.remove(id) else {
+            return out.reply(token, Reply::Forgotten);
+        };
+        waiting.push(token);
+        let Some(reservation) = self.reservations.get(id) else { return };
+        if reservation.state != State::Confirmed {
+            // Released meanwhile: nothing of the change was recorded, so nothing is answered for ever.
+            for token in waiting {
+                out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
+            }
+            return;
+        }
+        self.waiting.entry(id.clone()).or_default().append(&mut waiting);
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
+        self.record(record, out);
+        let refusal = match outcome {
+            Ok(candidates) => {
+                let mut candidates = self.with_old_parties(id, candidates);
+                candidates.reverse();
+                if let Some(candidate) = candidates.pop() {
+                    self.trying.insert(id.clone(), Trying::new(candidates, token, now));
+                    return self.attempt(id, candidate, now, out);
+                }
+                Refusal::new(Reason::NoRoute, "the planner gave nothing to try")
+            }
+            Err(refusal) => refusal,
+        };
+        self.conclude(id, refusal, now, out);
+    }
+
+    /// Planning of a change has broken off; it was never there.
+    pub(super) fn forget_change(&mut self, id: &ReservationId, out: &mut Gathered) {
+        for token in self.changing.remove(id).into_iter().flat_map(|(_, waiting)| waiting) {
+            out.reply(token, Reply::Forgotten);
+        }
+    }
+
+    /// Candidates in which every RM of the booked version takes part, one that is not needed any more
+    /// with nothing.
+    pub(super) fn with_old_parties(
+        &self,
+        id: &ReservationId,
+        mut candidates: Vec<Candidate>,
+    ) -> Vec<Candidate> {
+        let old = self.reservations.get(id).and_then(|known| known.candidate.as_ref());
+        for rm in old.iter().flat_map(|old| old.segments.keys()) {
+            for candidate in &mut candidates {
+                candidate.segments.entry(rm.clone()).or_default();
+            }
+        }
+        candidates
+    }
+
+    /// The user releases a reservation that is being changed: an undecided change is refused first, a
+    /// decided one released with the version that it replaces.
+    pub(super) fn end_change(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        let Some(reservation) = self.reservations.get(id) else { return };
+        let Some(change) = reservation.change.as_ref() else { return };
+        let by = reservation.ticket.user.clone();
+        match (change.state, change.transaction.clone()) {
+            (ChangeState::Checking, txn) => {
+                self.trying.remove(id);
+                let text = "the reservation was released before the change was decided";
+                let refusal = Refusal::new(Reason::Released, text);
+                if let Some(txn) = txn {
+                    // Nothing comes after it: only that its aborts end counts.
+                    self.leave_behind(&txn);
+                    if self.transactions.get(&txn).is_some_and(|txn| txn.goal == Goal::Hold) {
+                        self.abort(&txn, refusal.clone(), None, now, out);
+                    }
+                }
+                self.refuse_change(id, refusal, now, out);
+            }
+            (ChangeState::Committing, Some(txn)) => {
+                self.record(
+                    CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now },
+                    out,
+                );
+                self.send_due(&txn, now, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// No further attempt at a change: the reservation stays as it was.
+    pub(super) fn refuse_change(
+        &mut self,
+        id: &ReservationId,
+        refusal: Refusal,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let record = CoordinatorRecord::ChangeRefused {
+            reservation: id.clone(),
+            refusal,
+            version: None,
+            at: now,
+        };
+        self.record(record, out);
+    }
+
+    /// Has one of these RMs the booked version of a reservation that is being changed? While it has not
+    /// dropped the last attempt at that, it will not hold another one.
+    pub(super) fn is_stuck_at(&self, id: &ReservationId, silent: &[RmName]) -> bool {
+        let changing = self.reservations.get(id).filter(|known| known.is_changing());
+        let old = changing.and_then(|known| known.candidate.as_ref());
+        old.is_some_and(|old| silent.iter().any(|rm| old.segments.contains_key(rm)))
+    }
+
+    /// Reservations whose change is undecided.
+    pub(super) fn undecided_changes(&self) -> Vec<ReservationId> {
+        let undecided = |reservation: &&Reservation| {
+            let state = reservation.change.as_ref().map(|change| change.state);
+            state == Some(ChangeState::Checking)
+        };
+        self.reservations.values().filter(undecided).map(|known| known.id.clone()).collect()
+    }
+
+    pub(super) fn fold_change_opened(
+        &mut self,
+        ticket: &ChangeTicket,
+        notes: &str,
+    ) -> Result<(), ReplayError> {
+        let reservation = self.reservation_mut(&ticket.reservation)?;
+        let id = &ticket.change;
+        if reservation.state != State::Confirmed || reservation.is_changing() {
+            return Err(ReplayError(format!("change {id} of what cannot be changed")));
+        }
+        if reservation.find_change(id.as_str()).is_some() {
+            return Err(ReplayError(format!("change {id} begins twice")));
+        }
+        let change = Change {
+            id: id.clone(),
+            content: ticket.content.clone(),
+            state: ChangeState::Checking,
+            transaction: None,
+            candidate: None,
+            attempts: 0,
+            refusal: None,
+            notes: notes.to_owned(),
+        };
+        reservation.past_changes.extend(reservation.change.replace(change));
+        Ok(())
+    }
+
+    pub(super) fn fold_change_refused(
+        &mut self,
+        id: &ReservationId,
+        refusal: &Refusal,
+    ) -> Result<(), ReplayError> {
+        let unfinished = self.has_unfinished_change(id);
+        let change = self.reservation_mut(id)?.change.as_mut();
+        let undecided = change.filter(|change| change.state == ChangeState::Checking);
+        let Some(change) = undecided else {
+            return Err(ReplayError(format!("{id}: a change is refused that is not undecided")));
+        };
+        change.state = if unfinished { ChangeState::Aborting } else { ChangeState::Refused };
+        change.refusal = Some(refusal.clone());
+        change.candidate = None;
+        Ok(())
+    }
+
+    /// The end of a change's transaction, or of something else, which may be the last that a refused
+    /// change has waited for.
+    pub(super) fn fold_change_finished(
+        &mut self,
+        id: &ReservationId,
+        txn: &TransactionId,
+        goal: Goal,
+    ) -> Result<(), ReplayError> {
+        let unfinished = self.has_unfinished_change(id);
+        let reservation = self.reservation_mut(id)?;
+        let is_of_change = reservation.is_of_change(txn);
+        let Some(change) = reservation.change.as_mut() else { return Ok(()) };
+        match change.state {
+            ChangeState::Committing if is_of_change && goal == Goal::Commit => {
+                change.state = ChangeState::Done;
+                reservation.candidate = change.candidate.take();
+                reservation.transaction = Some(txn.clone());
+                reservation.notes.clone_from(&change.notes);
+                reservation.version += 1;
+            }
+            ChangeState::Aborting if !unfinished => change.state = ChangeState::Refused,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Its decided change and the version that this replaces are both released: where the new one is
+    /// booked it ends, where it is not the old one does.
+    pub(super) fn fold_change_undone(
+        &mut self,
+        id: &ReservationId,
+        refusal: &Refusal,
+    ) -> Result<(), ReplayError> {
+        let reservation = self.reservation_mut(id)?;
+        let old = reservation.transaction.clone();
+        if let Some(change) = reservation.change.as_mut() {
+            change.state = ChangeState::Refused;
+            change.refusal = Some(refusal.clone());
+            change.candidate = None;
+        }
+        if let Some(old) = old {
+            self.transaction_mut(&old)?.turn(Goal::Release);
+        }
+        Ok(())
+    }
+
+    fn has_unfinished_change(&self, id: &ReservationId) -> bool {
+        self.attempts_of(id).any(|(_, txn)| txn.replaces.is_some() && !txn.is_done())
+    }
+
+    /// Changes: one at a time, and somebody pursues it.
+    pub(super) fn check_change(&self, reservation: &Reservation) -> Result<(), String> {
+        let id = &reservation.id;
+        let Some(change) = reservation.change.as_ref().filter(|change| change.is_under_way())
+        else {
+            return Ok(());
+        };
+        let txn = change.transaction.as_ref().and_then(|txn| self.transactions.get(txn));
+        if reservation.state != State::Confirmed && change.state != ChangeState::Aborting {
+            return Err(format!("{id} is {:?} and is being changed", reservation.state));
+        }
+        let pursued = match change.state {
+            ChangeState::Checking => {
+                let replanned = self.trying.get(id).is_some_and(Trying::is_replanned);
+                replanned || txn.is_some_and(|txn| !txn.is_done() && !txn.is_left_behind())
+            }
+            ChangeState::Committing => {
+                txn.is_some_and(|txn| txn.goal == Goal::Commit && !txn.is_done())
+            }
+            ChangeState::Aborting => self.has_unfinished_change(id),
+            ChangeState::Done | ChangeState::Refused => true,
+        };
+        if !pursued {
+            return Err(format!("I22: nothing is done about change {} of {id}", change.id));
+        }
+        Ok(())
+    }
+}
+
+/// Says that an undecided change ended with the process.
+pub(super) fn restarted() -> Refusal {
+    let text = "the coordinator stopped before it had decided; the old version stands";
+    Refusal::new(Reason::CoordinatorRestarted, text)
+}
+
+/// Says that a decided change was released before it was booked everywhere.
+pub(super) fn released_meanwhile() -> Refusal {
+    let text = "the reservation was released before the change was booked everywhere";
+    Refusal::new(Reason::Released, text)
+}

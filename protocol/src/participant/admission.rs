@@ -1,0 +1,220 @@
+//! What a hold may take: the one rule that admits it, explains its refusal, and is told in advance.
+//!
+//! A hold may take, at every instant, `max(own, share of (free + own))`: `own` is what the booking has
+//! that it replaces (nothing without one), `share` the user's service level (Takefusa 2010, section 3.4,
+//! option C). So a change that asks for no more than there was is never refused, and one that asks for
+//! more is admitted like a new request less its own old booking. Outside the horizon only `own` is left:
+//! the part of an active booking that is over stays as it was.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::timetable::Timetable;
+use coalloc_common::{
+    Amount, Now, Reason, Refusal, ResourceId, Segment, TransactionId, UserName, Window, limits,
+};
+
+use super::footprint::{Footprint, Steps, pieces};
+use super::{Entry, Participant, Phase};
+use crate::message::HoldOrder;
+
+/// Of everything that is free.
+const WHOLE: u32 = 100;
+
+/// Who asks, as far as that decides what may be taken of one resource.
+#[derive(Clone, Copy)]
+struct Asker<'a> {
+    /// What the replaced booking has of the resource.
+    own: &'a Steps,
+    /// Percent of what is free.
+    share: u32,
+}
+
+impl Participant {
+    /// The amount of every resource that a hold of this user may take over each window, in the order of
+    /// the configuration: the minimum over the window. `replaces` is the booking it would replace; one
+    /// that is not booked here counts for nothing.
+    #[must_use]
+    pub fn availability(
+        &self,
+        windows: &[Window],
+        user: &UserName,
+        replaces: Option<&TransactionId>,
+        now: Now,
+    ) -> Vec<Vec<Amount>> {
+        let own = self.booked_footprint(replaces);
+        let share = self.share(user);
+        let (nothing, none) = (Steps::default(), Steps::default());
+        let of = |window: &Window| {
+            let of = |(resource, _): &(ResourceId, Amount)| {
+                let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
+                let timetable = self.timetables.get(resource);
+                timetable.map_or(Amount::ZERO, |timetable| {
+                    self.may_take(timetable, *window, asker, &none, now)
+                })
+            };
+            self.config.resources.iter().map(of).collect()
+        };
+        windows.iter().map(of).collect()
+    }
+
+    /// Percent of what is free that a user may take.
+    pub(super) fn share(&self, user: &UserName) -> u32 {
+        self.config.levels.get(user).copied().unwrap_or(WHOLE).min(WHOLE)
+    }
+
+    /// What the booking of a transaction has; nothing when it is not booked.
+    fn booked_footprint(&self, txn: Option<&TransactionId>) -> Footprint {
+        let entry = txn.and_then(|txn| self.entries.get(txn));
+        let booked = entry.filter(|entry| entry.phase == Phase::Booked);
+        booked.map(Entry::footprint).unwrap_or_default()
+    }
+
+    /// What may be taken over a window beside `before`, which the order itself takes already.
+    fn may_take(
+        &self,
+        timetable: &Timetable,
+        window: Window,
+        asker: Asker<'_>,
+        before: &Steps,
+        now: Now,
+    ) -> Amount {
+        let open = self.open(now);
+        let ends = open.map(|open| [open.start(), open.end()]).into_iter().flatten();
+        let cuts = asker.own.changes_in(window).chain(before.changes_in(window)).chain(ends);
+        let left = |piece: Window| {
+            let start = piece.start();
+            let own = asker.own.at(start);
+            // A piece lies inside the open window or outside of it: it is cut at both ends.
+            let inside = open.is_some_and(|open| open.overlaps(piece));
+            let free = if inside { timetable.free_min(piece) } else { Amount::ZERO };
+            let shared = if inside { part(asker.share, free, own) } else { Amount::ZERO };
+            own.max(shared).saturating_sub(before.at(start))
+        };
+        pieces(window, cuts).into_iter().map(left).min().unwrap_or(Amount::ZERO)
+    }
+
+    /// Why this order cannot be held, if it cannot: each segment in its turn, beside those before it.
+    pub(super) fn refusal_of(&self, order: &HoldOrder, now: Now) -> Option<Refusal> {
+        if let Some(old) = &order.replaces
+            && let Some(refusal) = self.refusal_of_replacing(order, old)
+        {
+            return Some(refusal);
+        }
+        let own = self.booked_footprint(order.replaces.as_ref());
+        let share = self.share(&order.user);
+        let nothing = Steps::default();
+        let mut before: BTreeMap<&ResourceId, Steps> = BTreeMap::new();
+        for segment in &order.segments {
+            let asker = Asker { own: own.steps(&segment.resource).unwrap_or(&nothing), share };
+            let before = before.entry(&segment.resource).or_default();
+            if let Some(refusal) = self.refusal_of_segment(segment, asker, before, now) {
+                return Some(refusal);
+            }
+            before.add(segment.window, segment.amount);
+        }
+        None
+    }
+
+    /// Why the booking that an order replaces cannot be replaced by it, if it cannot.
+    fn refusal_of_replacing(&self, order: &HoldOrder, old: &TransactionId) -> Option<Refusal> {
+        let refuse = |reason, detail| Some(Refusal::new(reason, detail).at(&self.config.name));
+        let known = self.entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
+        let Some(entry) = known else {
+            return refuse(Reason::NotHeld, format!("{old} is not booked here, so not replaced"));
+        };
+        if let Phase::Ended(ending) = &entry.phase {
+            let word = ending.word();
+            return refuse(ending.reason(), format!("{old} was {word}; it cannot be replaced"));
+        }
+        if entry.phase != Phase::Booked {
+            return refuse(Reason::NotHeld, format!("{old} is not booked, so not replaced"));
+        }
+        let other = self.replacing.get(old)?;
+        refuse(Reason::NotHeld, format!("{old} is being replaced by {other} already"))
+    }
+
+    fn refusal_of_segment(
+        &self,
+        segment: &Segment,
+        asker: Asker<'_>,
+        before: &Steps,
+        now: Now,
+    ) -> Option<Refusal> {
+        let refuse = |reason, available: Option<Amount>, detail: String| {
+            Some(Refusal {
+                rm: Some(self.config.name.clone()),
+                resource: Some(segment.resource.clone()),
+                window: Some(segment.window),
+                requested: available.map(|_| segment.amount),
+                available,
+                ..Refusal::new(reason, detail)
+            })
+        };
+        let Segment { resource, amount, window } = segment;
+        let (amount, window) = (*amount, *window);
+        // Where it takes no more than there was, nothing is asked of anybody.
+        let cuts = asker.own.changes_in(window).chain(before.changes_in(window));
+        let more = |piece: &Window| {
+            let own = asker.own.at(piece.start());
+            amount > own.saturating_sub(before.at(piece.start()))
+        };
+        let more: Vec<Window> = pieces(window, cuts).into_iter().filter(more).collect();
+        let (Some(first), Some(last)) = (more.first(), more.last()) else { return None };
+        let unit = self.config.unit;
+        let wanted = unit.show(amount);
+        let Some(timetable) = self.timetable(resource) else {
+            let detail = format!("there is no resource {resource} here");
+            return refuse(Reason::UnknownResource, None, detail);
+        };
+        let capacity = timetable.capacity();
+        if amount > capacity {
+            let has = unit.show(capacity);
+            let detail = format!("{resource} has {has} in all, {wanted} were asked for");
+            return refuse(Reason::BeyondCapacity, Some(capacity), detail);
+        }
+        let outer = [*first, *last].into_iter().find_map(|w| self.outside_horizon(w, now));
+        if let Some(detail) = outer {
+            return refuse(Reason::OutsideHorizon, None, detail);
+        }
+        let may_take = self.may_take(timetable, window, asker, before, now);
+        if amount <= may_take {
+            return None;
+        }
+        let all = Asker { share: WHOLE, ..asker };
+        let (has, share) = (unit.show(may_take), asker.share);
+        if amount <= self.may_take(timetable, window, all, before, now) {
+            let detail = format!(
+                "the user's service level is {share} % of what is free: {has} of {resource} in \
+                 {window}, {wanted} were asked for"
+            );
+            return refuse(Reason::ServiceLevel, Some(may_take), detail);
+        }
+        let own = if asker.own.is_nothing() { "" } else { " with its own" };
+        let detail = format!("{resource} has {has} free{own} in {window}, {wanted} were asked for");
+        refuse(Reason::InsufficientCapacity, Some(may_take), detail)
+    }
+
+    /// When anything new may be booked.
+    fn open(&self, now: Now) -> Option<Window> {
+        let first = now.wall.saturating_sub(limits::START_GRACE);
+        Window::new(first, now.wall.saturating_add(self.config.policy.horizon))
+    }
+
+    /// Says why a window cannot be booked now, if it cannot.
+    fn outside_horizon(&self, window: Window, now: Now) -> Option<String> {
+        let open = self.open(now)?;
+        let (first, last) = (open.start(), open.end());
+        if window.start() < first {
+            return Some(format!("{window} starts in the past; allowed: from {first}"));
+        }
+        (window.end() > last)
+            .then(|| format!("{window} ends beyond the horizon; allowed: until {last}"))
+    }
+}
+
+/// A share of what is free with one's own, rounded down.
+fn part(percent: u32, free: Amount, own: Amount) -> Amount {
+    let all = u128::from(free.0) + u128::from(own.0);
+    let part = all * u128::from(percent) / u128::from(WHOLE);
+    Amount(u64::try_from(part).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,419 @@
+//! Versions of a booking and service levels: by hand, and against a model that knows nothing but
+//! instants.
+
+use coalloc_common::{Time, Window};
+use proptest::prelude::*;
+
+use super::footprint::Footprint;
+use super::*;
+use crate::durable::Log;
+
+/// Instants that the model tells apart.
+const INSTANTS: usize = 12;
+/// The seconds before the first of them.
+const AHEAD: i64 = 3_600;
+const CAPACITY: u64 = 20;
+
+fn at(s: i64) -> Now {
+    Now { wall: Time::from_us(s * 1_000_000), boot: BootTime::from_us(s * 1_000_000) }
+}
+
+fn window(from: usize, to: usize) -> Window {
+    let wall = |instant: usize| at(AHEAD + i64::try_from(instant).unwrap()).wall;
+    Window::new(wall(from), wall(to)).unwrap()
+}
+
+fn resource() -> ResourceId {
+    ResourceId::composed("A")
+}
+
+fn txn(number: usize) -> TransactionId {
+    TransactionId::composed(format!("t/{number}"))
+}
+
+fn grc() -> CoordinatorName {
+    CoordinatorName::composed("grc")
+}
+
+fn segment(amount: u64, from: usize, to: usize) -> Segment {
+    Segment { resource: resource(), amount: Amount(amount), window: window(from, to) }
+}
+
+fn order(number: usize, user: &str, segments: &[Segment], replaces: Option<usize>) -> HoldOrder {
+    HoldOrder {
+        txn: txn(number),
+        coordinator: grc(),
+        user: UserName::composed(user),
+        segments: segments.to_vec(),
+        hold_for: None,
+        replaces: replaces.map(txn),
+    }
+}
+
+fn participant() -> Participant {
+    let mut participant = Participant::new(ParticipantConfig {
+        name: RmName::composed("crm"),
+        resources: vec![(resource(), Amount(CAPACITY))],
+        unit: Unit::Cpus,
+        coordinators: [grc()].into(),
+        policy: HoldPolicy::default(),
+        levels: [(UserName::composed("guest"), 35)].into(),
+    });
+    let _ = participant.step(ParticipantInput::Start { boot: "one".into() }, at(0));
+    participant
+}
+
+/// Steps, checks the invariants and that replay gives the same; the answer.
+fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Option<Answer> {
+    struct Nowhere;
+    impl Log for Nowhere {
+        type Record = ParticipantRecord;
+        type Error = std::convert::Infallible;
+        fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Self::Error> {
+            Ok(())
+        }
+    }
+    let mut twin = participant.clone();
+    let step = participant.step(input, now);
+    for record in step.records() {
+        let text = serde_json::to_string(record).unwrap();
+        twin.apply(&serde_json::from_str(&text).unwrap()).unwrap();
+    }
+    participant.check_invariants().unwrap();
+    twin.check_invariants().unwrap();
+    assert_eq!(twin.timetables, participant.timetables, "I12, I14");
+    assert_eq!(twin.replacing, participant.replacing);
+    let Ok(synced) = crate::durable::sync(vec![step], &mut Nowhere);
+    synced.into_effects().into_iter().find_map(|effect| match effect {
+        ParticipantEffect::Reply { answer, .. } => Some(answer),
+        ParticipantEffect::Ask { .. } => None,
+    })
+}
+
+fn hold(participant: &mut Participant, order: HoldOrder) -> Answer {
+    hold_at(participant, order, at(0))
+}
+
+fn hold_at(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
+    step(participant, ParticipantInput::Hold { order, token: Token(1) }, now).unwrap()
+}
+
+fn commit(participant: &mut Participant, number: usize) -> Answer {
+    let input = ParticipantInput::Commit { txn: txn(number), by: grc(), token: Token(1) };
+    step(participant, input, at(1)).unwrap()
+}
+
+fn abort(participant: &mut Participant, number: usize) -> Answer {
+    let input = ParticipantInput::Abort { txn: txn(number), by: grc(), token: Token(1) };
+    step(participant, input, at(1)).unwrap()
+}
+
+fn release(participant: &mut Participant, number: usize) -> Answer {
+    let input = ParticipantInput::Release { txn: txn(number), by: grc(), token: Token(1) };
+    step(participant, input, at(1)).unwrap()
+}
+
+fn book(participant: &mut Participant, order: HoldOrder) {
+    let number: usize = order.txn.as_str()[2..].parse().unwrap();
+    assert!(matches!(hold(participant, order), Answer::Held { .. }));
+    assert_eq!(commit(participant, number), Answer::Done);
+}
+
+/// Held and booked at every instant.
+fn levels(participant: &Participant) -> Vec<(u64, u64)> {
+    let timetable = participant.timetable(&resource()).unwrap();
+    let level = |instant| {
+        let step = timetable.profile(window(instant, instant + 1))[0];
+        (step.held.0, step.booked.0)
+    };
+    (0..INSTANTS).map(level).collect()
+}
+
+fn reason(answer: &Answer) -> Reason {
+    match answer {
+        Answer::Refused(refusal) => refusal.reason,
+        other => panic!("refused expected: {other:?}"),
+    }
+}
+
+#[test]
+fn a_new_version_holds_what_it_lacks_and_replaces_the_old_one_when_it_is_booked() {
+    let mut p = participant();
+    book(&mut p, order(1, "u", &[segment(8, 0, 4)], None));
+    let new = order(2, "u", &[segment(12, 2, 6)], Some(1));
+    assert!(matches!(hold(&mut p, new.clone()), Answer::Held { .. }));
+    let held: Vec<u64> = levels(&p).iter().map(|(held, _)| *held).take(7).collect();
+    assert_eq!(held, [0, 0, 4, 4, 12, 12, 0]);
+    assert_eq!(commit(&mut p, 2), Answer::Done);
+    let booked: Vec<u64> = levels(&p).iter().map(|(_, booked)| *booked).take(7).collect();
+    assert_eq!(booked, [0, 0, 12, 12, 12, 12, 0]);
+    assert_eq!(p.entries()[&txn(1)].phase, Phase::Ended(Ending::Replaced));
+    assert_eq!(commit(&mut p, 2), Answer::Done, "twice is once");
+    assert_eq!(reason(&commit(&mut p, 1)), Reason::Replaced);
+    assert_eq!(release(&mut p, 1), Answer::Done, "nothing is left of the old one to release");
+    assert!(matches!(hold(&mut p, new), Answer::Held { .. }), "I8");
+    assert_eq!(release(&mut p, 2), Answer::Done);
+    assert!(levels(&p).iter().all(|level| *level == (0, 0)));
+}
+
+#[test]
+fn aborted_or_expired_the_old_version_is_whole() {
+    let mut p = participant();
+    book(&mut p, order(1, "u", &[segment(8, 0, 4)], None));
+    let before = levels(&p);
+    hold(&mut p, order(2, "u", &[segment(12, 2, 6)], Some(1)));
+    assert_eq!(abort(&mut p, 2), Answer::Done);
+    assert_eq!(levels(&p), before);
+    hold(&mut p, order(3, "u", &[segment(12, 2, 6)], Some(1)));
+    assert_eq!(step(&mut p, ParticipantInput::Tick, at(1_000)), None);
+    assert_eq!(p.entries()[&txn(3)].phase, Phase::Ended(Ending::Expired));
+    assert_eq!((levels(&p), &p.entries()[&txn(1)].phase), (before, &Phase::Booked));
+}
+
+#[test]
+fn only_what_is_booked_is_replaced_by_one_at_a_time() {
+    let mut p = participant();
+    let all = [segment(8, 0, 4)];
+    assert_eq!(reason(&hold(&mut p, order(2, "u", &all, Some(1)))), Reason::NotHeld, "unknown");
+    hold(&mut p, order(3, "u", &all, None));
+    assert_eq!(reason(&hold(&mut p, order(4, "u", &all, Some(3)))), Reason::NotHeld, "held");
+    commit(&mut p, 3);
+    assert!(matches!(hold(&mut p, order(5, "u", &[], Some(3))), Answer::Held { .. }));
+    assert_eq!(reason(&hold(&mut p, order(6, "u", &all, Some(3)))), Reason::NotHeld, "two at once");
+    abort(&mut p, 5);
+    assert!(matches!(hold(&mut p, order(7, "u", &all, Some(3))), Answer::Held { .. }));
+    release(&mut p, 3);
+    assert_eq!(reason(&commit(&mut p, 7)), Reason::Aborted, "it was released meanwhile");
+    assert_eq!(reason(&commit(&mut p, 7)), Reason::Aborted, "I8");
+    assert_eq!(reason(&hold(&mut p, order(8, "u", &all, Some(3)))), Reason::Released);
+    assert!(levels(&p).iter().all(|level| *level == (0, 0)));
+}
+
+#[test]
+fn the_past_of_an_active_booking_stays_and_only_the_rest_may_change() {
+    let mut p = participant();
+    book(&mut p, order(1, "u", &[segment(8, 0, 4)], None));
+    // A window of more than the grace, seen from its middle.
+    let long = |amount, from: i64, to: i64| Segment {
+        resource: resource(),
+        amount: Amount(amount),
+        window: Window::new(at(from).wall, at(to).wall).unwrap(),
+    };
+    book(&mut p, order(2, "u", &[long(5, 10_000, 20_000)], None));
+    let now = at(15_000);
+    let kept = order(3, "u", &[long(5, 10_000, 15_100), long(9, 15_100, 25_000)], Some(2));
+    assert!(matches!(hold_at(&mut p, kept, now), Answer::Held { .. }));
+    abort(&mut p, 3);
+    let rewritten = order(4, "u", &[long(6, 10_000, 25_000)], Some(2));
+    assert_eq!(reason(&hold_at(&mut p, rewritten, now)), Reason::OutsideHorizon);
+    let less = order(5, "u", &[long(4, 10_000, 20_000)], Some(2));
+    assert!(matches!(hold_at(&mut p, less, now), Answer::Held { .. }), "less is nobody's harm");
+}
+
+#[test]
+fn a_service_level_bounds_what_is_taken_and_says_so() {
+    let mut p = participant();
+    let refused = hold(&mut p, order(1, "guest", &[segment(8, 0, 4)], None));
+    let Answer::Refused(refusal) = &refused else { panic!("35 % of 20 is 7: {refused:?}") };
+    assert_eq!((refusal.reason, refusal.available), (Reason::ServiceLevel, Some(Amount(7))));
+    assert!(refusal.detail.contains("35 %"), "{refusal}");
+    book(&mut p, order(2, "guest", &[segment(7, 0, 4)], None));
+    let guest = UserName::composed("guest");
+    let shown = |p: &Participant, replaces: Option<usize>| {
+        p.availability(&[window(0, 4)], &guest, replaces.map(txn).as_ref(), at(0))[0][0]
+    };
+    assert_eq!((shown(&p, None), shown(&p, Some(2))), (Amount(4), Amount(7)), "35 % of 13; of 20");
+    book(&mut p, order(3, "u", &[segment(13, 0, 4)], None));
+    assert_eq!((shown(&p, None), shown(&p, Some(2))), (Amount(0), Amount(7)), "its own is its own");
+    let refused = hold(&mut p, order(4, "guest", &[segment(8, 0, 4)], Some(2)));
+    assert_eq!(reason(&refused), Reason::InsufficientCapacity, "nobody could have more");
+}
+
+/// One transaction, as the model sees it.
+#[derive(Debug, Clone)]
+struct Known {
+    new: [u64; INSTANTS],
+    extra: [u64; INSTANTS],
+    held: bool,
+    booked: bool,
+    replaces: Option<usize>,
+}
+
+/// What happens to a participant.
+#[derive(Debug, Clone)]
+enum Act {
+    Hold { guest: bool, parts: Vec<(u64, usize, usize)>, replaces: Option<prop::sample::Index> },
+    Commit(prop::sample::Index),
+    Abort(prop::sample::Index),
+    Release(prop::sample::Index),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let part = (1..=CAPACITY + 2, 0..INSTANTS - 1, 1..INSTANTS)
+        .prop_map(|(amount, from, length)| (amount, from, (from + length).min(INSTANTS)));
+    let parts = prop::collection::vec(part, 0..4);
+    let index = any::<prop::sample::Index>;
+    prop_oneof![
+        4 => (any::<bool>(), parts, prop::option::of(index()))
+            .prop_map(|(guest, parts, replaces)| Act::Hold { guest, parts, replaces }),
+        3 => index().prop_map(Act::Commit),
+        1 => index().prop_map(Act::Abort),
+        1 => index().prop_map(Act::Release),
+    ]
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    known: Vec<Known>,
+}
+
+impl Model {
+    fn total(&self, instant: usize) -> u64 {
+        let of = |known: &Known| match (known.held, known.booked) {
+            (true, _) => known.extra[instant],
+            (_, true) => known.new[instant],
+            _ => 0,
+        };
+        self.known.iter().map(of).sum()
+    }
+
+    fn own(&self, replaces: Option<usize>) -> [u64; INSTANTS] {
+        replaces.map_or([0; INSTANTS], |old| self.known[old].new)
+    }
+
+    fn allowed(&self, instant: usize, own: u64, guest: bool) -> u64 {
+        let share = if guest { 35 } else { 100 };
+        own.max((CAPACITY - self.total(instant) + own) * share / 100)
+    }
+
+    fn may_replace(&self, old: usize) -> bool {
+        self.known[old].booked
+            && !self.known.iter().any(|known| known.held && known.replaces == Some(old))
+    }
+
+    /// Would it be held? Then it is.
+    fn hold(&mut self, guest: bool, new: [u64; INSTANTS], replaces: Option<usize>) -> bool {
+        let mut known = Known { new, extra: new, held: false, booked: false, replaces };
+        if replaces.is_none_or(|old| self.may_replace(old)) {
+            let own = self.own(replaces);
+            known.held =
+                (0..INSTANTS).all(|t| new[t] == 0 || new[t] <= self.allowed(t, own[t], guest));
+            for (t, extra) in known.extra.iter_mut().enumerate() {
+                *extra = new[t].saturating_sub(own[t]);
+            }
+        }
+        let held = known.held;
+        self.known.push(known);
+        held
+    }
+
+    fn commit(&mut self, number: usize) {
+        if !self.known[number].held {
+            return;
+        }
+        self.known[number].held = false;
+        match self.known[number].replaces {
+            Some(old) if !self.known[old].booked => {}
+            old => {
+                self.known[number].booked = true;
+                if let Some(old) = old {
+                    self.known[old].booked = false;
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_hold_and_every_level_is_that_of_the_model(
+        acts in prop::collection::vec(act(), 1..40),
+        seen in (0..INSTANTS - 1, 1..INSTANTS),
+    ) {
+        let (mut p, mut model) = (participant(), Model::default());
+        for act in acts {
+            let count = model.known.len();
+            match act {
+                Act::Hold { guest, parts, replaces } => {
+                    let replaces = replaces.filter(|_| count > 0).map(|index| index.index(count));
+                    let mut new = [0; INSTANTS];
+                    for (amount, from, to) in &parts {
+                        new[*from..*to].iter_mut().for_each(|level| *level += amount);
+                    }
+                    let parts: Vec<Segment> =
+                        parts.iter().map(|(amount, from, to)| segment(*amount, *from, *to)).collect();
+                    let user = if guest { "guest" } else { "u" };
+                    let answer = hold(&mut p, order(count, user, &parts, replaces));
+                    let held = model.hold(guest, new, replaces);
+                    prop_assert_eq!(matches!(answer, Answer::Held { .. }), held, "{:?}", answer);
+                }
+                Act::Commit(index) if count > 0 => {
+                    let number = index.index(count);
+                    commit(&mut p, number);
+                    model.commit(number);
+                }
+                Act::Abort(index) if count > 0 => {
+                    let number = index.index(count);
+                    abort(&mut p, number);
+                    model.known[number].held = false;
+                }
+                Act::Release(index) if count > 0 => {
+                    let number = index.index(count);
+                    release(&mut p, number);
+                    (model.known[number].held, model.known[number].booked) = (false, false);
+                }
+                _ => {}
+            }
+            let totals: Vec<u64> = levels(&p).iter().map(|(held, booked)| held + booked).collect();
+            let expected: Vec<u64> = (0..INSTANTS).map(|instant| model.total(instant)).collect();
+            prop_assert_eq!(totals, expected);
+            let (from, to) = (seen.0, (seen.0 + seen.1).min(INSTANTS));
+            for old in (0..model.known.len()).map(Some).chain([None]) {
+                let own = model.own(old.filter(|old| model.known[*old].booked));
+                for (guest, user) in [(true, "guest"), (false, "u")] {
+                    let least = (from..to).map(|t| model.allowed(t, own[t], guest)).min().unwrap();
+                    let user = UserName::composed(user);
+                    let shown =
+                        p.availability(&[window(from, to)], &user, old.map(txn).as_ref(), at(0));
+                    prop_assert_eq!(shown[0][0], Amount(least));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_footprint_is_its_segments_added_up_and_what_is_beyond_is_the_positive_difference(
+        one in prop::collection::vec((1..9_u64, 0..INSTANTS - 1, 1..INSTANTS), 0..6),
+        other in prop::collection::vec((1..9_u64, 0..INSTANTS - 1, 1..INSTANTS), 0..6),
+    ) {
+        let of = |parts: &[(u64, usize, usize)]| {
+            let (mut levels, mut segments) = ([0_u64; INSTANTS], Vec::new());
+            for (amount, from, length) in parts {
+                let to = (from + length).min(INSTANTS);
+                levels[*from..to].iter_mut().for_each(|level| *level += amount);
+                segments.push(segment(*amount, *from, to));
+            }
+            (levels, Footprint::of(&segments))
+        };
+        let ((a, one), (b, other)) = (of(&one), of(&other));
+        let beyond = one.beyond(&other);
+        for (t, level) in a.iter().enumerate() {
+            let instant = window(t, t + 1).start();
+            let at = |footprint: &Footprint| {
+                footprint.steps(&resource()).map_or(0, |steps| steps.at(instant).0)
+            };
+            prop_assert_eq!((at(&one), at(&beyond)), (*level, level.saturating_sub(b[t])));
+        }
+        // Segments that overlap nowhere and touch only where they differ, and the same sum.
+        let segments = one.segments();
+        for pair in segments.windows(2) {
+            let (first, second) = (&pair[0], &pair[1]);
+            prop_assert!(first.window.end() <= second.window.start());
+            let touch = first.window.end() == second.window.start();
+            prop_assert!(!touch || first.amount != second.amount);
+        }
+        prop_assert_eq!(Footprint::of(&segments), one);
+    }
+}
