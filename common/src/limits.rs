@@ -110,6 +110,28 @@ pub const EDGES_MAX: usize = 100_000;
 /// Resources one RM may own.
 pub const RM_RESOURCES_MAX: usize = 10_000;
 
+/// Links inside one network domain. A hold looks at each of them, on the thread that owns the ledger.
+pub const INNER_LINKS_MAX: usize = 1_000;
+/// Most links a disclosed path may be routed over inside: a ring of 64 switches, the long way round.
+pub const INNER_ROUTE_LINKS_MAX: u32 = 64;
+/// The same when the configuration does not say.
+pub const INNER_ROUTE_LINKS_DEFAULT: u32 = 16;
+/// Routes listed for each disclosed path, to be tried beside the best one.
+pub const INNER_WAYS: usize = 16;
+/// Steps taken to list them: a network that is all short cuts has more routes than anyone can list.
+pub const INNER_WAYS_NODES: usize = 20_000;
+/// Demands up to which a route is searched with backtracking when no greedy order fits.
+pub const INNER_SEARCH_DEMANDS: usize = 16;
+/// Routes tried in such a search: some milliseconds, during which an RM answers nobody else.
+pub const INNER_SEARCH_NODES: usize = 1_000;
+/// Bookings routed anew in one search for room: the same bound for the same reason.
+pub const INNER_MOVE_EFFORT: usize = 500;
+/// Amounts tried to tell how much could be had by routing others anew.
+pub const INNER_MOVE_GUESSES: usize = 4;
+/// A booking is never routed anew when it begins within this time: whoever sets up the equipment reads
+/// the route before that.
+pub const INNER_MOVE_LEAD: Span = Span::from_secs(30);
+
 /// Largest message a server decodes, but for the three below.
 pub const MESSAGE_MAX_BYTES: usize = 1 << 20;
 /// Largest answer a client accepts (listings of bookings are paged below this).

@@ -243,6 +243,12 @@ impl Timetable {
         amount((self.capacity - self.max_total(window)).max(0))
     }
 
+    /// The same, negative where more is taken than there is: for those who first give something back.
+    #[must_use]
+    pub fn slack(&self, window: Window) -> i64 {
+        self.capacity - self.max_total(window)
+    }
+
     /// Where at `from` or later more is held and booked than there is, if anywhere. Only what was
     /// restored can be.
     #[must_use]

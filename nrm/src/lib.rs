@@ -1,16 +1,22 @@
 //! The network resource manager: paths between end points, from its configuration file.
 //!
-//! All that makes it a resource manager is in `rm`; here is what it owns. Left out until the issue
+//! All that makes it a resource manager is in `rm`; here is what it owns, and with an inner network
+//! ([`inner`]) how its paths are routed over its switches and links. Left out until the issue
 //! that brings it: the driver to real equipment.
+
+pub mod inner;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use coalloc_common::InvalidField;
+use coalloc_net::convert::inner_network;
 use coalloc_net::daemon::{DaemonError, at_line, daemon_settings};
 use coalloc_net::telemetry::LogFormat;
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
+use coalloc_protocol::participant::Inside;
 use coalloc_rm::config::{Inventory, Kind, RmConfig};
 
 /// Reads and checks the configuration file of a network resource manager.
@@ -27,6 +33,10 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
     let daemon = daemon_settings(message.daemon.as_ref(), document.folder())?;
     let missing = || InvalidField::new("inventory", "nothing", "what it owns: name, domain, paths");
     let owned = message.inventory.clone().ok_or_else(missing)?;
+    let network = owned.inner.as_ref();
+    let network =
+        network.map(|inner| inner_network("inventory", &owned.paths, inner)).transpose()?;
+    let inside = network.map(|plan| Arc::new(inner::Network::new(plan)) as Arc<dyn Inside>);
     let inventory = Inventory {
         name: owned.name,
         domain: owned.domain,
@@ -35,8 +45,9 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
         ..Inventory::default()
     };
     let policy = message.policy.as_ref();
-    RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)?
-        .with_levels(&message.service_levels)
+    let config = RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)?
+        .with_levels(&message.service_levels)?;
+    Ok(config.with_inside(inside))
 }
 
 /// Runs the daemon until it is told to stop. This is what the binary `nrm` and `coalloc serve nrm` do.

@@ -6,10 +6,11 @@
 //!
 //! Rooms: [`ip`] is the 0-1 integer program of Takefusa 2010, section 3.2 and 3.3, with two solvers,
 //! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
-//! compares itself with.
+//! compares itself with. [`inner`] routes inside one network domain, for the NRM that owns it.
 
 pub mod baseline;
 pub mod costs;
+pub mod inner;
 pub mod ip;
 pub mod objectives;
 

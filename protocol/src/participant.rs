@@ -24,11 +24,14 @@
 //! its Commit makes the old one `Ended(Replaced)` in the same record. What a hold may take is said in
 //! [`admission`], what a transaction takes in [`footprint`].
 //!
+//! An NRM with an inner network routes its paths over links of its own, see [`inside`].
+//!
 //! Left out: compaction of what has ended. Source: design.md "Two-phase reservation"; TigerBeetle's
 //! pending transfers; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 
 mod admission;
 pub mod footprint;
+mod inside;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,7 @@ mod tests;
 mod version_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use coalloc_common::timetable::{Layer, Overcommitment, Timetable};
 use coalloc_common::{
@@ -44,6 +48,10 @@ use coalloc_common::{
 };
 
 use self::footprint::Footprint;
+use self::inside::{Chosen, inner_footprint};
+pub use self::inside::{
+    InnerDemand, InnerMove, InnerPlaced, InnerRearranged, InnerRoom, InnerRoute, InnerShort, Inside,
+};
 pub use self::record::{Ending, ParticipantRecord};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
@@ -86,6 +94,8 @@ pub struct ParticipantConfig {
     /// Service levels: percent of what is free, 1 to 100, that a user may take. Who is not here may
     /// take all of it.
     pub levels: BTreeMap<UserName, u32>,
+    /// What its paths are routed over; `None` when each is its own link.
+    pub inside: Option<Arc<dyn Inside>>,
 }
 
 /// Where one transaction stands here.
@@ -128,6 +138,8 @@ pub struct Entry {
     pub coordinator: CoordinatorName,
     /// Where it stands.
     pub phase: Phase,
+    /// The inner links of each segment, where there is an inner network. Nobody outside hears of it.
+    pub inner: Option<Vec<InnerRoute>>,
 }
 
 /// What can happen to a participant.
@@ -230,6 +242,8 @@ pub struct Participant {
     timetables: BTreeMap<ResourceId, Timetable>,
     /// No longer configured, but the log has a hold of it. Their timetables have no capacity.
     retired: BTreeSet<ResourceId>,
+    /// Inner links: they have timetables, and are no resources to whoever asks.
+    links: BTreeSet<ResourceId>,
     entries: BTreeMap<TransactionId, Entry>,
     /// By which hold each booking is being replaced.
     replacing: BTreeMap<TransactionId, TransactionId>,
@@ -246,15 +260,17 @@ impl Participant {
     /// [`ParticipantInput::Start`].
     #[must_use]
     pub fn new(config: ParticipantConfig) -> Self {
-        let timetables = config
-            .resources
-            .iter()
+        let links =
+            config.inside.as_ref().map(|inside| inside.links().to_vec()).unwrap_or_default();
+        let timetables = (config.resources.iter())
+            .chain(&links)
             .map(|(resource, capacity)| (resource.clone(), Timetable::new(*capacity)))
             .collect();
         Self {
             config,
             timetables,
             retired: BTreeSet::new(),
+            links: links.into_iter().map(|(link, _)| link).collect(),
             entries: BTreeMap::new(),
             replacing: BTreeMap::new(),
             alarms: BTreeSet::new(),
@@ -277,7 +293,8 @@ impl Participant {
     /// The timetable of a configured resource. A retired one is no resource to whoever asks.
     #[must_use]
     pub fn timetable(&self, resource: &ResourceId) -> Option<&Timetable> {
-        self.timetables.get(resource).filter(|_| !self.retired.contains(resource))
+        let hidden = self.retired.contains(resource) || self.links.contains(resource);
+        self.timetables.get(resource).filter(|_| !hidden)
     }
 
     /// Every hold that is neither committed nor ended, in the order in which they want something.
@@ -318,25 +335,42 @@ impl Participant {
         if let Some(entry) = self.entries.get(&order.txn) {
             return reply(token, entry.answer_hold(&order));
         }
-        if let Some(refusal) = self.refusal_of(&order, now) {
-            let answer = Answer::Refused(refusal.clone());
-            let record = ParticipantRecord::Refused { order, refusal, at: now };
-            return self.record(record, token, answer);
-        }
+        let chosen = match self.refusal_of(&order, now) {
+            Some(refusal) => Err(Box::new(refusal)),
+            None => self.route_inside(&order, now),
+        };
+        let Chosen { inner, moves } = match chosen {
+            Ok(chosen) => chosen,
+            Err(refusal) => {
+                let answer = Answer::Refused((*refusal).clone());
+                let record = ParticipantRecord::Refused { order, refusal: *refusal, at: now };
+                return self.record(record, token, answer);
+            }
+        };
         // From here nothing can fail: every segment fits.
-        let first_start = self.to_take(&order).start();
+        let mut records = Vec::new();
+        if !moves.is_empty() {
+            let by = Cause::Coordinator(order.coordinator.clone());
+            let record = ParticipantRecord::Moved { moves, by, at: now };
+            self.must_apply(&record);
+            records.push(record);
+        }
+        let first_start = self.to_take(&order, inner.as_deref()).start();
         let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
         let hard = self.config.policy.hard;
         let hard = first_start.map_or(hard, |start| hard.min(before(start)));
         let hard = hard.max(limits::HOLD_HARD_MIN);
         let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(hard);
         let answer = Answer::Held { expires_in: hard };
-        self.record(ParticipantRecord::Held { order, soft, hard, at: now }, token, answer)
+        let record = ParticipantRecord::Held { order, soft, hard, at: now, inner };
+        self.must_apply(&record);
+        records.push(record);
+        Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
     /// What a hold of this order takes now: beyond what is booked for the version that it replaces.
-    fn to_take(&self, order: &HoldOrder) -> Footprint {
-        let whole = Footprint::of(&order.segments);
+    fn to_take(&self, order: &HoldOrder, inner: Option<&[InnerRoute]>) -> Footprint {
+        let whole = Footprint::of(&order.segments).and(inner_footprint(&order.segments, inner));
         let old = order.replaces.as_ref().and_then(|old| self.entries.get(old));
         match old.filter(|old| old.phase == Phase::Booked) {
             Some(old) => whole.beyond(&old.footprint()),
@@ -556,6 +590,11 @@ impl Entry {
     /// What it takes, or took, in the timetables once it is booked.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
+        self.disclosed_footprint().and(self.inner_footprint())
+    }
+
+    /// The same without inner links.
+    fn disclosed_footprint(&self) -> Footprint {
         Footprint::of(self.order.iter().flat_map(|order| &order.segments))
     }
 
@@ -613,7 +652,9 @@ impl Core for Participant {
             ParticipantInput::Start { boot } => {
                 let record = ParticipantRecord::Opened { boot, at: now };
                 self.must_apply(&record);
-                Unsynced::new(vec![record], vec![])
+                let mut records = vec![record];
+                records.extend(self.route_unrouted(now));
+                Unsynced::new(records, vec![])
             }
             ParticipantInput::Hold { order, token } => self.hold(order, token, now),
             ParticipantInput::Commit { txn, by, token } => self.commit(txn, by, token, now),
@@ -665,6 +706,7 @@ impl Core for Participant {
                     .map_err(|error| format!("I1: {txn}: {error}"))?;
             }
         }
+        self.check_routes()?;
         let held = |txn: &TransactionId| {
             self.entries.get(txn).is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
         };

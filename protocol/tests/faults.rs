@@ -73,6 +73,7 @@ fn federation(world: &mut World) -> Result<bool, String> {
             coordinators: coordinators.iter().cloned().collect(),
             policy,
             levels: BTreeMap::new(),
+            inside: None,
         })?;
     }
     for (number, name) in coordinators.into_iter().enumerate() {

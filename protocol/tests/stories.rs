@@ -184,6 +184,7 @@ impl Teller {
             coordinators: self.coordinators.iter().cloned().collect(),
             policy,
             levels: BTreeMap::new(),
+            inside: None,
         })
     }
 

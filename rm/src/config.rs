@@ -1,6 +1,7 @@
 //! What an RM is told at start, checked: its inventory, its coordinators, how long holds last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::topology::Duplex;
@@ -14,7 +15,7 @@ use coalloc_net::convert::{
 };
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_proto::v1;
-use coalloc_protocol::participant::HoldPolicy;
+use coalloc_protocol::participant::{HoldPolicy, Inside};
 
 /// Which of the two RMs it is; also the kind in its ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,8 @@ pub struct RmConfig {
     pub policy: HoldPolicy,
     /// Percent of what is free that a user may take; who is not here may take all of it.
     pub levels: BTreeMap<UserName, u32>,
+    /// What an NRM's paths are routed over, if not each over itself.
+    pub inside: Option<Arc<dyn Inside>>,
 }
 
 impl RmConfig {
@@ -115,8 +118,23 @@ impl RmConfig {
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;
         let coordinators = peers(coordinators)?;
-        let levels = BTreeMap::new();
-        Ok(Self { kind, daemon, name, description, resources, coordinators, policy, levels })
+        Ok(Self {
+            kind,
+            daemon,
+            name,
+            description,
+            resources,
+            coordinators,
+            policy,
+            levels: BTreeMap::new(),
+            inside: None,
+        })
+    }
+
+    /// The same with an inner network.
+    #[must_use]
+    pub fn with_inside(self, inside: Option<Arc<dyn Inside>>) -> Self {
+        Self { inside, ..self }
     }
 
     /// The same with service levels (Takefusa 2010, section 3.4, option C).

@@ -67,6 +67,7 @@ const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
     match record {
         ParticipantRecord::Booked { txn, .. } | ParticipantRecord::Ended { txn, .. } => Some(txn),
         ParticipantRecord::Opened { .. }
+        | ParticipantRecord::Moved { .. }
         | ParticipantRecord::Held { .. }
         | ParticipantRecord::Refused { .. } => None,
     }
@@ -84,7 +85,8 @@ struct Change<'a> {
 fn change<'a>(record: &'a ParticipantRecord, orders: &Orders) -> Option<Change<'a>> {
     use v1::BookingState as S;
     Some(match record {
-        ParticipantRecord::Opened { .. } => return None,
+        // Where a booking runs inside is nobody's business outside.
+        ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => return None,
         ParticipantRecord::Held { order, hard, at, .. } => {
             let cause = Cause::Coordinator(order.coordinator.clone());
             let booking = booking(&order.txn, &order.coordinator, Some(order), S::Held);

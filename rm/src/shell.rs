@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId};
+use coalloc_ledger::sqlite::SqliteLedger;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::{client, clock, metrics, node};
 use coalloc_proto::v1;
@@ -11,6 +12,7 @@ use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_protocol::message::{Answer, Decision, Resolution};
 use coalloc_protocol::participant::{
     Overcommitted, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
+    ParticipantRecord,
 };
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
@@ -22,12 +24,13 @@ pub type Node = node::Node<Participant, Answer>;
 /// Handlers' way to it.
 pub type Handle = node::Handle<Participant, Answer>;
 
-/// Opens the ledger, replays it, and starts the participant; also says the ledger's identity. Needs a
-/// tokio runtime around it.
+/// Opens the ledger and replays it: the participant as it was when the daemon last stopped.
 ///
 /// # Errors
-/// When the ledger cannot be used or the system gives no thread.
-pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
+/// When the ledger cannot be used, or a daemon has it.
+pub fn open(
+    config: &RmConfig,
+) -> Result<(Participant, SqliteLedger<ParticipantRecord>), DaemonError> {
     let mut participant = Participant::new(ParticipantConfig {
         name: config.name.clone(),
         resources: config.resources.clone(),
@@ -35,11 +38,25 @@ pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
         coordinators: config.coordinators.keys().cloned().collect(),
         policy: config.policy,
         levels: config.levels.clone(),
+        inside: config.inside.clone(),
     });
     let (path, kind) = (&config.daemon.ledger, config.kind.word());
     let ledger = node::open_ledger(path, kind, config.name.as_str(), &mut participant)?;
+    Ok((participant, ledger))
+}
+
+/// Opens the ledger, replays it, and starts the participant; also says the ledger's identity. Needs a
+/// tokio runtime around it.
+///
+/// # Errors
+/// When the ledger cannot be used or the system gives no thread.
+pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
+    let (participant, ledger) = open(config)?;
     let ledger_id = ledger.id().to_owned();
     warn_of_overcommitments(&participant, config);
+    for txn in participant.unrouted(clock::now()) {
+        tracing::warn!(%txn, "from before there was an inner network: routed now, if there is room");
+    }
     let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("participant", participant, ledger, move |effect, waiters| {
         match effect {

@@ -47,6 +47,7 @@ fn make(seed: u64) -> Result<World, String> {
                 horizon: limits::HORIZON_DEFAULT,
             },
             levels: BTreeMap::new(),
+            inside: None,
         })?;
     }
     let name = CoordinatorName::composed("grc");

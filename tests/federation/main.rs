@@ -12,6 +12,7 @@ mod bad_input;
 mod events;
 mod faults;
 mod harness;
+mod inner;
 mod middle;
 mod modify;
 mod options;

@@ -9,7 +9,7 @@ use coalloc_common::{
 };
 use coalloc_proto::v1;
 
-use super::{price_from_wire, segments_from_wire, span_from_wire};
+use super::{inner_network, price_from_wire, segments_from_wire, span_from_wire};
 
 /// Unit value of what does not say its own.
 const UNIT_VALUE_DEFAULT: u64 = 1;
@@ -36,6 +36,10 @@ pub fn file_topology(file: &v1::FederationFile) -> Result<Topology, InvalidField
         let (rm, _) = manager(&field, &network.name, &network.domain, &mut managers)?;
         let price = price(&field, network.price.as_ref(), None)?;
         add_paths(&mut topology, &field, &rm, &network.paths, price.as_ref(), false)?;
+        if let Some(inner) = &network.inner {
+            // Planned with are the disclosed paths; the inside must be able to carry them.
+            inner_network(&field, &network.paths, inner)?;
+        }
     }
     Ok(topology)
 }

@@ -24,7 +24,7 @@ impl Observed for ParticipantRecord {
     fn count(&self) {
         let rm = rm();
         match self {
-            Self::Opened { .. } => {}
+            Self::Opened { .. } | Self::Moved { .. } => {}
             Self::Held { .. } => {
                 rm.holds.inc();
             }

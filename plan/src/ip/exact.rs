@@ -14,6 +14,7 @@
 //! microseconds; a request whose links interact everywhere at once is where a MIP library may win.
 
 mod assign;
+pub(crate) mod kernel;
 mod meter;
 mod network;
 mod order;

@@ -7,7 +7,15 @@
 const SHOWN_MAX: usize = 80;
 
 /// Whole numbers of 32 bits in the messages that are files; all others have 64.
-const NARROW: [&str; 5] = ["frames", "max_paths_per_link", "maxPathsPerLink", "plans", "quality"];
+const NARROW: [&str; 7] = [
+    "frames",
+    "max_paths_per_link",
+    "maxPathsPerLink",
+    "max_links_per_path",
+    "maxLinksPerPath",
+    "plans",
+    "quality",
+];
 
 /// Where a library saw a mistake.
 pub(super) struct Mistake<'a> {

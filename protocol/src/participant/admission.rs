@@ -4,7 +4,8 @@
 //! that it replaces (nothing without one), `share` the user's service level (Takefusa 2010, section 3.4,
 //! option C). So a change that asks for no more than there was is never refused, and one that asks for
 //! more is admitted like a new request less its own old booking. Outside the horizon only `own` is left:
-//! the part of an active booking that is over stays as it was.
+//! the part of an active booking that is over stays as it was. A path that is routed inside is told no
+//! larger than one route can carry now, and its hold must find a route, see [`super::inside`].
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use coalloc_common::{
 };
 
 use super::footprint::{Footprint, Steps, pieces};
+use super::inside::InnerAt;
 use super::{Entry, Participant, Phase};
 use crate::message::HoldOrder;
 
@@ -45,12 +47,14 @@ impl Participant {
         let share = self.share(user);
         let (nothing, none) = (Steps::default(), Steps::default());
         let of = |window: &Window| {
+            let mut inner = self.inner_at(*window, replaces);
             let of = |(resource, _): &(ResourceId, Amount)| {
                 let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
-                let timetable = self.timetables.get(resource);
-                timetable.map_or(Amount::ZERO, |timetable| {
-                    self.may_take(timetable, *window, asker, &none, now)
-                })
+                let Some(timetable) = self.timetables.get(resource) else { return Amount::ZERO };
+                let most = self.may_take(timetable, *window, asker, &none, now);
+                inner
+                    .as_mut()
+                    .map_or(most, |inner| inside(inner, resource, timetable, asker, most, now))
             };
             self.config.resources.iter().map(of).collect()
         };
@@ -66,7 +70,7 @@ impl Participant {
     fn booked_footprint(&self, txn: Option<&TransactionId>) -> Footprint {
         let entry = txn.and_then(|txn| self.entries.get(txn));
         let booked = entry.filter(|entry| entry.phase == Phase::Booked);
-        booked.map(Entry::footprint).unwrap_or_default()
+        booked.map(Entry::disclosed_footprint).unwrap_or_default()
     }
 
     /// What may be taken over a window beside `before`, which the order itself takes already.
@@ -107,7 +111,9 @@ impl Participant {
         for segment in &order.segments {
             let asker = Asker { own: own.steps(&segment.resource).unwrap_or(&nothing), share };
             let before = before.entry(&segment.resource).or_default();
-            if let Some(refusal) = self.refusal_of_segment(segment, asker, before, now) {
+            let replaces = order.replaces.as_ref();
+            let refusal = self.refusal_of_segment(segment, asker, before, replaces, now);
+            if let Some(refusal) = refusal {
                 return Some(refusal);
             }
             before.add(segment.window, segment.amount);
@@ -138,6 +144,7 @@ impl Participant {
         segment: &Segment,
         asker: Asker<'_>,
         before: &Steps,
+        replaces: Option<&TransactionId>,
         now: Now,
     ) -> Option<Refusal> {
         let refuse = |reason, available: Option<Amount>, detail: String| {
@@ -176,7 +183,12 @@ impl Participant {
         if let Some(detail) = outer {
             return refuse(Reason::OutsideHorizon, None, detail);
         }
-        let may_take = self.may_take(timetable, window, asker, before, now);
+        let mut may_take = self.may_take(timetable, window, asker, before, now);
+        if asker.share < WHOLE
+            && let Some(mut inner) = self.inner_at(window, replaces)
+        {
+            may_take = inside(&mut inner, resource, timetable, asker, may_take, now);
+        }
         if amount <= may_take {
             return None;
         }
@@ -210,6 +222,27 @@ impl Participant {
         (window.end() > last)
             .then(|| format!("{window} ends beyond the horizon; allowed: until {last}"))
     }
+}
+
+/// What may be taken of a path that is routed inside: no more than one route can carry, of which the
+/// service level lets take its share.
+fn inside(
+    inner: &mut InnerAt<'_>,
+    path: &ResourceId,
+    timetable: &Timetable,
+    asker: Asker<'_>,
+    most: Amount,
+    now: Now,
+) -> Amount {
+    if asker.share == WHOLE {
+        return inner.most(path, most, now);
+    }
+    let window = inner.window();
+    let cuts = pieces(window, asker.own.changes_in(window));
+    let own = cuts.into_iter().map(|piece| asker.own.at(piece.start())).min();
+    let own = own.unwrap_or(Amount::ZERO);
+    let all = inner.most(path, timetable.capacity(), now);
+    most.min(own.max(part(asker.share, all, Amount::ZERO)))
 }
 
 /// A share of what is free with one's own, rounded down.

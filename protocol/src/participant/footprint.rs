@@ -89,6 +89,13 @@ impl Footprint {
         }
     }
 
+    /// Both, of resources that only one of them has.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// What it takes of one resource; `None` when that is nothing.
     #[must_use]
     pub fn steps(&self, resource: &ResourceId) -> Option<&Steps> {

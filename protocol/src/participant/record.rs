@@ -2,11 +2,12 @@
 
 use coalloc_common::timetable::{Layer, Shortfall, Timetable};
 use coalloc_common::{
-    Amount, CoordinatorName, Now, Reason, Refusal, RmName, Segment, Span, TransactionId, Window,
+    Amount, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Segment, Span,
+    TransactionId, Window,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Held, Participant, Phase};
+use super::{Entry, Held, InnerMove, InnerRoute, Participant, Phase};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
 
@@ -79,6 +80,19 @@ pub enum ParticipantRecord {
         hard: Span,
         /// When.
         at: Now,
+        /// The inner links of each segment, where there is an inner network.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        inner: Option<Vec<InnerRoute>>,
+    },
+    /// Entries that have not begun are routed anew inside, before the hold that needs the room; or
+    /// entries from before there was an inner network get their routes. No order changes.
+    Moved {
+        /// All of them at once: two may change places.
+        moves: Vec<InnerMove>,
+        /// Who caused it.
+        by: Cause,
+        /// When.
+        at: Now,
     },
     /// A hold refused, before the no (I8).
     Refused {
@@ -129,15 +143,17 @@ impl Participant {
                 self.reopen(boot, *at);
                 Ok(())
             }
-            ParticipantRecord::Held { order, soft, hard, at } => {
-                self.fold_held(order, (*soft, *hard), *at, take)
+            ParticipantRecord::Held { order, soft, hard, at, inner } => {
+                self.fold_held((order, inner.as_deref()), (*soft, *hard), *at, take)
             }
+            ParticipantRecord::Moved { moves, .. } => self.fold_moved(moves, take),
             ParticipantRecord::Refused { order, refusal, .. } => {
                 self.expect_new(&order.txn)?;
                 let entry = Entry {
                     order: Some(order.clone()),
                     coordinator: order.coordinator.clone(),
                     phase: Phase::Refused(refusal.clone()),
+                    inner: None,
                 };
                 self.entries.insert(order.txn.clone(), entry);
                 Ok(())
@@ -173,19 +189,18 @@ impl Participant {
 
     fn fold_held(
         &mut self,
-        order: &HoldOrder,
+        (order, inner): (&HoldOrder, Option<&[InnerRoute]>),
         (soft, hard): (Span, Span),
         at: Now,
         take: Take,
     ) -> Result<(), ReplayError> {
         self.expect_new(&order.txn)?;
-        let taken = self.to_take(order).segments();
-        // A resource that the log has and the configuration has not was configured when this was held.
-        for segment in &order.segments {
-            if !self.timetables.contains_key(&segment.resource) {
-                self.retired.insert(segment.resource.clone());
-                self.timetables.insert(segment.resource.clone(), Timetable::new(Amount::ZERO));
-            }
+        let taken = self.to_take(order, inner).segments();
+        for resource in order.segments.iter().map(|segment| &segment.resource) {
+            self.timetable_of(resource);
+        }
+        for link in inner.into_iter().flatten().flatten() {
+            self.timetable_of(link);
         }
         for (index, segment) in taken.iter().enumerate() {
             let resource = &segment.resource;
@@ -210,6 +225,7 @@ impl Participant {
             order: Some(order.clone()),
             coordinator: order.coordinator.clone(),
             phase: Phase::Held(held),
+            inner: inner.map(<[InnerRoute]>::to_vec),
         };
         self.entries.insert(order.txn.clone(), entry);
         if let Some(old) = &order.replaces {
@@ -219,8 +235,21 @@ impl Participant {
         Ok(())
     }
 
+    /// The timetable of a resource. One that the log has and the configuration has not was configured
+    /// when it was held.
+    pub(super) fn timetable_of(&mut self, resource: &ResourceId) -> &mut Timetable {
+        self.timetables.entry(resource.clone()).or_insert_with(|| {
+            self.retired.insert(resource.clone());
+            Timetable::new(Amount::ZERO)
+        })
+    }
+
     /// Gives segments back to their timetables.
-    fn give_back(&mut self, layer: Layer, segments: &[Segment]) -> Result<(), ReplayError> {
+    pub(super) fn give_back(
+        &mut self,
+        layer: Layer,
+        segments: &[Segment],
+    ) -> Result<(), ReplayError> {
         for segment in segments {
             if let Some(timetable) = self.timetables.get_mut(&segment.resource) {
                 timetable
@@ -277,7 +306,8 @@ impl Participant {
         self.clear_alarm(txn);
         let phase = Phase::Ended(ending);
         let Some(entry) = self.entries.get(txn) else {
-            let entry = Entry { order: None, coordinator: coordinator.clone(), phase };
+            let coordinator = coordinator.clone();
+            let entry = Entry { order: None, coordinator, phase, inner: None };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
         };

@@ -50,6 +50,7 @@ fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
         coordinators: [grc(), CoordinatorName::composed("other")].into(),
         policy: HoldPolicy::default(),
         levels: BTreeMap::new(),
+        inside: None,
     }
 }
 
@@ -76,6 +77,7 @@ fn held(name: &str, window: Window) -> ParticipantRecord {
         soft: Span::from_secs(120),
         hard: Span::from_secs(900),
         at: at(0),
+        inner: None,
     }
 }
 
@@ -349,9 +351,11 @@ fn a_log_that_cannot_be_stops_the_replay() {
     p.apply(&released("t1")).unwrap();
     assert!(p.apply(&released("t1")).is_err(), "ends twice");
     assert!(p.apply(&booked("t1")).is_err(), "booked after its end");
-    let ParticipantRecord::Held { mut order, soft, hard, at } = held("t2", day) else { panic!() };
+    let ParticipantRecord::Held { mut order, soft, hard, at, inner } = held("t2", day) else {
+        panic!()
+    };
     order.segments.push(Segment { amount: Amount(u64::MAX), ..order.segments[0].clone() });
-    let endless = ParticipantRecord::Held { order, soft, hard, at };
+    let endless = ParticipantRecord::Held { order, soft, hard, at, inner };
     assert!(p.apply(&endless).is_err(), "more than any capacity ever was");
     p.check_invariants().unwrap();
     assert_eq!(

@@ -58,6 +58,7 @@ fn participant() -> Participant {
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
         levels: [(UserName::composed("guest"), 35)].into(),
+        inside: None,
     });
     let _ = participant.step(ParticipantInput::Start { boot: "one".into() }, at(0));
     participant

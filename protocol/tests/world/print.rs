@@ -101,6 +101,10 @@ pub(crate) fn participant_record(record: &ParticipantRecord) -> String {
         ParticipantRecord::Held { order, soft, hard, .. } => {
             format!("D2 held {}, asks after {soft}, ends after {hard}", order.txn)
         }
+        ParticipantRecord::Moved { moves, by, .. } => {
+            let who: Vec<String> = moves.iter().map(|moved| moved.txn.to_string()).collect();
+            format!("routed anew {}, {}", who.join(" "), cause(by))
+        }
         ParticipantRecord::Refused { order, refusal, .. } => {
             format!("refused {} ({:?})", order.txn, refusal.reason)
         }

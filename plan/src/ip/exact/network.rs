@@ -90,6 +90,41 @@ impl Network {
         Self { starts, steps, free, resources, reversible, edges_max }
     }
 
+    /// A network of undirected links without a federation around it: `(a, b, microseconds)` each, by
+    /// index; every step costs 1 a unit.
+    pub(super) fn of_links(vertices: usize, links: &[(u32, u32, u64)], edges_max: usize) -> Self {
+        let mut from: Vec<Vec<Step>> = vec![Vec::new(); vertices];
+        for (code, &(a, b, latency)) in (0u32..).step_by(2).zip(links) {
+            let step = |to, code: u32| Step {
+                to,
+                code,
+                out: code & !1,
+                back: code & !1,
+                unit: 1,
+                unit_back: 1,
+                latency,
+            };
+            from[a as usize].push(step(b, code));
+            from[b as usize].push(step(a, code | 1));
+        }
+        let mut starts = vec![0];
+        let mut steps = Vec::with_capacity(2 * links.len());
+        for some in from {
+            steps.extend(some);
+            starts.push(steps.len() as u32);
+        }
+        let resources = (0..2 * links.len() as u32).map(|code| code & !1).collect();
+        Self { starts, steps, free: Vec::new(), resources, reversible: true, edges_max }
+    }
+
+    /// Gives every step the cost of its edge.
+    pub(super) fn price(&mut self, unit: impl Fn(u32) -> u64) {
+        for step in &mut self.steps {
+            step.unit = unit(step.code >> 1);
+            step.unit_back = step.unit;
+        }
+    }
+
     pub(super) fn vertices(&self) -> usize {
         self.starts.len() - 1
     }

@@ -124,6 +124,23 @@ impl Row {
         self.push(label);
     }
 
+    /// The edges of the cheapest route between the row's vertex and `other`, however many there are.
+    pub(super) fn edges(&self, other: u32) -> Option<Vec<u32>> {
+        let cost = self.cost[other as usize];
+        let mut at = self.newest[other as usize];
+        while at != NONE && self.labels[at as usize].cost != cost {
+            at = self.labels[at as usize].older;
+        }
+        let mut label = self.labels.get(at as usize)?;
+        let mut edges = Vec::new();
+        while label.parent != NONE {
+            edges.push(label.code >> 1);
+            label = &self.labels[label.parent as usize];
+        }
+        edges.reverse();
+        Some(edges)
+    }
+
     /// The cheapest route between the row's vertex and `other`, in its order of travel.
     pub(super) fn path(&self, other: u32) -> Option<Path> {
         let cost = self.cost[other as usize];

@@ -1,0 +1,171 @@
+//! What a hold costs at an NRM with an inner network: 20 switches, 40 links, 60 disclosed paths, and
+//! 10,000 bookings at random over 90 days; with and without moving, admitted and refused.
+//!
+//! `cargo bench -p coalloc-nrm --bench inner`
+
+use std::sync::Arc;
+
+use coalloc_common::{
+    Amount, BootTime, CoordinatorName, Now, ResourceId, RmName, Segment, Span, Time, TransactionId,
+    Unit, UserName, Window,
+};
+use coalloc_net::convert::inner_network;
+use coalloc_nrm::inner::Network;
+use coalloc_proto::v1;
+use coalloc_protocol::Core;
+use coalloc_protocol::message::{HoldOrder, Token};
+use coalloc_protocol::participant::{
+    HoldPolicy, Inside, Participant, ParticipantConfig, ParticipantInput, Phase,
+};
+use divan::Bencher;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const SWITCHES: u32 = 20;
+const LINKS: u32 = 40;
+const PATHS: u32 = 60;
+const BOOKINGS: usize = 10_000;
+const GBPS: u64 = 1_000_000_000;
+const DAYS_90_S: i64 = 90 * 86_400;
+
+fn main() {
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return; // `cargo test --all-targets` runs this file too; there is nothing to test.
+    }
+    divan::main();
+}
+
+const NOW: Now = Now { wall: Time::from_us(1_800_000_000_000_000), boot: BootTime::from_us(0) };
+
+/// A ring of switches and as many chords, 100 Gbit/s each; paths between random switches, 40 Gbit/s.
+fn network(may_move: bool) -> (Vec<v1::Path>, Arc<dyn Inside>) {
+    let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
+    let name = |n: u32| format!("s{n}");
+    let mut two = |n: u32| {
+        let a = if n < SWITCHES { n } else { random.random_range(0..SWITCHES) };
+        let by = if n < SWITCHES { 1 } else { random.random_range(2..SWITCHES - 1) };
+        (name(a), name((a + by) % SWITCHES))
+    };
+    let link = |n: u32, (a, b): (String, String)| v1::InnerLink {
+        name: format!("l{n}"),
+        a,
+        b,
+        capacity_bps: 100 * GBPS,
+        latency: None,
+    };
+    let links = (0..LINKS).map(|n| link(n, two(n))).collect();
+    let path = |n: u32, (a, b): (String, String)| v1::Path {
+        name: format!("p{n}"),
+        a,
+        b,
+        capacity_bps: 40 * GBPS,
+        ..v1::Path::default()
+    };
+    let paths: Vec<v1::Path> = (0..PATHS).map(|n| path(n, two(SWITCHES + n))).collect();
+    let inner = v1::InnerNetwork { links, may_move, max_links_per_path: None };
+    let Ok(plan) = inner_network("inventory", &paths, &inner) else {
+        unreachable!("a good network")
+    };
+    (paths, Arc::new(Network::new(plan)))
+}
+
+fn order(random: &mut ChaCha8Rng, n: usize, gbps: u64) -> HoldOrder {
+    let start =
+        Time::from_us(NOW.wall.as_us() + random.random_range(60..DAYS_90_S - 90_000) * 1_000_000);
+    let length = Span::from_secs(random.random_range(3_600..86_400));
+    let Some(window) = Window::starting(start, length) else { unreachable!("a positive length") };
+    let resource = ResourceId::composed(format!("p{}", random.random_range(0..PATHS)));
+    HoldOrder {
+        txn: TransactionId::composed(format!("grc-{n}/1")),
+        coordinator: CoordinatorName::composed("grc"),
+        user: UserName::composed("UserA"),
+        segments: vec![Segment { resource, amount: Amount(gbps * GBPS), window }],
+        hold_for: None,
+        replaces: None,
+    }
+}
+
+/// An NRM with its bookings: about 58 at any instant, of 1 to 20 Gbit/s each.
+fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
+    let (paths, network) = network(may_move);
+    let resource = |path: &v1::Path| (ResourceId::composed(&*path.name), Amount(path.capacity_bps));
+    let mut participant = Participant::new(ParticipantConfig {
+        name: RmName::composed("nrm"),
+        resources: paths.iter().map(resource).collect(),
+        unit: Unit::BitsPerSecond,
+        coordinators: [CoordinatorName::composed("grc")].into(),
+        policy: HoldPolicy::default(),
+        levels: Default::default(),
+        inside: inside.then_some(network),
+    });
+    let _ = participant.step(ParticipantInput::Start { boot: "bench".into() }, NOW);
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut held = 0;
+    for n in 0.. {
+        let gbps = random.random_range(1..=20);
+        let order = order(&mut random, n, gbps);
+        let txn = order.txn.clone();
+        let _ = participant.step(ParticipantInput::Hold { order, token: Token(0) }, NOW);
+        let entry = participant.entries().get(&txn);
+        if entry.is_some_and(|entry| matches!(entry.phase, Phase::Held(_))) {
+            let by = CoordinatorName::composed("grc");
+            let _ = participant.step(ParticipantInput::Commit { txn, by, token: Token(0) }, NOW);
+            held += 1;
+        }
+        if held == BOOKINGS {
+            break;
+        }
+    }
+    (participant, random)
+}
+
+/// Holds of this many Gbit/s on random paths and windows, each ended again outside of the time.
+fn holds(bencher: Bencher<'_, '_>, inside: bool, may_move: bool, gbps: u64) {
+    let (participant, random) = filled(inside, may_move);
+    let state = std::cell::RefCell::new((participant, random, 1_000_000_usize));
+    bencher
+        .with_inputs(|| {
+            let (participant, random, n) = &mut *state.borrow_mut();
+            if *n > 1_000_000 {
+                let (txn, by) = (
+                    TransactionId::composed(format!("grc-{n}/1")),
+                    CoordinatorName::composed("grc"),
+                );
+                let _ =
+                    participant.step(ParticipantInput::Release { txn, by, token: Token(0) }, NOW);
+            }
+            *n += 1;
+            order(random, *n, gbps)
+        })
+        .bench_local_values(|order| {
+            let (participant, ..) = &mut *state.borrow_mut();
+            let _ = participant.step(ParticipantInput::Hold { order, token: Token(0) }, NOW);
+        });
+}
+
+#[divan::bench(args = [1, 20, 40], sample_count = 200, sample_size = 1)]
+fn hold_without_inner_network(bencher: Bencher<'_, '_>, gbps: u64) {
+    holds(bencher, false, false, gbps);
+}
+
+#[divan::bench(args = [1, 20, 40], sample_count = 200, sample_size = 1)]
+fn hold(bencher: Bencher<'_, '_>, gbps: u64) {
+    holds(bencher, true, false, gbps);
+}
+
+#[divan::bench(args = [1, 20, 40], sample_count = 200, sample_size = 1)]
+fn hold_may_move(bencher: Bencher<'_, '_>, gbps: u64) {
+    holds(bencher, true, true, gbps);
+}
+
+#[divan::bench(args = [false, true], sample_count = 50, sample_size = 1)]
+fn query_10_frames(bencher: Bencher<'_, '_>, may_move: bool) {
+    let (participant, mut random) = filled(true, may_move);
+    bencher
+        .with_inputs(|| {
+            (0..10).map(|n| order(&mut random, n, 1).segments[0].window).collect::<Vec<_>>()
+        })
+        .bench_local_values(|frames| {
+            participant.availability(&frames, &UserName::composed("UserA"), None, NOW)
+        });
+}

@@ -1,0 +1,195 @@
+//! Several demands at once: in their order, then the largest first, then with backtracking.
+
+use coalloc_common::{Time, Window, limits};
+
+use super::{Demand, Room, Router, Short, Way, signed};
+use crate::ip::exact::kernel::Kernel;
+
+/// Cost of one link beside which all loads of a route are small: fewest links come first.
+const LINK: u64 = 1 << 17;
+/// A full link's load. Even [`limits::INNER_ROUTE_LINKS_MAX`] of them are less than one link.
+const FULL: u64 = 1 << 10;
+const _: () = assert!(FULL * (limits::INNER_ROUTE_LINKS_MAX as u64) < LINK);
+
+/// What is free, with what this search has placed and lifted.
+pub(super) struct Load<'a> {
+    room: &'a dyn Room,
+    /// By link: windows and how much more (lifted) or less (placed) is free in them.
+    changes: Vec<Vec<(Window, i64)>>,
+    /// In order, so that the last can be undone.
+    log: Vec<u32>,
+}
+
+impl<'a> Load<'a> {
+    pub(super) fn new(room: &'a dyn Room, links: usize) -> Self {
+        Self { room, changes: vec![Vec::new(); links], log: Vec::new() }
+    }
+
+    /// What is free of a link over a whole window.
+    pub(super) fn free(&self, link: u32, window: Window) -> i64 {
+        let changes = &self.changes[link as usize];
+        let near = || changes.iter().filter(|(other, _)| other.overlaps(window));
+        let mut cuts: Vec<Time> = near()
+            .flat_map(|(other, _)| [other.start(), other.end()])
+            .filter(|at| window.start() < *at && *at < window.end())
+            .chain([window.start(), window.end()])
+            .collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        let pieces = cuts.windows(2).filter_map(|ends| Window::new(ends[0], ends[1]));
+        let free = |piece: Window| {
+            let here = near().filter(|(other, _)| other.overlaps(piece));
+            self.room.free(link, piece) + here.map(|(_, by)| by).sum::<i64>()
+        };
+        pieces.map(free).min().unwrap_or(0)
+    }
+
+    pub(super) fn place(&mut self, way: &[u32], window: Window, amount: u64) {
+        self.change(way, window, -signed(amount));
+    }
+
+    pub(super) fn lift(&mut self, way: &[u32], window: Window, amount: u64) {
+        self.change(way, window, signed(amount));
+    }
+
+    fn change(&mut self, way: &[u32], window: Window, by: i64) {
+        for &link in way {
+            self.changes[link as usize].push((window, by));
+            self.log.push(link);
+        }
+    }
+
+    /// Where this load stands, for [`Load::undo`].
+    pub(super) const fn mark(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Back to a mark.
+    pub(super) fn undo(&mut self, mark: usize) {
+        for link in self.log.drain(mark..) {
+            self.changes[link as usize].pop();
+        }
+    }
+}
+
+impl Router {
+    /// Places every demand, or none.
+    pub(super) fn search(
+        &self,
+        demands: &[Demand],
+        load: &mut Load<'_>,
+    ) -> Result<Vec<Way>, Short> {
+        let mark = load.mark();
+        let mut kernel = self.kernel();
+        let asked: Vec<usize> = (0..demands.len()).collect();
+        let short = match self.in_order(demands, &asked, load, &mut kernel) {
+            Ok(ways) => return Ok(ways),
+            Err(at) => {
+                // Beside those before it, which are placed still.
+                let free = self.free_for(&demands[at], load);
+                let fits = match &demands[at].only {
+                    Some(way) => narrowest(way, &free).min(demands[at].amount),
+                    None => self.widest(demands[at].path, &free, demands[at].amount),
+                };
+                load.undo(mark);
+                Short { demand: at, fits }
+            }
+        };
+        if demands.len() == 1 {
+            return Err(short);
+        }
+        let mut largest = asked;
+        largest.sort_by_key(|at| (std::cmp::Reverse(demands[*at].amount), *at));
+        if let Ok(ways) = self.in_order(demands, &largest, load, &mut kernel) {
+            return Ok(ways);
+        }
+        load.undo(mark);
+        if demands.len() <= limits::INNER_SEARCH_DEMANDS {
+            let mut ways = vec![Way::new(); demands.len()];
+            let mut nodes = limits::INNER_SEARCH_NODES;
+            if self.backtrack(demands, &largest, load, &mut kernel, &mut ways, &mut nodes) {
+                return Ok(ways);
+            }
+            load.undo(mark);
+        }
+        Err(short)
+    }
+
+    /// Each in its turn on its best route. Says who found none; those before it stay placed.
+    fn in_order(
+        &self,
+        demands: &[Demand],
+        order: &[usize],
+        load: &mut Load<'_>,
+        kernel: &mut Kernel,
+    ) -> Result<Vec<Way>, usize> {
+        let mut ways = vec![Way::new(); demands.len()];
+        for &at in order {
+            let demand = &demands[at];
+            let free = self.free_for(demand, load);
+            let way = self.best(demand, &free, kernel).ok_or(at)?;
+            load.place(&way, demand.window, demand.amount);
+            ways[at] = way;
+        }
+        Ok(ways)
+    }
+
+    fn backtrack(
+        &self,
+        demands: &[Demand],
+        order: &[usize],
+        load: &mut Load<'_>,
+        kernel: &mut Kernel,
+        ways: &mut [Way],
+        nodes: &mut usize,
+    ) -> bool {
+        let Some((&at, rest)) = order.split_first() else { return true };
+        let demand = &demands[at];
+        let free = self.free_for(demand, load);
+        let Some(best) = self.best(demand, &free, kernel) else { return false };
+        let fits = |way: &&Way| narrowest(way, &free) >= demand.amount;
+        let others = self.ways[demand.path].iter().filter(fits).filter(|way| **way != best);
+        let others: Vec<Way> =
+            if demand.only.is_some() { Vec::new() } else { others.cloned().collect() };
+        for way in std::iter::once(best).chain(others) {
+            if *nodes == 0 {
+                return false;
+            }
+            *nodes -= 1;
+            let mark = load.mark();
+            load.place(&way, demand.window, demand.amount);
+            ways[at] = way;
+            if self.backtrack(demands, rest, load, kernel, ways, nodes) {
+                return true;
+            }
+            load.undo(mark);
+        }
+        false
+    }
+
+    /// What is free of every link over a demand's window.
+    pub(super) fn free_for(&self, demand: &Demand, load: &Load<'_>) -> Vec<i64> {
+        // As many as fit 32 bits.
+        (0..self.links.len() as u32).map(|link| load.free(link, demand.window)).collect()
+    }
+
+    /// The route of a demand with the fewest links, then the least load.
+    pub(super) fn best(&self, demand: &Demand, free: &[i64], kernel: &mut Kernel) -> Option<Way> {
+        if let Some(way) = &demand.only {
+            return (narrowest(way, free) >= demand.amount).then(|| way.clone());
+        }
+        kernel.price(|link| {
+            let capacity = self.links[link as usize].capacity;
+            let taken = capacity.saturating_sub(free[link as usize].max(0).unsigned_abs());
+            let load = u128::from(taken) * u128::from(FULL) / u128::from(capacity.max(1));
+            LINK + u64::try_from(load).unwrap_or(FULL)
+        });
+        let open = |link: u32| free[link as usize] >= signed(demand.amount);
+        self.cheapest(kernel, demand.path, open)
+    }
+}
+
+/// What a route can carry.
+pub(super) fn narrowest(way: &[u32], free: &[i64]) -> u64 {
+    way.iter().map(|link| free[*link as usize]).min().map_or(0, |free| free.max(0).unsigned_abs())
+}

@@ -1,0 +1,35 @@
+//! The path kernel for those who have links and no frame: one cheapest route within so many links and
+//! so much latency, over links that are open. The tables of [`super::paths`] do the work.
+
+use super::network::{Class, Network};
+use super::paths::Row;
+
+/// Links as a network, and the room to search it.
+pub(crate) struct Kernel {
+    network: Network,
+    row: Row,
+}
+
+impl Kernel {
+    /// Undirected links `(a, b, microseconds)`, by index; vertices are numbered below `vertices`.
+    pub(crate) fn new(vertices: usize, links: &[(u32, u32, u64)], links_max: usize) -> Self {
+        Self { network: Network::of_links(vertices, links, links_max), row: Row::default() }
+    }
+
+    /// Gives every link its cost; without, each costs 1.
+    pub(crate) fn price(&mut self, cost: impl Fn(u32) -> u64) {
+        self.network.price(cost);
+    }
+
+    /// The links of the cheapest route from one vertex to another, in the order of travel.
+    pub(crate) fn cheapest(
+        &mut self,
+        (from, to): (u32, u32),
+        latency_max: Option<u64>,
+        open: impl Fn(u32) -> bool,
+    ) -> Option<Vec<u32>> {
+        let class = Class { rate: 0, units: 1, latency_max };
+        self.row.fill(&self.network, class, from, true, |resource| open(resource >> 1));
+        self.row.edges(to)
+    }
+}

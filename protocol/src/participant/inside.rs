@@ -1,0 +1,499 @@
+//! An NRM's inside: the links that its disclosed paths are routed over, and who routes them.
+//!
+//! The participant keeps a timetable of every inner link beside those of the paths. It asks an
+//! [`Inside`] for routes when it admits a hold, and writes them into the record: the fold needs no
+//! router, and neither does replay. Each segment of an order has a route of its own, and takes its
+//! amount on every link of it. What an entry takes of inner links is part of its footprint, so that
+//! holds, bookings, changes and ends treat it like everything else.
+//!
+//! When the inside says that it may, entries that have not begun are routed anew to admit one more: a
+//! record before that of the hold. What takes part in a change of a reservation stays where it is, and
+//! so does what begins within [`limits::INNER_MOVE_LEAD`]. Entries from before there was an inner
+//! network get their routes at start.
+//!
+//! Nothing of this leaves the RM: refusals name paths, listings show orders, and an inner link is no
+//! resource to whoever asks. Source: docs/adr/0010-inner-networks.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use coalloc_common::timetable::Layer;
+use coalloc_common::{
+    Amount, Now, Reason, Refusal, ResourceId, Segment, Time, TransactionId, Window, limits,
+};
+use serde::{Deserialize, Serialize};
+
+use super::footprint::{Footprint, pieces};
+use super::record::Take;
+use super::{Entry, Participant, ParticipantRecord, Phase};
+use crate::core::ReplayError;
+use crate::message::{Cause, HoldOrder};
+
+/// The links of a route, from one end of the path to the other.
+pub type InnerRoute = Vec<ResourceId>;
+
+/// What wants a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InnerDemand {
+    /// The disclosed path.
+    pub path: ResourceId,
+    /// How much of it.
+    pub amount: Amount,
+    /// When.
+    pub window: Window,
+    /// The only route it may take: that of a booking which has begun.
+    pub only: Option<InnerRoute>,
+}
+
+/// What has a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InnerPlaced {
+    /// What.
+    pub demand: InnerDemand,
+    /// Its route.
+    pub route: InnerRoute,
+}
+
+/// A demand that found no route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerShort {
+    /// Its index.
+    pub demand: usize,
+    /// What would have found one, beside the demands before it.
+    pub fits: Amount,
+}
+
+/// Routes for new demands, and new routes of those that moved, by index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InnerRearranged {
+    /// For each new demand.
+    pub routes: Vec<InnerRoute>,
+    /// For each that moved.
+    pub moved: Vec<(usize, InnerRoute)>,
+}
+
+/// What is free of a link over a whole window: the minimum; negative where more is promised than there
+/// is.
+pub trait InnerRoom {
+    /// Of this link.
+    fn free(&self, link: &ResourceId, window: Window) -> i64;
+}
+
+/// Who routes. Deterministic, without state and without a clock; what it answers fits the room it was
+/// given.
+pub trait Inside: Debug + Send + Sync {
+    /// Every link and its capacity. No link has the name of a disclosed resource.
+    fn links(&self) -> &[(ResourceId, Amount)];
+
+    /// May what has not begun be routed anew?
+    fn may_move(&self) -> bool;
+
+    /// The most of a path, at most `most`, that one route can carry when this much is free of each
+    /// link, in the order of [`Inside::links`].
+    fn widest(&self, path: &ResourceId, free: &[i64], most: Amount) -> Amount;
+
+    /// A route for every demand, so that all fit together.
+    ///
+    /// # Errors
+    /// The first that finds none.
+    fn route(
+        &self,
+        demands: &[InnerDemand],
+        room: &dyn InnerRoom,
+    ) -> Result<Vec<InnerRoute>, InnerShort>;
+
+    /// The same with new routes for some of those that may be moved; `None` when that does not help.
+    fn rearrange(
+        &self,
+        demands: &[InnerDemand],
+        movable: &[InnerPlaced],
+        room: &dyn InnerRoom,
+    ) -> Option<InnerRearranged>;
+}
+
+/// New routes of one entry, one for each of its segments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InnerMove {
+    /// Whose.
+    pub txn: TransactionId,
+    /// All of its routes.
+    pub inner: Vec<InnerRoute>,
+}
+
+/// What a hold takes inside, and who makes room for it.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// One route a segment; `None` without an inner network.
+    pub(super) inner: Option<Vec<InnerRoute>>,
+    /// Who moves first.
+    pub(super) moves: Vec<InnerMove>,
+}
+
+/// What segments take of inner links on these routes.
+pub(super) fn inner_footprint(segments: &[Segment], inner: Option<&[InnerRoute]>) -> Footprint {
+    let mut footprint = Footprint::default();
+    for (segment, route) in segments.iter().zip(inner.unwrap_or_default()) {
+        for link in route {
+            footprint.add(&Segment { resource: link.clone(), ..*segment });
+        }
+    }
+    footprint
+}
+
+/// The links' timetables, with what a replaced booking has counted as free.
+struct Beside<'a> {
+    participant: &'a Participant,
+    own: Footprint,
+}
+
+impl InnerRoom for Beside<'_> {
+    fn free(&self, link: &ResourceId, window: Window) -> i64 {
+        let Some(timetable) = self.participant.timetables.get(link) else { return 0 };
+        let Some(own) = self.own.steps(link) else { return timetable.slack(window) };
+        let free = |piece: Window| {
+            let own = i64::try_from(own.at(piece.start()).0).unwrap_or(i64::MAX);
+            timetable.slack(piece).saturating_add(own)
+        };
+        pieces(window, own.changes_in(window)).into_iter().map(free).min().unwrap_or(0)
+    }
+}
+
+/// One segment that may move: whose, which, and what.
+struct Movable {
+    txn: TransactionId,
+    segment: usize,
+    placed: InnerPlaced,
+}
+
+/// What the inside can carry over one window.
+pub(super) struct InnerAt<'a> {
+    inside: &'a dyn Inside,
+    old: Option<&'a Entry>,
+    room: Beside<'a>,
+    window: Window,
+    /// Of each link.
+    free: Vec<i64>,
+    /// Who may move, and what would be free of each link without them; asked for when it matters.
+    movable: Option<(Vec<InnerPlaced>, Vec<i64>)>,
+}
+
+impl InnerAt<'_> {
+    pub(super) const fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The most of a path that one route can carry: as things are, or after others have moved.
+    pub(super) fn most(&mut self, path: &ResourceId, most: Amount, now: Now) -> Amount {
+        let participant = self.room.participant;
+        let begun = self.old.filter(|old| old.begins_by(move_from(now)));
+        if let Some(route) = begun.and_then(|old| old.route_of(path, 0)) {
+            let free = route.iter().map(|link| self.room.free(link, self.window)).min();
+            return most.min(Amount(free.unwrap_or(0).max(0).unsigned_abs()));
+        }
+        let here = self.inside.widest(path, &self.free, most);
+        if here >= most || !self.inside.may_move() {
+            return here;
+        }
+        let demand =
+            |amount| InnerDemand { path: path.clone(), amount, window: self.window, only: None };
+        let (movable, without) = self.movable.get_or_insert_with(|| {
+            let movable = participant.movable(&[demand(most)], now).into_iter();
+            let movable: Vec<InnerPlaced> = movable.map(|movable| movable.placed).collect();
+            let lifted: Vec<Segment> = movable.iter().flat_map(InnerPlaced::segments).collect();
+            let without = Beside { participant, own: Footprint::of(&lifted) };
+            let links = self.inside.links().iter();
+            let free = links.map(|(link, _)| without.free(link, self.window)).collect();
+            (movable, free)
+        });
+        let room = Beside { participant, own: Footprint::default() };
+        // What those who stay leave; then halfway back, a few times.
+        let (mut low, mut high) = (here, self.inside.widest(path, without, most));
+        let mut next = high;
+        for _ in 0..limits::INNER_MOVE_GUESSES {
+            if next <= low {
+                break;
+            }
+            if self.inside.rearrange(&[demand(next)], movable, &room).is_some() {
+                low = next;
+            } else {
+                high = next;
+            }
+            next = Amount(u64::midpoint(low.0, high.0));
+        }
+        low
+    }
+}
+
+impl Participant {
+    /// Live entries that have no route although there is an inner network: it was configured after
+    /// them, and they did not fit into it.
+    #[must_use]
+    pub fn unrouted(&self, now: Now) -> Vec<&TransactionId> {
+        if self.config.inside.is_none() {
+            return Vec::new();
+        }
+        self.entries.iter().filter(|(_, e)| e.lacks_route(now)).map(|(txn, _)| txn).collect()
+    }
+
+    /// Routes for an order; nothing without an inner network.
+    pub(super) fn route_inside(&self, order: &HoldOrder, now: Now) -> Result<Chosen, Box<Refusal>> {
+        let Some(inside) = &self.config.inside else { return Ok(Chosen::default()) };
+        let old = self.booked(order.replaces.as_ref());
+        let kept = kept_routes(order, old);
+        if let Some(inner) = self.same_routes(order, old, &kept) {
+            return Ok(Chosen { inner: Some(inner), moves: Vec::new() });
+        }
+        let fixed = old.is_some_and(|old| old.begins_by(move_from(now)));
+        let demand = |(segment, kept): (&Segment, Option<InnerRoute>)| InnerDemand {
+            path: segment.resource.clone(),
+            amount: segment.amount,
+            window: segment.window,
+            only: kept.filter(|_| fixed),
+        };
+        let demands: Vec<InnerDemand> = order.segments.iter().zip(kept).map(demand).collect();
+        let own = old.map(Entry::inner_footprint).unwrap_or_default();
+        let short = match inside.route(&demands, &Beside { participant: self, own }) {
+            Ok(inner) => return Ok(Chosen { inner: Some(inner), moves: Vec::new() }),
+            Err(short) => short,
+        };
+        if inside.may_move() {
+            let movable = self.movable(&demands, now);
+            // What the old version has stays its own until the new one is booked: nobody else may
+            // move there.
+            let room = Beside { participant: self, own: Footprint::default() };
+            let placed: Vec<InnerPlaced> = movable.iter().map(|m| m.placed.clone()).collect();
+            if let Some(found) = inside.rearrange(&demands, &placed, &room) {
+                let moves = self.moves(&movable, found.moved);
+                return Ok(Chosen { inner: Some(found.routes), moves });
+            }
+        }
+        Err(Box::new(self.no_route(order, short)))
+    }
+
+    /// The inside over a window, to whoever may replace a booking; `None` without an inner network.
+    pub(super) fn inner_at(
+        &self,
+        window: Window,
+        replaces: Option<&TransactionId>,
+    ) -> Option<InnerAt<'_>> {
+        let inside = self.config.inside.as_deref()?;
+        let old = self.booked(replaces);
+        let own = old.map(Entry::inner_footprint).unwrap_or_default();
+        let room = Beside { participant: self, own };
+        let free = inside.links().iter().map(|(link, _)| room.free(link, window)).collect();
+        Some(InnerAt { inside, old, room, window, free, movable: None })
+    }
+
+    fn booked(&self, txn: Option<&TransactionId>) -> Option<&Entry> {
+        txn.and_then(|txn| self.entries.get(txn)).filter(|entry| entry.phase == Phase::Booked)
+    }
+
+    /// The routes of the old version for the new one, when there is one for every segment and what is
+    /// taken beyond the old version fits: a change disturbs no more than it must.
+    fn same_routes(
+        &self,
+        order: &HoldOrder,
+        old: Option<&Entry>,
+        kept: &[Option<InnerRoute>],
+    ) -> Option<Vec<InnerRoute>> {
+        let old = old?;
+        let inner: Vec<InnerRoute> = kept.iter().cloned().collect::<Option<_>>()?;
+        let taken = inner_footprint(&order.segments, Some(&inner)).beyond(&old.inner_footprint());
+        let fits = |segment: &Segment| {
+            let timetable = self.timetables.get(&segment.resource);
+            timetable.is_some_and(|timetable| segment.amount <= timetable.free_min(segment.window))
+        };
+        taken.segments().iter().all(fits).then_some(inner)
+    }
+
+    /// Every segment that may be routed anew and overlaps one of the demands.
+    fn movable(&self, demands: &[InnerDemand], now: Now) -> Vec<Movable> {
+        let from = move_from(now);
+        let changing: BTreeSet<&TransactionId> =
+            self.replacing.iter().flat_map(|(old, new)| [old, new]).collect();
+        let mut movable = Vec::new();
+        for (txn, entry) in &self.entries {
+            let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
+            let (true, Some(order), Some(inner)) = (live, &entry.order, &entry.inner) else {
+                continue;
+            };
+            if entry.begins_by(from) || changing.contains(txn) {
+                continue;
+            }
+            for (index, (segment, route)) in order.segments.iter().zip(inner).enumerate() {
+                let wanted = demands.iter().any(|d| d.window.overlaps(segment.window));
+                if !wanted {
+                    continue;
+                }
+                let demand = InnerDemand {
+                    path: segment.resource.clone(),
+                    amount: segment.amount,
+                    window: segment.window,
+                    only: None,
+                };
+                let placed = InnerPlaced { demand, route: route.clone() };
+                movable.push(Movable { txn: txn.clone(), segment: index, placed });
+            }
+        }
+        movable
+    }
+
+    /// The moved segments as whole entries.
+    fn moves(&self, movable: &[Movable], moved: Vec<(usize, InnerRoute)>) -> Vec<InnerMove> {
+        let mut moves: BTreeMap<&TransactionId, Vec<InnerRoute>> = BTreeMap::new();
+        for (index, route) in moved {
+            let Movable { txn, segment, .. } = &movable[index];
+            let now = || self.entries.get(txn).and_then(|e| e.inner.clone()).unwrap_or_default();
+            if let Some(place) = moves.entry(txn).or_insert_with(now).get_mut(*segment) {
+                *place = route;
+            }
+        }
+        moves.into_iter().map(|(txn, inner)| InnerMove { txn: txn.clone(), inner }).collect()
+    }
+
+    fn no_route(&self, order: &HoldOrder, short: InnerShort) -> Refusal {
+        let unit = self.config.unit;
+        let Some(segment) = order.segments.get(short.demand) else {
+            // The inside spoke of a demand that there is not.
+            return Refusal::new(Reason::InsufficientCapacity, "no room").at(&self.config.name);
+        };
+        let Segment { resource, amount, window } = segment;
+        let (has, wanted) = (unit.show(short.fits), unit.show(*amount));
+        let detail = format!("{resource} has {has} free in {window}, {wanted} were asked for");
+        Refusal {
+            rm: Some(self.config.name.clone()),
+            resource: Some(resource.clone()),
+            window: Some(*window),
+            requested: Some(*amount),
+            available: Some(short.fits),
+            ..Refusal::new(Reason::InsufficientCapacity, detail)
+        }
+    }
+
+    /// Routes for entries that have none: one record for each that fits.
+    pub(super) fn route_unrouted(&mut self, now: Now) -> Vec<ParticipantRecord> {
+        let lacking: Vec<TransactionId> = self.unrouted(now).into_iter().cloned().collect();
+        let mut records = Vec::new();
+        for txn in lacking {
+            let Some(entry) = self.entries.get(&txn) else { continue };
+            let Some(order) = entry.order.clone() else { continue };
+            if order.replaces.is_some() && matches!(entry.phase, Phase::Held(_)) {
+                // What a change takes beyond its old version is settled; it is routed once it is booked,
+                // at the next start.
+                continue;
+            }
+            // What a booking replaced is over.
+            let order = HoldOrder { replaces: None, ..order };
+            let Ok(Chosen { inner: Some(inner), mut moves }) = self.route_inside(&order, now)
+            else {
+                continue;
+            };
+            moves.push(InnerMove { txn, inner });
+            let record = ParticipantRecord::Moved { moves, by: Cause::Restart, at: now };
+            self.must_apply(&record);
+            records.push(record);
+        }
+        records
+    }
+
+    /// New routes: all are lifted, then all take their new ones, so that two may change places.
+    pub(super) fn fold_moved(
+        &mut self,
+        moves: &[InnerMove],
+        take: Take,
+    ) -> Result<(), ReplayError> {
+        let mut taken: Vec<(Layer, Vec<Segment>)> = Vec::new();
+        for InnerMove { txn, inner } in moves {
+            let entry = self.entries.get(txn);
+            let Some((entry, order)) = entry.and_then(|e| Some((e, e.order.as_ref()?))) else {
+                return Err(ReplayError(format!("{txn} is routed anew but was never held")));
+            };
+            let Some((layer, _)) = entry.in_timetables() else {
+                return Err(ReplayError(format!("{txn} is routed anew after its end")));
+            };
+            let before = entry.inner_footprint().segments();
+            taken.push((layer, inner_footprint(&order.segments, Some(inner)).segments()));
+            self.give_back(layer, &before)?;
+        }
+        for (InnerMove { txn, inner }, (layer, segments)) in moves.iter().zip(taken) {
+            for segment in &segments {
+                let timetable = self.timetable_of(&segment.resource);
+                take(timetable, layer, segment.window, segment.amount).map_err(|problem| {
+                    ReplayError(format!("{txn}: {}: {problem}", segment.resource))
+                })?;
+            }
+            if let Some(entry) = self.entries.get_mut(txn) {
+                entry.inner = Some(inner.clone());
+                let whole = entry.footprint().segments();
+                if let Phase::Held(held) = &mut entry.phase {
+                    held.taken = whole;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Is every live entry routed for each of its segments, or not at all?
+    pub(super) fn check_routes(&self) -> Result<(), String> {
+        for (txn, entry) in &self.entries {
+            let (Some(order), Some(inner)) = (&entry.order, &entry.inner) else { continue };
+            if order.segments.len() != inner.len() {
+                let (routes, segments) = (inner.len(), order.segments.len());
+                return Err(format!("I12: {txn} has {routes} routes for {segments} segments"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What begins later than this may be routed anew.
+const fn move_from(now: Now) -> Time {
+    now.wall.saturating_add(limits::INNER_MOVE_LEAD)
+}
+
+/// For each segment of an order the old version's route of the same path, in their order.
+fn kept_routes(order: &HoldOrder, old: Option<&Entry>) -> Vec<Option<InnerRoute>> {
+    let mut seen: BTreeMap<&ResourceId, usize> = BTreeMap::new();
+    let mut routes = Vec::with_capacity(order.segments.len());
+    for segment in &order.segments {
+        let nth = seen.entry(&segment.resource).or_default();
+        routes.push(old.and_then(|old| old.route_of(&segment.resource, *nth)).cloned());
+        *nth += 1;
+    }
+    routes
+}
+
+impl InnerPlaced {
+    /// What it takes.
+    fn segments(&self) -> Vec<Segment> {
+        let InnerDemand { amount, window, .. } = self.demand;
+        self.route.iter().map(|link| Segment { resource: link.clone(), amount, window }).collect()
+    }
+}
+
+impl Entry {
+    /// What it takes of inner links.
+    pub(super) fn inner_footprint(&self) -> Footprint {
+        let segments = self.order.as_ref().map_or(&[][..], |order| &order.segments);
+        inner_footprint(segments, self.inner.as_deref())
+    }
+
+    /// The route of its `nth` segment of a path.
+    fn route_of(&self, path: &ResourceId, nth: usize) -> Option<&InnerRoute> {
+        let segments = &self.order.as_ref()?.segments;
+        let routed = segments.iter().zip(self.inner.as_ref()?);
+        routed.filter(|(segment, _)| segment.resource == *path).nth(nth).map(|(_, route)| route)
+    }
+
+    /// Does any of it begin at this instant, or before?
+    fn begins_by(&self, at: Time) -> bool {
+        let mut segments = self.order.iter().flat_map(|order| &order.segments);
+        segments.any(|segment| segment.window.start() <= at)
+    }
+
+    fn lacks_route(&self, now: Now) -> bool {
+        let live = matches!(self.phase, Phase::Held(_) | Phase::Booked);
+        let mut segments = self.order.iter().flat_map(|order| &order.segments);
+        live && self.inner.is_none() && segments.any(|s| now.wall < s.window.end())
+    }
+}
