@@ -103,6 +103,9 @@ pub const RESEND_MAX: Span = Span::from_secs(10);
 /// Segments one hold may carry: every edge of the largest request once.
 pub const HOLD_SEGMENTS_MAX: usize = 4_096;
 
+/// End points (sites and border points) of a coordinator that serves others above it: it shows a path
+/// between every two, 2,016 at most.
+pub const UPWARD_POINTS_MAX: usize = 64;
 /// Vertices of one federation. Indices are 32 bit; the bound keeps all-pairs tables in memory.
 pub const VERTICES_MAX: usize = 10_000;
 /// Edges of one federation.

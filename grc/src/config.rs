@@ -11,6 +11,8 @@ use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 use tonic::transport::Channel;
 
+use crate::upward_config::UpwardConfig;
+
 /// One configured resource manager.
 #[derive(Debug, Clone)]
 pub struct RmPeer {
@@ -33,6 +35,8 @@ pub struct GrcConfig {
     pub planning: RequestOptions,
     /// How long its holds last before RMs ask.
     pub hold_for: Option<Span>,
+    /// What it is to coordinators above it, if there are any.
+    pub upward: Option<UpwardConfig>,
 }
 
 /// Reads and checks the configuration file. Needs a tokio runtime around it, for the channels.
@@ -57,20 +61,27 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
             Some(span)
         }
     };
+    let name = CoordinatorName::parse("name", &message.name)?;
+    let upward =
+        message.upward.as_ref().map(|wire| UpwardConfig::parse(&name, wire)).transpose()?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
     Ok(GrcConfig {
         daemon: daemon_settings(message.daemon.as_ref(), document.folder())?,
-        name: CoordinatorName::parse("name", &message.name)?,
-        rms: peers(&message.resource_managers)?,
+        rms: peers(&name, &message.resource_managers)?,
+        name,
         planning: planning.map_err(|error| InvalidField {
             field: error.field.replacen("options", "planning", 1),
             ..error
         })?,
         hold_for,
+        upward,
     })
 }
 
-fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<RmName, RmPeer>, InvalidField> {
+fn peers(
+    own: &CoordinatorName,
+    wire: &[v1::Peer],
+) -> Result<BTreeMap<RmName, RmPeer>, InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one resource manager";
         return Err(InvalidField::new("resource_managers", "none", allowed));
@@ -80,6 +91,10 @@ fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<RmName, RmPeer>, InvalidField> {
     for (index, peer) in wire.iter().enumerate() {
         let field = |name: &str| format!("resource_managers[{index}].{name}");
         let name = RmName::parse(&field("name"), &peer.name)?;
+        if name.as_str() == own.as_str() {
+            let allowed = "another name than this coordinator's own; that would be a cycle";
+            return Err(InvalidField::new(field("name"), &peer.name, allowed));
+        }
         let channel = client::channel(&field("address"), &peer.address)?;
         if !addresses.insert(&peer.address) {
             let allowed = "each address once; one daemon has one identity";

@@ -10,6 +10,7 @@ use crate::federation::Federation;
 use crate::planning::Planners;
 use crate::service::GrcService;
 use crate::shown::Shown;
+use crate::upward::UpwardService;
 use crate::{meters, shell};
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
@@ -19,7 +20,9 @@ use crate::{meters, shell};
 pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
-    let federation = Federation::new(&config.rms);
+    let above = config.upward.iter().flat_map(|upward| upward.coordinators.keys());
+    let lineage = std::iter::once(config.name.to_string()).chain(above.map(ToString::to_string));
+    let federation = Federation::new(&config.rms).of(lineage.collect());
     let (node, ledger_id) = shell::start(&config, &federation)?;
     let readers = vec![node.reader.clone(), meters::reader(federation.clone())];
     let name = config.name.as_str();
@@ -34,11 +37,16 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
         handle: node.handle.clone(),
         shown: Shown::default(),
     };
-    let routes =
-        Routes::new(server::coordinator(service.clone())).add_service(server::resolver(service));
+    let mut routes = Routes::new(server::coordinator(service.clone()))
+        .add_service(server::resolver(service.clone()));
     let (grc, listen, rms) = (&config.name, config.daemon.listen, config.rms.len());
     tracing::info!(%grc, %listen, rms, "serving");
-    let services = ["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
+    let mut services = vec!["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
+    if let Some(config) = config.upward.clone() {
+        let upward = UpwardService { config, service };
+        routes = routes.add_service(server::resource_manager(upward));
+        services.push("coalloc.v1.ResourceManager");
+    }
     let stop = async {
         server::stop_signal().await;
         // A stream never ends by itself.

@@ -134,9 +134,13 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         }
         CoordinatorRecord::Intent { reservation, .. }
         | CoordinatorRecord::ChangeRefused { reservation, .. }
+        | CoordinatorRecord::UpperOpened { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
-        CoordinatorRecord::Decided { txn, .. }
+        // A tombstone is of no transaction of ours: nothing is told of it.
+        CoordinatorRecord::UpperEnded { txn, .. }
+        | CoordinatorRecord::Prepared { txn, .. }
+        | CoordinatorRecord::Decided { txn, .. }
         | CoordinatorRecord::Mixed { txn, .. }
         | CoordinatorRecord::Releasing { txn, .. }
         | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
@@ -159,7 +163,9 @@ impl Change<'_> {
     const fn new(state: State, what: String, at: Now) -> Self {
         let version = match state {
             State::Confirmed | State::Terminating | State::Terminated => 1,
-            State::Checking | State::Committing | State::Aborting | State::Failed => 0,
+            State::Checking | State::Held | State::Committing | State::Aborting | State::Failed => {
+                0
+            }
         };
         Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
     }
@@ -206,6 +212,17 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
             let new = Change::new(state.unwrap_or(usual), what.into(), *at).booked(*version);
             Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
         }
+        CoordinatorRecord::UpperOpened { order, at, .. } => {
+            let what = format!("{} wants it held", order.coordinator);
+            Change::new(State::Checking, what, *at)
+        }
+        CoordinatorRecord::Prepared { txn, expires_in, at, .. } => {
+            let new = Change::new(State::Held, "all hold; the one above decides".into(), *at);
+            Change { txn: Some(txn), expires_in: Some(*expires_in), ..new }
+        }
+        CoordinatorRecord::UpperEnded { at, .. } => {
+            Change::new(State::Failed, "nothing was held for the one above".into(), *at)
+        }
         CoordinatorRecord::Mixed { txn, rm, refusal, at } => {
             let what = format!("{rm} did not book; the other bookings are released");
             let new = Change::new(State::Aborting, what, *at);
@@ -222,7 +239,11 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
                 Some(State::Terminated | State::Failed) => "nothing is booked any more",
                 None => "every resource manager has acknowledged",
                 Some(
-                    State::Checking | State::Committing | State::Aborting | State::Terminating,
+                    State::Checking
+                    | State::Held
+                    | State::Committing
+                    | State::Aborting
+                    | State::Terminating,
                 ) => "every resource manager has acknowledged; an earlier attempt is not over yet",
             };
             let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);

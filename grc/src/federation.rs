@@ -47,6 +47,8 @@ pub struct Snapshot {
 pub struct Federation {
     known: Arc<RwLock<BTreeMap<RmName, Known>>>,
     snapshot: Arc<RwLock<Arc<Snapshot>>>,
+    /// This coordinator and those above it: none of them may be below a member.
+    lineage: Arc<Vec<String>>,
 }
 
 impl Federation {
@@ -71,7 +73,14 @@ impl Federation {
         Self {
             known: Arc::new(RwLock::new(known)),
             snapshot: Arc::new(RwLock::new(Arc::new(snapshot))),
+            lineage: Arc::default(),
         }
+    }
+
+    /// Says who this coordinator is, and who is above it, so that a cycle is noticed.
+    #[must_use]
+    pub fn of(self, lineage: Vec<String>) -> Self {
+        Self { lineage: Arc::new(lineage), ..self }
     }
 
     /// Keeps asking every RM, each on its own, for as long as the runtime lives.
@@ -141,7 +150,7 @@ impl Federation {
         let mut request = tonic::Request::new(v1::DescribeRequest {});
         request.set_timeout(limits::QUERY_PATIENCE.to_std());
         match client.describe(request).await {
-            Ok(answer) => match accept(name, answer.into_inner()) {
+            Ok(answer) => match accept(name, &self.lineage, answer.into_inner()) {
                 Ok(description) => self.learn(name, description),
                 Err(problem) => self.disown(name, &problem),
             },
@@ -209,7 +218,15 @@ impl Federation {
     }
 }
 
-fn accept(name: &RmName, said: v1::DescribeResponse) -> Result<v1::DescribeResponse, String> {
+fn accept(
+    name: &RmName,
+    lineage: &[String],
+    said: v1::DescribeResponse,
+) -> Result<v1::DescribeResponse, String> {
+    if let Some(own) = lineage.iter().find(|own| said.coordinators_below.contains(own)) {
+        let text = "cycle: it says that this coordinator, or one above it, is below it:";
+        return Err(format!("{text} {own}"));
+    }
     if said.name == name.as_str() {
         Ok(said)
     } else {

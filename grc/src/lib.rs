@@ -7,6 +7,8 @@
 //! * [`planning`]: a plan per frame, on threads of their own, under a time budget.
 //! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
 //!
+//! * [`upward`]: the same federation as one resource manager to the coordinators above.
+//!
 //! Beside it: [`federation`] knows the RMs and their topology, [`config`] is what the GRC is told,
 //! [`daemon`] puts all of it into one process, [`view`] shows reservations, [`events`] tells their
 //! changes. Source: Takefusa 2010,
@@ -28,6 +30,8 @@ pub mod planning;
 pub mod service;
 pub mod shell;
 pub mod shown;
+pub mod upward;
+pub mod upward_config;
 pub mod view;
 
 use std::path::Path;

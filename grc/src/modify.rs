@@ -201,16 +201,21 @@ impl GrcService {
     async fn standing(&self, id: &str) -> Result<Standing, Status> {
         let wanted = id.to_owned();
         let look = move |coordinator: &Coordinator| {
-            let found = coordinator.find(&wanted).map(Standing::of);
-            (found, coordinator.planning(&wanted).is_some())
+            let found = coordinator.find(&wanted);
+            let above = found.is_some_and(|found| found.upper.is_some());
+            (found.map(Standing::of), coordinator.planning(&wanted).is_some(), above)
         };
         match self.handle.read(look).await? {
-            (Some(standing), _) => Ok(standing),
-            (None, true) => {
+            (_, _, true) => {
+                let text = "it belongs to a coordinator above; only that one may change it";
+                Err(status::denied(text))
+            }
+            (Some(standing), ..) => Ok(standing),
+            (None, true, _) => {
                 let text = format!("{id} is still being planned; nothing was done, ask again");
                 Err(status::precondition("checking", id, text))
             }
-            (None, false) => Err(status::not_found("reservation", id)),
+            (None, false, _) => Err(status::not_found("reservation", id)),
         }
     }
 

@@ -220,7 +220,11 @@ impl GrcService {
             }
             Reply::OtherContent => Err(status::other_content("request", id)),
             Reply::Unknown => Err(status::not_found("reservation", id)),
-            Reply::ChangeUnderWay(_) | Reply::NotConfirmed(_) | Reply::PlanChange => {
+            Reply::ChangeUnderWay(_)
+            | Reply::NotConfirmed(_)
+            | Reply::PlanChange
+            | Reply::PlanUpper
+            | Reply::Upper(_) => {
                 Err(Status::internal("the coordinator answered another call than this one"))
             }
             Reply::Forgotten | Reply::Plan | Reply::Replan(_) | Reply::Resolution(_) => {
@@ -409,6 +413,14 @@ impl CoordinatorRpc for GrcService {
             return Err(Status::failed_precondition(text));
         }
         let reservation = ReservationId::composed(found.id);
+        let asked = reservation.clone();
+        let above = move |core: &Coordinator| {
+            core.find(asked.as_str()).is_some_and(|known| known.upper.is_some())
+        };
+        if self.handle.read(above).await? {
+            let text = "it belongs to a coordinator above; only that one may release it";
+            return Err(status::denied(text));
+        }
         let (service, shown) = (self.clone(), id.clone());
         Traced::current().set("coalloc.reservation", &reservation);
         let release = async move {
@@ -457,6 +469,10 @@ impl Resolver for GrcService {
         let decision = match answer.await {
             Ok(Reply::Resolution(Resolution::Decided(Decision::Commit))) => v1::Decision::Commit,
             Ok(Reply::Resolution(Resolution::Decided(Decision::Abort))) => v1::Decision::Abort,
+            Ok(Reply::Resolution(Resolution::Lost)) => {
+                let text = "no answer yet: the coordinator above decides";
+                return Err(Status::unavailable(text));
+            }
             Ok(_) => return Err(status::not_found("transaction", &transaction)),
             Err(_) => return Err(status::stopping()),
         };

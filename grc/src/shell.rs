@@ -47,14 +47,22 @@ pub fn start(config: &GrcConfig, federation: &Federation) -> Result<(Node, Strin
         tag: String::new(),
         hold_for: config.hold_for,
     });
+    if let Some(upward) = &config.upward {
+        coordinator.serve_above(upward.above());
+    }
     let path = &config.daemon.ledger;
     let ledger = node::open_ledger(path, "grc", config.name.as_str(), &mut coordinator)?;
     let ledger_id = ledger.id().to_owned();
     coordinator.set_tag(tag(&ledger_id).to_owned());
     let (outbox, outgoing) = mpsc::unbounded_channel();
+    let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("coordinator", coordinator, ledger, move |effect, waiters| {
         match effect {
             CoordinatorEffect::Reply { token, reply } => waiters.complete(token.0, reply),
+            CoordinatorEffect::AskAbove { coordinator, txn } => {
+                // The asker ends only with the process.
+                let _ = questions.send((coordinator, txn));
+            }
             CoordinatorEffect::Send { rm, txn, message } => {
                 // The sender ends only with the process.
                 let _ = outbox.send((rm, txn, message));
@@ -63,6 +71,10 @@ pub fn start(config: &GrcConfig, federation: &Federation) -> Result<(Node, Strin
     })?;
     node.handle.tell(CoordinatorInput::Start);
     let (name, federation) = (config.name.to_string(), federation.clone());
+    if let Some(upward) = config.upward.clone() {
+        let (name, handle) = (name.clone(), node.handle.clone());
+        tokio::spawn(crate::upward::ask_all(name, upward, asked, handle));
+    }
     tokio::spawn(send_all(name, federation, outgoing, node.handle.clone()));
     Ok((node, ledger_id))
 }

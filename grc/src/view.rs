@@ -107,6 +107,7 @@ pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
 pub(crate) const fn state(state: State, over: bool) -> v1::ReservationState {
     match state {
         State::Checking => v1::ReservationState::Checking,
+        State::Held => v1::ReservationState::Held,
         State::Committing => v1::ReservationState::Committing,
         State::Confirmed if over => v1::ReservationState::PassedEndTime,
         State::Confirmed => v1::ReservationState::Confirmed,

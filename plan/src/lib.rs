@@ -8,6 +8,7 @@
 //! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
 //! compares itself with. [`inner`] routes inside one network domain, for the NRM that owns it.
 
+pub mod abstracted;
 pub mod baseline;
 pub mod costs;
 pub mod inner;
@@ -88,7 +89,9 @@ impl Plan {
     ) -> BTreeMap<RmName, Vec<Segment>> {
         let mut amounts: BTreeMap<(RmName, ResourceId), u64> = BTreeMap::new();
         for (site, vertex) in request.sites.iter().zip(&self.placements) {
-            if let Some(compute) = &topology.vertex(*vertex).compute {
+            if let Some(compute) = &topology.vertex(*vertex).compute
+                && site.cpus.0 > 0
+            {
                 *amounts.entry((compute.rm.clone(), compute.resource.clone())).or_default() +=
                     site.cpus.0;
             }

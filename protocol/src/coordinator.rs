@@ -31,6 +31,7 @@ mod reservation;
 mod tests;
 mod transaction;
 mod trying;
+mod upper;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,9 +46,10 @@ pub use self::record::CoordinatorRecord;
 pub use self::reservation::{Reservation, State};
 use self::transaction::{Goal, Transaction};
 use self::trying::Trying;
+pub use self::upper::{Above, Upper, UpperEntry};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
-use crate::message::{Decision, Delivery, Message, Resolution, Token};
+use crate::message::{Answer, Decision, Delivery, Message, Resolution, Token};
 
 /// What a coordinator is told once.
 #[derive(Debug, Clone)]
@@ -180,6 +182,8 @@ pub enum CoordinatorInput {
         /// Who waits.
         token: Token,
     },
+    /// From a coordinator above.
+    Upper(Upper),
     /// Time has passed.
     Tick,
 }
@@ -222,6 +226,14 @@ pub enum CoordinatorEffect {
         /// What.
         message: Message,
     },
+    /// Ask the coordinator above what became of its transaction; the result comes back as
+    /// [`Upper::Resolved`].
+    AskAbove {
+        /// Whom.
+        coordinator: CoordinatorName,
+        /// Of what.
+        txn: TransactionId,
+    },
     /// Answer a waiting caller.
     Reply {
         /// Who.
@@ -254,6 +266,10 @@ pub enum Reply {
     ChangeUnderWay(RequestId),
     /// To OpenChange, Modify: it cannot be changed as it stands; nothing was done.
     NotConfirmed(Box<Reservation>),
+    /// To a Hold from above: it is new; plan it, then send it again with what came of that.
+    PlanUpper,
+    /// To whoever is above.
+    Upper(Answer),
     /// To Resolve.
     Resolution(Resolution),
 }
@@ -278,6 +294,12 @@ pub struct Coordinator {
     trying: BTreeMap<ReservationId, Trying>,
     /// Who waits for the outcome of a reservation. Forgotten at a restart.
     waiting: BTreeMap<ReservationId, Vec<Token>>,
+    /// Who may hold here as if this were an RM; nobody unless said.
+    above: Above,
+    /// What they have held, or ended before they could.
+    uppers: BTreeMap<TransactionId, UpperEntry>,
+    /// Which of them wait, with what. Forgotten at a restart.
+    waiting_above: Vec<(ReservationId, MessageKind, Token)>,
 }
 
 type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
@@ -311,6 +333,9 @@ impl Coordinator {
             changing: BTreeMap::new(),
             trying: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            above: Above::default(),
+            uppers: BTreeMap::new(),
+            waiting_above: Vec::new(),
         }
     }
 
@@ -415,7 +440,9 @@ impl Coordinator {
             return;
         };
         let txn = reservation.transaction.clone();
-        let Some(txn) = txn.filter(|_| !reservation.is_over()) else {
+        // What a coordinator above has only that one may end (I21).
+        let ours = !reservation.is_over() && reservation.upper.is_none();
+        let Some(txn) = txn.filter(|_| ours) else {
             out.reply(token, Reply::Stands(Box::new(reservation.clone())));
             return;
         };
@@ -447,7 +474,7 @@ impl Coordinator {
                 self.record(record, out);
                 self.send_due(&txn, now, out);
             }
-            Some(Goal::Release) | None => {}
+            Some(Goal::Prepared | Goal::Release) | None => {}
         }
     }
 
@@ -471,6 +498,11 @@ impl Coordinator {
                 self.abort(txn, Refusal::new(Reason::TimedOut, text), None, now, out);
                 Resolution::Decided(Decision::Abort)
             }
+            // Only the one above may decide it: no answer yet.
+            Some(Goal::Prepared) => {
+                self.ask_sooner(txn, now, out);
+                Resolution::Lost
+            }
             Some(Goal::Commit) => Resolution::Decided(Decision::Commit),
             Some(Goal::Abort | Goal::Release) => Resolution::Decided(Decision::Abort),
         };
@@ -487,7 +519,10 @@ impl Coordinator {
             .collect();
         for txn in open {
             self.rearm(&txn, now);
-            if self.transactions.get(&txn).is_some_and(|txn| txn.goal == Goal::Hold) {
+            let goal = self.transactions.get(&txn).map(|txn| txn.goal);
+            if goal == Some(Goal::Prepared) {
+                self.rearm_promise(&txn, now);
+            } else if goal == Some(Goal::Hold) {
                 self.abort(&txn, self.restarted(&txn), None, now, out);
             } else {
                 self.send_due(&txn, now, out);
@@ -538,6 +573,7 @@ impl Coordinator {
             }
             false
         });
+        self.answer_waiting_above(out);
     }
 }
 
@@ -592,6 +628,7 @@ impl Core for Coordinator {
             CoordinatorInput::Release { reservation, token } => {
                 self.release(&reservation, token, now, &mut out);
             }
+            CoordinatorInput::Upper(input) => self.upper(input, now, &mut out),
             CoordinatorInput::Tick => self.on_tick(now, &mut out),
         }
         Unsynced::new(out.records, out.effects)

@@ -19,4 +19,5 @@ mod options;
 mod races;
 mod serving;
 mod telemetry;
+mod trees;
 mod watch;

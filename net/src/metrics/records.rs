@@ -71,13 +71,14 @@ impl Observed for CoordinatorRecord {
     fn count(&self) {
         let grc = grc();
         match self {
-            Self::Opened { .. } => {
+            Self::Opened { .. } | Self::UpperOpened { .. } => {
                 grc.requests.inc();
             }
             Self::Refused { refusal, .. } => {
                 grc.requests.inc();
                 failed("failed", refusal);
             }
+            Self::Prepared { .. } | Self::UpperEnded { .. } => {}
             Self::Concluded { refusal, .. } => failed("failed", refusal),
             Self::ChangeOpened { .. } => {}
             Self::ChangeRefused { .. } => {
@@ -143,6 +144,9 @@ impl Observed for CoordinatorRecord {
             Self::Intent { txn, reservation, .. } => {
                 traces::synced(reservation, "intent", Some(txn), sync);
             }
+            // The trace of a hold from above ends at its call: the request is not ours.
+            Self::UpperOpened { .. } | Self::UpperEnded { .. } => {}
+            Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
             Self::Mixed { txn, .. } => traces::synced_of(txn, "mixed", sync),
             Self::Releasing { txn, .. } => traces::synced_of(txn, "releasing", sync),

@@ -37,7 +37,7 @@ impl Candidates {
             };
             for vertex in range {
                 let place = &topology.vertices()[vertex];
-                if place.compute.is_some()
+                if (place.compute.is_some() || (site.cpus.0 == 0 && site.pinned.is_some()))
                     && free(vertex) >= site.cpus
                     && (site.excluded.is_empty() || !site.excluded.contains(&place.name))
                 {

@@ -1,6 +1,8 @@
 //! What a coordinator writes down, and the one place where its durable state changes.
 
-use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId, UserName};
+use coalloc_common::{
+    CoordinatorName, Now, Refusal, ReservationId, RmName, Span, TransactionId, UserName,
+};
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
@@ -8,7 +10,7 @@ use super::reservation::{Reservation, State};
 use super::transaction::{Goal, Transaction};
 use super::{Candidate, Coordinator, Ticket};
 use crate::core::ReplayError;
-use crate::message::Decision;
+use crate::message::{Decision, HoldOrder};
 
 /// One entry of a coordinator's log. JSON in the ledger; fields are only ever added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +138,35 @@ pub enum CoordinatorRecord {
         /// When.
         at: Now,
     },
+    /// A hold of a coordinator above became a reservation.
+    UpperOpened {
+        /// Its id here.
+        reservation: ReservationId,
+        /// What the one above wants kept.
+        order: HoldOrder,
+        /// When.
+        at: Now,
+    },
+    /// D2 towards the one above: every inner RM holds, and nothing is decided here any more.
+    Prepared {
+        /// Which attempt.
+        txn: TransactionId,
+        /// The promise lasts so long.
+        expires_in: Span,
+        /// The boot that it is counted in.
+        boot: String,
+        /// When.
+        at: Now,
+    },
+    /// The tombstone of a transaction of a coordinator above that never held anything here.
+    UpperEnded {
+        /// Its id above.
+        txn: TransactionId,
+        /// Whose it is.
+        coordinator: CoordinatorName,
+        /// When.
+        at: Now,
+    },
     /// No attempt succeeded and no other will be made.
     Concluded {
         /// Which.
@@ -179,6 +210,9 @@ impl Coordinator {
             }
             CoordinatorRecord::Refused { .. }
             | CoordinatorRecord::Opened { .. }
+            | CoordinatorRecord::UpperOpened { .. }
+            | CoordinatorRecord::Prepared { .. }
+            | CoordinatorRecord::UpperEnded { .. }
             | CoordinatorRecord::Mixed { .. } => {}
         }
     }
@@ -211,6 +245,15 @@ impl Coordinator {
             CoordinatorRecord::Mixed { txn, refusal, .. } => self.fold_mixed(txn, refusal),
             CoordinatorRecord::Releasing { txn, .. } => self.fold_releasing(txn),
             CoordinatorRecord::Finished { txn, .. } => self.fold_finished(txn),
+            CoordinatorRecord::UpperOpened { reservation, order, at } => {
+                self.fold_upper_opened(reservation, order, *at)
+            }
+            CoordinatorRecord::Prepared { txn, expires_in, boot, at } => {
+                self.fold_prepared(txn, *expires_in, boot, *at)
+            }
+            CoordinatorRecord::UpperEnded { txn, coordinator, .. } => {
+                self.fold_upper_ended(txn, coordinator)
+            }
             CoordinatorRecord::Concluded { reservation, refusal, .. } => {
                 let unfinished = self.has_unfinished(reservation);
                 let reservation = self.reservation_mut(reservation)?;
@@ -280,7 +323,7 @@ impl Coordinator {
         refusal: Option<&Refusal>,
     ) -> Result<(), ReplayError> {
         let transaction = self.transaction_mut(txn)?;
-        if transaction.goal != Goal::Hold {
+        if !matches!(transaction.goal, Goal::Hold | Goal::Prepared) {
             return Err(ReplayError(format!("{txn} is decided twice")));
         }
         let id = transaction.reservation.clone();
@@ -298,6 +341,9 @@ impl Coordinator {
                 change.refusal = refusal.cloned();
             }
             return Ok(());
+        }
+        if reservation.state == State::Held {
+            reservation.state = State::Checking;
         }
         if decision == Decision::Commit {
             expect_checking(reservation, "decided")?;
@@ -352,7 +398,9 @@ impl Coordinator {
         let unfinished = self.has_unfinished(&id);
         let reservation = self.reservation_mut(&id)?;
         reservation.state = match (goal, reservation.state) {
-            (Goal::Hold, _) => return Err(ReplayError(format!("{txn} ends undecided"))),
+            (Goal::Hold | Goal::Prepared, _) => {
+                return Err(ReplayError(format!("{txn} ends undecided")));
+            }
             (Goal::Commit, State::Committing) => State::Confirmed,
             // Only when nothing is left of earlier attempts either.
             (_, State::Terminating) if !unfinished => State::Terminated,

@@ -12,6 +12,8 @@ use super::{Candidate, Ticket};
 pub enum State {
     /// Being held, or between two attempts.
     Checking,
+    /// Every RM holds; the coordinator above decides.
+    Held,
     /// Decided: it will be booked.
     Committing,
     /// Booked everywhere, durably.
@@ -58,6 +60,8 @@ pub struct Reservation {
     pub past_changes: Vec<Change>,
     /// Transactions opened so far, those of changes included: the next one's number is one more.
     pub(super) opened: u32,
+    /// The transaction of the coordinator above that it serves; `None` for a user's own.
+    pub upper: Option<TransactionId>,
 }
 
 impl Reservation {
@@ -82,6 +86,7 @@ impl Reservation {
             change: None,
             past_changes: Vec::new(),
             opened: 0,
+            upper: None,
         }
     }
 
@@ -89,7 +94,9 @@ impl Reservation {
     pub(super) const fn booked_version(&self) -> u32 {
         match self.state {
             State::Confirmed | State::Terminating | State::Terminated => self.version,
-            State::Checking | State::Committing | State::Aborting | State::Failed => 0,
+            State::Checking | State::Held | State::Committing | State::Aborting | State::Failed => {
+                0
+            }
         }
     }
 

@@ -157,14 +157,14 @@ impl Bench {
 fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
     let one = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { rm, message, .. } => Some(format!("{rm} {:?}", message.kind())),
-        CoordinatorEffect::Reply { .. } => None,
+        CoordinatorEffect::Reply { .. } | CoordinatorEffect::AskAbove { .. } => None,
     };
     effects.iter().filter_map(one).collect()
 }
 
 fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
     let one = |effect: &CoordinatorEffect| match effect {
-        CoordinatorEffect::Send { .. } => None,
+        CoordinatorEffect::Send { .. } | CoordinatorEffect::AskAbove { .. } => None,
         CoordinatorEffect::Reply { token, reply } => Some((*token, reply.clone())),
     };
     effects.iter().filter_map(one).collect()

@@ -7,6 +7,7 @@ use coalloc_common::{
 };
 
 use super::record::CoordinatorRecord;
+use super::upper::Promise;
 use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind};
 use crate::message::{Answer, Decision, Delivery, HoldOrder, Message};
 
@@ -14,6 +15,8 @@ use crate::message::{Answer, Decision, Delivery, HoldOrder, Message};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     Hold,
+    /// Every RM holds, and the one above decides.
+    Prepared,
     Commit,
     Abort,
     Release,
@@ -50,6 +53,8 @@ pub(super) struct Transaction {
     parties: BTreeMap<RmName, Party>,
     /// The next candidate has been taken up, or the reservation concluded: nothing waits for this.
     left_behind: bool,
+    /// What was promised to the one above.
+    pub(super) promise: Option<Promise>,
     alarm: Option<BootTime>,
     /// The booked version that it would replace, when it is an attempt at a change.
     pub(super) replaces: Option<TransactionId>,
@@ -74,6 +79,7 @@ impl Transaction {
             opened: now,
             parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(s))).collect(),
             left_behind: false,
+            promise: None,
             alarm: None,
             replaces: None,
         }
@@ -129,15 +135,25 @@ impl Transaction {
 
     pub(super) fn finish(&mut self) {
         self.done = true;
+        self.answer_all();
+    }
+
+    pub(super) fn answer_all(&mut self) {
         for party in self.parties.values_mut() {
             party.answered = true;
         }
     }
 
+    /// When the first of its holds ends, by our clock.
+    pub(super) fn holds_until(&self) -> BootTime {
+        let ends = self.parties.values().filter_map(|party| party.expires_at).min();
+        ends.unwrap_or(self.opened)
+    }
+
     /// When the first known hold ends that is neither booked nor dropped.
     pub(super) fn hold_ends(&self) -> Option<BootTime> {
         let holds = self.parties.values().filter(|party| match self.goal {
-            Goal::Hold => true,
+            Goal::Hold | Goal::Prepared => true,
             Goal::Commit => !party.answered,
             Goal::Abort | Goal::Release => false,
         });
@@ -155,6 +171,7 @@ impl Transaction {
             Goal::Abort if !self.left_behind => {
                 Some(self.since.saturating_add(limits::MESSAGE_PATIENCE))
             }
+            Goal::Prepared => self.promise.as_ref().map(Promise::alarm),
             Goal::Abort | Goal::Commit | Goal::Release => None,
         }
     }
@@ -186,7 +203,7 @@ impl Coordinator {
                 (Goal::Commit, _) => Message::Commit,
                 (Goal::Release, _) => Message::Release,
                 (Goal::Abort, _) if party.booked => Message::Release,
-                (Goal::Abort, _) | (Goal::Hold, None) => Message::Abort,
+                (Goal::Abort | Goal::Prepared, _) | (Goal::Hold, None) => Message::Abort,
             };
             // The answer is given its time before the message is sent again; a Lost comes earlier.
             party.send_at =
@@ -196,7 +213,7 @@ impl Coordinator {
         self.set_alarm(id);
     }
 
-    fn set_alarm(&mut self, id: &TransactionId) {
+    pub(super) fn set_alarm(&mut self, id: &TransactionId) {
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let next = if txn.done { None } else { txn.next_alarm() };
         if txn.alarm == next {
@@ -237,7 +254,7 @@ impl Coordinator {
         let goal = txn.goal;
         let Some(party) = txn.parties.get_mut(rm).filter(|party| !party.answered) else { return };
         let meant = match goal {
-            Goal::Hold => kind == MessageKind::Hold,
+            Goal::Hold | Goal::Prepared => kind == MessageKind::Hold,
             Goal::Commit => kind == MessageKind::Commit,
             Goal::Abort if party.booked => kind == MessageKind::Release,
             Goal::Abort => kind == MessageKind::Abort,
@@ -279,6 +296,7 @@ impl Coordinator {
                 party.send_at = now.boot;
                 self.send_due(id, now, out);
             }
+            (Goal::Prepared, Some(_)) => {}
             (Goal::Abort | Goal::Release, Some(_)) => self.end_answered(rm, id, now, out),
         }
     }
@@ -321,7 +339,18 @@ impl Coordinator {
             let text = "its hold is about to run out, too late to decide";
             return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
         }
-        let expires_in = txn.hold_ends().map(|ends| ends.since(now.boot));
+        let reservation = txn.reservation.clone();
+        if self.reservations.get(&reservation).is_some_and(|r| r.upper.is_some()) {
+            self.prepare(id, now, out);
+        } else {
+            self.decide_commit(id, now, out);
+        }
+    }
+
+    /// D3, yes; then Commit to every RM.
+    pub(super) fn decide_commit(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        let ends = self.transactions.get(id).and_then(Transaction::hold_ends);
+        let expires_in = ends.map(|ends| ends.since(now.boot));
         let record = CoordinatorRecord::Decided {
             txn: id.clone(),
             decision: Decision::Commit,
@@ -453,6 +482,7 @@ impl Coordinator {
                     self.go_on(&id, &reservation, now, out);
                     self.send_due(&id, now, out);
                 }
+                Goal::Prepared if patience_over => self.promise_due(&id, now, out),
                 _ => self.send_due(&id, now, out),
             }
         }

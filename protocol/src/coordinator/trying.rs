@@ -29,6 +29,11 @@ impl Trying {
         Self { candidates, planner: Some(planner), replans: 0, since: now.boot }
     }
 
+    /// These candidates, and no planning again: of a hold from above.
+    pub(super) const fn once(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
+        Self { candidates, planner: Some(planner), replans: limits::REPLANS_MAX, since: now.boot }
+    }
+
     /// Is it being planned again, with no attempt under way?
     pub(super) const fn is_replanned(&self) -> bool {
         self.planner.is_none()

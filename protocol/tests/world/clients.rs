@@ -371,7 +371,9 @@ impl World {
             | Reply::PlanChange
             | Reply::ChangeUnderWay(_)
             | Reply::NotConfirmed(_)
-            | Reply::Resolution(_) => Err(format!("demand {demand} is told {reply:?}")),
+            | Reply::Resolution(_)
+            | Reply::PlanUpper
+            | Reply::Upper(_) => Err(format!("demand {demand} is told {reply:?}")),
         }
     }
 

@@ -408,6 +408,8 @@ impl World {
                     self.call(index, &rm, txn, message);
                 }
                 CoordinatorEffect::Reply { token, reply } => self.reply(index, token, reply)?,
+                // Nobody is above the coordinators of this world.
+                CoordinatorEffect::AskAbove { txn, .. } => return Err(format!("who knows {txn}?")),
             }
         }
         Ok(())

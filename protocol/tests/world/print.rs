@@ -89,6 +89,13 @@ pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
             format!("change of {reservation} refused: {refusal}")
         }
+        CoordinatorRecord::UpperOpened { reservation, order, .. } => {
+            format!("opened {reservation} for {} of {}", order.txn, order.coordinator)
+        }
+        CoordinatorRecord::Prepared { txn, expires_in, .. } => {
+            format!("D2 prepared {txn}, ends after {expires_in}")
+        }
+        CoordinatorRecord::UpperEnded { txn, .. } => format!("tombstone of {txn}"),
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
         }
@@ -156,5 +163,7 @@ pub(crate) fn reply(reply: &Reply) -> String {
         Reply::ChangeUnderWay(change) => format!("ChangeUnderWay: {change}"),
         Reply::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
         Reply::Resolution(resolution) => format!("{resolution:?}"),
+        Reply::PlanUpper => "new, to be planned".to_owned(),
+        Reply::Upper(answer) => format!("{answer:?}"),
     }
 }

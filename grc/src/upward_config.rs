@@ -1,0 +1,115 @@
+//! What a GRC is told of the coordinators above it, checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{CoordinatorName, DomainName, InvalidField, Span, VertexName, limits};
+use coalloc_net::client::check_address;
+use coalloc_net::clock;
+use coalloc_net::convert::span_from_wire;
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::Above;
+
+/// What this GRC is to those above it.
+#[derive(Debug, Clone)]
+pub struct UpwardConfig {
+    /// Its domain, as they see it.
+    pub domain: DomainName,
+    /// Who may hold here, and where they are.
+    pub coordinators: BTreeMap<CoordinatorName, String>,
+    /// Where other domains meet its federation.
+    pub border_points: BTreeSet<VertexName>,
+    /// Ask the one above after this long without a decision.
+    pub soft: Span,
+    /// A hold lasts at most this long.
+    pub hard: Span,
+    /// How far ahead it books.
+    pub horizon: Span,
+}
+
+impl UpwardConfig {
+    /// Reads and checks the message.
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the path of the field in the configuration file.
+    pub fn parse(own: &CoordinatorName, wire: &v1::Upward) -> Result<Self, InvalidField> {
+        if !wire.service_levels.is_empty() {
+            let (field, allowed) = ("upward.service_levels", "none: levels are for NRMs and CRMs");
+            return Err(InvalidField::new(field, wire.service_levels.len(), allowed));
+        }
+        let policy = wire.policy.unwrap_or_default();
+        let span = |name: &str, wire: &Option<coalloc_proto::Duration>, or, low: Span, high| {
+            let Some(wire) = wire else { return Ok(or) };
+            let field = format!("upward.policy.{name}");
+            let span = span_from_wire(&field, wire)?;
+            if (low..=high).contains(&span) {
+                return Ok(span);
+            }
+            Err(InvalidField::new(field, span, format!("{low} to {high}")))
+        };
+        let (low, high) = (limits::HOLD_SOFT_MIN, limits::HOLD_SOFT_MAX);
+        let soft = span("hold_soft", &policy.hold_soft, limits::HOLD_SOFT_DEFAULT, low, high)?;
+        let (low, high) = (limits::HOLD_HARD_MIN.max(soft), limits::HOLD_HARD_MAX);
+        let or = limits::HOLD_HARD_DEFAULT.max(low);
+        let hard = span("hold_hard", &policy.hold_hard, or, low, high)?;
+        let (low, high) = (Span::from_secs(3_600), limits::HORIZON_MAX);
+        let horizon = span("horizon", &policy.horizon, limits::HORIZON_DEFAULT, low, high)?;
+        Ok(Self {
+            domain: DomainName::parse("upward.domain", &wire.domain)?,
+            coordinators: coordinators(own, &wire.coordinators)?,
+            border_points: border_points(&wire.border_points)?,
+            soft,
+            hard,
+            horizon,
+        })
+    }
+
+    /// The part that the coordinator core is told.
+    #[must_use]
+    pub fn above(&self) -> Above {
+        Above {
+            coordinators: self.coordinators.keys().cloned().collect(),
+            soft: self.soft,
+            hard: self.hard,
+            boot: clock::boot_id(),
+        }
+    }
+}
+
+fn coordinators(
+    own: &CoordinatorName,
+    wire: &[v1::Peer],
+) -> Result<BTreeMap<CoordinatorName, String>, InvalidField> {
+    if wire.is_empty() {
+        let allowed = "at least one coordinator; leave `upward` out when there is none";
+        return Err(InvalidField::new("upward.coordinators", "none", allowed));
+    }
+    let mut peers = BTreeMap::new();
+    for (index, peer) in wire.iter().enumerate() {
+        let field = |name: &str| format!("upward.coordinators[{index}].{name}");
+        let name = CoordinatorName::parse(&field("name"), &peer.name)?;
+        check_address(&field("address"), &peer.address)?;
+        if name == *own {
+            let allowed = "another name than this coordinator's own; that would be a cycle";
+            return Err(InvalidField::new(field("name"), &peer.name, allowed));
+        }
+        if peers.insert(name, peer.address.clone()).is_some() {
+            return Err(InvalidField::new(field("name"), &peer.name, "each coordinator once"));
+        }
+    }
+    Ok(peers)
+}
+
+fn border_points(wire: &[String]) -> Result<BTreeSet<VertexName>, InvalidField> {
+    let allowed = format!("1 to {} exchange points", limits::UPWARD_POINTS_MAX);
+    if wire.is_empty() || wire.len() > limits::UPWARD_POINTS_MAX {
+        return Err(InvalidField::new("upward.border_points", wire.len(), allowed));
+    }
+    let mut points = BTreeSet::new();
+    for (index, name) in wire.iter().enumerate() {
+        let field = format!("upward.border_points[{index}]");
+        if !points.insert(VertexName::parse(&field, name)?) {
+            return Err(InvalidField::new(field, name, "each border point once"));
+        }
+    }
+    Ok(points)
+}

@@ -1,0 +1,512 @@
+//! A coordinator as a participant: what the coordinators above it may hold, commit, abort and release.
+//!
+//! To them it is one more RM. A hold from above becomes a reservation of its own, whose candidates
+//! the shell plans; when every inner RM holds, the transaction is *prepared* instead of decided, and
+//! the answer is Held. From then on the decision is not ours: it comes from above, by Commit or Abort
+//! or by an answer to our question; at the latest the promise ends (its own hard expiry, before that
+//! of any inner hold), and the transaction is aborted by a record.
+//!
+//! ```text
+//! Hold      -> (planned, held inside) --all inner yes--> Held        --Commit--> D3, Committing -> Done
+//!                   | one inner no                        | Abort, expiry
+//!                   v                                     v
+//!               Refused                              Aborting -> Failed -> Done
+//! ```
+//!
+//! Answers are made of the state of the reservation alone, so the same message gets the same answer
+//! for ever (I8), also after a restart. What is under way is answered when it has ended. A message
+//! about a transaction never heard of leaves a tombstone (I9). An inner RM that asks about a prepared
+//! transaction hears "no answer yet": only the one above may decide it.
+//!
+//! Left out: `replaces` (the shell refuses it).
+
+use std::collections::BTreeSet;
+
+use coalloc_common::{
+    BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Span,
+    TransactionId, limits,
+};
+
+use super::record::CoordinatorRecord;
+use super::reservation::{Reservation, State};
+use super::transaction::Goal;
+use super::trying::Trying;
+use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind, Reply, Ticket};
+use crate::core::ReplayError;
+use crate::message::{Answer, Decision, HoldOrder, Resolution, Token};
+
+/// Whom this coordinator serves as an RM, and how long its promises last.
+#[derive(Debug, Clone, Default)]
+pub struct Above {
+    /// Who may hold here.
+    pub coordinators: BTreeSet<CoordinatorName>,
+    /// Ask the one above after this long, unless its hold says otherwise.
+    pub soft: Span,
+    /// A promise lasts at most this long.
+    pub hard: Span,
+    /// The running boot of this machine: boot times compare only within one.
+    pub boot: String,
+}
+
+/// What came from above.
+#[derive(Debug, Clone)]
+pub enum Upper {
+    /// Phase one. `planned` is `None` when the message has just come; a new one is then answered with
+    /// [`Reply::PlanUpper`], and comes again with what its planning gave.
+    Hold {
+        /// What to keep.
+        order: HoldOrder,
+        /// What to try inside, best first; or why there is nothing.
+        planned: Option<Result<Vec<Candidate>, Refusal>>,
+        /// Who waits.
+        token: Token,
+    },
+    /// Phase two, either way, or the end of a booking.
+    End {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// Who says so.
+        by: CoordinatorName,
+        /// Which: everything but Hold.
+        kind: MessageKind,
+        /// Who waits.
+        token: Token,
+    },
+    /// What came of a [`CoordinatorEffect::AskAbove`].
+    Resolved {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// The answer, or that none came.
+        resolution: Resolution,
+    },
+}
+
+/// One transaction of a coordinator above.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpperEntry {
+    /// Whose it is.
+    pub coordinator: CoordinatorName,
+    /// Its content, and the reservation that it became here; `None` for a tombstone.
+    pub order: Option<(HoldOrder, ReservationId)>,
+}
+
+/// A promise that was given above.
+#[derive(Debug, Clone)]
+pub(super) struct Promise {
+    /// When it was given, and in which boot.
+    since: Now,
+    boot: String,
+    /// The interval that the one above was told.
+    expires_in: Span,
+    /// Over from here on, by our clock.
+    hard_at: BootTime,
+    /// When to ask next, and how often it was asked.
+    ask_at: BootTime,
+    asked: u32,
+}
+
+impl Promise {
+    pub(super) fn alarm(&self) -> BootTime {
+        self.ask_at.min(self.hard_at)
+    }
+}
+
+/// Pause before the one above is asked again: from one second to 32.
+fn ask_pause(asked: u32) -> Span {
+    Span::from_secs(1 << asked.saturating_sub(1).min(5))
+}
+
+impl Coordinator {
+    /// Lets coordinators above hold here.
+    pub fn serve_above(&mut self, above: Above) {
+        self.above = above;
+    }
+
+    /// Every transaction of a coordinator above, by id.
+    #[must_use]
+    pub const fn uppers(&self) -> &std::collections::BTreeMap<TransactionId, UpperEntry> {
+        &self.uppers
+    }
+
+    /// Until when the promise of a prepared transaction lasts.
+    #[must_use]
+    pub fn promised_until(&self, reservation: &Reservation) -> Option<BootTime> {
+        let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
+        txn.promise.as_ref().filter(|_| txn.goal == Goal::Prepared).map(|p| p.hard_at)
+    }
+
+    pub(super) fn upper(&mut self, input: Upper, now: Now, out: &mut Gathered) {
+        match input {
+            Upper::Hold { order, planned, token } => {
+                self.upper_hold(order, planned, token, now, out);
+            }
+            Upper::End { txn, by, kind, token } => self.upper_end(&txn, by, kind, token, now, out),
+            Upper::Resolved { txn, resolution } => self.upper_resolved(&txn, resolution, now, out),
+        }
+    }
+
+    fn upper_hold(
+        &mut self,
+        order: HoldOrder,
+        planned: Option<Result<Vec<Candidate>, Refusal>>,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        // Refusals in a fixed order, as a participant's: who, known before, what.
+        if !self.above.coordinators.contains(&order.coordinator) {
+            return out.reply(token, Reply::Upper(Answer::Denied));
+        }
+        if let Some(entry) = self.uppers.get(&order.txn) {
+            let answer = match &entry.order {
+                _ if entry.coordinator != order.coordinator => Answer::Denied,
+                Some((known, _)) if *known != order => Answer::OtherContent,
+                Some((_, id)) => {
+                    let id = id.clone();
+                    return self.wait_above(&id, MessageKind::Hold, token, out);
+                }
+                None => {
+                    let text = format!("{} was ended before this Hold came", order.txn);
+                    Answer::Refused(Refusal::new(Reason::Aborted, text))
+                }
+            };
+            return out.reply(token, Reply::Upper(answer));
+        }
+        let Some(planned) = planned else {
+            return out.reply(token, Reply::PlanUpper);
+        };
+        let id = format!("{}-{}-{}", self.config.name, self.config.tag, self.order.len() + 1);
+        let id = ReservationId::composed(id);
+        let record = CoordinatorRecord::UpperOpened { reservation: id.clone(), order, at: now };
+        self.record(record, out);
+        self.wait_above(&id, MessageKind::Hold, token, out);
+        let planned = planned.map(|mut candidates| {
+            candidates.reverse();
+            candidates.pop().map(|first| (first, candidates))
+        });
+        match planned {
+            Ok(Some((first, rest))) => {
+                self.trying.insert(id.clone(), Trying::once(rest, token, now));
+                self.attempt(&id, first, now, out);
+            }
+            Ok(None) => {
+                let text = "the planner gave nothing to try";
+                self.conclude(&id, Refusal::new(Reason::NoRoute, text), now, out);
+            }
+            Err(refusal) => self.conclude(&id, refusal, now, out),
+        }
+    }
+
+    fn upper_end(
+        &mut self,
+        txn: &TransactionId,
+        by: CoordinatorName,
+        kind: MessageKind,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let known = self.uppers.get(txn);
+        if !self.above.coordinators.contains(&by) || known.is_some_and(|e| e.coordinator != by) {
+            return out.reply(token, Reply::Upper(Answer::Denied));
+        }
+        let Some((_, id)) = known.and_then(|entry| entry.order.clone()) else {
+            if known.is_none() {
+                let record =
+                    CoordinatorRecord::UpperEnded { txn: txn.clone(), coordinator: by, at: now };
+                self.record(record, out);
+            }
+            let answer = match kind {
+                MessageKind::Commit | MessageKind::Hold => {
+                    let text = format!("nothing is held for {txn} here, and never will be");
+                    Answer::Refused(Refusal::new(Reason::NotHeld, text).at(&self.rm_name()))
+                }
+                MessageKind::Abort | MessageKind::Release => Answer::Done,
+            };
+            return out.reply(token, Reply::Upper(answer));
+        };
+        match (kind, self.reservations.get(&id).map(|r| r.state)) {
+            (MessageKind::Commit, Some(State::Held)) => self.upper_commit(&id, now, out),
+            (MessageKind::Commit, Some(State::Checking)) => {
+                let text = "it was to be committed before it was held";
+                self.drop_upper(&id, Refusal::new(Reason::NotHeld, text), now, out);
+            }
+            (MessageKind::Abort | MessageKind::Release, Some(State::Checking | State::Held)) => {
+                let text = "aborted by the coordinator above";
+                self.drop_upper(&id, Refusal::new(Reason::Aborted, text), now, out);
+            }
+            (MessageKind::Release, Some(State::Committing | State::Confirmed)) => {
+                let known = self.reservations.get(&id);
+                let inner =
+                    known.and_then(|r| Some((r.transaction.clone()?, r.ticket.user.clone())));
+                if let Some((inner, by)) = inner {
+                    let record = CoordinatorRecord::Releasing {
+                        txn: inner.clone(),
+                        by,
+                        version: None,
+                        at: now,
+                    };
+                    self.record(record, out);
+                    self.send_due(&inner, now, out);
+                }
+            }
+            _ => {}
+        }
+        self.wait_above(&id, kind, token, out);
+    }
+
+    fn upper_resolved(
+        &mut self,
+        txn: &TransactionId,
+        resolution: Resolution,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let Some((_, id)) = self.uppers.get(txn).and_then(|entry| entry.order.clone()) else {
+            return;
+        };
+        if self.reservations.get(&id).is_none_or(|r| r.state != State::Held) {
+            return;
+        }
+        match resolution {
+            Resolution::Decided(Decision::Commit) => self.upper_commit(&id, now, out),
+            Resolution::Decided(Decision::Abort) => {
+                let text = "aborted by the coordinator above, which was asked";
+                self.drop_upper(&id, Refusal::new(Reason::Aborted, text), now, out);
+            }
+            // The next question was put off when this one was asked.
+            Resolution::NotMine | Resolution::Lost => {}
+        }
+    }
+
+    /// The one above has decided yes; in time, or too late.
+    fn upper_commit(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        let Some(txn) = self.reservations.get(id).and_then(|r| r.transaction.clone()) else {
+            return;
+        };
+        let promise = self.transactions.get(&txn).and_then(|txn| txn.promise.as_ref());
+        if promise.is_none_or(|promise| promise.hard_at <= now.boot) {
+            return self.drop_upper(id, expired(), now, out);
+        }
+        // From here nothing can fail: every inner hold outlives the promise.
+        self.decide_commit(&txn, now, out);
+    }
+
+    /// Ends what is not decided yet, for good: the last attempt and the reservation.
+    fn drop_upper(&mut self, id: &ReservationId, refusal: Refusal, now: Now, out: &mut Gathered) {
+        self.trying.remove(id);
+        let txn = self.reservations.get(id).and_then(|r| r.transaction.clone());
+        let undecided = txn.filter(|txn| {
+            let goal = self.transactions.get(txn).map(|txn| txn.goal);
+            matches!(goal, Some(Goal::Hold | Goal::Prepared))
+        });
+        if let Some(txn) = undecided {
+            self.abort(&txn, refusal.clone(), None, now, out);
+        }
+        if self.reservations.get(id).is_some_and(|r| r.state == State::Checking) {
+            self.conclude(id, refusal, now, out);
+        }
+    }
+
+    /// Every inner RM holds: the promise is made, durably, and the one above decides.
+    pub(super) fn prepare(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        let Some(txn) = self.transactions.get(id) else { return };
+        let reservation = txn.reservation.clone();
+        // A Commit that comes at the last moment of the promise still finds every inner hold.
+        let left = txn.holds_until().since(now.boot).saturating_sub(limits::COMMIT_MARGIN);
+        let expires_in = left.min(self.above.hard).max(Span::ZERO);
+        self.trying.remove(&reservation);
+        let boot = self.above.boot.clone();
+        let record = CoordinatorRecord::Prepared { txn: id.clone(), expires_in, boot, at: now };
+        self.record(record, out);
+        self.set_alarm(id);
+    }
+
+    /// The alarm of a prepared transaction: the promise is over, or it is time to ask.
+    pub(super) fn promise_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let reservation = txn.reservation.clone();
+        let Some(promise) = &mut txn.promise else { return };
+        if promise.hard_at <= now.boot {
+            return self.drop_upper(&reservation, expired(), now, out);
+        }
+        promise.asked = promise.asked.saturating_add(1);
+        promise.ask_at = now.boot.saturating_add(ask_pause(promise.asked));
+        self.set_alarm(id);
+        self.ask_above(&reservation, out);
+    }
+
+    /// An inner RM asks about a prepared transaction: so do we.
+    pub(super) fn ask_sooner(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(promise) = txn.promise.as_mut().filter(|promise| promise.asked == 0) else {
+            return;
+        };
+        promise.ask_at = now.boot;
+        self.promise_due(id, now, out);
+    }
+
+    fn ask_above(&self, id: &ReservationId, out: &mut Gathered) {
+        let upper = self.reservations.get(id).and_then(|r| r.upper.clone());
+        if let Some(txn) = upper
+            && let Some(entry) = self.uppers.get(&txn)
+        {
+            let coordinator = entry.coordinator.clone();
+            out.effects.push(CoordinatorEffect::AskAbove { coordinator, txn });
+        }
+    }
+
+    /// After a restart: deadlines of another boot are counted anew by the wall clock, within what the
+    /// promise could have left; and the one above is asked at once.
+    pub(super) fn rearm_promise(&mut self, id: &TransactionId, now: Now) {
+        let boot = self.above.boot.clone();
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        if let Some(promise) = &mut txn.promise {
+            if promise.boot != boot {
+                let gone = now.wall.since(promise.since.wall).max(Span::ZERO);
+                let left = promise.expires_in.saturating_sub(gone).max(Span::ZERO);
+                promise.hard_at = now.boot.saturating_add(left);
+            }
+            promise.ask_at = now.boot;
+        }
+        self.set_alarm(id);
+    }
+
+    fn rm_name(&self) -> RmName {
+        RmName::composed(self.config.name.as_str())
+    }
+
+    /// Answers now, or when it can be answered.
+    fn wait_above(
+        &mut self,
+        id: &ReservationId,
+        kind: MessageKind,
+        token: Token,
+        out: &mut Gathered,
+    ) {
+        match self.answer_above(id, kind) {
+            Some(answer) => out.reply(token, Reply::Upper(answer)),
+            None => self.waiting_above.push((id.clone(), kind, token)),
+        }
+    }
+
+    /// Answers all from above whose answer is there.
+    pub(super) fn answer_waiting_above(&mut self, out: &mut Gathered) {
+        if self.waiting_above.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.waiting_above);
+        for (id, kind, token) in waiting {
+            self.wait_above(&id, kind, token, out);
+        }
+    }
+
+    /// The answer that follows from where the reservation stands; `None` while something is under way.
+    fn answer_above(&self, id: &ReservationId, kind: MessageKind) -> Option<Answer> {
+        let reservation = self.reservations.get(id)?;
+        let booked = |text: &str| {
+            let refusal = Refusal::new(Reason::NotHeld, text).at(&self.rm_name());
+            Some(Answer::Refused(refusal))
+        };
+        let refused = || {
+            let why = reservation.refusal.clone();
+            let why = why.unwrap_or_else(|| Refusal::new(Reason::Released, "it was released"));
+            Some(Answer::Refused(why))
+        };
+        match (kind, reservation.state) {
+            (MessageKind::Hold, State::Held) => {
+                let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
+                let expires_in = txn.promise.as_ref()?.expires_in;
+                Some(Answer::Held { expires_in })
+            }
+            // It was held once, and is more than held now.
+            (MessageKind::Hold, State::Committing | State::Confirmed) => {
+                Some(Answer::Held { expires_in: limits::HOLD_HARD_MIN })
+            }
+            (MessageKind::Hold | MessageKind::Commit, State::Failed | State::Terminated) => {
+                refused()
+            }
+            (MessageKind::Commit, State::Confirmed) => Some(Answer::Done),
+            (MessageKind::Abort, State::Committing | State::Confirmed) => {
+                booked("it is booked; only Release ends it")
+            }
+            (MessageKind::Abort | MessageKind::Release, State::Failed | State::Terminated) => {
+                Some(Answer::Done)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn fold_upper_opened(
+        &mut self,
+        id: &ReservationId,
+        order: &HoldOrder,
+        at: Now,
+    ) -> Result<(), ReplayError> {
+        if self.reservations.contains_key(id) || self.uppers.contains_key(&order.txn) {
+            return Err(ReplayError(format!("{id} begins twice")));
+        }
+        // Not in `by_request`: a user's request may bear any name, and must not be taken for it.
+        let ticket = Ticket {
+            request: RequestId::composed(order.txn.as_str()),
+            user: order.user.clone(),
+            content: String::new(),
+        };
+        let mut reservation = Reservation::new(id.clone(), ticket, String::new(), at.wall);
+        reservation.upper = Some(order.txn.clone());
+        self.reservations.insert(id.clone(), reservation);
+        self.order.push(id.clone());
+        let entry = UpperEntry {
+            coordinator: order.coordinator.clone(),
+            order: Some((order.clone(), id.clone())),
+        };
+        self.uppers.insert(order.txn.clone(), entry);
+        Ok(())
+    }
+
+    pub(super) fn fold_upper_ended(
+        &mut self,
+        txn: &TransactionId,
+        coordinator: &CoordinatorName,
+    ) -> Result<(), ReplayError> {
+        let entry = UpperEntry { coordinator: coordinator.clone(), order: None };
+        match self.uppers.insert(txn.clone(), entry) {
+            None => Ok(()),
+            Some(_) => Err(ReplayError(format!("{txn} of a coordinator above ends twice"))),
+        }
+    }
+
+    pub(super) fn fold_prepared(
+        &mut self,
+        txn: &TransactionId,
+        expires_in: Span,
+        boot: &str,
+        at: Now,
+    ) -> Result<(), ReplayError> {
+        let transaction = self.transaction_mut(txn)?;
+        if transaction.goal != Goal::Hold {
+            return Err(ReplayError(format!("{txn} is prepared but was not to be held")));
+        }
+        let id = transaction.reservation.clone();
+        transaction.turn(Goal::Prepared);
+        transaction.answer_all();
+        let missing = || ReplayError(format!("{txn} is prepared for nobody"));
+        let upper = self.reservation_mut(&id)?.upper.clone().ok_or_else(missing)?;
+        let entry = self.uppers.get(&upper).and_then(|entry| entry.order.as_ref());
+        let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.above.soft);
+        self.transaction_mut(txn)?.promise = Some(Promise {
+            since: at,
+            boot: boot.to_owned(),
+            expires_in,
+            hard_at: at.boot.saturating_add(expires_in),
+            ask_at: at.boot.saturating_add(soft),
+            asked: 0,
+        });
+        self.reservation_mut(&id)?.state = State::Held;
+        Ok(())
+    }
+}
+
+fn expired() -> Refusal {
+    Refusal::new(Reason::Expired, "the hold had expired before the coordinator above decided")
+}
