@@ -14,6 +14,7 @@ pub mod exit;
 pub mod modify;
 pub mod offline;
 pub mod plan;
+pub mod refused;
 pub mod request;
 pub mod reservations;
 pub mod reserve;

@@ -1,5 +1,7 @@
 //! Planning without any daemon: a federation file, what it says is taken, and a planner.
 
+mod instead;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,8 +11,8 @@ use std::time::{Duration, Instant};
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, ResourceId, RmName, Segment, Span,
-    Time, Topology, Window, limits,
+    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, Reason, ResourceId, RmName, Segment,
+    Span, Time, Topology, Window, limits,
 };
 use coalloc_net::convert::{
     RequestOptions, Solver, check_references, file_topology, plan_options, plan_to_wire,
@@ -18,7 +20,7 @@ use coalloc_net::convert::{
 };
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, FramePlanner, Packing};
+use coalloc_plan::{Budget, FramePlanner, Packing, explain};
 use coalloc_proto::file::{Document, read};
 use coalloc_proto::v1;
 
@@ -95,7 +97,20 @@ impl Federation {
         let options = options.map_err(|error| asked.invalid(&error))?;
         let frames = request.timing.frames(options.frames);
         let answers = self.plan_frames(&request, &frames, options);
-        Ok(self.response(&request, answers, options.plans as usize))
+        let answers = self.explained(&request, options, answers);
+        let beyond = |(_, answer): &(Window, Answer)| {
+            answer.as_ref().err().map(|refusal| refusal.reason == Reason::BeyondCapacity)
+        };
+        let refused: Option<Vec<bool>> = answers.iter().map(beyond).collect();
+        let mut response = self.response(&request, answers, options.plans as usize);
+        if let Some(beyond) = refused
+            && asked.options.alternatives.unwrap_or(true)
+        {
+            let beyond = beyond.contains(&true);
+            let found = self.alternatives(&asked.request, &request, &frames, options, beyond);
+            response.alternatives = Some(found);
+        }
+        Ok(response)
     }
 
     /// Plans every frame, as many at once as there are processors, within the time of one request.
@@ -137,6 +152,24 @@ impl Federation {
         });
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().zip(frames).map(|((_, answer), window)| (*window, answer)).collect()
+    }
+
+    /// The same answers, with what binds where there is no plan.
+    fn explained(
+        &self,
+        request: &CoAllocation,
+        options: RequestOptions,
+        answers: Vec<(Window, Answer)>,
+    ) -> Vec<(Window, Answer)> {
+        let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
+        let explained = |(window, answer): (Window, Answer)| {
+            let explain = |refusal| {
+                let view = self.view(window);
+                explain::explain(&self.topology, request, &view, &ip, refusal)
+            };
+            (window, answer.map_err(explain))
+        };
+        answers.into_iter().map(explained).collect()
     }
 
     fn response(

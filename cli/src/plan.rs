@@ -11,8 +11,8 @@ use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
 use crate::request::{Asked, RequestArgs};
 use crate::rpc::{self, GrcArgs};
-use crate::text;
 use crate::when::next_full;
+use crate::{refused, text};
 
 /// Plan a request and hold nothing
 ///
@@ -83,17 +83,16 @@ pub fn describe(response: &v1::PlanResponse) -> String {
         let frames = text::count(response.refused.len(), "time frame");
         let verb = if response.refused.len() == 1 { "has" } else { "have" };
         let _ = writeln!(out, "{frames} {verb} no plan:");
-        for frame in &response.refused {
-            let window = text::window(frame.window.as_ref());
-            let why =
-                frame.refusal.as_ref().map_or_else(|| "no reason given".into(), text::refusal);
-            let _ = writeln!(out, "  {window}: {why}");
-        }
+        out += &refused::frames(&response.refused);
         out.push('\n');
     }
     if !response.unreachable.is_empty() {
         let names = text::enumerate(&response.unreachable);
         let _ = writeln!(out, "did not answer, so their resources counted as taken: {names}\n");
+    }
+    if let Some(found) = &response.alternatives {
+        out += &refused::alternatives(found);
+        out.push('\n');
     }
     let _ = writeln!(out, "{}; nothing is reserved", text::count(response.plans.len(), "plan"));
     out

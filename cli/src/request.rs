@@ -115,6 +115,7 @@ impl RequestArgs {
             solver,
             objectives: self.objective.iter().map(|o| v1::Objective::from(*o).into()).collect(),
             plans: self.plans,
+            alternatives: None,
         };
         let request = document.message.clone();
         let replaced = vec![("options.objectives", "--objective")];

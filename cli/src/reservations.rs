@@ -7,7 +7,7 @@ use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, GrcArgs, all_reservations};
-use crate::{modify, plan, text};
+use crate::{modify, plan, refused, text};
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -206,6 +206,10 @@ pub fn describe(one: &v1::Reservation) -> String {
             (false, _) => "",
         };
         let _ = writeln!(out, "  because: {}{hint}", text::refusal(refusal));
+        let numbers = refused::numbers(refusal);
+        if !numbers.is_empty() {
+            let _ = writeln!(out, "{}", numbers.trim_start_matches('\n'));
+        }
     }
     if let Some(plan) = &one.plan {
         let _ = writeln!(out, "  {}", plan::headline(plan));
@@ -222,6 +226,11 @@ pub fn describe(one: &v1::Reservation) -> String {
     }
     if let Some(change) = &one.change {
         let _ = writeln!(out, "  {}", modify::sentence(change, one.definite));
+    }
+    if let Some(found) = &one.alternatives {
+        for line in refused::alternatives(found).lines() {
+            let _ = writeln!(out, "  {line}");
+        }
     }
     let created = text::instant(one.created.as_ref());
     let attempts = text::count(one.attempts as usize, "attempt");

@@ -46,7 +46,8 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     let request = v1::ReserveRequest {
         request_id: request_id.clone(),
         request: Some(asked.request.clone()),
-        options: Some(asked.options.clone()),
+        // When it is refused, a person wants to know what would do instead.
+        options: Some(v1::PlanOptions { alternatives: Some(true), ..asked.options.clone() }),
         plan_digest: args.plan.clone().unwrap_or_default(),
     };
     let response = client.reserve(request).await.map_err(|status| {

@@ -18,6 +18,7 @@ pub mod price;
 pub mod refusal;
 pub mod request;
 pub mod segment;
+pub mod suggest;
 pub mod time;
 pub mod timetable;
 pub mod topology;
@@ -30,7 +31,7 @@ pub use id::{
 pub use invalid::InvalidField;
 pub use objective::{Objective, Ranking};
 pub use price::PriceSchedule;
-pub use refusal::{Reason, Refusal};
+pub use refusal::{Bottleneck, BottleneckKind, NsiError, Reason, Refusal};
 pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
 pub use segment::Segment;
 pub use time::{BootTime, Now, Span, Time, Window};

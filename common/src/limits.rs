@@ -64,6 +64,24 @@ pub const DIGEST_PREFIX_MIN: usize = 12;
 /// Lead given to a request that wants to start as soon as possible: the time its own two phases may
 /// take, so that its window does not begin before it is booked.
 pub const SOONEST_LEAD: Span = Span::from_secs(30);
+/// Longest time the search for what would do instead may take, after planning came to nothing: what a
+/// person at a terminal waits for, and well within [`RESERVE_PATIENCE`] beside the planning.
+pub const ALTERNATIVES_TIME_MAX: Span = Span::from_secs(5);
+/// Time that an outside solver gets for each start or amount that is tried: one that takes longer does
+/// not count as one that would do.
+pub const ALTERNATIVES_SOLVER_TIME: Span = Span::from_millis(500);
+/// Rounds of availability queries of that search, each for up to [`FRAMES_MAX`] starts at every RM.
+pub const ALTERNATIVES_ROUNDS_MAX: u32 = 64;
+/// Plans computed to find one smaller amount: a halving of 64 bits.
+pub const SMALLER_STEPS_MAX: u32 = 64;
+/// Paths that the closest plan of a frame is tried without, to find one that needs more on fewer.
+pub const COMBINATION_STEPS_MAX: u32 = 16;
+/// Requested sites up to which every grouping of them is tried for a cut between the groups.
+pub const EXPLAIN_GROUPED_SITES_MAX: usize = 6;
+/// Work on the explanation of one refused frame, in arcs of flow networks looked at: some tens of
+/// milliseconds in a federation of 120 sites, never reached in one of 10. What has not been proven by
+/// then stays unexplained.
+pub const EXPLAIN_WORK_MAX: u64 = 500_000;
 
 /// Shortest reservation. Below this the clocks of two domains disagree by more than the window.
 pub const DURATION_MIN: Span = Span::from_secs(1);

@@ -103,6 +103,129 @@ impl Reason {
     }
 }
 
+/// An error of NSI Connection Service 2.1, by its number in GFD.235, "Error Handling in NSI CS 2.1".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum NsiError {
+    UnsupportedParameter,
+    InvalidTransition,
+    ReservationNonexistent,
+    Unauthorized,
+    GenericMetadataError,
+    GenericInternalError,
+    ChildSegmentError,
+    MessageDeliveryError,
+    GenericResourceUnavailable,
+    UnknownStp,
+    CapacityUnavailable,
+    NoTransportplanePathFound,
+}
+
+impl NsiError {
+    /// Every error there is a use for.
+    pub const ALL: [Self; 12] = [
+        Self::UnsupportedParameter,
+        Self::InvalidTransition,
+        Self::ReservationNonexistent,
+        Self::Unauthorized,
+        Self::GenericMetadataError,
+        Self::GenericInternalError,
+        Self::ChildSegmentError,
+        Self::MessageDeliveryError,
+        Self::GenericResourceUnavailable,
+        Self::UnknownStp,
+        Self::CapacityUnavailable,
+        Self::NoTransportplanePathFound,
+    ];
+
+    /// Number and name, as the document has them.
+    #[must_use]
+    pub const fn number_and_name(self) -> (&'static str, &'static str) {
+        match self {
+            Self::UnsupportedParameter => ("00102", "UNSUPPORTED_PARAMETER"),
+            Self::InvalidTransition => ("00201", "INVALID_TRANSITION"),
+            Self::ReservationNonexistent => ("00203", "RESERVATION_NONEXISTENT"),
+            Self::Unauthorized => ("00302", "UNAUTHORIZED"),
+            Self::GenericMetadataError => ("00400", "GENERIC_METADATA_ERROR"),
+            Self::GenericInternalError => ("00500", "GENERIC_INTERNAL_ERROR"),
+            Self::ChildSegmentError => ("00502", "CHILD_SEGMENT_ERROR"),
+            Self::MessageDeliveryError => ("00503", "MESSAGE_DELIVERY_ERROR"),
+            Self::GenericResourceUnavailable => ("00600", "GENERIC_RESOURCE_UNAVAILABLE"),
+            Self::UnknownStp => ("00701", "UNKNOWN_STP"),
+            Self::CapacityUnavailable => ("00705", "CAPACITY_UNAVAILABLE"),
+            Self::NoTransportplanePathFound => ("00710", "NO_TRANSPORTPLANE_PATH_FOUND"),
+        }
+    }
+}
+
+impl Reason {
+    /// The NSI error that says the same, where one does.
+    #[must_use]
+    pub const fn nsi_error(self) -> Option<NsiError> {
+        Some(match self {
+            Self::InsufficientCapacity | Self::BeyondCapacity | Self::ServiceLevel => {
+                NsiError::CapacityUnavailable
+            }
+            Self::UnknownResource => NsiError::UnknownStp,
+            Self::OutsideHorizon => NsiError::UnsupportedParameter,
+            Self::NoRoute => NsiError::NoTransportplanePathFound,
+            Self::BudgetExhausted => NsiError::GenericMetadataError,
+            Self::Unreachable => NsiError::MessageDeliveryError,
+            Self::Aborted | Self::Expired | Self::Released | Self::Replaced => {
+                NsiError::InvalidTransition
+            }
+            Self::NotHeld => NsiError::ReservationNonexistent,
+            Self::CoordinatorRestarted => NsiError::GenericInternalError,
+            Self::TimedOut | Self::Mixed => NsiError::ChildSegmentError,
+            Self::Denied => NsiError::Unauthorized,
+            Self::PlanOutdated => NsiError::GenericResourceUnavailable,
+        })
+    }
+}
+
+/// What kind of thing was short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BottleneckKind {
+    /// One site, which the request is pinned to. CPUs.
+    Site,
+    /// The sites together: fewer have as many CPUs as these demands need, each a site of its own. Both
+    /// numbers count sites.
+    Sites,
+    /// One path, which all of the demands have to take. bit/s.
+    Path,
+    /// Several paths that part the demands' ends; `available` is their sum. bit/s.
+    Cut,
+    /// No chain of paths is short enough. Both numbers count paths.
+    Length,
+    /// No chain of paths is fast enough. Microseconds.
+    Latency,
+    /// Several paths, one of which the demand has to take whole; `available` is the widest. bit/s.
+    Paths,
+    /// Several paths that together can carry too few of the demands, because a link is not split: both
+    /// numbers count demands at the rate of the least of them. bit/s.
+    Packing,
+    /// Each part fits, only all together not: were the resources to have what is requested, the
+    /// request would fit. Sums, bit/s.
+    Combination,
+}
+
+/// What bound in one frame: `requested` of `resources` was asked by `demands`, and only `available`,
+/// which is less, is there. `plan::explain::check` proves or disproves one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bottleneck {
+    /// Of what kind; says what the numbers count.
+    pub kind: BottleneckKind,
+    /// The request's sites or links (`a`, `a-b`) that cannot be served.
+    pub demands: Vec<String>,
+    /// The resources that bind: sites, paths.
+    pub resources: Vec<String>,
+    /// What is asked of them.
+    pub requested: u64,
+    /// What there is.
+    pub available: u64,
+}
+
 /// Why something was refused, with what a person needs to act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
@@ -125,6 +248,9 @@ pub struct Refusal {
     pub available: Option<Amount>,
     /// One sentence for people.
     pub detail: String,
+    /// What bound, where that was proven.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bottleneck: Option<Box<Bottleneck>>,
 }
 
 impl Refusal {
@@ -138,6 +264,7 @@ impl Refusal {
             requested: None,
             available: None,
             detail: detail.into(),
+            bottleneck: None,
         }
     }
 
@@ -155,5 +282,50 @@ impl fmt::Display for Refusal {
             write!(f, "{rm}: ")?;
         }
         f.write_str(&self.detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nsi_numbers_are_those_of_gfd_235_and_each_once() {
+        let numbers: Vec<&str> = NsiError::ALL.iter().map(|e| e.number_and_name().0).collect();
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(numbers, sorted, "in order, none twice");
+        assert!(numbers.iter().all(|n| n.len() == 5 && n.starts_with("00")));
+        let of = |reason: Reason| reason.nsi_error().map(|error| error.number_and_name());
+        let cases = [
+            (Reason::InsufficientCapacity, ("00705", "CAPACITY_UNAVAILABLE")),
+            (Reason::NoRoute, ("00710", "NO_TRANSPORTPLANE_PATH_FOUND")),
+            (Reason::UnknownResource, ("00701", "UNKNOWN_STP")),
+            (Reason::Denied, ("00302", "UNAUTHORIZED")),
+            (Reason::NotHeld, ("00203", "RESERVATION_NONEXISTENT")),
+            (Reason::Expired, ("00201", "INVALID_TRANSITION")),
+        ];
+        for (reason, expected) in cases {
+            assert_eq!(of(reason), Some(expected), "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_before_there_were_bottlenecks_is_read() {
+        let old = r#"{"reason":"no_route","detail":"no way"}"#;
+        let read: Refusal = serde_json::from_str(old).unwrap();
+        assert_eq!(read, Refusal::new(Reason::NoRoute, "no way"));
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
+        let bottleneck = Bottleneck {
+            kind: BottleneckKind::Path,
+            demands: vec!["a-b".to_owned()],
+            resources: vec!["A-B".to_owned()],
+            requested: 2,
+            available: 1,
+        };
+        let new = Refusal { bottleneck: Some(Box::new(bottleneck)), ..read };
+        let text = serde_json::to_string(&new).unwrap();
+        assert_eq!(serde_json::from_str::<Refusal>(&text).unwrap(), new);
     }
 }

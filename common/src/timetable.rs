@@ -297,6 +297,22 @@ impl Timetable {
         }
     }
 
+    /// The first instant after `after` at which less is held and booked than just before: nothing that
+    /// does not fit from `after` on fits from any start before that. Costs O(log n) and the breakpoints
+    /// passed on the way.
+    #[must_use]
+    pub fn next_relief(&self, after: Time) -> Option<Time> {
+        let walk = self.breakpoints.walk_after(after);
+        let mut before = walk.level().total();
+        for (time, level) in walk {
+            if level.total() < before {
+                return Some(time);
+            }
+            before = level.total();
+        }
+        None
+    }
+
     /// How many instants are stored: those at which held or booked changes.
     #[must_use]
     pub const fn breakpoints(&self) -> usize {

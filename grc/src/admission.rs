@@ -54,12 +54,7 @@ pub fn admit(
             return status::invalid(&error);
         }
         let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
-        Status::unavailable(format!(
-            "{}: {} is not known; it may belong to a resource manager that has not answered yet: {}",
-            error.field,
-            error.value,
-            missing.join(", ")
-        ))
+        status::not_known_yet(&error, &missing)
     })?;
     Ok(admitted)
 }

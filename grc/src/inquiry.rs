@@ -188,7 +188,7 @@ mod tests {
                 let_go.acquire().await.unwrap().forget();
                 let frame = |window: &v1::Window| {
                     let free = vec![window.start.as_ref().unwrap().seconds as u64];
-                    v1::FrameAvailability { free }
+                    v1::FrameAvailability { free, next_change: None }
                 };
                 let frames = request.frames.iter().map(frame).collect();
                 Ok(v1::QueryAvailabilityResponse { frames })

@@ -5,6 +5,7 @@
 //! * [`admission`]: who is it, are the numbers sane; bytes become types here.
 //! * [`picture`]: which frames, and what is free in them: one query per RM, all at once.
 //! * [`planning`]: a plan per frame, on threads of their own, under a time budget.
+//! * [`alternatives`]: what would do instead, when nothing can be planned.
 //! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
 //!
 //! * [`upward`]: the same federation as one resource manager to the coordinators above.
@@ -17,6 +18,7 @@
 //! section 3.1, stages 1 to 4.
 
 pub mod admission;
+pub mod alternatives;
 pub mod choice;
 pub mod config;
 pub mod daemon;

@@ -9,7 +9,7 @@ use coalloc_common::{
     BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Time, Topology, TransactionId,
     UserName, Window, limits,
 };
-use coalloc_net::convert::{span_from_wire, window_to_wire};
+use coalloc_net::convert::{span_from_wire, time_from_wire, window_to_wire};
 use coalloc_net::traces::{Span, SpanKind};
 use coalloc_proto::v1;
 use tokio::task::JoinSet;
@@ -25,8 +25,21 @@ const QUERY: &str = "coalloc.v1.ResourceManager/QueryAvailability";
 pub struct Picture {
     /// One view a frame, in the order of the frames.
     pub views: Vec<FrameView>,
+    /// By frame: the first instant after its start at which something that is booked ends.
+    pub changes: Vec<Option<Time>>,
     /// RMs that did not answer in time; their resources are as good as taken.
     pub unreachable: Vec<RmName>,
+}
+
+/// No resource manager of the federation books beyond this.
+#[must_use]
+pub fn horizon_end(federation: &Snapshot, now: Time) -> Time {
+    let horizon = |description: &v1::DescribeResponse| {
+        span_from_wire("horizon", description.horizon.as_ref()?).ok()
+    };
+    let members = federation.members.values();
+    let furthest = members.filter_map(|(_, description)| horizon(description)).max();
+    now.saturating_add(furthest.unwrap_or(limits::HORIZON_MAX))
 }
 
 /// Parts the frames that somebody could book from those that lie in the past, or beyond the furthest
@@ -38,12 +51,7 @@ pub fn bookable(
     now: Time,
 ) -> (Vec<Window>, Vec<(Window, Refusal)>) {
     let first = now.saturating_sub(limits::START_GRACE);
-    let horizon = |description: &v1::DescribeResponse| {
-        span_from_wire("horizon", description.horizon.as_ref()?).ok()
-    };
-    let members = federation.members.values();
-    let furthest = members.filter_map(|(_, description)| horizon(description)).max();
-    let last = now.saturating_add(furthest.unwrap_or(limits::HORIZON_MAX));
+    let last = horizon_end(federation, now);
     let refusal = |window: Window| {
         let detail = if window.start() < first {
             format!("{window} starts in the past; allowed: from {first}")
@@ -70,7 +78,7 @@ pub async fn query(
 ) -> Picture {
     let mut unreachable = snapshot.missing.clone();
     if frames.is_empty() {
-        return Picture { views: Vec::new(), unreachable };
+        return Picture { views: Vec::new(), changes: Vec::new(), unreachable };
     }
     let mut asked = JoinSet::new();
     for (rm, (client, description)) in &snapshot.members {
@@ -105,7 +113,17 @@ pub async fn query(
         }
     }
     unreachable.sort();
-    Picture { views: assemble(snapshot, frames, &answers), unreachable }
+    let changes = (0..frames.len()).map(|frame| next_change(frame, &answers)).collect();
+    Picture { views: assemble(snapshot, frames, &answers), changes, unreachable }
+}
+
+/// The first that any RM says of a frame.
+fn next_change(
+    frame: usize,
+    answers: &BTreeMap<RmName, v1::QueryAvailabilityResponse>,
+) -> Option<Time> {
+    let said = answers.values().filter_map(|answer| answer.frames.get(frame)?.next_change.as_ref());
+    said.filter_map(|time| time_from_wire("next_change", time).ok()).min()
 }
 
 /// One query, and why there is no use in its answer.

@@ -13,7 +13,7 @@ use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing};
+use coalloc_plan::{Budget, FramePlanner, Judged, Packing, explain};
 use rayon::prelude::*;
 use tokio::sync::Semaphore;
 use tonic::Status;
@@ -154,9 +154,42 @@ impl Planners {
             }
             Ok(Err(_)) | Err(_) => {
                 tracing::error!("a planner panicked");
-                Err(Status::internal("the planner broke off; nothing was done"))
+                Err(status::internal("the planner broke off; nothing was done"))
             }
         }
+    }
+
+    /// Does other work with a planner on its threads: until it is done, its time is over, or nobody
+    /// waits for it any more; the last two it is told by the flag.
+    ///
+    /// # Errors
+    /// As [`Planners::plan`].
+    pub async fn run<T: Send + 'static>(
+        &self,
+        solver: Solver,
+        time: Span,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
+        let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
+        let (sender, mut done) = tokio::sync::oneshot::channel();
+        let stopped = Arc::clone(&stop.0);
+        let pool = if solver == Solver::Mip { &self.outside } else { &self.own };
+        pool.spawn(move || {
+            // The caller may be gone.
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
+        });
+        let outcome = match tokio::time::timeout(time.to_std(), &mut done).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                stop.0.store(true, Ordering::Relaxed);
+                done.await
+            }
+        };
+        outcome.ok().and_then(Result::ok).ok_or_else(|| {
+            tracing::error!("a planner panicked");
+            status::internal("the planner broke off; nothing was done")
+        })
     }
 }
 
@@ -198,19 +231,28 @@ fn plan_frames(
     };
     let topology = &federation.topology;
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
+    let ip = ip_options(options);
     let plan = |view: &FrameView| {
         let span = span.child("frame", SpanKind::Internal);
         span.set("coalloc.window", view.window);
         let packing = Packing::new(topology, request, view, ranking, edges);
-        (view.window, packing.solve(planner.as_ref(), &budget))
+        let answer = packing.solve(planner.as_ref(), &budget);
+        let explain = |refusal| explain::explain(topology, request, view, &ip, refusal);
+        (view.window, answer.map_err(explain))
     };
     views.par_iter().map(plan).collect()
+}
+
+/// What every planner of the integer program is told.
+#[must_use]
+pub const fn ip_options(options: RequestOptions) -> IpOptions {
+    IpOptions { route_edges_max: options.route_edges_max, exclude_opposite_arcs: true }
 }
 
 /// The planner that the options name.
 #[must_use]
 pub fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
-    let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
+    let ip = ip_options(options);
     match options.solver {
         Solver::Exact => Box::new(Exact::new(ip)),
         Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
@@ -243,7 +285,7 @@ mod tests {
         let windows = request().timing.frames(1);
         let topology = Topology::new();
         let views = windows.iter().map(|w| FrameView::nothing(&topology, *w)).collect();
-        Picture { views, unreachable: Vec::new() }
+        Picture { views, changes: Vec::new(), unreachable: Vec::new() }
     }
 
     #[tokio::test]

@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use tonic::{Request, Response, Status};
 
 use crate::admission::{self, Admitted};
+use crate::alternatives::{self, Seeker};
 use crate::events::ReservationEvents;
 use crate::federation::{Federation, Snapshot};
 use crate::planning::{Planned, Planners};
@@ -205,6 +206,38 @@ impl GrcService {
         Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
     }
 
+    /// What would do instead of a request that nothing could be planned for.
+    async fn alternatives(
+        &self,
+        federation: &Arc<Snapshot>,
+        wire: &v1::CoAllocationRequest,
+        admitted: &Admitted,
+        planned: &mut Planned,
+    ) -> Option<v1::Alternatives> {
+        let (snapshot, planners) = (federation, &self.planners);
+        let seeker = Seeker { federation: &self.federation, snapshot, planners };
+        match seeker.seek(wire, admitted, planned).await {
+            Ok(found) => Some(found),
+            // The refusal is the answer; a planner without time for more does not change that.
+            Err(error) => {
+                tracing::info!(%error, "no alternatives were sought");
+                None
+            }
+        }
+    }
+
+    /// What would do instead of a reservation that failed, planned anew once the protocol is done.
+    async fn alternatives_to(&self, wire: &v1::ReserveRequest) -> Option<v1::Alternatives> {
+        let federation = self.federation.snapshot();
+        let (request, options) = (wire.request.as_ref()?, wire.options.as_ref());
+        let admitted = admission::admit(Some(request), options, self.defaults, &federation).ok()?;
+        let mut planned = self.plan_admitted(&federation, &admitted, None).await.ok()?;
+        if !planned.plans.is_empty() {
+            return None;
+        }
+        self.alternatives(&federation, request, &admitted, &mut planned).await
+    }
+
     pub(crate) fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
         match reply {
             Reply::Stands(reservation) => {
@@ -228,9 +261,7 @@ impl GrcService {
                 Err(Status::internal("the coordinator answered another call than this one"))
             }
             Reply::Forgotten | Reply::Plan | Reply::Replan(_) | Reply::Resolution(_) => {
-                Err(Status::unavailable(
-                    "the planning of this request broke off; nothing was done, send it again",
-                ))
+                Err(status::broken_off("the planning of this request"))
             }
         }
     }
@@ -313,7 +344,13 @@ impl CoordinatorRpc for GrcService {
         let options = wire.options.as_ref();
         let admitted =
             admission::admit(wire.request.as_ref(), options, self.defaults, &federation)?;
-        let planned = self.plan_admitted(&federation, &admitted, None).await?;
+        let mut planned = self.plan_admitted(&federation, &admitted, None).await?;
+        let alternatives = match &wire.request {
+            Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
+                self.alternatives(&federation, request, &admitted, &mut planned).await
+            }
+            _ => None,
+        };
         let plan = |plan| plan_to_wire(&federation.topology, &admitted.request, plan);
         let refused = planned.refused.iter().map(|(window, refusal)| v1::RefusedFrame {
             window: Some(window_to_wire(*window)),
@@ -325,7 +362,7 @@ impl CoordinatorRpc for GrcService {
             plans,
             refused: refused.collect(),
             unreachable: planned.unreachable.iter().map(ToString::to_string).collect(),
-            alternatives: None,
+            alternatives,
         }))
     }
 
@@ -336,8 +373,16 @@ impl CoordinatorRpc for GrcService {
         let service = self.clone();
         let wire = request.into_inner();
         let id = wire.request_id.clone();
-        let whole = patient(async move { service.reserve_whole(wire).await }).await?;
-        let (reservation, fresh_plans) = match whole {
+        let whole = async move {
+            let (mut reservation, fresh) = service.reserve_whole(wire.clone()).await?;
+            let failed = reservation.state() == v1::ReservationState::Failed;
+            if failed && reservation.definite && alternatives::wanted(wire.options.as_ref(), false)
+            {
+                reservation.alternatives = service.alternatives_to(&wire).await;
+            }
+            Ok((reservation, fresh))
+        };
+        let (reservation, fresh_plans) = match patient(whole).await? {
             Some(outcome) => outcome,
             None => (self.still(&id).await?, Vec::new()),
         };
@@ -410,7 +455,7 @@ impl CoordinatorRpc for GrcService {
         }
         if found.id.is_empty() {
             let text = "it is still being planned, so there is nothing to release yet; ask again";
-            return Err(Status::failed_precondition(text));
+            return Err(status::not_now("request", &id, text));
         }
         let reservation = ReservationId::composed(found.id);
         let asked = reservation.clone();

@@ -389,7 +389,10 @@ impl ResourceManager for UpwardService {
         let federation = &self.service.federation;
         let picture = picture::query(federation, &shown.snapshot, &frames, &user, None).await;
         let edges_max = self.service.defaults.route_edges_max as usize;
-        let frame = |view: &coalloc_common::topology::FrameView| {
+        let frame = |(view, change): (
+            &coalloc_common::topology::FrameView,
+            &Option<coalloc_common::Time>,
+        )| {
             let open = view.window.start() >= first && view.window.end() <= last;
             let mut free: Vec<u64> =
                 shown.sites.iter().map(|site| view.free_cpus[site.at()].0).collect();
@@ -409,9 +412,9 @@ impl ResourceManager for UpwardService {
             if !open {
                 free.fill(0);
             }
-            v1::FrameAvailability { free }
+            v1::FrameAvailability { free, next_change: change.map(convert::time_to_wire) }
         };
-        let frames = picture.views.iter().map(frame).collect();
+        let frames = picture.views.iter().zip(&picture.changes).map(frame).collect();
         Ok(Response::new(v1::QueryAvailabilityResponse { frames }))
     }
 

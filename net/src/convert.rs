@@ -3,6 +3,7 @@
 //! Every function that takes something from outside takes the field's path with it and answers
 //! [`InvalidField`](coalloc_common::InvalidField): field, value, allowed range.
 
+mod alternatives;
 mod federation;
 mod inner;
 mod objective;
@@ -11,6 +12,7 @@ mod refusal;
 mod request;
 mod time;
 
+pub use alternatives::smaller_to_wire;
 pub use federation::{
     check_references, file_topology, path_resources, taken, topology_of_descriptions,
 };

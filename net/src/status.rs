@@ -1,15 +1,41 @@
 //! Errors to gRPC status, in one place; and what a failed call tells its caller.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use coalloc_common::InvalidField;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+
+/// Where the reasons of `google.rpc.ErrorInfo` are unique: this program.
+pub const DOMAIN: &str = "coalloc";
+/// What a caller of a busy daemon is told to wait,
+const BUSY_RETRY: Duration = Duration::from_millis(200);
+/// of one that is stopping, and will be started again,
+const STOPPING_RETRY: Duration = Duration::from_secs(2);
+/// and of one that waits for another.
+const WAITING_RETRY: Duration = Duration::from_secs(1);
+
+/// A status with `google.rpc.ErrorInfo`: the reason for programs, beside whatever else is known.
+fn with_reason(
+    code: Code,
+    reason: &str,
+    about: &[(&str, &str)],
+    text: impl Into<String>,
+    mut details: ErrorDetails,
+) -> Status {
+    let pairs = about.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    details.set_error_info(reason, DOMAIN, pairs.collect::<HashMap<_, _>>());
+    Status::with_error_details(code, text, details)
+}
 
 /// INVALID_ARGUMENT with `google.rpc.BadRequest`: field, value, allowed range. Nothing was done.
 #[must_use]
 pub fn invalid(error: &InvalidField) -> Status {
     let text = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
     let details = ErrorDetails::with_bad_request_violation(error.field.clone(), text);
-    Status::with_error_details(Code::InvalidArgument, error.to_string(), details)
+    let about = [("field", error.field.as_str())];
+    with_reason(Code::InvalidArgument, "INVALID_FIELD", &about, error.to_string(), details)
 }
 
 /// NOT_FOUND with `google.rpc.ResourceInfo`.
@@ -17,36 +43,83 @@ pub fn invalid(error: &InvalidField) -> Status {
 pub fn not_found(kind: &str, name: &str) -> Status {
     let text = format!("there is no {kind} {name:?} here");
     let details = ErrorDetails::with_resource_info(kind, name, "", text.clone());
-    Status::with_error_details(Code::NotFound, text, details)
+    with_reason(Code::NotFound, "NOT_FOUND", &[(kind, name)], text, details)
 }
 
-/// ALREADY_EXISTS: an id was sent again with other content.
+/// ALREADY_EXISTS with `google.rpc.ResourceInfo`: an id was sent again with other content.
 #[must_use]
 pub fn other_content(kind: &str, id: &str) -> Status {
     let text = format!("{kind} {id:?} was sent before with other content; use a new id");
     let details = ErrorDetails::with_resource_info(kind, id, "", text.clone());
-    Status::with_error_details(Code::AlreadyExists, text, details)
+    with_reason(Code::AlreadyExists, "OTHER_CONTENT", &[(kind, id)], text, details)
 }
 
-/// PERMISSION_DENIED with a reason.
+/// PERMISSION_DENIED with `google.rpc.ErrorInfo`.
 #[must_use]
 pub fn denied(text: impl Into<String>) -> Status {
-    Status::permission_denied(text)
+    let (code, details) = (Code::PermissionDenied, ErrorDetails::new());
+    with_reason(code, "NOT_ALLOWED", &[], text, details)
 }
 
 /// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo`: nothing was done, the same call may be sent again.
 #[must_use]
 pub fn busy() -> Status {
-    let retry = Some(std::time::Duration::from_millis(200));
-    let details = ErrorDetails::with_retry_info(retry);
+    let details = ErrorDetails::with_retry_info(Some(BUSY_RETRY));
     let text = "too many calls are waiting; nothing was done, send it again";
-    Status::with_error_details(Code::ResourceExhausted, text, details)
+    with_reason(Code::ResourceExhausted, "BUSY", &[], text, details)
 }
 
-/// UNAVAILABLE: the daemon is stopping.
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the daemon is stopping.
 #[must_use]
 pub fn stopping() -> Status {
-    Status::unavailable("this daemon is stopping; nothing was done, send it again later")
+    let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));
+    let text = "this daemon is stopping; nothing was done, send it again later";
+    with_reason(Code::Unavailable, "STOPPING", &[], text, details)
+}
+
+/// UNAVAILABLE with `google.rpc.RetryInfo`: it broke off before anything was done.
+#[must_use]
+pub fn broken_off(what: &str) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
+    let text = format!("{what} broke off; nothing was done, send it again");
+    with_reason(Code::Unavailable, "BROKEN_OFF", &[], text, details)
+}
+
+/// UNAVAILABLE with `google.rpc.RetryInfo`: a name is not known, but who has not answered may know it.
+#[must_use]
+pub fn not_known_yet(error: &InvalidField, silent: &[&str]) -> Status {
+    let mut details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
+    let silent = silent.join(", ");
+    let text = format!(
+        "{}: {} is not known; it may belong to a resource manager that has not answered yet: {silent}",
+        error.field, error.value
+    );
+    details.add_bad_request_violation(error.field.clone(), text.clone());
+    let about = [("field", error.field.as_str()), ("resource_managers", silent.as_str())];
+    with_reason(Code::Unavailable, "NOT_KNOWN_YET", &about, text, details)
+}
+
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: the message is for another daemon.
+#[must_use]
+pub fn not_for_us(name: &str, meant: &str) -> Status {
+    let text = format!("this is {name}, not {meant}; nothing was done");
+    let details = ErrorDetails::with_precondition_failure_violation("IDENTITY", meant, &text);
+    let about = [("name", name), ("meant", meant)];
+    with_reason(Code::FailedPrecondition, "OTHER_DAEMON", &about, text, details)
+}
+
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: what it is about is not as far as that.
+#[must_use]
+pub fn not_now(kind: &str, name: &str, text: impl Into<String>) -> Status {
+    let text = text.into();
+    let details = ErrorDetails::with_precondition_failure_violation("STATE", name, &text);
+    with_reason(Code::FailedPrecondition, "NOT_NOW", &[(kind, name)], text, details)
+}
+
+/// INTERNAL: this program is at fault.
+#[must_use]
+pub fn internal(text: impl Into<String>) -> Status {
+    with_reason(Code::Internal, "INTERNAL", &[], text, ErrorDetails::new())
 }
 
 /// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: `subject` is not as the caller thinks.
@@ -104,6 +177,36 @@ mod tests {
         let details = status.get_details_bad_request().unwrap();
         assert_eq!(details.field_violations[0].field, "sites[0].cpus");
         assert!(details.field_violations[0].description.contains("1 to 10000000"));
+    }
+
+    #[test]
+    fn every_error_has_a_reason_for_programs_and_what_fits_its_code() {
+        let field = InvalidField::new("sites[0].pinned_to", "\"N9\"", "N0, N1");
+        let cases = [
+            (invalid(&field), Code::InvalidArgument, "INVALID_FIELD"),
+            (not_found("reservation", "r7"), Code::NotFound, "NOT_FOUND"),
+            (other_content("request", "r7"), Code::AlreadyExists, "OTHER_CONTENT"),
+            (denied("no"), Code::PermissionDenied, "NOT_ALLOWED"),
+            (busy(), Code::ResourceExhausted, "BUSY"),
+            (stopping(), Code::Unavailable, "STOPPING"),
+            (broken_off("it"), Code::Unavailable, "BROKEN_OFF"),
+            (not_known_yet(&field, &["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),
+            (not_for_us("nrm", "crm"), Code::FailedPrecondition, "OTHER_DAEMON"),
+            (not_now("reservation", "r7", "later"), Code::FailedPrecondition, "NOT_NOW"),
+            (internal("oh"), Code::Internal, "INTERNAL"),
+        ];
+        for (status, code, reason) in cases {
+            assert_eq!(status.code(), code, "{reason}");
+            let details = status.get_error_details();
+            let info = details.error_info().unwrap();
+            assert_eq!((info.reason.as_str(), info.domain.as_str()), (reason, DOMAIN));
+            let again = matches!(code, Code::Unavailable | Code::ResourceExhausted);
+            assert_eq!(details.retry_info().is_some(), again, "{reason}");
+            let about = matches!(code, Code::NotFound | Code::AlreadyExists);
+            assert_eq!(details.resource_info().is_some(), about, "{reason}");
+            let before = code == Code::FailedPrecondition;
+            assert_eq!(details.precondition_failure().is_some(), before, "{reason}");
+        }
     }
 
     #[test]

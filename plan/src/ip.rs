@@ -58,7 +58,12 @@ impl IpOptions {
 
 /// What is free on an edge for travelling this way, in bit/s. On a shared edge the view holds one
 /// number twice; were the two to differ, the smaller is the safe one.
-fn free_bps(edge: &Edge, index: EdgeIndex, direction: Direction, view: &FrameView) -> u64 {
+pub(crate) fn free_bps(
+    edge: &Edge,
+    index: EdgeIndex,
+    direction: Direction,
+    view: &FrameView,
+) -> u64 {
     let [ab, ba] = view.free_bps[index.at()];
     match (edge.is_shared(), direction) {
         (true, _) => ab.0.min(ba.0),

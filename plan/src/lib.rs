@@ -6,14 +6,19 @@
 //!
 //! Rooms: [`ip`] is the 0-1 integer program of Takefusa 2010, section 3.2 and 3.3, with two solvers,
 //! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
-//! compares itself with. [`inner`] routes inside one network domain, for the NRM that owns it.
+//! compares itself with. [`explain`] proves what binds when there is no plan; [`nearest`] and
+//! [`smaller`] look for what would do instead, with any planner. [`inner`] routes inside one network
+//! domain, for the NRM that owns it; [`abstracted`] shows a federation to a coordinator above.
 
 pub mod abstracted;
 pub mod baseline;
 pub mod costs;
+pub mod explain;
 pub mod inner;
 pub mod ip;
+pub mod nearest;
 pub mod objectives;
+pub mod smaller;
 
 pub use costs::Costs;
 pub use objectives::{Judged, Packing};

@@ -284,6 +284,17 @@ impl Participant {
         &self.config
     }
 
+    /// When, after each window's start, some hold or booking here ends, so that more may be free.
+    #[must_use]
+    pub fn next_changes(&self, windows: &[Window]) -> Vec<Option<Time>> {
+        let own = self.config.resources.iter().filter_map(|(name, _)| self.timetables.get(name));
+        let own: Vec<&Timetable> = own.collect();
+        let next = |window: &Window| {
+            own.iter().filter_map(|timetable| timetable.next_relief(window.start())).min()
+        };
+        windows.iter().map(next).collect()
+    }
+
     /// Every transaction ever heard of, by id.
     #[must_use]
     pub const fn entries(&self) -> &BTreeMap<TransactionId, Entry> {

@@ -40,7 +40,7 @@ impl RmService {
             return Ok(());
         }
         tracing::warn!(meant, "a message for another resource manager");
-        Err(Status::failed_precondition(format!("this is {name}, not {meant}; nothing was done")))
+        Err(status::not_for_us(name, meant))
     }
 }
 
@@ -71,12 +71,17 @@ impl ResourceManager for RmService {
         let query = Query::parse(&request).map_err(|error| status::invalid(&error))?;
         let look = move |participant: &Participant| {
             let Query { frames, user, replaces } = &query;
-            participant.availability(frames, user, replaces.as_ref(), clock::now())
+            let free = participant.availability(frames, user, replaces.as_ref(), clock::now());
+            (free, participant.next_changes(frames))
         };
-        let free = self.handle.read(look).await?;
+        let (free, changes) = self.handle.read(look).await?;
         let frames = free
             .into_iter()
-            .map(|frame| v1::FrameAvailability { free: frame.iter().map(|a| a.0).collect() })
+            .zip(changes)
+            .map(|(frame, change)| v1::FrameAvailability {
+                free: frame.iter().map(|a| a.0).collect(),
+                next_change: change.map(convert::time_to_wire),
+            })
             .collect();
         Ok(Response::new(v1::QueryAvailabilityResponse { frames }))
     }
@@ -250,7 +255,7 @@ fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName
              transaction is another coordinator's"
         )),
         Answer::Held { .. } | Answer::Done | Answer::Refused(_) => {
-            Status::internal("the participant gave an answer that this call does not have")
+            status::internal("the participant gave an answer that this call does not have")
         }
     }
 }

@@ -17,6 +17,7 @@ mod middle;
 mod modify;
 mod options;
 mod races;
+mod refusals;
 mod serving;
 mod telemetry;
 mod trees;

@@ -188,6 +188,9 @@ proptest! {
             prop_assert_eq!(table.profile(all), model.profile(all));
             for from in 0..=INSTANTS {
                 prop_assert_eq!(table.overcommitted(at(from)), model.overcommitted(from));
+                let falls = |time: &i64| model.total(*time) < model.total(time - 1);
+                let relief = (from + 1..=INSTANTS + 1).find(falls).map(at);
+                prop_assert_eq!(table.next_relief(at(from)), relief);
             }
             let same = before.profile(all) == table.profile(all);
             prop_assert_eq!(before == table, same, "equal by content, and only then");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
 use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, PriceSchedule,
@@ -197,7 +198,8 @@ pub fn check_references(topology: &Topology, request: &CoAllocation) -> Result<(
         let names: Vec<&str> = topology.sites().map(|(_, v, _)| v.name.as_str()).collect();
         let shown = names.iter().take(20).copied().collect::<Vec<_>>().join(", ");
         let more = if names.len() > 20 { ", ..." } else { "" };
-        let allowed = format!("a site of the federation: {shown}{more}");
+        let guess = did_you_mean(name.as_str(), names.iter().copied());
+        let allowed = format!("a site of the federation: {shown}{more}{guess}");
         Err(InvalidField::new(field, InvalidField::quoted(name.as_str()), allowed))
     };
     for (index, site) in request.sites.iter().enumerate() {
@@ -239,7 +241,10 @@ pub fn taken(
         })?;
         for segment in one {
             if !known.contains(&(&rm, &segment.resource)) {
-                let allowed = format!("a resource of {rm}");
+                let own = known.iter().filter(|(owner, _)| **owner == rm);
+                let guess =
+                    did_you_mean(segment.resource.as_str(), own.map(|(_, name)| name.as_str()));
+                let allowed = format!("a resource of {rm}{guess}");
                 let field = format!("{field}.resource");
                 return Err(InvalidField::new(field, &segment.resource, allowed));
             }

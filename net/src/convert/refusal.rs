@@ -1,6 +1,8 @@
 //! Refusals.
 
-use coalloc_common::{Amount, InvalidField, Reason, Refusal, ResourceId, RmName};
+use coalloc_common::{
+    Amount, Bottleneck, BottleneckKind, InvalidField, Reason, Refusal, ResourceId, RmName,
+};
 use coalloc_proto::v1;
 
 use super::{window_from_wire, window_to_wire};
@@ -26,6 +28,41 @@ const REASONS: [(Reason, v1::Reason); 18] = [
     (Reason::Replaced, v1::Reason::Replaced),
 ];
 
+const KINDS: [(BottleneckKind, v1::BottleneckKind); 9] = [
+    (BottleneckKind::Site, v1::BottleneckKind::Site),
+    (BottleneckKind::Sites, v1::BottleneckKind::Sites),
+    (BottleneckKind::Path, v1::BottleneckKind::Path),
+    (BottleneckKind::Cut, v1::BottleneckKind::Cut),
+    (BottleneckKind::Length, v1::BottleneckKind::Length),
+    (BottleneckKind::Latency, v1::BottleneckKind::Latency),
+    (BottleneckKind::Paths, v1::BottleneckKind::Paths),
+    (BottleneckKind::Packing, v1::BottleneckKind::Packing),
+    (BottleneckKind::Combination, v1::BottleneckKind::Combination),
+];
+
+fn bottleneck_to_wire(bottleneck: &Bottleneck) -> v1::Bottleneck {
+    let kind = KINDS.iter().find(|(ours, _)| *ours == bottleneck.kind);
+    v1::Bottleneck {
+        kind: kind.map_or(v1::BottleneckKind::Unspecified, |(_, wire)| *wire).into(),
+        demands: bottleneck.demands.clone(),
+        resources: bottleneck.resources.clone(),
+        requested: bottleneck.requested,
+        available: bottleneck.available,
+    }
+}
+
+/// A kind that this version does not know is no reason not to take the refusal.
+fn bottleneck_from_wire(wire: &v1::Bottleneck) -> Option<Box<Bottleneck>> {
+    let (kind, _) = KINDS.iter().find(|(_, theirs)| i32::from(*theirs) == wire.kind)?;
+    Some(Box::new(Bottleneck {
+        kind: *kind,
+        demands: wire.demands.clone(),
+        resources: wire.resources.clone(),
+        requested: wire.requested,
+        available: wire.available,
+    }))
+}
+
 /// Gives a refusal.
 #[must_use]
 pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
@@ -42,7 +79,12 @@ pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
         available: refusal.available.map(|amount| amount.0),
         detail: refusal.detail.clone(),
         transient: refusal.reason.transient(),
-        ..v1::Refusal::default()
+        nsi_error: refusal
+            .reason
+            .nsi_error()
+            .map(|error| error.number_and_name().0.to_owned())
+            .unwrap_or_default(),
+        bottleneck: refusal.bottleneck.as_deref().map(bottleneck_to_wire),
     }
 }
 
@@ -76,12 +118,36 @@ pub fn refusal_from_wire(wire: &v1::Refusal) -> Result<Refusal, InvalidField> {
         requested: wire.requested.map(Amount),
         available: wire.available.map(Amount),
         detail: wire.detail.chars().take(1_000).collect(),
+        bottleneck: wire.bottleneck.as_ref().and_then(bottleneck_from_wire),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_bottleneck_goes_there_and_back_with_its_nsi_number() {
+        for (kind, wire_kind) in KINDS {
+            let bottleneck = Bottleneck {
+                kind,
+                demands: vec!["a-b".to_owned()],
+                resources: vec!["A-X1".to_owned(), "X1-B".to_owned()],
+                requested: 2,
+                available: 1,
+            };
+            let refusal = Refusal {
+                bottleneck: Some(Box::new(bottleneck)),
+                ..Refusal::new(Reason::NoRoute, "because")
+            };
+            let wire = refusal_to_wire(&refusal);
+            assert_eq!(wire.nsi_error, "00710");
+            assert_eq!(wire.bottleneck.as_ref().unwrap().kind(), wire_kind);
+            assert_eq!(refusal_from_wire(&wire), Ok(refusal));
+        }
+        assert!(v1::BottleneckKind::try_from(KINDS.len() as i32).is_ok());
+        assert!(v1::BottleneckKind::try_from(KINDS.len() as i32 + 1).is_err());
+    }
 
     #[test]
     fn every_reason_goes_there_and_back() {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, SiteDemand, SiteName,
     Span, Time, Timing, UserName, VertexName, limits,
@@ -78,7 +79,9 @@ fn link_demand(
         names.get(name).copied().ok_or_else(|| {
             let value = InvalidField::quoted(name);
             let known: Vec<&str> = names.keys().copied().collect();
-            let allowed = format!("the name of a site of this request: {}", known.join(", "));
+            let guess = did_you_mean(name, known.iter().copied());
+            let allowed =
+                format!("the name of a site of this request: {}{guess}", known.join(", "));
             InvalidField::new(format!("{field}.{end}"), value, allowed)
         })
     };

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
     Amount, Now, Reason, Refusal, ResourceId, Segment, TransactionId, UserName, Window, limits,
@@ -170,7 +171,9 @@ impl Participant {
         let unit = self.config.unit;
         let wanted = unit.show(amount);
         let Some(timetable) = self.timetable(resource) else {
-            let detail = format!("there is no resource {resource} here");
+            let known = self.config.resources.iter().map(|(name, _)| name.as_str());
+            let guess = did_you_mean(resource.as_str(), known);
+            let detail = format!("there is no resource {resource} here{guess}");
             return refuse(Reason::UnknownResource, None, detail);
         };
         let capacity = timetable.capacity();

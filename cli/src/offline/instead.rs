@@ -1,0 +1,120 @@
+//! What would do instead of a request that a federation file has no room for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{CoAllocation, Reason, Time, Window, limits};
+use coalloc_net::convert::{
+    RequestOptions, plan_to_wire, smaller_to_wire, time_to_wire, window_to_wire,
+};
+use coalloc_plan::nearest::Nearest;
+use coalloc_plan::objectives::Answer;
+use coalloc_plan::smaller::smaller;
+use coalloc_plan::{Budget, Judged, Packing};
+use coalloc_proto::v1;
+
+use super::{Federation, planner};
+
+/// Frames asked about at once; here every answer is at hand, so that one by one wastes nothing.
+const BATCH: usize = 1;
+
+impl Federation {
+    /// The nearest window up to the default horizon, and smaller requests that fit in the frames.
+    pub(super) fn alternatives(
+        &self,
+        wire: &v1::CoAllocationRequest,
+        request: &CoAllocation,
+        frames: &[Window],
+        options: RequestOptions,
+        beyond: bool,
+    ) -> v1::Alternatives {
+        let stop = AtomicBool::new(false);
+        let (done, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move || {
+                // Either it is done, which drops the sender, or its time is over.
+                let _ = ended.recv_timeout(limits::ALTERNATIVES_TIME_MAX.to_std());
+                stop.store(true, Ordering::Relaxed);
+            });
+            let seeker = Seeker { federation: self, options, stop };
+            let mut found = v1::Alternatives { complete: true, ..Default::default() };
+            if !beyond {
+                seeker.nearest(request, &mut found);
+            }
+            found.smaller = seeker.smaller(wire, request, frames);
+            drop(done);
+            found
+        })
+    }
+
+    /// When, after a window's start, something that the file says is taken ends.
+    fn next_change(&self, window: Window) -> Option<Time> {
+        self.timetables.values().filter_map(|one| one.next_relief(window.start())).min()
+    }
+}
+
+struct Seeker<'a> {
+    federation: &'a Federation,
+    options: RequestOptions,
+    stop: &'a AtomicBool,
+}
+
+impl Seeker<'_> {
+    fn nearest(&self, request: &CoAllocation, found: &mut v1::Alternatives) {
+        let timing = request.timing;
+        let end = timing.earliest_start.saturating_add(limits::HORIZON_DEFAULT);
+        let last = end.saturating_sub(timing.duration);
+        let mut search = Nearest::new(timing.earliest_start, last, timing.duration);
+        let nearest = loop {
+            for frame in search.questions(BATCH) {
+                search.learn(self.federation.view(frame), self.federation.next_change(frame));
+            }
+            let Some(view) = search.candidate() else { break None };
+            match self.plan(request, view) {
+                Ok(plan) => break Some(plan),
+                Err(refusal) if refusal.reason == Reason::BudgetExhausted => break None,
+                Err(_) => search.refute(),
+            }
+        };
+        found.searched_until = Some(time_to_wire(search.searched_until()));
+        found.complete = search.is_complete() || nearest.is_some();
+        found.starts_tried = search.tried() + u64::from(nearest.is_some());
+        if let Some(plan) = nearest {
+            found.nearest_window = Some(window_to_wire(plan.plan.window));
+            found.nearest_plan = Some(plan_to_wire(&self.federation.topology, request, &plan));
+        }
+    }
+
+    fn smaller(
+        &self,
+        wire: &v1::CoAllocationRequest,
+        request: &CoAllocation,
+        frames: &[Window],
+    ) -> Vec<v1::SmallerRequest> {
+        let views: Vec<FrameView> =
+            frames.iter().map(|frame| self.federation.view(*frame)).collect();
+        let mut fits = |tried: &CoAllocation| -> Option<Judged> {
+            views.iter().find_map(|view| self.plan(tried, view).ok())
+        };
+        let found = smaller(request, &mut fits).into_iter();
+        let topology = &self.federation.topology;
+        found
+            .map(|smaller| v1::SmallerRequest {
+                change: smaller.change,
+                plan: Some(plan_to_wire(topology, &smaller.request, &smaller.plan)),
+                request: Some(smaller_to_wire(wire, &smaller.request)),
+            })
+            .collect()
+    }
+
+    fn plan(&self, request: &CoAllocation, view: &FrameView) -> Answer {
+        let nodes = if self.stop.load(Ordering::Relaxed) { 0 } else { limits::PLANNING_NODES_MAX };
+        let solver_time = limits::ALTERNATIVES_SOLVER_TIME;
+        let budget = Budget { nodes, solver_time, stop: self.stop };
+        let (ranking, edges) = (self.options.ranking, self.options.route_edges_max as usize);
+        Packing::new(&self.federation.topology, request, view, ranking, edges)
+            .solve(planner(self.options).as_ref(), &budget)
+    }
+}

@@ -1,0 +1,156 @@
+//! Is a statement about what binds true? Recomputed from the view, whoever made it.
+
+use std::collections::BTreeSet;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{Bottleneck, BottleneckKind, CoAllocation, Topology};
+
+use super::links::{Chains, FAR};
+use super::{Case, Lane, cuts, may_land, sites};
+use crate::ip::IpOptions;
+
+/// Checks that a bottleneck is a proof: that what it says of the view is so, that it falls short, and
+/// that nothing gets around it.
+///
+/// # Errors
+/// One sentence on the first thing that is not so.
+pub fn check(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+    stated: &Bottleneck,
+) -> Result<(), String> {
+    let case = Case::new(topology, request, view, options);
+    if stated.requested <= stated.available {
+        return Err(format!("{} of {} is enough", stated.requested, stated.available));
+    }
+    match stated.kind {
+        BottleneckKind::Site | BottleneckKind::Sites => of_sites(&case, stated),
+        BottleneckKind::Length | BottleneckKind::Latency => of_chain(&case, stated),
+        BottleneckKind::Combination => Err("a combination is no proof".to_owned()),
+        BottleneckKind::Path
+        | BottleneckKind::Paths
+        | BottleneckKind::Cut
+        | BottleneckKind::Packing => of_lanes(case, stated),
+    }
+}
+
+fn ensure(is_so: bool, otherwise: &str) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
+    let named = |site: &usize| {
+        stated.demands.iter().any(|name| *name == case.request.sites[*site].name.as_str())
+    };
+    let demands: BTreeSet<usize> = (0..case.request.sites.len()).filter(named).collect();
+    ensure(demands.len() == stated.demands.len(), "a demand is no site of the request")?;
+    for name in &stated.resources {
+        let mut places = case.topology.sites();
+        let found = places.find(|(_, place, _)| place.name.as_str() == name);
+        let (at, place, _) = found.ok_or_else(|| format!("there is no site {name}"))?;
+        for site in demands.iter().map(|site| &case.request.sites[*site]) {
+            let fits = case.view.free_cpus[at.at()] >= site.cpus;
+            ensure(!fits || !may_land(site, &place.name), "a resource is large enough")?;
+        }
+        if stated.kind == BottleneckKind::Site {
+            let free = case.view.free_cpus[at.at()].0;
+            ensure(free == stated.available, "the site has another amount free")?;
+            let pinned = |site: &usize| {
+                let site = &case.request.sites[*site];
+                site.pinned.as_ref() == Some(&place.name) && site.cpus.0 == stated.requested
+            };
+            return ensure(
+                demands.iter().all(pinned),
+                "the demand is not pinned there, or differs",
+            );
+        }
+    }
+    let enough = sites::neighbours(case, &demands).len() as u64;
+    ensure(enough == stated.available, "so many sites are not large enough")?;
+    ensure(demands.len() as u64 == stated.requested, "so many are not asked for")
+}
+
+fn of_chain(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
+    let [link] = links(case, stated)?[..] else { return Err("one link, please".to_owned()) };
+    let none = BTreeSet::new();
+    let with = |edges| {
+        let chains = Chains { case, blocked: &none, edges };
+        chains.fastest(link).map(|us| (us, us < FAR)).ok_or("too much work")
+    };
+    if stated.kind == BottleneckKind::Length {
+        ensure(stated.available == case.route_edges as u64, "another number of paths is allowed")?;
+        ensure(!with(case.route_edges)?.1, "a chain is short enough")?;
+        ensure(with(stated.requested as usize)?.1, "the shortest is longer")?;
+        return ensure(!with(stated.requested as usize - 1)?.1, "the shortest is shorter");
+    }
+    let allowed =
+        case.request.links[link].latency_max.map_or(u64::MAX, |m| m.as_us().unsigned_abs());
+    ensure(allowed == stated.available, "another latency is allowed")?;
+    let (fastest, any) = with(case.route_edges)?;
+    ensure(any && fastest.unsigned_abs() == stated.requested, "the fastest has another latency")
+}
+
+fn of_lanes(mut case: Case<'_>, stated: &Bottleneck) -> Result<(), String> {
+    let links = links(&case, stated)?;
+    let lanes: Vec<Lane> =
+        case.lanes().filter(|lane| stated.resources.contains(&case.lane_name(*lane))).collect();
+    ensure(lanes.len() == stated.resources.len(), "a resource is no path")?;
+    let widest = lanes.iter().map(|lane| case.free(*lane)).max().unwrap_or(0);
+    let expected = match stated.kind {
+        BottleneckKind::Paths => (cuts::by_sum(&case, &links, &[]).0, widest),
+        BottleneckKind::Packing => cuts::by_count(&case, &links, &lanes),
+        _ => cuts::by_sum(&case, &links, &lanes),
+    };
+    ensure(expected == (stated.requested, stated.available), "the view has other amounts")?;
+    ensure(stated.kind != BottleneckKind::Paths || links.len() == 1, "one link, please")?;
+    ensure(stated.kind != BottleneckKind::Path || lanes.len() == 1, "one path, please")?;
+    if parts(&case, &links, &lanes)? {
+        return Ok(());
+    }
+    // Not from everywhere: then it is about one of the places of the links' common site, and each
+    // other place falls short in a way of its own.
+    let ends = |link: &usize| {
+        let link = case.request.links[*link];
+        [link.from, link.to]
+    };
+    let common = links.first().map(ends).unwrap_or_default().into_iter();
+    let common: Vec<usize> =
+        common.filter(|site| links.iter().all(|link| ends(link).contains(site))).collect();
+    for site in common {
+        let places = case.candidates[site].clone();
+        let mut here = false;
+        let mut everywhere = true;
+        for place in &places {
+            case.candidates[site] = vec![*place];
+            here |= parts(&case, &links, &lanes)?;
+            everywhere &= cuts::of_site(&case, site).is_some();
+        }
+        case.candidates[site] = places;
+        if here && everywhere {
+            return Ok(());
+        }
+    }
+    Err("the links get around these paths".to_owned())
+}
+
+/// Does each of the links need one of the lanes?
+fn parts(case: &Case<'_>, links: &[usize], lanes: &[Lane]) -> Result<bool, String> {
+    let blocked = lanes.iter().copied().collect();
+    let chains = Chains { case, blocked: &blocked, edges: case.route_edges };
+    for link in links {
+        if chains.reach(*link).ok_or("too much work")? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The links by their names.
+fn links(case: &Case<'_>, stated: &Bottleneck) -> Result<Vec<usize>, String> {
+    let named = |link: &usize| stated.demands.contains(&case.link_name(*link));
+    let links: Vec<usize> = (0..case.request.links.len()).filter(named).collect();
+    ensure(links.len() == stated.demands.len() && !links.is_empty(), "a demand is no link")?;
+    Ok(links)
+}

@@ -1,0 +1,110 @@
+//! One sentence for people.
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{BitsPerSecond, Bottleneck, BottleneckKind, CoAllocation, Cpus, Span};
+
+use super::Case;
+
+/// Names that a sentence lists before it counts the rest.
+const NAMES_SHOWN: usize = 6;
+
+/// What binds. `beyond`: even when nothing is booked.
+pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> String {
+    let (who, what) = (list(&found.demands), list(&found.resources));
+    let needs = if found.demands.len() == 1 { "needs" } else { "need" };
+    let when = match beyond {
+        true => " even when nothing is booked".to_owned(),
+        false => format!(" in {}", case.view.window),
+    };
+    let free = if beyond { "in all" } else { "free" };
+    let links = if found.demands.len() == 1 { "link" } else { "links" };
+    let rate = |bps| BitsPerSecond(bps).to_string();
+    let (asked, there) = (rate(found.requested), rate(found.available));
+    let short = rate(found.requested.saturating_sub(found.available));
+    match found.kind {
+        BottleneckKind::Site => {
+            let (asked, there) = (Cpus(found.requested), Cpus(found.available));
+            let short = Cpus(asked.0.saturating_sub(there.0));
+            format!("{who} needs {asked} at {what}, which has {there} {free}{when}: {short} short")
+        }
+        BottleneckKind::Sites => {
+            let all = found.requested;
+            let count = match found.available {
+                0 => "no site has".to_owned(),
+                1 => "only 1 site has".to_owned(),
+                count => format!("only {count} sites have"),
+            };
+            format!("{count} enough CPUs {free} for {who}, which need {all} of their own{when}")
+        }
+        BottleneckKind::Path => format!(
+            "{links} {who} {needs} {asked} of {what}, which has {there} {free}{when} and which \
+             nothing gets around: {short} short"
+        ),
+        BottleneckKind::Paths => format!(
+            "link {who} needs {asked}, and each way for it has one of the paths {what}, of which \
+             the widest has {there} {free}{when}: {short} short"
+        ),
+        BottleneckKind::Cut if found.resources.is_empty() => {
+            format!("no paths at all join the ends of link {who}")
+        }
+        BottleneckKind::Cut => format!(
+            "{links} {who} {needs} {asked} across the paths {what}, which have {there} {free} \
+             together{when}: {short} short"
+        ),
+        BottleneckKind::Packing => {
+            let links = found.demands.len() as u64;
+            let unit = (found.requested / links.max(1)).max(1);
+            let fit = found.available / unit;
+            format!(
+                "{links} links of {} or more, {who}, have to cross the paths {what}, which carry \
+                 {fit} of them{when}, because a link is not split",
+                rate(unit)
+            )
+        }
+        BottleneckKind::Length => format!(
+            "the shortest way for link {who} takes {} paths, {} are allowed",
+            found.requested, found.available
+        ),
+        BottleneckKind::Latency => {
+            let span = |us: u64| Span::from_us(i64::try_from(us).unwrap_or(i64::MAX));
+            format!(
+                "the fastest way for link {who} takes {}, {} are allowed",
+                span(found.requested),
+                span(found.available)
+            )
+        }
+        BottleneckKind::Combination => format!(
+            "each part fits alone, not all together{when}: the plan that comes closest needs \
+             {asked} of {what}, which have {there} {free}: {short} short"
+        ),
+    }
+}
+
+/// Nothing by itself binds.
+pub(super) fn combination(request: &CoAllocation, view: &FrameView) -> String {
+    let sites: Vec<String> = request.sites.iter().map(|site| site.name.to_string()).collect();
+    match request.links.len() {
+        0 => format!("the sites {} do not fit together in {}", list(&sites), view.window),
+        1 => format!("the link between {} does not fit in {}", list(&sites), view.window),
+        links => format!(
+            "each of the sites {} and each of the {links} links fits by itself, but not all of them \
+             together in {}",
+            list(&sites),
+            view.window
+        ),
+    }
+}
+
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] if names.len() <= NAMES_SHOWN => {
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => {
+            let rest = names.len() - NAMES_SHOWN;
+            format!("{} and {rest} more", names[..NAMES_SHOWN].join(", "))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Smaller requests that would do: fewer CPUs, lower rates, both, or one site less.
+//!
+//! Each is the largest of its kind: what fits under a cap fits under every lower one, so that halving
+//! finds it; what the cap took for nothing is given back. What fits is asked of a planner, which also gives the plan. When the planner's budget
+//! ends early a smaller answer than the largest is given; never one that does not fit.
+
+use coalloc_common::{BitsPerSecond, CoAllocation, Cpus, limits};
+
+/// A smaller request with a plan, as whoever planned it has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Smaller<P> {
+    /// What is smaller, for people: `3 CPUs a site instead of 8`.
+    pub change: String,
+    /// The request.
+    pub request: CoAllocation,
+    /// Its plan.
+    pub plan: P,
+}
+
+const MEGABIT: u64 = 1_000_000;
+
+/// The smaller requests that fit, of a request that does not.
+pub fn smaller<P>(
+    request: &CoAllocation,
+    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+) -> Vec<Smaller<P>> {
+    let mut found: Vec<Smaller<P>> = Vec::new();
+    let most = request.sites.iter().map(|site| site.cpus.0).max().unwrap_or(0);
+    if let Some((cap, capped, plan)) = largest(most, fits, |cap| with_cpus(request, cap)) {
+        let restore = |smaller: &mut CoAllocation, at: usize| {
+            let asked = request.sites[at].cpus;
+            std::mem::replace(&mut smaller.sites[at].cpus, asked) != asked
+        };
+        let (smaller, plan) = restored(capped, plan, request.sites.len(), restore, fits);
+        let less =
+            (0..).zip(&request.sites).filter(|(at, site)| smaller.sites[*at].cpus < site.cpus);
+        let less: Vec<(String, u64)> =
+            less.map(|(_, site)| (site.name.to_string(), site.cpus.0)).collect();
+        let all = less.len() == request.sites.len();
+        let change = change(&Cpus(cap).to_string(), "a site", all, &less, |n| n.to_string());
+        found.push(Smaller { change, request: smaller, plan });
+    }
+    let most = request.links.iter().map(|link| link.bandwidth.0).max().unwrap_or(0);
+    let rates = largest(most.div_ceil(MEGABIT), fits, |cap| with_rates(request, cap * MEGABIT));
+    if let Some((cap, capped, plan)) = rates {
+        let restore = |smaller: &mut CoAllocation, at: usize| {
+            let asked = request.links[at].bandwidth;
+            std::mem::replace(&mut smaller.links[at].bandwidth, asked) != asked
+        };
+        let (smaller, plan) = restored(capped, plan, request.links.len(), restore, fits);
+        let less = (0..)
+            .zip(&request.links)
+            .filter(|(at, link)| smaller.links[*at].bandwidth < link.bandwidth);
+        let name = |site: usize| &request.sites[site].name;
+        let less: Vec<(String, u64)> = less
+            .map(|(_, link)| (format!("{}-{}", name(link.from), name(link.to)), link.bandwidth.0))
+            .collect();
+        let (all, cap) = (less.len() == request.links.len(), BitsPerSecond(cap * MEGABIT));
+        let change =
+            change(&cap.to_string(), "a link", all, &less, |n| BitsPerSecond(n).to_string());
+        found.push(Smaller { change, request: smaller, plan });
+    }
+    if found.is_empty() && !request.links.is_empty() {
+        let both = largest(100, fits, |percent| with_share(request, percent));
+        found.extend(both.map(|(percent, request, plan)| Smaller {
+            change: format!("{percent} % of all CPUs and rates"),
+            request,
+            plan,
+        }));
+    }
+    if request.sites.len() > 2 {
+        // Whom nobody would miss goes first: the site with the fewest links.
+        let links = |site: usize| {
+            request.links.iter().filter(|link| link.from == site || link.to == site).count()
+        };
+        let mut sites: Vec<usize> = (0..request.sites.len()).collect();
+        sites.sort_by_key(|site| links(*site));
+        let without = sites.into_iter().find_map(|site| {
+            let rest = without_site(request, site);
+            let plan = fits(&rest)?;
+            let change = format!("without {} and its links", request.sites[site].name);
+            Some(Smaller { change, request: rest, plan })
+        });
+        found.extend(without);
+    }
+    found
+}
+
+/// Gives back what the cap took for nothing: each amount that may be as asked beside the others.
+fn restored<P>(
+    mut smaller: CoAllocation,
+    mut plan: P,
+    amounts: usize,
+    restore: impl Fn(&mut CoAllocation, usize) -> bool,
+    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+) -> (CoAllocation, P) {
+    for at in 0..amounts {
+        let mut tried = smaller.clone();
+        if restore(&mut tried, at)
+            && let Some(found) = fits(&tried)
+        {
+            (smaller, plan) = (tried, found);
+        }
+    }
+    (smaller, plan)
+}
+
+/// `3 CPUs a site instead of 8`, `3 CPUs for a instead of 8`.
+fn change(
+    cap: &str,
+    each: &str,
+    all: bool,
+    less: &[(String, u64)],
+    show: impl Fn(u64) -> String,
+) -> String {
+    let names: Vec<&str> = less.iter().map(|(name, _)| name.as_str()).collect();
+    let whom = if all { each.to_owned() } else { format!("for {}", names.join(", ")) };
+    let most = less.iter().map(|(_, asked)| *asked).max().unwrap_or(0);
+    let up_to = if less.iter().all(|(_, asked)| *asked == most) { "" } else { "up to " };
+    format!("{cap} {whom} instead of {up_to}{}", show(most))
+}
+
+/// The largest cap below `all` that fits.
+fn largest<P>(
+    all: u64,
+    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+    capped: impl Fn(u64) -> CoAllocation,
+) -> Option<(u64, CoAllocation, P)> {
+    if all <= 1 {
+        return None;
+    }
+    let least = capped(1);
+    let mut best = fits(&least).map(|plan| (1, least, plan))?;
+    let mut too_much = all;
+    for _ in 0..limits::SMALLER_STEPS_MAX {
+        let middle = best.0 + (too_much - best.0) / 2;
+        if middle == best.0 {
+            break;
+        }
+        let tried = capped(middle);
+        match fits(&tried) {
+            Some(plan) => best = (middle, tried, plan),
+            None => too_much = middle,
+        }
+    }
+    Some(best)
+}
+
+fn with_cpus(request: &CoAllocation, cap: u64) -> CoAllocation {
+    let mut smaller = request.clone();
+    smaller.sites.iter_mut().for_each(|site| site.cpus = Cpus(site.cpus.0.min(cap)));
+    smaller
+}
+
+fn with_rates(request: &CoAllocation, cap: u64) -> CoAllocation {
+    let mut smaller = request.clone();
+    let cap = BitsPerSecond(cap);
+    smaller.links.iter_mut().for_each(|link| link.bandwidth = link.bandwidth.min(cap));
+    smaller
+}
+
+/// So many percent of everything, rounded up to whole CPUs and Mbit/s, never more than was asked.
+fn with_share(request: &CoAllocation, percent: u64) -> CoAllocation {
+    let mut smaller = request.clone();
+    for site in &mut smaller.sites {
+        site.cpus = Cpus((site.cpus.0 * percent).div_ceil(100).min(site.cpus.0));
+    }
+    for link in &mut smaller.links {
+        let megabits = (link.bandwidth.0.div_ceil(100) * percent).div_ceil(MEGABIT);
+        link.bandwidth = BitsPerSecond((megabits * MEGABIT).min(link.bandwidth.0));
+    }
+    smaller
+}
+
+fn without_site(request: &CoAllocation, gone: usize) -> CoAllocation {
+    let mut smaller = request.clone();
+    smaller.sites.remove(gone);
+    smaller.links.retain(|link| link.from != gone && link.to != gone);
+    let moved = |site: usize| if site > gone { site - 1 } else { site };
+    for link in &mut smaller.links {
+        (link.from, link.to) = (moved(link.from), moved(link.to));
+    }
+    smaller
+}
