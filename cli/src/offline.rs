@@ -18,7 +18,7 @@ use coalloc_net::convert::{
     RequestOptions, Solver, check_references, file_topology, plan_options, plan_to_wire,
     refusal_to_wire, request_from_wire, taken, window_to_wire,
 };
-use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
+use coalloc_plan::ip::{Handover, IpOptions, Mip, MipBackend};
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_plan::{Budget, FramePlanner, Packing, explain};
 use coalloc_proto::file::{Document, read};
@@ -125,6 +125,10 @@ impl Federation {
         let next = AtomicUsize::new(0);
         let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
         let (done, outcomes) = mpsc::channel();
+        // An outside solver does not hear `stop`: the frames share the time that all may take.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let rounds = frames.len().div_ceil(threads).max(1) as i64;
+        let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds);
         let work = |done: mpsc::Sender<(usize, Answer)>| {
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(window) = frames.get(at)
@@ -132,7 +136,8 @@ impl Federation {
                 let view = self.view(*window);
                 let left = end.saturating_duration_since(Instant::now());
                 // At most the five seconds of PLANNING_TIME_MAX.
-                let solver_time = Span::from_us(left.as_micros() as i64);
+                let left = Span::from_us(left.as_micros() as i64);
+                let solver_time = solver_time(options.solver, left.min(share));
                 let budget = Budget { nodes: limits::PLANNING_NODES_MAX, solver_time, stop: &stop };
                 let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
                 let packing = Packing::new(&self.topology, request, &view, ranking, edges);
@@ -140,7 +145,6 @@ impl Federation {
                 let _ = done.send((at, packing.solve(planner.as_ref(), &budget)));
             }
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut all = Vec::with_capacity(frames.len());
         std::thread::scope(|scope| {
             for _ in 0..threads.min(frames.len()) {
@@ -209,10 +213,21 @@ fn collect(
     }
 }
 
+/// What an outside solver may take of one frame's time; behind `exact`, what is left then or nothing.
+fn solver_time(solver: Solver, share: Span) -> Span {
+    if solver == Solver::Mip {
+        return share;
+    }
+    let left = Span::from_us(share.as_us() - limits::EXACT_TIME.as_us());
+    if left < limits::SOLVER_TIME_MIN { Span::ZERO } else { left }
+}
+
 fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
     let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
     match options.solver {
-        Solver::Exact => Box::new(Exact::new(ip)),
+        Solver::Exact => {
+            Box::new(Handover::here(ip, MipBackend::default(), limits::EXACT_NODES_MAX))
+        }
         Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
     }
 }

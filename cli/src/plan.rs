@@ -114,9 +114,18 @@ pub fn headline(plan: &v1::Plan) -> String {
         "not proven optimal".to_owned()
     } else {
         let bound = text::points(plan.lower_bound_millipoints);
-        format!("not proven optimal: none is below {bound}")
+        format!("not proven optimal: none is below {bound} (gap {})", gap(plan))
     };
     format!("{window} ({length}){price}, cost {cost} points, {quality}")
+}
+
+/// How much cheaper than this plan the cheapest could be, at most, in percent of its cost: rounded up, so
+/// that no gap looks closed.
+fn gap(plan: &v1::Plan) -> String {
+    let cost = u128::from(plan.cost_millipoints.max(1));
+    let open = u128::from(plan.cost_millipoints.saturating_sub(plan.lower_bound_millipoints));
+    let hundredths = (open * 10_000).div_ceil(cost);
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 /// Where the sites land and which way the links take, one line each, in columns.

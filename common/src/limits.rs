@@ -49,6 +49,11 @@ pub const PLANNING_TIME_MAX: Span = Span::from_secs(5);
 /// Search nodes of one frame: far beyond what the paper's sizes need, and a bound all the same. The
 /// time above ends a search long before.
 pub const PLANNING_NODES_MAX: u64 = 1 << 40;
+/// Search nodes of one frame before what is open is handed to an outside solver, when there is time for
+/// one: 95 % of frames of 120 sites are decided within a tenth of them.
+pub const EXACT_NODES_MAX: u64 = 1 << 19;
+/// What those nodes take, about; the outside solver gets what is left of the frame's share.
+pub const EXACT_TIME: Span = Span::from_millis(600);
 /// Least time an outside solver gets for one frame, so that small models are not cut off by rounding.
 pub const SOLVER_TIME_MIN: Span = Span::from_millis(100);
 /// Requests that may be planned at once, or wait for it; one more is answered "busy, try again".

@@ -27,7 +27,7 @@ use tonic::Status;
 use crate::admission::Admitted;
 use crate::federation::{Federation, Snapshot};
 use crate::picture;
-use crate::planning::{Planned, Planners, ip_options, planner};
+use crate::planning::{Planned, Planners, ip_options, planner_alone};
 
 /// Who is asked, and who plans.
 #[derive(Debug)]
@@ -215,7 +215,7 @@ fn plan(
     let budget = Budget { nodes, solver_time, stop };
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
     let packing = Packing::new(&snapshot.topology, request, view, ranking, edges);
-    match packing.solve(planner(options).as_ref(), &budget) {
+    match packing.solve(planner_alone(options).as_ref(), &budget) {
         Ok(plan) => Tried::Fits(Box::new(plan)),
         Err(refusal) if refusal.reason == Reason::BudgetExhausted => Tried::Stopped,
         Err(_) => Tried::Not,

@@ -11,7 +11,7 @@ use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits
 use coalloc_net::convert::{RequestOptions, Solver};
 use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
-use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
+use coalloc_plan::ip::{Exact, Handover, IpOptions, Mip, MipBackend};
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_plan::{Budget, FramePlanner, Judged, Packing, explain};
 use rayon::prelude::*;
@@ -125,6 +125,7 @@ impl Planners {
         let unreachable = picture.unreachable;
         let pool = if options.solver == Solver::Mip { &self.outside } else { &self.own };
         let within = span.clone();
+        let outside = Arc::clone(&self.outside);
         pool.spawn(move || {
             // The caller may be gone, both times.
             let _ = started.send(());
@@ -132,7 +133,10 @@ impl Planners {
             let count = options.plans as usize;
             let plan = || {
                 let frames = (&views[..], &within);
-                best(plan_frames(&federation, &request, options, frames, &stopped), count)
+                best(
+                    plan_frames((&federation, &request, options), &outside, frames, &stopped),
+                    count,
+                )
             };
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         });
@@ -213,20 +217,19 @@ fn count(begun: Instant, plans: &[Judged], refused: &[(Window, Refusal)]) {
 }
 
 fn plan_frames(
-    federation: &Snapshot,
-    request: &CoAllocation,
-    options: RequestOptions,
+    (federation, request, options): (&Snapshot, &CoAllocation, RequestOptions),
+    outside: &Arc<rayon::ThreadPool>,
     (views, span): (&[FrameView], &Traced),
     stop: &AtomicBool,
 ) -> Vec<(Window, Answer)> {
-    let planner = planner(options);
+    let planner = planner(options, outside);
     // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
     let threads = rayon::current_num_threads().max(1);
     let rounds = views.len().div_ceil(threads).max(1);
     let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
     let budget = Budget {
         nodes: limits::PLANNING_NODES_MAX,
-        solver_time: share.max(limits::SOLVER_TIME_MIN),
+        solver_time: solver_time(options.solver, share),
         stop,
     };
     let topology = &federation.topology;
@@ -249,9 +252,32 @@ pub const fn ip_options(options: RequestOptions) -> IpOptions {
     IpOptions { route_edges_max: options.route_edges_max, exclude_opposite_arcs: true }
 }
 
-/// The planner that the options name.
+/// What an outside solver may take of one frame's share of the time. Behind `exact` it is what is left
+/// then, or nothing.
+fn solver_time(solver: Solver, share: Span) -> Span {
+    if solver == Solver::Mip {
+        return share.max(limits::SOLVER_TIME_MIN);
+    }
+    let left = Span::from_us(share.as_us() - limits::EXACT_TIME.as_us());
+    if left < limits::SOLVER_TIME_MIN { Span::ZERO } else { left }
+}
+
+/// The planner that the options name. What `exact` hands over is solved on the threads of `outside`
+/// solvers; its own thread plans others meanwhile.
 #[must_use]
-pub fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
+pub fn planner(options: RequestOptions, outside: &Arc<rayon::ThreadPool>) -> Box<dyn FramePlanner> {
+    if options.solver != Solver::Exact {
+        return planner_alone(options);
+    }
+    let outside = Arc::clone(outside);
+    let elsewhere = Box::new(move |work: &mut (dyn FnMut() + Send)| outside.install(work));
+    let (ip, nodes) = (ip_options(options), limits::EXACT_NODES_MAX);
+    Box::new(Handover::new(ip, MipBackend::default(), nodes, elsewhere))
+}
+
+/// The planner that the options name, which hands nothing over.
+#[must_use]
+pub fn planner_alone(options: RequestOptions) -> Box<dyn FramePlanner> {
     let ip = ip_options(options);
     match options.solver {
         Solver::Exact => Box::new(Exact::new(ip)),

@@ -22,10 +22,12 @@ pub(crate) mod admit;
 pub mod brute;
 mod check;
 pub mod exact;
+pub mod handover;
 pub mod mip;
 
 pub use check::{feasible, verify};
 pub use exact::Exact;
+pub use handover::Handover;
 pub use mip::{Mip, MipBackend};
 
 use coalloc_common::topology::{Direction, Edge, FrameView};

@@ -67,6 +67,9 @@ pub struct Plan {
     pub cost: u64,
     /// No plan of this frame costs less than this. Equal to `cost` when the optimum is proven.
     pub lower_bound: u64,
+    /// The solver that made it: the planner's name, or "mip" where `exact` handed over and the library
+    /// found better.
+    pub solver: &'static str,
 }
 
 impl Plan {

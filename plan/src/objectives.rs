@@ -194,7 +194,7 @@ impl<'a> Packing<'a> {
 
     /// Says of a plan of this instance what it is worth.
     #[must_use]
-    pub fn judge(&self, plan: Plan, solver: &'static str) -> Judged {
+    pub fn judge(&self, plan: Plan) -> Judged {
         let exact = |objective| self.measure.exact(objective, &plan.placements, &plan.routes);
         let values = self.ranking.all().map(|objective| (objective, exact(objective)));
         let coarse = self.parts.iter().filter(|part| part.coarse);
@@ -207,7 +207,7 @@ impl<'a> Packing<'a> {
             key: self.ranking.counting().iter().map(|objective| exact(*objective)).collect(),
             values: values.map(|(objective, exact)| (objective, shown(objective, exact))).to_vec(),
             coarse,
-            solver,
+            solver: plan.solver,
             plan,
         }
     }
@@ -330,7 +330,7 @@ impl Packing<'_> {
     /// Lets a planner solve this frame, and judges what it found.
     pub fn solve(&self, planner: &dyn FramePlanner, budget: &Budget<'_>) -> Answer {
         match planner.plan(&self.instance, budget) {
-            Outcome::Planned(plan) => Ok(self.judge(plan, planner.name())),
+            Outcome::Planned(plan) => Ok(self.judge(plan)),
             Outcome::Refused(refusal) => Err(refusal),
         }
     }

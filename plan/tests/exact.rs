@@ -109,6 +109,34 @@ fn exact_decides_who_leaves_a_crowded_edge_as_the_enumeration_does() {
     assert!((20..=80).contains(&feasible) && rerouted >= 20, "{feasible} %, {rerouted} %");
 }
 
+#[test]
+fn symmetric_requests_cost_what_the_enumeration_costs_with_tables_and_without() {
+    const INSTANCES: u64 = 600;
+    let mut feasible = 0;
+    for seed in 0..INSTANCES {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (topology, request, view) = fixtures::alike(&mut rng);
+        let options = hops(rng.random_range(1..=2));
+        let instance = Instance::new(&topology, &request, &view);
+        let brute = Brute { options }.plan(&instance, &AMPLE);
+        for tables_after in [0, 5, u64::MAX] {
+            let exact = Exact { tables_after, ..Exact::new(options) }.plan(&instance, &AMPLE);
+            match (&brute, exact) {
+                (Outcome::Planned(brute), Outcome::Planned(exact)) => {
+                    assert_eq!(brute.cost, exact.cost, "seed {seed}, tables {tables_after}");
+                    assert_eq!(verify(&instance, &options, &exact), Ok(()));
+                    assert!(exact.is_proven_optimal());
+                    feasible += u64::from(tables_after == 0);
+                }
+                (Outcome::Refused(_), Outcome::Refused(_)) => {}
+                (brute, exact) => panic!("seed {seed}: brute {brute:?}, exact {exact:?}"),
+            }
+        }
+    }
+    println!("feasible {} %", 100 * feasible / INSTANCES);
+    assert!((20..=80).contains(&(100 * feasible / INSTANCES)));
+}
+
 /// Wide enough for all links together wherever it was wide enough for some.
 fn widened(free: BitsPerSecond) -> BitsPerSecond {
     BitsPerSecond(free.0 * 20)
@@ -260,4 +288,39 @@ fn refusals_name_the_reason_and_the_numbers() {
     full.free_bps.iter_mut().for_each(|free| *free = [BitsPerSecond(gigabit - 1); 2]);
     let refusal = refuse(&fixtures::request(&[1, 1], &[(0, 1)], gigabit), &full);
     assert_eq!(refusal.reason, Reason::NoRoute);
+}
+
+#[test]
+fn better_and_better_plans_are_told_and_the_best_so_far_is_there_at_stop() {
+    let topology = fixtures::scale::topology();
+    let (_, sites, links) = &fixtures::scale::shapes()[0];
+    let mut improved = 0;
+    for seed in 0..12 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let request = fixtures::scale::request(*sites, links, &mut rng);
+        let view = fixtures::scale::loaded(&topology, 70, &mut rng);
+        let instance = Instance::new(&topology, &request, &view);
+        let mut told = Vec::new();
+        let searched =
+            Exact::default().search(&instance, &AMPLE, &mut |cost, at| told.push((cost, at)));
+        let Outcome::Planned(best) = &searched.outcome else { panic!("{searched:?}") };
+        assert!(best.is_proven_optimal() && searched.nodes <= 50_000, "{} nodes", searched.nodes);
+        assert!(told.is_sorted_by(|a, b| a.0 > b.0 && a.1 <= b.1), "{told:?}");
+        assert_eq!(told.last().map(|last| last.0), Some(best.cost));
+        improved += usize::from(told.len() > 1);
+
+        let again = Exact::default().search(&instance, &AMPLE, &mut |_, _| {});
+        assert_eq!(again, searched, "the same plan by the same number of nodes");
+
+        let stop = AtomicBool::new(false);
+        let budget = Budget { stop: &stop, ..AMPLE };
+        let stopped = Exact::default().search(&instance, &budget, &mut |_, _| {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let Outcome::Planned(first) = stopped.outcome else { panic!("{stopped:?}") };
+        assert_eq!(verify(&instance, &hops(4), &first), Ok(()));
+        assert_eq!(first.cost, told[0].0);
+        assert!(first.lower_bound <= best.cost, "{} above {}", first.lower_bound, best.cost);
+    }
+    assert!(improved >= 3, "only {improved} searches found better plans later");
 }

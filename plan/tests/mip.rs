@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{BitsPerSecond, CoAllocation, Reason, Span, Topology};
-use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend, verify};
+use coalloc_plan::ip::{Exact, Handover, IpOptions, Mip, MipBackend, verify};
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -161,4 +161,42 @@ fn time_and_stop_end_the_library() {
         let Outcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
         assert_eq!(refusal.reason, Reason::BudgetExhausted, "{refusal}");
     }
+}
+
+#[test]
+fn what_exact_leaves_open_mip_closes() {
+    let topology = fixtures::elgl();
+    let (mut handed, mut better) = (0, 0);
+    for seed in 0..30 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let request = fixtures::paper_request(rng.random_range(2..4), &mut rng);
+        let view = fixtures::random_loads(&topology, &mut rng);
+        let instance = Instance::new(&topology, &request, &view);
+        let nodes = rng.random_range(0..6);
+        let options = IpOptions::default();
+        let full = Exact::default().plan(&instance, &AMPLE);
+        let part = Exact::default().plan(&instance, &Budget { nodes, ..AMPLE });
+        let both = Handover::here(options, MipBackend::default(), nodes).plan(&instance, &AMPLE);
+        match (full, both) {
+            (Outcome::Planned(full), Outcome::Planned(both)) => {
+                assert_eq!(verify(&instance, &options, &both), Ok(()));
+                assert_eq!((both.cost, both.lower_bound), (full.cost, full.cost), "seed {seed}");
+                if let Outcome::Planned(part) = part {
+                    handed += u32::from(!part.is_proven_optimal());
+                    better += u32::from(part.cost > both.cost);
+                }
+            }
+            (Outcome::Refused(full), Outcome::Refused(both)) => assert_eq!(full, both),
+            (full, both) => panic!("seed {seed}: exact {full:?}, both {both:?}"),
+        }
+        let no_time = Budget { solver_time: Span::ZERO, ..AMPLE };
+        let alone = Handover::here(options, MipBackend::default(), nodes).plan(&instance, &no_time);
+        assert_eq!(
+            alone,
+            Exact::default().plan(&instance, &no_time),
+            "no time, nothing handed over"
+        );
+    }
+    println!("handed over with a plan {handed}, of which made better {better}");
+    assert!(handed >= 3);
 }

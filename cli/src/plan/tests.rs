@@ -209,3 +209,16 @@ fn mistakes_of_sense_name_file_line_and_field() {
         assert!(failure.message.contains(&place), "{failure}, not {place}");
     }
 }
+
+#[test]
+fn a_gap_is_said_in_percent_and_never_looks_closed() {
+    let headline = |lower_bound_millipoints| {
+        headline(&v1::Plan {
+            cost_millipoints: 80_000,
+            lower_bound_millipoints,
+            ..Default::default()
+        })
+    };
+    assert!(headline(60_000).ends_with("none is below 60 (gap 25.00 %)"), "{}", headline(60_000));
+    assert!(headline(79_999).ends_with("(gap 0.01 %)"), "{}", headline(79_999));
+}

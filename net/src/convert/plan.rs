@@ -106,6 +106,7 @@ pub fn plan_from_wire(topology: &Topology, wire: &v1::Plan) -> Option<Plan> {
         routes: wire.routes.iter().map(route).collect::<Option<_>>()?,
         cost: 0,
         lower_bound: 0,
+        solver: "",
     })
 }
 

@@ -29,7 +29,15 @@ impl FramePlanner for Backtrack {
             let cost = costs.plan(request, &search.placed, &search.routes);
             let (window, placements) = (view.window, search.placed);
             let routes = search.routes;
-            return Outcome::Planned(Plan { window, placements, routes, cost, lower_bound: 0 });
+            let solver = "backtrack";
+            return Outcome::Planned(Plan {
+                window,
+                placements,
+                routes,
+                cost,
+                lower_bound: 0,
+                solver,
+            });
         }
         Outcome::Refused(match search.over {
             true => admit::exhausted(view, budget, "the search budget ended"),

@@ -149,6 +149,7 @@ impl Enumeration<'_> {
                 routes: routes.to_vec(),
                 cost,
                 lower_bound: cost,
+                solver: "brute",
             });
         }
     }

@@ -5,7 +5,8 @@
 //! the placed ones by the cheapest routes that fit together (no work when everyone's cheapest do).
 //! Both are bounded by [`paths`], tables of cheapest routes within N_max edges, the latency bound
 //! and the free capacity of the frame, and by [`assign`], the cheapest assignment of the rest.
-//! [`order`] says which site comes next and which are interchangeable.
+//! [`order`] says which site comes next, and which symmetric plans need not be looked at. In long
+//! searches [`chains`] adds tables of cheapest completions, for requests whose rest is a forest.
 //!
 //! Deterministic: equal values are ordered by index, so the same input gives the same plan. One node
 //! of the budget is one vertex tried for one site, or one link routed around one resource.
@@ -14,6 +15,7 @@
 //! microseconds; a request whose links interact everywhere at once is where a MIP library may win.
 
 mod assign;
+mod chains;
 pub(crate) mod kernel;
 mod meter;
 mod network;
@@ -32,17 +34,85 @@ use super::{IpOptions, admit, verify};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
 /// The planner `exact`.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Exact {
     /// N_max; the rest is for [`super::Mip`].
     pub options: IpOptions,
+    /// Nodes opened before tables of cheapest completions are made: small searches end without. Tests
+    /// set 0.
+    #[doc(hidden)]
+    pub tables_after: u64,
+}
+
+/// What a table costs is a few hundred nodes; most searches of the paper's size end before.
+const TABLES_AFTER: u64 = 200;
+
+impl Default for Exact {
+    fn default() -> Self {
+        Self::new(IpOptions::default())
+    }
+}
+
+/// An answer and what it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Searched {
+    /// The answer.
+    pub outcome: Outcome,
+    /// Search nodes opened.
+    pub nodes: u64,
 }
 
 impl Exact {
     /// The solver with these options.
     #[must_use]
     pub const fn new(options: IpOptions) -> Self {
-        Self { options }
+        Self { options, tables_after: TABLES_AFTER }
+    }
+
+    /// Plans, and tells `watch` the cost of every plan better than all before, as soon as it is found,
+    /// with the search nodes opened so far.
+    #[must_use]
+    pub fn search(
+        &self,
+        instance: &Instance<'_>,
+        budget: &Budget<'_>,
+        watch: &mut dyn FnMut(u64, u64),
+    ) -> Searched {
+        let Instance { topology, request, view, costs } = instance;
+        let candidates = match admit::candidates(topology, request, view) {
+            Ok(candidates) => candidates,
+            Err(refusal) => return Searched { outcome: Outcome::Refused(*refusal), nodes: 0 },
+        };
+        let network = Network::new(topology, view, costs, self.options.route_edges());
+        let (links, classes) = network::links(request, costs);
+        let cpus: Vec<u64> = request.sites.iter().map(|site| site.cpus.0).collect();
+        let ground = Ground { network: &network, classes: &classes, links: &links };
+        let demand = Demand {
+            candidates: &candidates,
+            cpus: &cpus,
+            tables_after: self.tables_after,
+            value: &|site, vertex| costs.site(site, VertexIndex(vertex)),
+        };
+        let meter = Meter::new(budget.nodes, budget.stop);
+        let found = Search::new(ground, &demand, meter, watch).run();
+        let nodes = found.nodes;
+        let Some((placed, paths, cost)) = found.plan else {
+            let refusal = match found.lower_bound {
+                u64::MAX => admit::no_route(topology, request, view, &self.options),
+                _ => admit::exhausted(view, budget, "the search budget ended"),
+            };
+            return Searched { outcome: Outcome::Refused(refusal), nodes };
+        };
+        let plan = Plan {
+            window: view.window,
+            placements: placed.into_iter().map(VertexIndex).collect(),
+            routes: paths.iter().map(network::Path::route).collect(),
+            cost,
+            lower_bound: found.lower_bound,
+            solver: "exact",
+        };
+        debug_assert_eq!(verify(instance, &self.options, &plan), Ok(()));
+        Searched { outcome: Outcome::Planned(plan), nodes }
     }
 }
 
@@ -52,36 +122,6 @@ impl FramePlanner for Exact {
     }
 
     fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
-        let Instance { topology, request, view, costs } = instance;
-        let candidates = match admit::candidates(topology, request, view) {
-            Ok(candidates) => candidates,
-            Err(refusal) => return Outcome::Refused(*refusal),
-        };
-        let network = Network::new(topology, view, costs, self.options.route_edges());
-        let (links, classes) = network::links(request, costs);
-        let cpus: Vec<u64> = request.sites.iter().map(|site| site.cpus.0).collect();
-        let ground = Ground { network: &network, classes: &classes, links: &links };
-        let demand = Demand {
-            candidates: &candidates,
-            cpus: &cpus,
-            value: &|site, vertex| costs.site(site, VertexIndex(vertex)),
-        };
-        let meter = Meter::new(budget.nodes, budget.stop);
-        let found = Search::new(ground, &demand, meter).run();
-        let Some((placed, paths, cost)) = found.plan else {
-            return Outcome::Refused(match found.lower_bound {
-                u64::MAX => admit::no_route(topology, request, view, &self.options),
-                _ => admit::exhausted(view, budget, "the search budget ended"),
-            });
-        };
-        let plan = Plan {
-            window: view.window,
-            placements: placed.into_iter().map(VertexIndex).collect(),
-            routes: paths.iter().map(network::Path::route).collect(),
-            cost,
-            lower_bound: found.lower_bound,
-        };
-        debug_assert_eq!(verify(instance, &self.options, &plan), Ok(()));
-        Outcome::Planned(plan)
+        self.search(instance, budget, &mut |_, _| {}).outcome
     }
 }

@@ -21,7 +21,7 @@ use coalloc_common::{CoAllocation, Refusal, Span, Topology};
 
 use self::model::Model;
 use super::{IpOptions, admit, verify};
-use crate::{Budget, FramePlanner, Instance, Outcome};
+use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
 /// Solves of one model when capacities had to be rounded; each answer cut off costs one.
 const ROUNDS_MAX: i64 = 16;
@@ -87,19 +87,62 @@ impl FramePlanner for Mip {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };
+        let model = Model::new(instance, &self.options, &candidates);
+        match self.attempt(model, instance, budget) {
+            Attempt::Planned(plan) => Outcome::Planned(plan),
+            Attempt::Infeasible => Outcome::Refused(self.no_route(topology, request, view)),
+            Attempt::Failed(what) => Outcome::Refused(admit::exhausted(view, budget, &what)),
+        }
+    }
+}
+
+/// What the solves of one model came to.
+enum Attempt {
+    Planned(Plan),
+    /// No solution, proven.
+    Infeasible,
+    /// Neither, and why.
+    Failed(String),
+}
+
+impl Mip {
+    /// A plan that is cheaper than this one, or this one with what is known of the least cost now.
+    #[must_use]
+    pub fn improve(&self, instance: &Instance<'_>, budget: &Budget<'_>, plan: Plan) -> Plan {
+        let Instance { topology, request, view, .. } = instance;
+        let Ok(candidates) = admit::candidates(topology, request, view) else { return plan };
         let mut model = Model::new(instance, &self.options, &candidates);
+        // Where the least step of the objective drowns in tolerances, "no solution" would prove nothing.
+        let clear = plan.cost / model.unit < CLEAR_UNITS;
+        if clear && !model.beat(plan.cost) {
+            return Plan { lower_bound: plan.cost, ..plan };
+        }
+        match self.attempt(model, instance, budget) {
+            Attempt::Planned(other) if other.cost < plan.cost => Plan {
+                lower_bound: other.lower_bound.max(plan.lower_bound).min(other.cost),
+                ..other
+            },
+            // Without the row, its bound holds for every plan.
+            Attempt::Planned(other) => {
+                Plan { lower_bound: other.lower_bound.max(plan.lower_bound).min(plan.cost), ..plan }
+            }
+            Attempt::Infeasible if clear => Plan { lower_bound: plan.cost, ..plan },
+            Attempt::Infeasible | Attempt::Failed(_) => plan,
+        }
+    }
+
+    fn attempt(&self, mut model: Model, instance: &Instance<'_>, budget: &Budget<'_>) -> Attempt {
+        let Instance { topology, request, view, .. } = instance;
         let rounds = if model.rounded { ROUNDS_MAX } else { 1 };
         let time = Span::from_us(budget.solver_time.as_us() / rounds);
-        let failed = |what: &str| Outcome::Refused(admit::exhausted(view, budget, what));
+        let failed = |what: &str| Attempt::Failed(what.to_owned());
         for _ in 0..rounds {
             if budget.stopped() {
                 break;
             }
             let (values, bound, optimal) = match self.solve(&model, time) {
                 Answer::Solved { values, bound, optimal } => (values, bound, optimal),
-                Answer::Infeasible => {
-                    return Outcome::Refused(self.no_route(topology, request, view));
-                }
+                Answer::Infeasible => return Attempt::Infeasible,
                 Answer::OutOfTime => return failed("the time of the MIP library ended"),
                 Answer::Failed(what) => {
                     return failed(&format!("the MIP library gave up ({what})"));
@@ -112,16 +155,14 @@ impl FramePlanner for Mip {
             let cuts = model.overstepped(topology, request, view, &plan);
             if cuts == 0 {
                 return match verify(instance, &self.options, &plan) {
-                    Ok(()) => Outcome::Planned(plan),
+                    Ok(()) => Attempt::Planned(plan),
                     Err(what) => failed(&format!("the MIP library erred ({what})")),
                 };
             }
         }
         failed("the MIP library overstepped rounded capacities")
     }
-}
 
-impl Mip {
     fn no_route(&self, topology: &Topology, request: &CoAllocation, view: &FrameView) -> Refusal {
         admit::no_route(topology, request, view, &self.options)
     }

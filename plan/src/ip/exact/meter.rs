@@ -5,12 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Counts search nodes down and listens for the caller's stop.
 pub(super) struct Meter<'a> {
     left: u64,
+    opened: u64,
     stop: &'a AtomicBool,
 }
 
 impl<'a> Meter<'a> {
     pub(super) fn new(nodes: u64, stop: &'a AtomicBool) -> Self {
-        Self { left: nodes, stop }
+        Self { left: nodes, opened: 0, stop }
+    }
+
+    /// Nodes opened so far.
+    pub(super) const fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// Has the budget ended?
+    pub(super) const fn ended(&self) -> bool {
+        self.left == 0
     }
 
     /// Opens one node. False when the budget has ended.
@@ -20,6 +31,7 @@ impl<'a> Meter<'a> {
             return false;
         }
         self.left -= 1;
+        self.opened += 1;
         true
     }
 }

@@ -1,4 +1,4 @@
-//! In which order the requested sites are placed, and which of them are interchangeable.
+//! In which order the requested sites are placed, and the symmetries of the request.
 
 use super::network::{Link, NONE};
 use crate::ip::admit::Candidates;
@@ -34,19 +34,29 @@ pub(super) fn placing_order(links: &[Link], open: &[usize]) -> Vec<usize> {
     order
 }
 
-/// For each place in the order, the nearest earlier site it can change places with: same
-/// candidates and values, and the links of the request map onto themselves. Of such sites only
-/// placements in rising order of vertices need be searched. Being interchangeable is an equivalence,
-/// so that the nearest earlier one is enough.
+/// Steps that the search for symmetries of one request may take: far beyond what rings, stars and
+/// meshes of 32 sites need. Symmetries not found are only not used.
+const STEPS_MAX: u32 = 20_000;
+
+/// For each place in the order, the nearest earlier site that must land on a vertex of lower rank.
+///
+/// A symmetry of the request is a permutation of its sites that maps sites onto sites of the same
+/// candidates and costs, and links onto links. Of all plans that are the same but for a symmetry one
+/// is enough: the one whose list of ranks in the order of placing comes first. As no two sites share a
+/// vertex, that one is told by pairs alone (Puget 2005): a site ranks below every other that it can be
+/// exchanged with while all earlier sites stay. Of several such earlier sites the nearest is enough:
+/// the others rank below it.
+///
+/// The second answer says by place which sites the first can be exchanged with.
 ///
 /// Links are compared without their direction where every route can be travelled either way.
-pub(super) fn twins(
+pub(super) fn leaders(
     links: &[Link],
     candidates: &Candidates,
     cpus: &[u64],
     order: &[usize],
     reversible: bool,
-) -> Vec<Option<usize>> {
+) -> (Vec<Option<usize>>, Vec<bool>) {
     let sites = order.len();
     let mut classes = vec![NONE; sites * sites];
     for link in links {
@@ -57,13 +67,68 @@ pub(super) fn twins(
         let (there, back) = (classes[a * sites + b], classes[b * sites + a]);
         if reversible { (there.min(back), there.max(back)) } else { (there, back) }
     };
-    let alike = |a: usize, b: usize| {
-        cpus[a] == cpus[b]
-            && between(a, b) == between(b, a)
-            && (0..sites).all(|c| c == a || c == b || between(a, c) == between(b, c))
-            && candidates.of(a) == candidates.of(b)
-    };
-    (0..sites)
-        .map(|place| order[..place].iter().rev().copied().find(|other| alike(*other, order[place])))
-        .collect()
+    let alike = |a: usize, b: usize| cpus[a] == cpus[b] && candidates.of(a) == candidates.of(b);
+    let kind = |site| (0..site).find(|other| alike(*other, site)).unwrap_or(site);
+    let kinds: Vec<usize> = (0..sites).map(kind).collect();
+    let mut symmetry = Symmetry { order, kinds: &kinds, between: &between, steps: STEPS_MAX };
+    let nearest = (0..sites)
+        .map(|place| {
+            (0..place).rev().find(|earlier| symmetry.maps(*earlier, place)).map(|at| order[at])
+        })
+        .collect();
+    let like_first = (0..sites).map(|place| place > 0 && symmetry.maps(0, place)).collect();
+    (nearest, like_first)
+}
+
+/// Looks for symmetries.
+struct Symmetry<'a> {
+    order: &'a [usize],
+    kinds: &'a [usize],
+    between: &'a dyn Fn(usize, usize) -> (u32, u32),
+    steps: u32,
+}
+
+impl Symmetry<'_> {
+    /// Is there a symmetry that keeps the sites before `place` and maps the one there onto `other`'s?
+    fn maps(&mut self, place: usize, other: usize) -> bool {
+        let mut image: Vec<usize> = self.order[..place].to_vec();
+        self.fits(&image, self.order[other]) && {
+            image.push(self.order[other]);
+            self.complete(&mut image)
+        }
+    }
+
+    /// Can the next site in the order have this image?
+    fn fits(&mut self, image: &[usize], site: usize) -> bool {
+        self.steps = self.steps.saturating_sub(1);
+        let next = self.order[image.len()];
+        self.kinds[next] == self.kinds[site]
+            && !image.contains(&site)
+            && self
+                .order
+                .iter()
+                .zip(image)
+                .all(|(other, image)| (self.between)(*other, next) == (self.between)(*image, site))
+    }
+
+    fn complete(&mut self, image: &mut Vec<usize>) -> bool {
+        if image.len() == self.order.len() {
+            return true;
+        }
+        // Its own image first: most symmetries move few sites.
+        let own = self.order[image.len()];
+        for site in std::iter::once(own).chain(self.order.iter().copied().filter(|s| *s != own)) {
+            if self.steps == 0 {
+                return false;
+            }
+            if self.fits(image, site) {
+                image.push(site);
+                if self.complete(image) {
+                    return true;
+                }
+                image.pop();
+            }
+        }
+        false
+    }
 }

@@ -7,6 +7,7 @@
 //! take. Each link is counted once: at its later end once the other is placed, else at its earlier.
 
 use super::assign::Assignment;
+use super::chains::Chains;
 use super::meter::Meter;
 use super::network::{Class, Link, Network, Path};
 use super::order;
@@ -26,6 +27,7 @@ pub(super) struct Search<'a> {
     routing: Routing,
     assignment: Assignment,
     meter: Meter<'a>,
+    watch: &'a mut Watch<'a>,
     /// By site and candidate, flat; `starts` cuts it up.
     vertices: Vec<u32>,
     starts: Vec<usize>,
@@ -33,13 +35,24 @@ pub(super) struct Search<'a> {
     own: Vec<u64>,
     /// What the bound counts for the candidate.
     score: Vec<u64>,
+    /// What of it looks ahead, to neighbours later in the order.
+    ahead: Vec<u64>,
     /// Reasons why the candidate is closed at this node.
     closed: Vec<u32>,
     order: Vec<usize>,
-    twins: Vec<Option<usize>>,
+    /// By place in the order: the earlier site that must rank below.
+    leaders: Vec<Option<usize>>,
+    /// By place: sites that the first can be exchanged with.
+    follows_first: Vec<bool>,
+    /// By vertex: cheap for the first site first.
+    rank: Vec<u32>,
     /// By place in the order: links to sites earlier and later in it.
     earlier: Vec<Vec<Tie>>,
     later: Vec<Vec<Tie>>,
+    /// Tables of cheapest completions, and whether to go back and make them.
+    chains: Option<Chains>,
+    restart: bool,
+    tables_after: u64,
     taken: Vec<bool>,
     placed: Vec<u32>,
     /// Scratch by place in the order.
@@ -53,12 +66,17 @@ pub(super) struct Search<'a> {
     unsearched: u64,
 }
 
+/// Told of every plan better than all before: its cost, and the nodes opened so far.
+pub(super) type Watch<'a> = dyn FnMut(u64, u64) + 'a;
+
 /// What the search found.
 pub(super) struct Found {
     /// Vertex by site, route by link, and their value; `None` when nothing was found.
     pub(super) plan: Option<(Vec<u32>, Vec<Path>, u64)>,
     /// No plan costs less. `u64::MAX` when it is proven that there is none.
     pub(super) lower_bound: u64,
+    /// Nodes opened.
+    pub(super) nodes: u64,
 }
 
 /// What the request asks, in the search's terms.
@@ -66,12 +84,19 @@ pub(super) struct Demand<'a> {
     pub(super) candidates: &'a Candidates,
     /// By site.
     pub(super) cpus: &'a [u64],
+    /// Nodes opened before tables of cheapest completions are made.
+    pub(super) tables_after: u64,
     /// Value of site `.0` at vertex `.1`.
     pub(super) value: &'a dyn Fn(usize, u32) -> u64,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(ground: Ground<'a>, demand: &Demand<'_>, meter: Meter<'a>) -> Self {
+    pub(super) fn new(
+        ground: Ground<'a>,
+        demand: &Demand<'_>,
+        meter: Meter<'a>,
+        watch: &'a mut Watch<'a>,
+    ) -> Self {
         let Ground { network, classes, links } = ground;
         let sites = demand.cpus.len();
         let mut search = Self {
@@ -82,15 +107,22 @@ impl<'a> Search<'a> {
             routing: Routing::new(ground),
             assignment: Assignment::new(network.vertices()),
             meter,
+            watch,
             vertices: Vec::new(),
             starts: vec![0],
             own: Vec::new(),
             score: Vec::new(),
+            ahead: Vec::new(),
             closed: Vec::new(),
             order: Vec::new(),
-            twins: Vec::new(),
+            leaders: Vec::new(),
+            follows_first: Vec::new(),
+            rank: Vec::new(),
             earlier: vec![Vec::new(); sites],
             later: vec![Vec::new(); sites],
+            chains: None,
+            restart: false,
+            tables_after: demand.tables_after,
             taken: vec![false; network.vertices()],
             placed: vec![0; sites],
             queues: vec![Vec::new(); sites],
@@ -104,6 +136,7 @@ impl<'a> Search<'a> {
         search.open_candidates(demand);
         search.set_order(demand);
         search.look_ahead();
+        search.set_rank();
         search
     }
 
@@ -125,6 +158,7 @@ impl<'a> Search<'a> {
         }
         self.score.extend_from_slice(&self.own);
         self.closed.resize(self.own.len(), 0);
+        self.ahead.resize(self.own.len(), 0);
     }
 
     fn set_order(&mut self, demand: &Demand<'_>) {
@@ -141,9 +175,10 @@ impl<'a> Search<'a> {
                 ties[place[site]].push((index, other));
             }
         }
+        self.chains = Chains::of(self.links, &self.order, &place);
         let reversible = self.network.reversible;
-        self.twins =
-            order::twins(self.links, demand.candidates, demand.cpus, &self.order, reversible);
+        (self.leaders, self.follows_first) =
+            order::leaders(self.links, demand.candidates, demand.cpus, &self.order, reversible);
     }
 
     /// Adds to each score the routes to neighbours later in the order, at least.
@@ -164,10 +199,28 @@ impl<'a> Search<'a> {
                 for at in self.starts[site]..self.starts[site + 1] {
                     match table[self.vertices[at] as usize] {
                         u64::MAX => self.closed[at] += 1,
-                        cost => self.score[at] += cost,
+                        cost => {
+                            self.score[at] += cost;
+                            self.ahead[at] += cost;
+                        }
                     }
                 }
             }
+        }
+    }
+
+    fn set_rank(&mut self) {
+        let mut ranked: Vec<(u64, u32)> =
+            (0u32..).zip(&self.taken).map(|(vertex, _)| (u64::MAX, vertex)).collect();
+        if let Some(first) = self.order.first() {
+            for at in self.starts[*first]..self.starts[*first + 1] {
+                ranked[self.vertices[at] as usize].0 = self.score[at];
+            }
+        }
+        ranked.sort_unstable();
+        self.rank.resize(ranked.len(), 0);
+        for (rank, (_, vertex)) in (0u32..).zip(ranked) {
+            self.rank[vertex as usize] = rank;
         }
     }
 
@@ -177,7 +230,7 @@ impl<'a> Search<'a> {
             self.descend(0, 0, bound);
         }
         let plan = (self.best < u64::MAX).then_some((self.best_placed, self.best_paths, self.best));
-        Found { plan, lower_bound: self.best.min(self.unsearched) }
+        Found { plan, lower_bound: self.best.min(self.unsearched), nodes: self.meter.opened() }
     }
 
     /// The least value that the sites from this place of the order on can add.
@@ -199,6 +252,13 @@ impl<'a> Search<'a> {
             self.record(bound);
             return true;
         }
+        if let Some(chains) = &self.chains {
+            // Worth a table: back to where the prefix is placed.
+            self.restart |= !chains.ready()
+                && !self.meter.ended()
+                && chains.prefix <= place
+                && self.meter.opened() >= self.tables_after;
+        }
         let mut queue = std::mem::take(&mut self.queues[place]);
         self.fill_queue(place, &mut queue);
         // What the others add at least, whatever this site does.
@@ -206,8 +266,8 @@ impl<'a> Search<'a> {
         let routed = self.routing.total();
         let mut finished = true;
         for (score, at) in &queue {
-            let floor = bound.max(spent + routed + score + others);
-            if floor >= self.best {
+            let floor = bound.max((spent + routed).saturating_add(*score));
+            if floor >= self.best || self.restart {
                 break;
             }
             if !finished || !self.meter.tick() {
@@ -216,27 +276,127 @@ impl<'a> Search<'a> {
                 break;
             }
             finished = self.try_vertex(place, *at as usize, spent, others, floor);
+            if place == 0 {
+                self.close(self.vertices[*at as usize]);
+            }
         }
         self.queues[place] = queue;
         finished
     }
 
-    /// The open candidates of a place in the order, cheapest first, then by index.
+    /// No plan is left that takes this vertex for the first site, nor, by symmetry, for those that it
+    /// can be exchanged with.
+    fn close(&mut self, vertex: u32) {
+        for place in 1..self.order.len() {
+            if !self.follows_first[place] {
+                continue;
+            }
+            let site = self.order[place];
+            for at in self.starts[site]..self.starts[site + 1] {
+                self.closed[at] += u32::from(self.vertices[at] == vertex);
+            }
+        }
+    }
+
+    /// The open candidates of a place in the order by the least that they and all later sites add,
+    /// then by index.
     fn fill_queue(&self, place: usize, queue: &mut Vec<(u64, u32)>) {
         let site = self.order[place];
-        let after = self.twins[place].map(|twin| self.placed[twin]);
+        let rank = |vertex: u32| self.rank[vertex as usize];
+        let after = self.leaders[place].map(|leader| rank(self.placed[leader]));
+        let others: u64 = self.least[place][1..].iter().sum();
+        let chains = self.chains.as_ref().filter(|chains| chains.ready());
+        let rest = chains.map(|chains| {
+            let rest = chains.rest(place, place, &self.order, &self.placed);
+            (chains, chains.behind(place, &self.order, &self.placed), rest)
+        });
         queue.clear();
         for at in self.starts[site]..self.starts[site + 1] {
             let vertex = self.vertices[at];
             if self.closed[at] == 0
                 && !self.taken[vertex as usize]
-                && after.is_none_or(|after| vertex > after)
+                && after.is_none_or(|after| rank(vertex) > after)
             {
+                let mut least = self.score[at] + others;
+                if let Some((chains, behind, rest)) = rest {
+                    let chain = chains.below(place, vertex, behind).saturating_add(rest);
+                    least = least.max(chain.saturating_add(self.score[at] - self.ahead[at]));
+                }
                 // At most REQUEST_SITES_MAX times VERTICES_MAX; they are in order of vertices.
-                queue.push((self.score[at], at as u32));
+                queue.push((least, at as u32));
             }
         }
         queue.sort_unstable();
+    }
+
+    /// Makes the tables of cheapest completions for the prefix as it is placed. Without them, if the
+    /// budget ends.
+    fn fill_chains(&mut self, place: usize) {
+        let Some(mut chains) = self.chains.take() else { return };
+        let open_at = |search: &Self, place: usize| -> Vec<(u32, u64)> {
+            let site = search.order[place];
+            (search.starts[site]..search.starts[site + 1])
+                .filter(|at| {
+                    search.closed[*at] == 0 && !search.taken[search.vertices[*at] as usize]
+                })
+                .map(|at| (search.vertices[at], search.score[at] - search.ahead[at]))
+                .collect()
+        };
+        let mut finished = true;
+        for child in (place..self.order.len()).rev() {
+            let open = open_at(self, child);
+            let Some((parent, link)) = chains.parent(child) else {
+                chains.root(child, &open);
+                continue;
+            };
+            chains.begin(child, self.network.vertices());
+            let Link { from, class, .. } = self.links[link];
+            let away = from == self.order[parent];
+            for (vertex, _) in open_at(self, parent) {
+                finished &= self.meter.tick();
+                if !finished {
+                    break;
+                }
+                let row = self.rows.find(self.network, self.classes, class, vertex, away);
+                chains.fill(child, vertex, &open, &self.rows.row(row).cost);
+            }
+        }
+        if finished {
+            chains.end();
+        }
+        self.chains = Some(chains);
+    }
+
+    /// The search below a node whose site at `place` has just been placed.
+    fn go_on(&mut self, place: usize, spent: u64, total: u64, floor: u64) -> bool {
+        let prefix = self.chains.as_ref().is_some_and(|chains| chains.prefix == place + 1);
+        if prefix && self.meter.opened() >= self.tables_after {
+            self.fill_chains(place + 1);
+        }
+        loop {
+            let rest = self.bound_rest(place + 1);
+            let chained = match &self.chains {
+                Some(chains) if chains.ready() => {
+                    chains.rest(place + 1, usize::MAX, &self.order, &self.placed)
+                }
+                _ => 0,
+            };
+            let bound =
+                rest.map(|rest| floor.max((spent + total).saturating_add(rest.max(chained))));
+            let below = match bound {
+                Some(bound) if bound < self.best => self.descend(place + 1, spent, bound),
+                _ => true,
+            };
+            if prefix && self.restart {
+                self.restart = false;
+                self.fill_chains(place + 1);
+                continue;
+            }
+            if prefix && let Some(chains) = &mut self.chains {
+                chains.forget();
+            }
+            return below;
+        }
     }
 
     /// The node with this site at this candidate. False when the budget ended.
@@ -259,12 +419,7 @@ impl<'a> Search<'a> {
             }
             Added::Routed(total) => {
                 self.join(place, vertex, true);
-                let rest = self.bound_rest(place + 1);
-                let bound = rest.map(|rest| floor.max(spent + total + rest));
-                let below = match bound {
-                    Some(bound) if bound < self.best => self.descend(place + 1, spent, bound),
-                    _ => true,
-                };
+                let below = self.go_on(place, spent, total, floor);
                 self.join(place, vertex, false);
                 below
             }
@@ -310,6 +465,7 @@ impl<'a> Search<'a> {
 
     fn record(&mut self, cost: u64) {
         self.best = cost;
+        (self.watch)(cost, self.meter.opened());
         self.best_placed.clone_from(&self.placed);
         self.best_paths.clear();
         self.best_paths.extend((0..self.links.len()).map(|link| *self.routing.path(link)));

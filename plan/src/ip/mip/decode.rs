@@ -28,7 +28,8 @@ pub(super) fn plan(model: &Model, instance: &Instance<'_>, values: &[f64]) -> Op
         routes.push(route);
     }
     let cost = costs.plan(request, &placements, &routes);
-    Some(Plan { window: view.window, placements, routes, cost, lower_bound: 0 })
+    let window = view.window;
+    Some(Plan { window, placements, routes, cost, lower_bound: 0, solver: "mip" })
 }
 
 /// The way with the fewest of these steps from start to end: breadth first.

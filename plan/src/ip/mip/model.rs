@@ -297,6 +297,17 @@ impl Model {
         self.rows.len() - before
     }
 
+    /// Only solutions below this cost, in the units of the costs, count from now on. False when there
+    /// can be none.
+    pub(super) fn beat(&mut self, cost: u64) -> bool {
+        let Some(most) = cost.checked_sub(1) else { return false };
+        let priced = self.costs.iter().copied().enumerate().filter(|(_, cost)| *cost > 0.0);
+        let terms = priced.collect();
+        // Costs are whole units, so nothing lies between.
+        self.rows.push(Row { low: 0.0, high: (most / self.unit) as f64, terms });
+        true
+    }
+
     fn cut(&mut self, chosen: impl Fn(&Choice) -> bool, count: usize) {
         let columns = self.choices.iter().enumerate().filter(|(_, choice)| chosen(choice));
         let terms = columns.map(|(column, _)| (column, 1.0)).collect();
