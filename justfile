@@ -33,6 +33,10 @@ bench:
     cargo bench -p coalloc-ledger --bench ledger
     cargo bench -p coalloc-net --bench telemetry
 
+# Co-allocations a second of a whole federation on this machine.
+bench-live *FLAGS:
+    cargo run --release -- bench {{FLAGS}}
+
 # The planner against HiGHS on the same instances.
 bench-highs:
     cargo bench -p coalloc-plan --bench ip --features highs

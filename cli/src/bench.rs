@@ -132,7 +132,8 @@ async fn measure_here(
     let counted = counts::read(&posts).await?.since(&before);
     text::note("measuring Hold, planners idle and busy");
     let holds = holds::measure(managers, &grc, CEILING_TIME).await?;
-    let here = report::Here { federation: file.name.clone(), calls, syncs, counted, holds };
+    let (federation, managers) = (file.name.clone(), managers.len());
+    let here = report::Here { federation, managers, calls, syncs, counted, holds };
     Ok(Report { load, here: Some(here) })
 }
 

@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 use tonic::transport::Channel;
 
 use crate::config::RmPeer;
+use crate::inquiry::Inquiry;
+use crate::picture;
 
 /// A client to one RM, with the limits of answers.
 pub type RmClient = ResourceManagerClient<Channel>;
@@ -23,6 +25,8 @@ pub type RmClient = ResourceManagerClient<Channel>;
 struct Known {
     address: String,
     client: RmClient,
+    /// Asks it for its availability.
+    inquiry: Inquiry,
     /// What it said last.
     description: Option<Arc<v1::DescribeResponse>>,
     /// Why it cannot be used now; empty when it can.
@@ -55,16 +59,20 @@ impl Federation {
     /// Knows the configured RMs by name only.
     #[must_use]
     pub fn new(peers: &BTreeMap<RmName, RmPeer>) -> Self {
-        let known = |peer: &RmPeer| Known {
-            address: peer.address.clone(),
-            client: ResourceManagerClient::new(peer.channel.clone())
-                .max_decoding_message_size(limits::ANSWER_MAX_BYTES),
-            description: None,
-            problem: "has not answered yet".to_owned(),
-            doubt: Arc::new(Notify::new()),
+        let known = |(name, peer): (&RmName, &RmPeer)| {
+            let client = ResourceManagerClient::new(peer.channel.clone())
+                .max_decoding_message_size(limits::ANSWER_MAX_BYTES);
+            let known = Known {
+                address: peer.address.clone(),
+                inquiry: picture::inquiry(name, &client),
+                client,
+                description: None,
+                problem: "has not answered yet".to_owned(),
+                doubt: Arc::new(Notify::new()),
+            };
+            (name.clone(), known)
         };
-        let known: BTreeMap<RmName, Known> =
-            peers.iter().map(|(name, peer)| (name.clone(), known(peer))).collect();
+        let known: BTreeMap<RmName, Known> = peers.iter().map(known).collect();
         let snapshot = Snapshot {
             topology: Topology::new(),
             members: BTreeMap::new(),
@@ -108,6 +116,12 @@ impl Federation {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The way to ask an RM for its availability.
+    #[must_use]
+    pub fn inquiry(&self, rm: &RmName) -> Option<Inquiry> {
+        self.read_known(|known| known.get(rm).map(|known| known.inquiry.clone()))
     }
 
     /// A client to an RM.

@@ -11,14 +11,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::limits;
+use coalloc_net::traces::Span;
 use coalloc_proto::v1;
 use tokio::sync::oneshot;
 use tonic::Status;
 
 /// What a query came to.
 type Answered = Result<Vec<v1::FrameAvailability>, String>;
-/// Sends one query.
-type Call = dyn Fn(v1::QueryAvailabilityRequest) -> Sending + Send + Sync;
+/// Sends one query, as part of a trace.
+type Call = dyn Fn(v1::QueryAvailabilityRequest, Span) -> Sending + Send + Sync;
 type Sending = Pin<Box<dyn Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send>>;
 
 /// The way to ask one RM. Cheap to clone.
@@ -37,6 +38,8 @@ struct Line {
 
 struct Ask {
     request: v1::QueryAvailabilityRequest,
+    /// Of whose trace it is.
+    span: Span,
     answer: oneshot::Sender<Answered>,
 }
 
@@ -52,40 +55,44 @@ impl std::fmt::Debug for Inquiry {
 
 impl Inquiry {
     /// Asks through `call`, which must end by itself: its time limit is that of a query.
-    pub fn new<F>(call: impl Fn(v1::QueryAvailabilityRequest) -> F + Send + Sync + 'static) -> Self
+    pub fn new<F>(
+        call: impl Fn(v1::QueryAvailabilityRequest, Span) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         F: Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send + 'static,
     {
-        let call = move |request| -> Sending { Box::pin(call(request)) };
+        let call = move |request, span| -> Sending { Box::pin(call(request, span)) };
         Self { call: Arc::new(call), line: Arc::default() }
     }
 
-    /// Asks, alone or in company. One answer a frame, in the order of the frames. Needs a tokio
-    /// runtime around it.
+    /// Asks, alone or in company, and waits for [`limits::QUERY_PATIENCE`] at most. One answer a frame, in
+    /// the order of the frames. Several that travel together are one call in the trace of the
+    /// first of them. Needs a tokio runtime around it.
     ///
     /// # Errors
     /// One sentence on why there is no answer.
-    pub async fn ask(&self, request: v1::QueryAvailabilityRequest) -> Answered {
+    pub async fn ask(&self, request: v1::QueryAvailabilityRequest, span: Span) -> Answered {
         let (answer, answered) = oneshot::channel();
         {
             let mut line = self.lock();
-            line.waiting.push_back(Ask { request, answer });
+            line.waiting.push_back(Ask { request, span, answer });
             if line.in_flight < limits::QUERIES_IN_FLIGHT_MAX {
                 line.in_flight += 1;
                 tokio::spawn(self.clone().send_all());
             }
         }
-        answered.await.unwrap_or_else(|_| Err("the query broke off".to_owned()))
+        match tokio::time::timeout(limits::QUERY_PATIENCE.to_std(), answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err("the query broke off".to_owned())),
+            Err(_) => Err("gives no availability: no answer in time".to_owned()),
+        }
     }
 
     /// Sends what waits until nothing does.
     async fn send_all(self) {
         loop {
             let company = self.lock().next_company();
-            if company.is_empty() {
-                return;
-            }
-            let answer = (self.call)(together(&company)).await;
+            let Some(span) = company.first().map(|ask| ask.span.clone()) else { return };
+            let answer = (self.call)(together(&company), span).await;
             let answer = answer
                 .map_err(|status| format!("gives no availability: {}", status.message()))
                 .map(|answer| answer.frames);
@@ -164,6 +171,7 @@ mod tests {
 
     use coalloc_common::{Span, Time, Window};
     use coalloc_net::convert::window_to_wire;
+    use coalloc_net::traces::Span as Traced;
     use tokio::sync::Semaphore;
     use tokio::task::JoinSet;
 
@@ -181,7 +189,7 @@ mod tests {
     /// An RM that answers each frame with its start in seconds, once it is let.
     fn rm(let_go: &Arc<Semaphore>, calls: &Arc<AtomicUsize>) -> Inquiry {
         let (let_go, calls) = (Arc::clone(let_go), Arc::clone(calls));
-        Inquiry::new(move |request: v1::QueryAvailabilityRequest| {
+        Inquiry::new(move |request: v1::QueryAvailabilityRequest, _| {
             let (let_go, calls) = (Arc::clone(&let_go), Arc::clone(&calls));
             async move {
                 calls.fetch_add(1, Ordering::Relaxed);
@@ -203,7 +211,9 @@ mod tests {
         let mut asks = JoinSet::new();
         let mut ask = |number: i64, user: &'static str| {
             let rm = rm.clone();
-            asks.spawn(async move { (number, rm.ask(request(user, number * 10, 3)).await) });
+            asks.spawn(async move {
+                (number, rm.ask(request(user, number * 10, 3), Traced::default()).await)
+            });
         };
         // The first leave at once, each alone; the others find the way taken.
         for number in 0..limits::QUERIES_IN_FLIGHT_MAX {
@@ -238,7 +248,9 @@ mod tests {
         let mut asks = JoinSet::new();
         for number in 0..6 {
             let rm = rm.clone();
-            asks.spawn(async move { rm.ask(request("u", number * 1_000, most)).await });
+            asks.spawn(async move {
+                rm.ask(request("u", number * 1_000, most), Traced::default()).await
+            });
         }
         while let Some(done) = asks.join_next().await {
             assert_eq!(done.unwrap().unwrap().len(), most as usize);
@@ -248,11 +260,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_wrong_number_of_answers_is_no_answer_to_anybody() {
-        let rm = Inquiry::new(|_| async { Ok(v1::QueryAvailabilityResponse::default()) });
-        let problem = rm.ask(request("u", 0, 2)).await.unwrap_err();
+        let rm = Inquiry::new(|_, _| async { Ok(v1::QueryAvailabilityResponse::default()) });
+        let problem = rm.ask(request("u", 0, 2), Traced::default()).await.unwrap_err();
         assert!(problem.contains("0 frames where 2"), "{problem}");
-        let down = Inquiry::new(|_| async { Err(Status::unavailable("gone")) });
-        let problem = down.ask(request("u", 0, 2)).await.unwrap_err();
+        let down = Inquiry::new(|_, _| async { Err(Status::unavailable("gone")) });
+        let problem = down.ask(request("u", 0, 2), Traced::default()).await.unwrap_err();
         assert!(problem.contains("gone"), "{problem}");
     }
 }

@@ -10,12 +10,10 @@
 //!
 //! * [`upward`]: the same federation as one resource manager to the coordinators above.
 //!
-//! Beside it: [`federation`] knows the RMs and their topology, [`config`] is what the GRC is told,
-//! [`daemon`] puts all of it into one process, [`view`] shows reservations, [`events`] tells their
-//! changes. Source: Takefusa 2010,
-//! [`meters`] is what Prometheus sees of it,
-//! [`daemon`] puts all of it into one process, [`view`] shows reservations. Source: Takefusa 2010,
-//! section 3.1, stages 1 to 4.
+//! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
+//! once, [`choice`] takes a plan that was shown, [`modify`] plans changes, [`config`] is what the GRC is
+//! told, [`daemon`] puts all of it into one process, [`view`] shows reservations, [`events`] tells their
+//! changes, [`meters`] is what Prometheus sees. Source: Takefusa 2010, section 3.1, stages 1 to 4.
 
 pub mod admission;
 pub mod alternatives;

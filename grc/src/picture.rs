@@ -15,6 +15,7 @@ use coalloc_proto::v1;
 use tokio::task::JoinSet;
 
 use crate::federation::{Federation, RmClient, Snapshot};
+use crate::inquiry::Inquiry;
 use crate::meters;
 
 /// The RPC that asks.
@@ -81,21 +82,19 @@ pub async fn query(
         return Picture { views: Vec::new(), changes: Vec::new(), unreachable };
     }
     let mut asked = JoinSet::new();
-    for (rm, (client, description)) in &snapshot.members {
+    for (rm, (_, description)) in &snapshot.members {
+        let Some(inquiry) = federation.inquiry(rm) else { continue };
         let request = v1::QueryAvailabilityRequest {
             frames: frames.iter().copied().map(window_to_wire).collect(),
             user: user.to_string(),
             replaces: replaces.map(ToString::to_string).unwrap_or_default(),
         };
-        let (rm, client) = (rm.clone(), client.clone());
-        let (count, resources) = (frames.len(), resource_count(description));
+        let (rm, resources) = (rm.clone(), resource_count(description));
         let span = Span::current().child(QUERY, SpanKind::Client);
         span.set("coalloc.rm", &rm);
         asked.spawn(async move {
-            let begun = Instant::now();
-            let answer = span.carry(ask(client, request, count, resources)).await;
-            meters::queried(&rm, begun, answer.is_ok());
-            (rm, answer)
+            let answer = inquiry.ask(request, span).await;
+            (rm, answer.and_then(|frames| checked(frames, resources)))
         });
     }
     let mut answers = BTreeMap::new();
@@ -126,21 +125,31 @@ fn next_change(
     said.filter_map(|time| time_from_wire("next_change", time).ok()).min()
 }
 
-/// One query, and why there is no use in its answer.
-async fn ask(
-    mut client: RmClient,
-    request: v1::QueryAvailabilityRequest,
-    frames: usize,
+/// The way to ask an RM for its availability.
+#[must_use]
+pub fn inquiry(rm: &RmName, client: &RmClient) -> Inquiry {
+    let (rm, client) = (rm.clone(), client.clone());
+    Inquiry::new(move |request, span: Span| {
+        let (rm, mut client) = (rm.clone(), client.clone());
+        async move {
+            let begun = Instant::now();
+            let mut request = tonic::Request::new(request);
+            request.set_timeout(limits::QUERY_PATIENCE.to_std());
+            span.inject(request.metadata_mut());
+            let answer = span.carry(client.query_availability(request)).await;
+            meters::queried(&rm, begun, answer.is_ok());
+            answer.map(tonic::Response::into_inner)
+        }
+    })
+}
+
+/// The answer to a query, unless there is no use in it.
+fn checked(
+    frames: Vec<v1::FrameAvailability>,
     resources: usize,
 ) -> Result<v1::QueryAvailabilityResponse, String> {
-    let mut request = tonic::Request::new(request);
-    request.set_timeout(limits::QUERY_PATIENCE.to_std());
-    Span::current().inject(request.metadata_mut());
-    let answer = client.query_availability(request).await;
-    let answer = answer.map_err(|status| format!("gives no availability: {}", status.message()))?;
-    let answer = answer.into_inner();
-    if answer.frames.len() == frames && answer.frames.iter().all(|f| f.free.len() == resources) {
-        Ok(answer)
+    if frames.iter().all(|frame| frame.free.len() == resources) {
+        Ok(v1::QueryAvailabilityResponse { frames })
     } else {
         Err("answers for another inventory than it described".to_owned())
     }

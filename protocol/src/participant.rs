@@ -30,7 +30,9 @@
 //! pending transfers; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 
 mod admission;
+mod config;
 pub mod footprint;
+mod input;
 mod inside;
 mod record;
 #[cfg(test)]
@@ -39,15 +41,16 @@ mod tests;
 mod version_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use coalloc_common::timetable::{Layer, Overcommitment, Timetable};
+use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Segment, Span,
-    Time, TransactionId, Unit, UserName, Window, limits,
+    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, Segment, Span, Time,
+    TransactionId, Window, limits,
 };
 
+pub use self::config::{HoldPolicy, Level, Overcommitted, ParticipantConfig};
 use self::footprint::Footprint;
+pub use self::input::{ParticipantEffect, ParticipantInput};
 use self::inside::{Chosen, inner_footprint};
 pub use self::inside::{
     InnerDemand, InnerMove, InnerPlaced, InnerRearranged, InnerRoom, InnerRoute, InnerShort, Inside,
@@ -56,47 +59,6 @@ pub use self::record::{Ending, ParticipantRecord};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
-
-/// How long holds last here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HoldPolicy {
-    /// Ask the coordinator after this long, unless the hold says otherwise.
-    pub soft: Span,
-    /// Drop the hold after this long when the coordinator cannot be reached.
-    pub hard: Span,
-    /// Book at most this far ahead.
-    pub horizon: Span,
-}
-
-impl Default for HoldPolicy {
-    fn default() -> Self {
-        Self {
-            soft: limits::HOLD_SOFT_DEFAULT,
-            hard: limits::HOLD_HARD_DEFAULT,
-            horizon: limits::HORIZON_DEFAULT,
-        }
-    }
-}
-
-/// What a participant is told once.
-#[derive(Debug, Clone)]
-pub struct ParticipantConfig {
-    /// Its name in the federation.
-    pub name: RmName,
-    /// What it owns, in the order it discloses it.
-    pub resources: Vec<(ResourceId, Amount)>,
-    /// What its amounts count, for sentences.
-    pub unit: Unit,
-    /// Who may hold here.
-    pub coordinators: BTreeSet<CoordinatorName>,
-    /// How long holds last.
-    pub policy: HoldPolicy,
-    /// Service levels: percent of what is free, 1 to 100, that a user may take. Who is not here may
-    /// take all of it.
-    pub levels: BTreeMap<UserName, u32>,
-    /// What its paths are routed over; `None` when each is its own link.
-    pub inside: Option<Arc<dyn Inside>>,
-}
 
 /// Where one transaction stands here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,98 +102,6 @@ pub struct Entry {
     pub phase: Phase,
     /// The inner links of each segment, where there is an inner network. Nobody outside hears of it.
     pub inner: Option<Vec<InnerRoute>>,
-}
-
-/// What can happen to a participant.
-#[derive(Debug, Clone)]
-pub enum ParticipantInput {
-    /// The process begins; `boot` names the running boot of its machine. Sent once, first.
-    Start {
-        /// Boot times compare only within one boot.
-        boot: String,
-    },
-    /// Phase one.
-    Hold {
-        /// What to keep.
-        order: HoldOrder,
-        /// Who waits.
-        token: Token,
-    },
-    /// Phase two, yes.
-    Commit {
-        /// Of which transaction.
-        txn: TransactionId,
-        /// Who says so.
-        by: CoordinatorName,
-        /// Who waits.
-        token: Token,
-    },
-    /// Phase two, no.
-    Abort {
-        /// Of which transaction.
-        txn: TransactionId,
-        /// Who says so.
-        by: CoordinatorName,
-        /// Who waits.
-        token: Token,
-    },
-    /// End of a booking.
-    Release {
-        /// Of which transaction.
-        txn: TransactionId,
-        /// Who says so.
-        by: CoordinatorName,
-        /// Who waits.
-        token: Token,
-    },
-    /// What came of an [`ParticipantEffect::Ask`].
-    Resolved {
-        /// Of which transaction.
-        txn: TransactionId,
-        /// The answer, or that none came.
-        resolution: Resolution,
-    },
-    /// Time has passed.
-    Tick,
-}
-
-/// What a participant wants done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ParticipantEffect {
-    /// Answer a waiting caller.
-    Reply {
-        /// Who.
-        token: Token,
-        /// What.
-        answer: Answer,
-    },
-    /// Ask a coordinator what became of a transaction; the result comes back as `Resolved`.
-    Ask {
-        /// Whom.
-        coordinator: CoordinatorName,
-        /// Of what.
-        txn: TransactionId,
-    },
-}
-
-/// What there is of one resource, and what is taken of it, at one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
-    /// What there is.
-    pub capacity: Amount,
-    /// By holds.
-    pub held: Amount,
-    /// By bookings.
-    pub booked: Amount,
-}
-
-/// More of one resource is promised than there is: the inventory has shrunk since.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Overcommitted {
-    /// Which; it may be one that is no longer configured.
-    pub resource: ResourceId,
-    /// The first instant, and by how much at most.
-    pub by: Overcommitment,
 }
 
 /// The participant.

@@ -139,6 +139,21 @@ fn who_looks_at_the_price_waits_for_the_night() {
 }
 
 #[test]
+fn an_inner_network_is_planned_by_its_disclosed_paths() {
+    for name in ["inner-lab-dc.yaml", "inner-lab-hub.yaml"] {
+        let asked = match name {
+            "inner-lab-dc.yaml" => request("inner-lab-dc.yaml"),
+            _ => request("inner-lab-hub.yaml"),
+        };
+        let (response, exit) = planned(example("inner-ring.yaml"), asked).unwrap();
+        assert_eq!(exit, Exit::Done, "{name}");
+        let paths: Vec<&String> =
+            response.plans[0].routes.iter().flat_map(|route| &route.paths).collect();
+        assert!(paths.iter().all(|path| path.starts_with("lab-")), "{paths:?}");
+    }
+}
+
+#[test]
 fn a_request_beyond_the_federation_is_refused_with_what_there_is() {
     let (response, exit) = planned(elgl(), request("too-large.yaml")).unwrap();
     assert_eq!((exit, response.plans.len()), (Exit::Refused, 0));
@@ -163,7 +178,7 @@ fn every_example_is_used_here() {
     let mut names: Vec<String> = std::fs::read_dir(example(""))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.ends_with(".md"))
+        .filter(|name| Path::new(name).extension().is_some_and(|end| end != "md"))
         .collect();
     names.sort();
     let source = include_str!("tests.rs");

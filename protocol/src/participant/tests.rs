@@ -1,6 +1,6 @@
 //! The participant alone: each refusal, each final state, expiry, restart.
 
-use coalloc_common::{Segment, Time, UserName, Window};
+use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
 
 use super::*;
 
