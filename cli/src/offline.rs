@@ -18,6 +18,7 @@ use coalloc_net::convert::{
     RequestOptions, Solver, check_references, file_topology, plan_options, plan_to_wire,
     refusal_to_wire, request_from_wire, taken, window_to_wire,
 };
+use coalloc_plan::baseline::Backtrack;
 use coalloc_plan::ip::{Handover, IpOptions, Mip, MipBackend};
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_plan::{Budget, FramePlanner, Packing, explain};
@@ -229,6 +230,7 @@ fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
             Box::new(Handover::here(ip, MipBackend::default(), limits::EXACT_NODES_MAX))
         }
         Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
+        Solver::Backtrack => Box::new(Backtrack { options: ip }),
     }
 }
 

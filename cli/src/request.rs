@@ -80,6 +80,8 @@ pub enum SolverArg {
     Exact,
     /// A MIP library
     Mip,
+    /// A baseline: the first plan that fits, whatever it costs
+    Backtrack,
 }
 
 /// A request with the flags applied, which still knows where each part of it was written.
@@ -108,6 +110,7 @@ impl RequestArgs {
         let solver = self.solver.map(|solver| match solver {
             SolverArg::Exact => "exact".to_owned(),
             SolverArg::Mip => "mip".to_owned(),
+            SolverArg::Backtrack => "backtrack".to_owned(),
         });
         let options = v1::PlanOptions {
             frames: self.frames,

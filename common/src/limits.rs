@@ -43,6 +43,16 @@ pub const ATTEMPTS_MAX: usize = FRAMES_MAX as usize;
 /// How often one reservation is planned again when others were faster at every plan. Each time the
 /// picture is fresh, so the second is rarely needed.
 pub const REPLANS_MAX: u32 = 3;
+/// Longest pause before a reservation is planned again for the first time; twice as long each time
+/// after. About what a Hold, a refusal and an Abort take, so that of two that met, one is through
+/// before the other asks again.
+pub const REPLAN_PAUSE: Span = Span::from_millis(20);
+/// Longest pause before planning again, however often it was: nothing beside [`RESERVE_PATIENCE`].
+pub const REPLAN_PAUSE_MAX: Span = Span::from_millis(500);
+/// So many refusals of one resource are believed rather than what its RM answers when it is asked. One
+/// may come from a rival's hold that is gone by now; a second, after the picture had promised enough
+/// again, says that the picture promises too much.
+pub const REFUSALS_BELIEVED: usize = 2;
 /// Longest time all the planning of one request may take.
 pub const PLANNING_TIME_MAX: Span = Span::from_secs(5);
 

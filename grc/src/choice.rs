@@ -45,7 +45,7 @@ impl GrcService {
             },
             None => None,
         };
-        let planned = self.plan_admitted(federation, admitted, None).await?;
+        let planned = self.plan_admitted(federation, admitted, None, &[]).await?;
         let plans = planned
             .plans
             .iter()

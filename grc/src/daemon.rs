@@ -1,5 +1,7 @@
 //! A GRC as one process: ledger, coordinator, planners, services, until it is told to stop.
 
+use std::sync::Arc;
+
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::server;
 use coalloc_net::telemetry::Telemetry;
@@ -7,6 +9,7 @@ use tonic::service::Routes;
 
 use crate::config::GrcConfig;
 use crate::federation::Federation;
+use crate::pauses::Pauses;
 use crate::planning::Planners;
 use crate::service::GrcService;
 use crate::shown::Shown;
@@ -30,6 +33,7 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     federation.watch();
     let service = GrcService {
         name: config.name.to_string(),
+        pauses: Arc::new(Pauses::of_ledger(&ledger_id)),
         ledger_id,
         defaults: config.planning,
         federation,

@@ -187,9 +187,12 @@ impl GrcService {
                 return Err(status);
             }
         };
+        let mut replans = 0;
         loop {
             match answer.await.map_err(|_| status::stopping())? {
                 Reply::Replan(reservation) => {
+                    replans += 1;
+                    self.pauses.wait(replans).await;
                     answer = self.replan_change(&wire, reservation).await?;
                 }
                 reply => return self.changed(reply, &id, &change),
@@ -281,7 +284,7 @@ impl GrcService {
             admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
         }
         let replaces = standing.transaction.as_ref();
-        let planned = self.plan_admitted(&federation, &admitted, replaces).await?;
+        let planned = self.plan_admitted(&federation, &admitted, replaces, &[]).await?;
         tracing::info!(
             reservation = %standing.id,
             change = wire.change_id,

@@ -11,6 +11,7 @@ use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits
 use coalloc_net::convert::{RequestOptions, Solver};
 use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
+use coalloc_plan::baseline::Backtrack;
 use coalloc_plan::ip::{Exact, Handover, IpOptions, Mip, MipBackend};
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_plan::{Budget, FramePlanner, Judged, Packing, explain};
@@ -282,6 +283,7 @@ pub fn planner_alone(options: RequestOptions) -> Box<dyn FramePlanner> {
     match options.solver {
         Solver::Exact => Box::new(Exact::new(ip)),
         Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
+        Solver::Backtrack => Box::new(Backtrack { options: ip }),
     }
 }
 

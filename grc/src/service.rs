@@ -27,10 +27,11 @@ use crate::admission::{self, Admitted};
 use crate::alternatives::{self, Seeker};
 use crate::events::ReservationEvents;
 use crate::federation::{Federation, Snapshot};
+use crate::pauses::Pauses;
 use crate::planning::{Planned, Planners};
 use crate::shell::Handle;
 use crate::shown::Shown;
-use crate::{picture, shell, view};
+use crate::{learned, picture, shell, view};
 
 /// The handlers.
 #[derive(Debug, Clone)]
@@ -49,6 +50,8 @@ pub struct GrcService {
     pub handle: Handle,
     /// The plans it has shown.
     pub shown: Shown,
+    /// How long to wait before planning again.
+    pub pauses: Arc<Pauses>,
 }
 
 /// What planning gives a reserve call to try.
@@ -62,17 +65,22 @@ pub(crate) struct Tried {
 }
 
 impl GrcService {
-    /// Hops 3 and 4: ask, then plan.
+    /// Hops 3 and 4: ask, then plan, believing `refusals` of earlier attempts where they say less.
     pub(crate) async fn plan_admitted(
         &self,
         federation: &Arc<Snapshot>,
         admitted: &Admitted,
         replaces: Option<&TransactionId>,
+        refusals: &[Refusal],
     ) -> Result<Planned, Status> {
         let frames = admitted.request.timing.frames(admitted.options.frames);
         let (frames, mut outside) = picture::bookable(federation, frames, clock::now().wall);
         let user = &admitted.user;
-        let picture = picture::query(&self.federation, federation, &frames, user, replaces).await;
+        let mut picture =
+            picture::query(&self.federation, federation, &frames, user, replaces).await;
+        for view in &mut picture.views {
+            learned::believe(&federation.topology, refusals, view);
+        }
         let (request, options) = (admitted.request.clone(), admitted.options);
         let mut planned =
             self.planners.plan(Arc::clone(federation), request, options, picture).await?;
@@ -103,9 +111,12 @@ impl GrcService {
                 return Err(status);
             }
         };
+        let mut replans = 0;
         loop {
             match answer.await.map_err(|_| status::stopping())? {
                 Reply::Replan(reservation) => {
+                    replans += 1;
+                    self.pauses.wait(replans).await;
                     (answer, fresh) = self.replan(&wire, reservation).await?;
                 }
                 reply => return Ok((self.stands(reply, id.as_str())?, fresh)),
@@ -118,7 +129,7 @@ impl GrcService {
         wire: &v1::ReserveRequest,
         id: &RequestId,
     ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
-        let Tried { unreachable, fresh, outcome } = self.candidates(wire).await?;
+        let Tried { unreachable, fresh, outcome } = self.candidates(wire, &[]).await?;
         let (request, notes) = (id.clone(), view::notes(&unreachable, wire.request.as_ref()));
         let posted = self.handle.post(|token| match outcome {
             Ok(candidates) => CoordinatorInput::Reserve { request, candidates, notes, token },
@@ -135,8 +146,14 @@ impl GrcService {
     ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
         tracing::info!(%reservation, "others were faster; planning again");
         metrics::grc().replans.inc();
+        let id = reservation.clone();
+        let refused = move |coordinator: &Coordinator| {
+            coordinator.find(id.as_str()).map(|found| found.attempt_refusals.clone())
+        };
+        // A node that is stopping says nothing more; planning on what the RMs say does no harm.
+        let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
         let (outcome, fresh) = loop {
-            match self.candidates(wire).await {
+            match self.candidates(wire, &refusals).await {
                 Ok(tried) => break (tried.outcome, tried.fresh),
                 // Busy is no reason to refuse what is half way through.
                 Err(status) if status.code() == tonic::Code::ResourceExhausted => {
@@ -176,7 +193,11 @@ impl GrcService {
     }
 
     /// Hops 2 to 4 of a reserve call: what to try, best first, or why there is nothing.
-    async fn candidates(&self, wire: &v1::ReserveRequest) -> Result<Tried, Status> {
+    async fn candidates(
+        &self,
+        wire: &v1::ReserveRequest,
+        refusals: &[Refusal],
+    ) -> Result<Tried, Status> {
         let federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let admission = traces::part("admission");
@@ -185,7 +206,7 @@ impl GrcService {
         if !wire.plan_digest.is_empty() {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
         }
-        let planned = self.plan_admitted(&federation, &admitted, None).await?;
+        let planned = self.plan_admitted(&federation, &admitted, None, refusals).await?;
         tracing::info!(
             request = wire.request_id,
             user = %admitted.user,
@@ -231,7 +252,7 @@ impl GrcService {
         let federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref()?, wire.options.as_ref());
         let admitted = admission::admit(Some(request), options, self.defaults, &federation).ok()?;
-        let mut planned = self.plan_admitted(&federation, &admitted, None).await.ok()?;
+        let mut planned = self.plan_admitted(&federation, &admitted, None, &[]).await.ok()?;
         if !planned.plans.is_empty() {
             return None;
         }
@@ -344,7 +365,7 @@ impl CoordinatorRpc for GrcService {
         let options = wire.options.as_ref();
         let admitted =
             admission::admit(wire.request.as_ref(), options, self.defaults, &federation)?;
-        let mut planned = self.plan_admitted(&federation, &admitted, None).await?;
+        let mut planned = self.plan_admitted(&federation, &admitted, None, &[]).await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
                 self.alternatives(&federation, request, &admitted, &mut planned).await

@@ -171,6 +171,9 @@ fn both_solvers_agree_on_what_is_cheapest() {
     };
     use crate::request::SolverArg;
     assert_eq!(cost(SolverArg::Exact), cost(SolverArg::Mip));
+    let (cheapest, first) = (cost(SolverArg::Exact), cost(SolverArg::Backtrack));
+    assert_eq!(cheapest.len(), first.len(), "what can be planned, backtrack plans");
+    assert!(cheapest.iter().zip(&first).all(|(cheapest, first)| cheapest <= first));
 }
 
 #[test]

@@ -136,6 +136,8 @@ pub enum Solver {
     Exact,
     /// A MIP library.
     Mip,
+    /// A baseline: the first plan that fits.
+    Backtrack,
 }
 
 impl Default for RequestOptions {
@@ -178,9 +180,14 @@ pub fn plan_options(
         None => {}
         Some("exact") => options.solver = Solver::Exact,
         Some("mip") => options.solver = Solver::Mip,
+        Some("backtrack") => options.solver = Solver::Backtrack,
         Some(other) => {
             let value = InvalidField::quoted(other);
-            return Err(InvalidField::new("options.solver", value, "\"exact\" or \"mip\""));
+            return Err(InvalidField::new(
+                "options.solver",
+                value,
+                "\"exact\", \"mip\" or \"backtrack\"",
+            ));
         }
     }
     Ok(options)

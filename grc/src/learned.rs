@@ -1,0 +1,181 @@
+//! What refusals say beside what RMs answer when they are asked: facts for planning again.
+//!
+//! A refused Hold names the resource, the window and what was available. Usually the fresh picture says
+//! as much, and then nothing changes here. But a picture may promise too much each time: a coordinator
+//! below that shows a large federation as a few paths, or an RM whose answers are old. Without memory the
+//! same plan would be made again until the attempts are used up.
+//!
+//! One refusal alone proves little, because a rival's hold may have ended meanwhile: of two that refused
+//! each other, both would believe that there is nothing, and neither would get it. Only the second
+//! refusal of one resource is believed ([`limits::REFUSALS_BELIEVED`]). And only in frames that contain
+//! the refused window: what is short in a part is short in the whole, not the other way round.
+//!
+//! Pure. It lasts as long as the reservation's attempts, no longer: the next request asks anew.
+
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{
+    BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Topology, Window, limits,
+};
+
+/// Lowers what a view shows as free to what refusals, oldest first, said was available.
+pub fn believe(topology: &Topology, refusals: &[Refusal], view: &mut FrameView) {
+    if refusals.len() < limits::REFUSALS_BELIEVED {
+        return;
+    }
+    let frame = view.window;
+    for (vertex, _, compute) in topology.sites() {
+        if let Some(most) = available(refusals, &compute.rm, &compute.resource, frame) {
+            let free = &mut view.free_cpus[vertex.at()];
+            *free = (*free).min(Cpus(most));
+        }
+    }
+    for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
+        for direction in [Direction::AToB, Direction::BToA] {
+            if let Some(most) = available(refusals, &edge.rm, edge.resource(direction), frame) {
+                let free = &mut free[direction.at()];
+                *free = (*free).min(BitsPerSecond(most));
+            }
+        }
+    }
+}
+
+/// What the last of enough refusals said was available of a resource; `None` when there were not enough.
+fn available(
+    refusals: &[Refusal],
+    rm: &RmName,
+    resource: &ResourceId,
+    frame: Window,
+) -> Option<u64> {
+    let within = |short: Window| frame.start() <= short.start() && short.end() <= frame.end();
+    let said: Vec<u64> = refusals
+        .iter()
+        .filter(|refusal| refusal.reason == Reason::InsufficientCapacity)
+        .filter(|refusal| {
+            (refusal.rm.as_ref(), refusal.resource.as_ref()) == (Some(rm), Some(resource))
+        })
+        .filter(|refusal| refusal.window.is_some_and(within))
+        .filter_map(|refusal| refusal.available.map(|amount| amount.0))
+        .collect();
+    said.last().copied().filter(|_| said.len() >= limits::REFUSALS_BELIEVED)
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
+    use coalloc_common::{Amount, EdgeName, Span, Time, UnitValue, VertexIndex, VertexName};
+
+    use super::*;
+
+    fn topology() -> Topology {
+        let mut topology = Topology::new();
+        for name in ["A", "B"] {
+            let compute = Compute {
+                rm: RmName::composed(format!("crm-{name}")),
+                resource: ResourceId::composed(name),
+                capacity: Cpus(100),
+                unit_value: UnitValue(1),
+                price: None,
+                quality: 0,
+            };
+            let name = VertexName::composed(name);
+            topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
+        }
+        let edge = |name: &str, duplex| Edge {
+            name: EdgeName::composed(name),
+            a: VertexIndex(0),
+            b: VertexIndex(1),
+            rm: RmName::composed("nrm"),
+            capacity: BitsPerSecond(1_000),
+            unit_value: UnitValue(1),
+            price: None,
+            quality: 0,
+            latency: Span::from_millis(1),
+            duplex,
+        };
+        let id = |name: &str| ResourceId::composed(name.to_owned());
+        topology.add_edge(edge("shared", Duplex::Shared(id("shared")))).unwrap();
+        let full = Duplex::Full { ab: id("full:ab"), ba: id("full:ba") };
+        topology.add_edge(edge("full", full)).unwrap();
+        topology
+    }
+
+    fn window(from_s: i64, to_s: i64) -> Window {
+        let at = |s: i64| Time::from_us(s * 1_000_000);
+        Window::new(at(from_s), at(to_s)).unwrap()
+    }
+
+    fn short(rm: &str, resource: &str, window: Window, available: u64) -> Refusal {
+        Refusal {
+            rm: Some(RmName::composed(rm)),
+            resource: Some(ResourceId::composed(resource)),
+            window: Some(window),
+            requested: Some(Amount(900)),
+            available: Some(Amount(available)),
+            ..Refusal::new(Reason::InsufficientCapacity, "short")
+        }
+    }
+
+    /// CPUs of A and B, then the shared path and the full one, both directions each.
+    fn seen(refusals: &[Refusal], frame: Window) -> ([u64; 2], [[u64; 2]; 2]) {
+        let topology = topology();
+        let mut view = FrameView::empty_federation(&topology, frame);
+        believe(&topology, refusals, &mut view);
+        let cpus = [view.free_cpus[0].0, view.free_cpus[1].0];
+        (cpus, [0, 1].map(|at: usize| view.free_bps[at].map(|free| free.0)))
+    }
+
+    const ALL: ([u64; 2], [[u64; 2]; 2]) = ([100; 2], [[1_000; 2]; 2]);
+
+    #[test]
+    fn one_refusal_may_be_a_rival_that_is_gone() {
+        let frame = window(0, 60);
+        assert_eq!(seen(&[], frame), ALL);
+        assert_eq!(seen(&[short("crm-A", "A", frame, 7)], frame), ALL);
+        let elsewhere = [short("crm-A", "A", frame, 7), short("crm-B", "B", frame, 7)];
+        assert_eq!(seen(&elsewhere, frame), ALL, "one of each");
+    }
+
+    #[test]
+    fn the_second_is_believed_and_what_it_said_last_counts() {
+        let frame = window(0, 60);
+        let cpus = [short("crm-A", "A", frame, 7), short("crm-A", "A", frame, 30)];
+        assert_eq!(seen(&cpus, frame), ([30, 100], ALL.1));
+        let shared = [0, 1].map(|_| short("nrm", "shared", frame, 400));
+        assert_eq!(seen(&shared, frame), (ALL.0, [[400; 2], [1_000; 2]]));
+        let one_way = [0, 1].map(|_| short("nrm", "full:ba", frame, 0));
+        assert_eq!(seen(&one_way, frame), (ALL.0, [[1_000; 2], [1_000, 0]]));
+    }
+
+    #[test]
+    fn it_never_shows_more_than_the_picture() {
+        let frame = window(0, 60);
+        let more = [0, 1].map(|_| short("crm-A", "A", frame, 5_000));
+        assert_eq!(seen(&more, frame), ALL);
+    }
+
+    #[test]
+    fn only_frames_that_contain_the_refused_window() {
+        let refused = [0, 1].map(|_| short("crm-A", "A", window(60, 120), 7));
+        for (frame, free) in [
+            (window(60, 120), 7),
+            (window(0, 180), 7),
+            (window(90, 150), 100),
+            (window(70, 100), 100),
+            (window(120, 180), 100),
+        ] {
+            assert_eq!(seen(&refused, frame).0, [free, 100], "{frame}");
+        }
+    }
+
+    #[test]
+    fn another_rm_another_reason_or_no_amount_says_nothing() {
+        let frame = window(0, 60);
+        let other = [0, 1].map(|_| short("crm-B", "A", frame, 7));
+        assert_eq!(seen(&other, frame), ALL);
+        let level = [0, 1]
+            .map(|_| Refusal { reason: Reason::ServiceLevel, ..short("crm-A", "A", frame, 7) });
+        assert_eq!(seen(&level, frame), ALL);
+        let silent = [0, 1].map(|_| Refusal { available: None, ..short("crm-A", "A", frame, 7) });
+        assert_eq!(seen(&silent, frame), ALL);
+    }
+}
