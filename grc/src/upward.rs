@@ -13,7 +13,7 @@ use std::sync::Arc;
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, CoordinatorName, Cpus, InvalidField, LinkDemand, Reason,
-    Refusal, Segment, SiteDemand, SiteName, Span, Timing, TransactionId, VertexIndex, Window,
+    Refusal, Segment, SiteDemand, SiteName, Span, Time, Timing, TransactionId, VertexIndex, Window,
     limits,
 };
 use coalloc_net::{client, clock, convert, status};
@@ -48,7 +48,7 @@ struct Shown {
     snapshot: Arc<Snapshot>,
     sites: Vec<VertexIndex>,
     paths: Vec<AbstractPath>,
-    /// A path is two resources when any edge inside has a capacity for each direction.
+    /// A path is two resources when every edge inside has a capacity for each direction.
     full_duplex: bool,
 }
 
@@ -67,7 +67,7 @@ impl UpwardService {
         }
         let edges_max = self.service.defaults.route_edges_max as usize;
         let paths = abstracted::paths(topology, &points, edges_max);
-        let full_duplex = topology.edges().iter().any(|edge| !edge.is_shared());
+        let full_duplex = abstracted::is_full_duplex(topology);
         Ok(Shown { snapshot, sites, paths, full_duplex })
     }
 
@@ -93,6 +93,9 @@ impl UpwardService {
 
     /// Plans what a hold wants inside.
     async fn plan(&self, order: &HoldOrder) -> Result<Result<Vec<Candidate>, Refusal>, Status> {
+        if let Some(refusal) = self.outside(order, clock::now().wall) {
+            return Ok(Err(refusal));
+        }
         let shown = self.shown()?;
         let request = match self.inner_request(&shown, order) {
             Ok(request) => request,
@@ -126,6 +129,20 @@ impl UpwardService {
             Candidate { segments, details: view::details(&wire) }
         };
         Ok(Ok(planned.plans.iter().map(candidate).collect()))
+    }
+
+    /// Why a hold is before or beyond what this coordinator books for those above, if it is.
+    fn outside(&self, order: &HoldOrder, now: Time) -> Option<Refusal> {
+        let (first, last) = self.open_between(now);
+        let open = |window: Window| window.start() >= first && window.end() <= last;
+        let window = order.segments.iter().map(|s| s.window).find(|window| !open(*window))?;
+        let text = format!("{}: {window} is not within {first} to {last}", self.service.name);
+        Some(Refusal { window: Some(window), ..Refusal::new(Reason::OutsideHorizon, text) })
+    }
+
+    /// From when until when it books for those above.
+    fn open_between(&self, now: Time) -> (Time, Time) {
+        (now.saturating_sub(limits::START_GRACE), now.saturating_add(self.config.horizon))
     }
 
     /// The segments of a hold as a request to this coordinator's own RMs.
@@ -278,6 +295,14 @@ fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
     })
 }
 
+/// The call has no answer, and nothing is known of its effect.
+fn unanswered(reply: &Reply) -> Status {
+    match reply {
+        Reply::Forgotten => Status::aborted("the same message came again and is answered there"),
+        _ => status::stopping(),
+    }
+}
+
 fn rejection(answer: &Answer, txn: &str) -> Status {
     match answer {
         Answer::OtherContent => status::other_content("transaction", txn),
@@ -303,7 +328,7 @@ impl UpwardService {
         };
         let known = txn.clone();
         let reply = self.upper(|token| Upper::End { txn, by, kind, token }).await?;
-        let Reply::Upper(answer) = reply else { return Err(status::stopping()) };
+        let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
         tracing::info!(txn = %known, coordinator, ?kind, ?answer, "from above");
         match answer {
             Answer::Done => Ok(None),
@@ -382,10 +407,7 @@ impl ResourceManager for UpwardService {
         };
         let (frames, user) = parsed().map_err(|error| status::invalid(&error))?;
         let shown = self.shown()?;
-        let (first, last) = {
-            let now = clock::now().wall;
-            (now.saturating_sub(limits::START_GRACE), now.saturating_add(self.config.horizon))
-        };
+        let (first, last) = self.open_between(clock::now().wall);
         let federation = &self.service.federation;
         let picture = picture::query(federation, &shown.snapshot, &frames, &user, None).await;
         let edges_max = self.service.defaults.route_edges_max as usize;
@@ -433,7 +455,7 @@ impl ResourceManager for UpwardService {
         if reply == Reply::PlanUpper {
             reply = hold(Some(self.plan(&order).await?)).await?;
         }
-        let Reply::Upper(answer) = reply else { return Err(status::stopping()) };
+        let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
         tracing::info!(txn = %order.txn, coordinator = %order.coordinator, ?answer, "hold from above");
         let answer = match answer {
             Answer::Held { expires_in } => {

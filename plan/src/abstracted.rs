@@ -77,6 +77,14 @@ fn cheapest(
     best[target.at()]
 }
 
+/// Has a path a capacity for each direction? Only when every edge inside has: else both directions of
+/// one path would be promised what they share.
+#[must_use]
+pub fn is_full_duplex(topology: &Topology) -> bool {
+    let edges = topology.edges();
+    !edges.is_empty() && edges.iter().all(|edge| !edge.is_shared())
+}
+
 /// The paths between every two of `points` that some route joins, in the order of `points`.
 #[must_use]
 pub fn paths(topology: &Topology, points: &[VertexIndex], edges_max: usize) -> Vec<AbstractPath> {

@@ -25,6 +25,7 @@
 //! reliability.md "Protocol consequences".
 
 mod change;
+mod input;
 mod record;
 mod reservation;
 #[cfg(test)]
@@ -32,6 +33,8 @@ mod tests;
 mod transaction;
 mod trying;
 mod upper;
+#[cfg(test)]
+mod upper_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +45,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 pub use self::change::{Change, ChangeState, ChangeTicket};
+pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
 pub use self::record::CoordinatorRecord;
 pub use self::reservation::{Reservation, State};
 use self::transaction::{Goal, Transaction};
@@ -49,7 +53,7 @@ use self::trying::Trying;
 pub use self::upper::{Above, Upper, UpperEntry};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
-use crate::message::{Answer, Decision, Delivery, Message, Resolution, Token};
+use crate::message::{Decision, Resolution, Token};
 
 /// What a coordinator is told once.
 #[derive(Debug, Clone)]
@@ -83,197 +87,6 @@ pub struct Ticket {
     pub content: String,
 }
 
-/// What can happen to a coordinator.
-#[derive(Debug, Clone)]
-pub enum CoordinatorInput {
-    /// The process begins. Sent once, first, after the replay.
-    Start,
-    /// A request came. Answered with [`Reply::Plan`] when it is new, else when it has an outcome.
-    Open {
-        /// What is asked for.
-        ticket: Ticket,
-        /// Who waits.
-        token: Token,
-    },
-    /// Planning has ended with something to try, best first; never empty.
-    Reserve {
-        /// Of which request.
-        request: RequestId,
-        /// What to try.
-        candidates: Vec<Candidate>,
-        /// What the shell wants remembered with the reservation; never looked at.
-        notes: String,
-        /// Who waits.
-        token: Token,
-    },
-    /// A [`Reply::Replan`] has been followed.
-    Replanned {
-        /// Of which reservation.
-        reservation: ReservationId,
-        /// What to try now, best first; or why there is nothing.
-        outcome: Result<Vec<Candidate>, Refusal>,
-        /// Who waits.
-        token: Token,
-    },
-    /// Planning has ended with nothing to try.
-    Refuse {
-        /// Of which request.
-        request: RequestId,
-        /// Why.
-        refusal: Refusal,
-        /// What the shell wants remembered with the reservation; never looked at.
-        notes: String,
-        /// Who waits.
-        token: Token,
-    },
-    /// A change of a reservation came. Answered with [`Reply::PlanChange`] when it is new and can be
-    /// made, else when it has an outcome.
-    OpenChange {
-        /// Which change of what.
-        ticket: ChangeTicket,
-        /// Who waits.
-        token: Token,
-    },
-    /// Planning of a change has ended.
-    Modify {
-        /// Of which reservation.
-        reservation: ReservationId,
-        /// What to try, best first; or why there is nothing.
-        outcome: Result<Vec<Candidate>, Refusal>,
-        /// What the shell wants remembered with the reservation once it is changed; never looked at.
-        notes: String,
-        /// Who waits.
-        token: Token,
-    },
-    /// Planning of a change has broken off; the change was never there.
-    ForgetChange {
-        /// Of which reservation.
-        reservation: ReservationId,
-    },
-    /// Planning has broken off; the request was never there.
-    Forget {
-        /// Of which request.
-        request: RequestId,
-    },
-    /// What became of an [`CoordinatorEffect::Send`].
-    Delivered {
-        /// To whom.
-        rm: RmName,
-        /// Of which transaction.
-        txn: TransactionId,
-        /// In which role it was sent.
-        kind: MessageKind,
-        /// What became of it.
-        delivery: Delivery,
-    },
-    /// An RM asks what became of a transaction.
-    Resolve {
-        /// Which.
-        txn: TransactionId,
-        /// Who asks.
-        rm: RmName,
-        /// Who waits.
-        token: Token,
-    },
-    /// A reservation shall end.
-    Release {
-        /// Which.
-        reservation: ReservationId,
-        /// Who waits.
-        token: Token,
-    },
-    /// From a coordinator above.
-    Upper(Upper),
-    /// Time has passed.
-    Tick,
-}
-
-/// Which message an answer belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MessageKind {
-    /// Phase one.
-    Hold,
-    /// Phase two, yes.
-    Commit,
-    /// Phase two, no.
-    Abort,
-    /// The end of a booking.
-    Release,
-}
-
-impl Message {
-    /// Its role.
-    #[must_use]
-    pub const fn kind(&self) -> MessageKind {
-        match self {
-            Self::Hold(_) => MessageKind::Hold,
-            Self::Commit => MessageKind::Commit,
-            Self::Abort => MessageKind::Abort,
-            Self::Release => MessageKind::Release,
-        }
-    }
-}
-
-/// What a coordinator wants done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CoordinatorEffect {
-    /// Send a message; what became of it comes back as `Delivered`.
-    Send {
-        /// To whom.
-        rm: RmName,
-        /// Of which transaction.
-        txn: TransactionId,
-        /// What.
-        message: Message,
-    },
-    /// Ask the coordinator above what became of its transaction; the result comes back as
-    /// [`Upper::Resolved`].
-    AskAbove {
-        /// Whom.
-        coordinator: CoordinatorName,
-        /// Of what.
-        txn: TransactionId,
-    },
-    /// Answer a waiting caller.
-    Reply {
-        /// Who.
-        token: Token,
-        /// What.
-        reply: Reply,
-    },
-}
-
-/// Answers to callers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    /// To Open: it is new; plan it, then send `Reserve`, `Refuse` or `Forget`.
-    Plan,
-    /// To Reserve, Replanned: every plan was refused because others were faster. Plan again on what is
-    /// free now, then send `Replanned`, in any case.
-    Replan(ReservationId),
-    /// To Open, Reserve, Refuse, Release: where the reservation stands. It is definite, or it takes
-    /// longer than anybody should wait.
-    Stands(Box<Reservation>),
-    /// To Open: the id is known with other content.
-    OtherContent,
-    /// To Open, when another caller's planning of the same request broke off: send it again.
-    Forgotten,
-    /// To Release, OpenChange: there is none of that id.
-    Unknown,
-    /// To OpenChange: it is new; plan it, then send `Modify` or `ForgetChange`.
-    PlanChange,
-    /// To OpenChange: this one is under way; nothing was done.
-    ChangeUnderWay(RequestId),
-    /// To OpenChange, Modify: it cannot be changed as it stands; nothing was done.
-    NotConfirmed(Box<Reservation>),
-    /// To a Hold from above: it is new; plan it, then send it again with what came of that.
-    PlanUpper,
-    /// To whoever is above.
-    Upper(Answer),
-    /// To Resolve.
-    Resolution(Resolution),
-}
-
 /// The coordinator.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
@@ -298,8 +111,8 @@ pub struct Coordinator {
     above: Above,
     /// What they have held, or ended before they could.
     uppers: BTreeMap<TransactionId, UpperEntry>,
-    /// Which of them wait, with what. Forgotten at a restart.
-    waiting_above: Vec<(ReservationId, MessageKind, Token)>,
+    /// Who waits for which answer upward, one of each kind. Forgotten at a restart.
+    waiting_above: BTreeMap<(ReservationId, MessageKind), Token>,
 }
 
 type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
@@ -335,7 +148,7 @@ impl Coordinator {
             waiting: BTreeMap::new(),
             above: Above::default(),
             uppers: BTreeMap::new(),
-            waiting_above: Vec::new(),
+            waiting_above: BTreeMap::new(),
         }
     }
 

@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
-use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
+use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
 use world::clients::{Demand, Visit, Wish};
@@ -38,6 +38,12 @@ const CORPUS: &[(u64, &str)] = &[
     (1819, "the same, of another attempt"),
     (0, "an RM that denied the Commit after it had held was not told of the mixed outcome"),
 ];
+
+/// Trees of the ordinary run.
+const TREE_SEEDS: u64 = 1_000;
+
+/// The same for trees.
+const TREE_CORPUS: &[(u64, &str)] = &[];
 
 const SECOND: i64 = 1_000_000;
 const CAPACITY: u64 = 1_000;
@@ -86,15 +92,21 @@ fn federation(world: &mut World) -> Result<bool, String> {
 
 /// A plan: one to three RMs, one or two segments at each.
 fn candidate(world: &mut World, opened_us: i64) -> Candidate {
+    let names: Vec<RmName> = world.rms.iter().map(|rm| RmName::composed(rm.name.clone())).collect();
+    candidate_of(world, &names, opened_us)
+}
+
+/// The same over these.
+fn candidate_of(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
     let mut segments = BTreeMap::new();
-    let rms = 1 + world.dice.below((world.rms.len() as u64).min(3));
+    let rms = 1 + world.dice.below((names.len() as u64).min(3));
     // Soon windows make short holds, far ones meet one another.
     let start_us = match world.dice.below(3) {
         0 => opened_us + world.dice.between(0, 40) * SECOND,
         _ => (3_600 + world.dice.between(0, 2) * 1_800) * SECOND,
     };
     for _ in 0..rms {
-        let rm = world.dice.below(world.rms.len() as u64);
+        let rm = world.dice.below(names.len() as u64);
         let rm = usize::try_from(rm).expect("an index");
         let mut list = Vec::new();
         for resource in ["a", "b"] {
@@ -106,7 +118,7 @@ fn candidate(world: &mut World, opened_us: i64) -> Candidate {
             let amount = Amount(*world.dice.pick(&[100, 300, 500, 700, 1_000]));
             list.push(Segment { resource: ResourceId::composed(resource), amount, window });
         }
-        segments.insert(RmName::composed(world.rms[rm].name.clone()), list);
+        segments.insert(names[rm].clone(), list);
     }
     Candidate { segments, details: String::new() }
 }
@@ -228,11 +240,88 @@ fn accidents(world: &mut World) {
     }
 }
 
+/// Two levels: one coordinator above two, each of which has two RMs.
+fn tree(world: &mut World) -> Result<(), String> {
+    let top = CoordinatorName::composed("top");
+    let mut lower = Vec::new();
+    for number in 1..=2 {
+        let name = CoordinatorName::composed(format!("low-{number}"));
+        let mut own = Vec::new();
+        for rm in 1..=2 {
+            let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30, 120]));
+            let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
+            let rm = RmName::composed(format!("rm-{number}{rm}"));
+            own.push(rm.clone());
+            world.add_rm(ParticipantConfig {
+                name: rm,
+                unit: Unit::Cpus,
+                resources: ["a", "b"].map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
+                coordinators: [name.clone()].into(),
+                policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
+                levels: BTreeMap::new(),
+                inside: None,
+            })?;
+        }
+        lower.push((name, own));
+    }
+    // Above first: users and accidents know it as the first coordinator.
+    let config =
+        |name: CoordinatorName, hold_for| CoordinatorConfig { name, tag: "1".to_owned(), hold_for };
+    let hold_for = world.dice.per_mille(400).then(|| Span::from_secs(5));
+    world.add_grc(config(top.clone(), hold_for))?;
+    for (name, own) in lower {
+        let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30]));
+        let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
+        let boot = String::new();
+        let above = Above { coordinators: [top.clone()].into(), soft, hard, boot };
+        let hold_for = world.dice.per_mille(400).then(|| Span::from_secs(5));
+        world.add_lower(config(name, hold_for), above, own)?;
+    }
+    Ok(())
+}
+
+/// Users of the one above, and some of each below, who want the same resources.
+fn tree_users(world: &mut World) {
+    world.clients.planning_us = 50_000;
+    for number in 0..world.dice.between(2, 12) {
+        let grc = *world.dice.pick(&[0, 0, 0, 1, 2]);
+        let names = match world.members.get(&grc) {
+            Some(own) => own.clone(),
+            None => ["low-1", "low-2"].map(RmName::composed).to_vec(),
+        };
+        let at_us = world.dice.between(0, FAULTS_US / SECOND * 3 / 4) * SECOND;
+        let candidates = world.dice.below(4);
+        let plans = (0..candidates).map(|_| candidate_of(world, &names, at_us)).collect();
+        let mut demand = Demand::new(grc, &format!("r{number}"), "UserA", plans);
+        demand.patience_us = world.dice.between(2, 40) * SECOND;
+        let index = world.add_demand(demand.clone());
+        world.at(at_us, Event::Visit(Visit::Open(index)));
+        world.at(at_us + demand.patience_us, Event::Visit(Visit::Again(index)));
+        if world.dice.per_mille(400) {
+            let later = world.dice.between(0, 60_000) * 1_000;
+            world.at(at_us + later, Event::Visit(Visit::Release(index)));
+        }
+    }
+}
+
 /// One seed from its beginning to its rest.
 fn run(seed: u64, trace: Trace) -> Result<Counts, String> {
     let mut world = World::new(seed, trace);
     let twins = federation(&mut world)?;
     users(&mut world);
+    to_rest(world, twins)
+}
+
+/// The same of a tree of two levels.
+fn run_tree(seed: u64, trace: Trace) -> Result<Counts, String> {
+    let mut world = World::new(seed, trace);
+    tree(&mut world)?;
+    tree_users(&mut world);
+    to_rest(world, false)
+}
+
+/// Faults, their end, rest.
+fn to_rest(mut world: World, twins: bool) -> Result<Counts, String> {
     accidents(&mut world);
     while world.next_at().is_some_and(|at| at <= FAULTS_US) {
         world.step()?;
@@ -259,8 +348,10 @@ fn run(seed: u64, trace: Trace) -> Result<Counts, String> {
     Ok(world.counts)
 }
 
+type Run = fn(u64, Trace) -> Result<Counts, String>;
+
 /// A run whose panics are failures like any other.
-fn run_caught(seed: u64) -> Result<Counts, String> {
+fn run_caught(run: Run, seed: u64) -> Result<Counts, String> {
     catch_unwind(AssertUnwindSafe(|| run(seed, Trace::Off))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         Err(format!("panic: {}", text.unwrap_or_default()))
@@ -272,18 +363,19 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-#[test]
-fn every_seed_comes_to_rest_as_it_should() {
+/// The corpus and as many seeds as are wanted: how many, and what happened. `None` when the one seed
+/// that was named ran.
+fn run_all(run: Run, corpus: &[(u64, &str)], ordinary: u64) -> Option<(u64, Counts)> {
     if let Some(seed) = variable("COALLOC_SEED") {
         let counts = run(seed, Trace::Print).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         eprintln!("{counts:?}");
-        return;
+        return None;
     }
-    let seeds = variable("COALLOC_SEEDS").unwrap_or(SEEDS);
+    let seeds = variable("COALLOC_SEEDS").unwrap_or(ordinary);
     let mut total = Counts::default();
     let mut failed = Vec::new();
-    for seed in CORPUS.iter().map(|(seed, _)| *seed).chain(0..seeds) {
-        match run_caught(seed) {
+    for seed in corpus.iter().map(|(seed, _)| *seed).chain(0..seeds) {
+        match run_caught(run, seed) {
             Ok(counts) => total.add(&counts),
             Err(error) => {
                 let replay = "cargo test -p coalloc-protocol --test faults -- --nocapture";
@@ -292,8 +384,27 @@ fn every_seed_comes_to_rest_as_it_should() {
             }
         }
     }
-    eprintln!("{seeds} seeds: {total:?}");
     assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());
+    Some((seeds, total))
+}
+
+#[test]
+fn every_tree_comes_to_rest_as_it_should_on_both_levels() {
+    let Some((seeds, total)) = run_all(run_tree, TREE_CORPUS, TREE_SEEDS) else { return };
+    eprintln!("{seeds} seeds of trees: {total:?}");
+    if seeds < TREE_SEEDS {
+        return;
+    }
+    let lively = [total.lost, total.doubled, total.late, total.crashes];
+    assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
+    assert!(total.prepared >= seeds / 2 && total.confirmed >= seeds / 4, "too few: {total:?}");
+    assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
+}
+
+#[test]
+fn every_seed_comes_to_rest_as_it_should() {
+    let Some((seeds, total)) = run_all(run, CORPUS, SEEDS) else { return };
+    eprintln!("{seeds} seeds: {total:?}");
     if seeds < SEEDS {
         return;
     }

@@ -247,6 +247,22 @@ async fn a_promise_ends_by_itself_and_a_later_commit_is_refused_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_beyond_the_horizon_that_is_shown_above_is_refused_at_hold() {
+    let tree = start("{horizon: 3600s}").await;
+    let answer = tree.rm("grc-1").hold(hold("far", 1)).await.unwrap().into_inner().answer;
+    let Some(v1::hold_response::Answer::Refused(refusal)) = answer else { panic!("{answer:?}") };
+    assert_eq!(refusal.reason(), v1::Reason::OutsideHorizon, "{refusal:?}");
+    assert!(live(&tree).await.is_empty());
+    let mut near = hold("near", 1);
+    for segment in &mut near.segments {
+        let window =
+            v1::Window { start: Some(seconds_from_now(600)), end: Some(seconds_from_now(1_200)) };
+        segment.window = Some(window);
+    }
+    let _ = held(&tree, near).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cycle_is_reported_and_not_used() {
     let mut tree = prepare("{}");
     let file = std::fs::read_to_string(tree.dir.path().join("grc.yaml")).unwrap();

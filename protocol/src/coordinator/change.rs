@@ -137,7 +137,8 @@ impl Coordinator {
         if let Some(change) = reservation.change.as_ref().filter(|change| change.is_under_way()) {
             return out.reply(token, Reply::ChangeUnderWay(change.id.clone()));
         }
-        if reservation.state != State::Confirmed {
+        // What a coordinator above has only that one may change (I21), and it has no way to.
+        if reservation.state != State::Confirmed || reservation.upper.is_some() {
             return out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
         }
         self.changing.insert(id, (ticket, Vec::new()));

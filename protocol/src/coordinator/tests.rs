@@ -4,28 +4,28 @@
 use coalloc_common::{Amount, ResourceId, Time, Window, limits};
 
 use super::*;
-use crate::message::Answer;
+use crate::message::{Answer, Delivery, Message};
 
-const USER: Token = Token(1);
-const RM: Token = Token(2);
-const OTHER: Token = Token(3);
+pub(super) const USER: Token = Token(1);
+pub(super) const RM: Token = Token(2);
+pub(super) const OTHER: Token = Token(3);
 
-fn at(ms: i64) -> Now {
+pub(super) fn at(ms: i64) -> Now {
     Now {
         wall: Time::from_us(1_000_000_000 + ms * 1_000),
         boot: BootTime::from_us(1_000_000 + ms * 1_000),
     }
 }
 
-fn rm(name: &str) -> RmName {
+pub(super) fn rm(name: &str) -> RmName {
     RmName::composed(name)
 }
 
-fn txn(name: &str) -> TransactionId {
+pub(super) fn txn(name: &str) -> TransactionId {
     TransactionId::composed(name)
 }
 
-fn ticket(request: &str, content: &str) -> Ticket {
+pub(super) fn ticket(request: &str, content: &str) -> Ticket {
     Ticket {
         request: RequestId::composed(request),
         user: UserName::composed("UserA"),
@@ -34,7 +34,7 @@ fn ticket(request: &str, content: &str) -> Ticket {
 }
 
 /// A plan over these RMs.
-fn plan(rms: &[&str]) -> Candidate {
+pub(super) fn plan(rms: &[&str]) -> Candidate {
     let window = Window::new(Time::from_us(5_000_000_000), Time::from_us(6_000_000_000)).unwrap();
     let segment = || Segment { resource: ResourceId::composed("r"), amount: Amount(1), window };
     let segments = rms.iter().map(|name| (rm(name), vec![segment()])).collect();
@@ -42,12 +42,14 @@ fn plan(rms: &[&str]) -> Candidate {
 }
 
 /// A coordinator and everything it wrote.
-struct Bench {
-    core: Coordinator,
-    log: Vec<CoordinatorRecord>,
+pub(super) struct Bench {
+    pub(super) core: Coordinator,
+    pub(super) log: Vec<CoordinatorRecord>,
+    /// Whom it serves, also after a restart.
+    pub(super) above: Above,
 }
 
-fn fresh() -> Coordinator {
+pub(super) fn fresh() -> Coordinator {
     Coordinator::new(CoordinatorConfig {
         name: CoordinatorName::composed("grc"),
         tag: "t".into(),
@@ -56,14 +58,21 @@ fn fresh() -> Coordinator {
 }
 
 impl Bench {
-    fn new() -> Self {
-        let mut bench = Self { core: fresh(), log: Vec::new() };
+    pub(super) fn new() -> Self {
+        Self::below(Above::default())
+    }
+
+    /// One that serves those above.
+    pub(super) fn below(above: Above) -> Self {
+        let mut core = fresh();
+        core.serve_above(above.clone());
+        let mut bench = Self { core, log: Vec::new(), above };
         assert_eq!(bench.step(CoordinatorInput::Start, at(0)), []);
         bench
     }
 
     /// Steps, checks the invariants, keeps the records; the effects are seen as if they were synced.
-    fn step(&mut self, input: CoordinatorInput, now: Now) -> Vec<CoordinatorEffect> {
+    pub(super) fn step(&mut self, input: CoordinatorInput, now: Now) -> Vec<CoordinatorEffect> {
         struct Keep<'a>(&'a mut Vec<CoordinatorRecord>);
         impl crate::durable::Log for Keep<'_> {
             type Record = CoordinatorRecord;
@@ -83,10 +92,12 @@ impl Bench {
     }
 
     /// A new process on the same ledger; it must stand where the old one stood.
-    fn restart(&mut self, now: Now) -> Vec<CoordinatorEffect> {
+    pub(super) fn restart(&mut self, now: Now) -> Vec<CoordinatorEffect> {
         let mut core = fresh();
+        core.serve_above(self.above.clone());
         self.log.iter().for_each(|record| core.apply(record).unwrap());
         assert!(core.reservations().eq(self.core.reservations()), "I12: the fold of its log");
+        assert_eq!(core.uppers(), self.core.uppers(), "I12: the fold of its log");
         self.core = core;
         self.step(CoordinatorInput::Start, now)
     }
@@ -100,7 +111,7 @@ impl Bench {
         self.step(CoordinatorInput::Reserve { request, candidates, notes, token: USER }, now)
     }
 
-    fn answer(
+    pub(super) fn answer(
         &mut self,
         name: &str,
         id: &str,
@@ -112,7 +123,13 @@ impl Bench {
         self.step(CoordinatorInput::Delivered { rm: rm(name), txn: txn(id), kind, delivery }, now)
     }
 
-    fn held(&mut self, name: &str, id: &str, expires_s: i64, now: Now) -> Vec<CoordinatorEffect> {
+    pub(super) fn held(
+        &mut self,
+        name: &str,
+        id: &str,
+        expires_s: i64,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
         let answer = Answer::Held { expires_in: Span::from_secs(expires_s) };
         self.answer(name, id, MessageKind::Hold, answer, now)
     }
@@ -122,7 +139,7 @@ impl Bench {
         self.step(CoordinatorInput::Release { reservation, token: OTHER }, now)
     }
 
-    fn resolve(&mut self, id: &str, name: &str, now: Now) -> Vec<CoordinatorEffect> {
+    pub(super) fn resolve(&mut self, id: &str, name: &str, now: Now) -> Vec<CoordinatorEffect> {
         self.step(CoordinatorInput::Resolve { txn: txn(id), rm: rm(name), token: RM }, now)
     }
 
@@ -145,16 +162,16 @@ impl Bench {
         bench
     }
 
-    fn state(&self, id: &str) -> State {
+    pub(super) fn state(&self, id: &str) -> State {
         self.core.find(id).unwrap().state
     }
 
-    fn last(&self) -> &CoordinatorRecord {
+    pub(super) fn last(&self) -> &CoordinatorRecord {
         self.log.last().unwrap()
     }
 }
 
-fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
+pub(super) fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
     let one = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { rm, message, .. } => Some(format!("{rm} {:?}", message.kind())),
         CoordinatorEffect::Reply { .. } | CoordinatorEffect::AskAbove { .. } => None,
@@ -162,7 +179,7 @@ fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
     effects.iter().filter_map(one).collect()
 }
 
-fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
+pub(super) fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
     let one = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { .. } | CoordinatorEffect::AskAbove { .. } => None,
         CoordinatorEffect::Reply { token, reply } => Some((*token, reply.clone())),
@@ -171,7 +188,7 @@ fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
 }
 
 /// The states that callers are told, by token.
-fn told(effects: &[CoordinatorEffect]) -> Vec<(Token, State)> {
+pub(super) fn told(effects: &[CoordinatorEffect]) -> Vec<(Token, State)> {
     let one = |(token, reply)| match reply {
         Reply::Stands(reservation) => (token, reservation.state),
         other => panic!("an outcome expected: {other:?}"),
@@ -179,14 +196,14 @@ fn told(effects: &[CoordinatorEffect]) -> Vec<(Token, State)> {
     replies(effects).into_iter().map(one).collect()
 }
 
-fn resolution(effects: &[CoordinatorEffect]) -> Resolution {
+pub(super) fn resolution(effects: &[CoordinatorEffect]) -> Resolution {
     match &replies(effects)[..] {
         [(RM, Reply::Resolution(resolution))] => *resolution,
         other => panic!("one resolution expected: {other:?}"),
     }
 }
 
-fn refused(reason: Reason) -> Answer {
+pub(super) fn refused(reason: Reason) -> Answer {
     Answer::Refused(Refusal::new(reason, "no"))
 }
 

@@ -386,7 +386,12 @@ impl Coordinator {
     ) {
         match self.answer_above(id, kind) {
             Some(answer) => out.reply(token, Reply::Upper(answer)),
-            None => self.waiting_above.push((id.clone(), kind, token)),
+            // One waits, of each kind: who sends again has given up the call before.
+            None => {
+                if let Some(before) = self.waiting_above.insert((id.clone(), kind), token) {
+                    out.reply(before, Reply::Forgotten);
+                }
+            }
         }
     }
 
@@ -396,7 +401,7 @@ impl Coordinator {
             return;
         }
         let waiting = std::mem::take(&mut self.waiting_above);
-        for (id, kind, token) in waiting {
+        for ((id, kind), token) in waiting {
             self.wait_above(&id, kind, token, out);
         }
     }
@@ -414,14 +419,11 @@ impl Coordinator {
             Some(Answer::Refused(why))
         };
         match (kind, reservation.state) {
-            (MessageKind::Hold, State::Held) => {
+            // What is booked was held once: the answer stays what it was.
+            (MessageKind::Hold, State::Held | State::Committing | State::Confirmed) => {
                 let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
                 let expires_in = txn.promise.as_ref()?.expires_in;
                 Some(Answer::Held { expires_in })
-            }
-            // It was held once, and is more than held now.
-            (MessageKind::Hold, State::Committing | State::Confirmed) => {
-                Some(Answer::Held { expires_in: limits::HOLD_HARD_MIN })
             }
             (MessageKind::Hold | MessageKind::Commit, State::Failed | State::Terminated) => {
                 refused()

@@ -26,6 +26,8 @@ pub(crate) struct Counts {
     pub(crate) mixed: u64,
     pub(crate) confirmed: u64,
     pub(crate) expired: u64,
+    /// Promises that were given to a coordinator above.
+    pub(crate) prepared: u64,
     /// Changes whose users were told that they are done; that nothing changed.
     pub(crate) changed: u64,
     pub(crate) unchanged: u64,
@@ -44,6 +46,7 @@ impl Counts {
         self.mixed += other.mixed;
         self.confirmed += other.confirmed;
         self.expired += other.expired;
+        self.prepared += other.prepared;
         self.changed += other.changed;
         self.unchanged += other.unchanged;
         self.replaced += other.replaced;
@@ -67,6 +70,16 @@ pub(crate) struct Watch {
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
     /// The last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
+}
+
+impl Watch {
+    pub(super) fn is_committed(&self, txn: &TransactionId) -> bool {
+        self.committed.contains(txn)
+    }
+
+    pub(super) fn was_held(&self, rm: usize, txn: &TransactionId) -> bool {
+        self.held.contains_key(&(rm, txn.clone()))
+    }
 }
 
 impl World {
@@ -104,6 +117,10 @@ impl World {
                 _ => {}
             }
         }
+        for record in records {
+            self.watch_levels(index, record)?;
+        }
+        let watch = &self.watch;
         if let Some(both) = watch.committed.intersection(&watch.aborted).next() {
             return Err(format!("{both} is decided both ways"));
         }
@@ -240,12 +257,24 @@ impl World {
         released: bool,
     ) -> Result<(), String> {
         self.counts.confirmed += 1;
+        self.check_inside(reservation, released)
+    }
+
+    /// The same of any coordinator's reservation, those below included.
+    pub(super) fn check_inside(
+        &self,
+        reservation: &Reservation,
+        released: bool,
+    ) -> Result<(), String> {
         let id = &reservation.id;
         let missing = || format!("I6: {id} is confirmed without transaction or candidate");
         let txn = reservation.transaction.as_ref().ok_or_else(missing)?;
         let candidate = reservation.candidate.as_ref().ok_or_else(missing)?;
         for (name, segments) in &candidate.segments {
-            let rm = self.rm_index(name).ok_or_else(missing)?;
+            let Some(rm) = self.rm_index(name) else {
+                self.check_below(name, txn, segments, released)?;
+                continue;
+            };
             let entry = self.rms[rm].shadow.entries().get(txn);
             let phase = entry.map(|entry| &entry.phase);
             let booked = matches!(phase, Some(Phase::Booked))
@@ -279,7 +308,7 @@ impl World {
                 }
             }
         }
-        Ok(())
+        self.check_gone_below(reservation)
     }
 
     /// Is everything ended and everybody told?
@@ -358,6 +387,7 @@ impl World {
                 }
             }
         }
+        self.check_owned(&owners)?;
         self.check_bookings(&owners)
     }
 
@@ -365,7 +395,10 @@ impl World {
     fn check_bookings(&self, owners: &BTreeMap<TransactionId, &Reservation>) -> Result<(), String> {
         for (txn, reservation) in owners {
             for (name, segments) in reservation.candidate.iter().flat_map(|plan| &plan.segments) {
-                let rm = self.rm_index(name).ok_or("no such RM")?;
+                let Some(rm) = self.rm_index(name) else {
+                    self.check_below(name, txn, segments, false)?;
+                    continue;
+                };
                 let entry = self.rms[rm].shadow.entries().get(txn);
                 let booked = entry.is_some_and(|entry| {
                     let same = entry.order.as_ref().is_some_and(|o| o.segments == *segments);

@@ -4,7 +4,8 @@
 //! synced, then sent ([`node`]); a message is a call whose answer comes back as `Delivered`, or as
 //! lost after `limits::MESSAGE_PATIENCE`; a question of an RM likewise. The network ([`network`])
 //! loses, doubles, delays and reorders what it is told to, nodes die at any point of a batch, and
-//! users ([`clients`]) ask again until they have heard. Whatever happens is watched ([`check`]).
+//! users ([`clients`]) ask again until they have heard. Coordinators may stand below others ([`tree`]).
+//! Whatever happens is watched ([`check`]).
 //!
 //! Left out: damaged logs and planning, which other rooms test. After `TigerBeetle`'s VOPR.
 
@@ -16,14 +17,15 @@ pub(crate) mod clients;
 pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod print;
+pub(crate) mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_common::{CoordinatorName, Reason, RmName, TransactionId, limits};
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply,
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply, Upper,
 };
-use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::message::{Answer, Delivery, HoldOrder, Message, Resolution, Token};
 use coalloc_protocol::participant::{
     Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
 };
@@ -64,6 +66,8 @@ pub(crate) enum Event {
     Mend(Address, Address),
     /// An operator, or a bad time server, sets the wall clock.
     WallJump(Address, i64),
+    /// A coordinator below has planned what one above wants held.
+    PlannedAbove { grc: usize, life: u64, call: u64, order: HoldOrder },
     /// A user calls, or calls again.
     Visit(Visit),
 }
@@ -75,8 +79,10 @@ pub(crate) enum Waiter {
     User { demand: usize },
     /// A user of this demand, for one of its changes.
     Changer { demand: usize, wish: usize },
-    /// An RM, for this question.
-    Rm { rm: usize, ask: u64 },
+    /// An RM or a coordinator below, for this question.
+    Rm { by: Address, ask: u64 },
+    /// A coordinator above, for this call.
+    Above { call: u64, order: Option<HoldOrder> },
 }
 
 /// What becomes of the transcript.
@@ -94,6 +100,10 @@ pub(crate) struct World {
     pub(crate) grcs: Vec<Node<Coordinator>>,
     grc_names: Vec<CoordinatorName>,
     pub(crate) rms: Vec<Node<Participant>>,
+    /// The RMs of each coordinator that serves others above it.
+    pub(crate) members: BTreeMap<usize, Vec<RmName>>,
+    /// Why each refused what one above wanted held.
+    refused_above: BTreeMap<(usize, TransactionId), Reason>,
     pub(crate) dice: Dice,
     pub(crate) weather: Weather,
     cuts: BTreeSet<(Address, Address)>,
@@ -118,6 +128,8 @@ impl World {
             grcs: Vec::new(),
             grc_names: Vec::new(),
             rms: Vec::new(),
+            members: BTreeMap::new(),
+            refused_above: BTreeMap::new(),
             dice: Dice::new(seed),
             weather: Weather::default(),
             cuts: BTreeSet::new(),
@@ -139,7 +151,7 @@ impl World {
         // Two ledgers under one name are told apart in the transcript.
         let twins = self.grcs.iter().filter(|grc| grc.name == config.name.as_str()).count();
         let name = format!("{}{}", config.name, "'".repeat(twins));
-        let make = move || Coordinator::new(config.clone());
+        let make = move |_: &str| Coordinator::new(config.clone());
         self.grcs.push(Node::new(&name, make, |_| CoordinatorInput::Start));
         self.restart(Address::Grc(self.grcs.len() - 1), false)
     }
@@ -147,7 +159,7 @@ impl World {
     /// Adds a participant and starts it.
     pub(crate) fn add_rm(&mut self, config: ParticipantConfig) -> Result<(), String> {
         let name = config.name.clone();
-        let make = move || Participant::new(config.clone());
+        let make = move |_: &str| Participant::new(config.clone());
         let start = |boot| ParticipantInput::Start { boot };
         self.rms.push(Node::new(name.as_str(), make, start));
         self.restart(Address::Rm(self.rms.len() - 1), false)
@@ -238,6 +250,9 @@ impl World {
             Event::Cut(from, to) => self.cut(from, to),
             Event::Mend(from, to) => self.mend(from, to),
             Event::WallJump(node, us) => self.wall_jump(node, us),
+            Event::PlannedAbove { grc, life, call, order } => {
+                self.planned_above(grc, life, call, order)?;
+            }
             Event::Visit(visit) => self.visit(visit)?,
         }
         Ok(true)
@@ -408,8 +423,9 @@ impl World {
                     self.call(index, &rm, txn, message);
                 }
                 CoordinatorEffect::Reply { token, reply } => self.reply(index, token, reply)?,
-                // Nobody is above the coordinators of this world.
-                CoordinatorEffect::AskAbove { txn, .. } => return Err(format!("who knows {txn}?")),
+                CoordinatorEffect::AskAbove { coordinator, txn } => {
+                    self.ask(Address::Grc(index), &coordinator, txn);
+                }
             }
         }
         Ok(())
@@ -429,7 +445,9 @@ impl World {
                     let packet = Packet::Answer { call, answer };
                     self.send(Address::Rm(index), Address::Grc(grc), packet);
                 }
-                ParticipantEffect::Ask { coordinator, txn } => self.ask(index, &coordinator, txn),
+                ParticipantEffect::Ask { coordinator, txn } => {
+                    self.ask(Address::Rm(index), &coordinator, txn);
+                }
             }
         }
         Ok(())
@@ -437,15 +455,15 @@ impl World {
 
     /// A coordinator's call leaves.
     fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
-        let Some(rm) = self.rm_index(rm) else { return };
+        let Some(to) = self.find(rm.as_str()) else { return };
         let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
-        self.calls.insert(call, Call { grc, life, rm, txn: txn.clone(), kind, open: true });
+        self.calls.insert(call, Call { grc, life, to, txn: txn.clone(), kind, open: true });
         self.after(limits::MESSAGE_PATIENCE.as_us(), Event::CallOver(call));
-        self.send(Address::Grc(grc), Address::Rm(rm), Packet::Message { call, txn, message });
+        self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
     }
 
     /// An RM's question leaves, to whoever answers to that name.
-    fn ask(&mut self, rm: usize, coordinator: &CoordinatorName, txn: TransactionId) {
+    fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
         let names = self.grc_names.iter().enumerate();
         let named: Vec<usize> =
             names.filter(|(_, name)| *name == coordinator).map(|(index, _)| index).collect();
@@ -454,10 +472,10 @@ impl World {
         }
         // In a story the newest has taken the name over; by chance either has.
         let grc = if self.is_story() { named[named.len() - 1] } else { *self.dice.pick(&named) };
-        let (ask, life) = (self.fresh(), self.rms[rm].life);
-        self.questions.insert(ask, Question { rm, life, txn: txn.clone(), open: true });
+        let (ask, life) = (self.fresh(), self.life(by));
+        self.questions.insert(ask, Question { by, life, txn: txn.clone(), open: true });
         self.after(limits::MESSAGE_PATIENCE.as_us(), Event::AskOver(ask));
-        self.send(Address::Rm(rm), Address::Grc(grc), Packet::Ask { ask, txn });
+        self.send(by, Address::Grc(grc), Packet::Ask { ask, txn });
     }
 
     fn send(&mut self, from: Address, to: Address, packet: Packet) {
@@ -529,11 +547,13 @@ impl World {
                 });
                 self.begin(to)
             }
+            (Address::Grc(index), Packet::Message { call, txn, message }) => {
+                self.heard_from_above(index, call, txn, message)
+            }
             (Address::Grc(index), Packet::Ask { ask, txn }) => {
-                let Address::Rm(rm) = from else { return Ok(()) };
                 let token = self.fresh();
-                self.waiters.insert(token, Waiter::Rm { rm, ask });
-                let name = RmName::composed(self.rms[rm].name.clone());
+                self.waiters.insert(token, Waiter::Rm { by: from, ask });
+                let name = RmName::composed(self.name(from));
                 let token = Token(token);
                 self.grcs[index].post(CoordinatorInput::Resolve { txn, rm: name, token });
                 self.begin(to)
@@ -555,11 +575,11 @@ impl World {
         let Some(call) = self.calls.get_mut(&call).filter(|call| call.open) else { return Ok(()) };
         call.open = false;
         let (grc, life, kind) = (call.grc, call.life, call.kind);
-        let (rm, txn) = (call.rm, call.txn.clone());
+        let (to, txn) = (call.to, call.txn.clone());
         if self.grcs[grc].life != life {
             return Ok(());
         }
-        let rm = RmName::composed(self.rms[rm].name.clone());
+        let rm = RmName::composed(self.name(to));
         self.grcs[grc].post(CoordinatorInput::Delivered { rm, txn, kind, delivery });
         self.begin(Address::Grc(grc))
     }
@@ -569,19 +589,28 @@ impl World {
             return Ok(());
         };
         asked.open = false;
-        let (rm, txn) = (asked.rm, asked.txn.clone());
-        if self.rms[rm].life != asked.life {
+        let (by, life, txn) = (asked.by, asked.life, asked.txn.clone());
+        if self.life(by) != life {
             return Ok(());
         }
-        self.rms[rm].post(ParticipantInput::Resolved { txn, resolution });
-        self.begin(Address::Rm(rm))
+        match by {
+            Address::Rm(rm) => self.rms[rm].post(ParticipantInput::Resolved { txn, resolution }),
+            Address::Grc(grc) => {
+                let resolved = Upper::Resolved { txn, resolution };
+                self.grcs[grc].post(CoordinatorInput::Upper(resolved));
+            }
+        }
+        self.begin(by)
     }
 
     fn reply(&mut self, grc: usize, token: Token, reply: Reply) -> Result<(), String> {
         match (self.waiters.remove(&token.0), reply) {
-            (Some(Waiter::Rm { rm, ask }), Reply::Resolution(resolution)) => {
+            (Some(Waiter::Above { call, order }), reply) => {
+                self.answer_above(grc, call, order, reply)
+            }
+            (Some(Waiter::Rm { by, ask }), Reply::Resolution(resolution)) => {
                 let packet = Packet::Resolution { ask, resolution };
-                self.send(Address::Grc(grc), Address::Rm(rm), packet);
+                self.send(Address::Grc(grc), by, packet);
                 Ok(())
             }
             (Some(Waiter::User { demand }), reply) => self.tell(grc, demand, token, reply),

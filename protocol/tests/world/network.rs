@@ -81,7 +81,8 @@ impl Packet {
 pub(crate) struct Call {
     pub(crate) grc: usize,
     pub(crate) life: u64,
-    pub(crate) rm: usize,
+    /// An RM, or a coordinator that serves as one.
+    pub(crate) to: Address,
     pub(crate) txn: TransactionId,
     pub(crate) kind: MessageKind,
     pub(crate) open: bool,
@@ -90,7 +91,7 @@ pub(crate) struct Call {
 /// A question of an RM that waits for its answer.
 #[derive(Debug)]
 pub(crate) struct Question {
-    pub(crate) rm: usize,
+    pub(crate) by: Address,
     pub(crate) life: u64,
     pub(crate) txn: TransactionId,
     pub(crate) open: bool,

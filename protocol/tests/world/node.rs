@@ -76,7 +76,8 @@ type Finished<C> = (Vec<<C as Core>::Record>, Vec<<C as Core>::Effect>);
 
 pub(crate) struct Node<C: Core> {
     pub(crate) name: String,
-    make: Box<dyn Fn() -> C>,
+    /// For a machine in this boot.
+    make: Box<dyn Fn(&str) -> C>,
     start: fn(String) -> C::Input,
     /// `None` while it is down.
     pub(crate) core: Option<C>,
@@ -99,12 +100,12 @@ where
     /// A node that is down and has an empty log.
     pub(crate) fn new(
         name: &str,
-        make: impl Fn() -> C + 'static,
+        make: impl Fn(&str) -> C + 'static,
         start: fn(String) -> C::Input,
     ) -> Self {
         Self {
             name: name.to_owned(),
-            shadow: make(),
+            shadow: make("boot-1"),
             make: Box::new(make),
             start,
             core: None,
@@ -200,13 +201,14 @@ where
             self.clock.booted_us = world_us - 1_000_000;
             self.clock.boots += 1;
         }
-        let mut core = (self.make)();
+        let boot = format!("boot-{}", self.clock.boots);
+        let mut core = (self.make)(&boot);
         for record in self.log.records() {
             let problem = |error| format!("{}: I14: replay: {error}", self.name);
             core.apply(&record).map_err(problem)?;
         }
         self.core = Some(core);
-        self.inbox.push((self.start)(format!("boot-{}", self.clock.boots)));
+        self.inbox.push((self.start)(boot));
         Ok(())
     }
 }

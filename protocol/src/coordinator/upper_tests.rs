@@ -1,0 +1,465 @@
+//! The coordinator as a participant: what it says to those above, and when. The inner RMs and the
+//! one above are typed by hand.
+
+use coalloc_common::{Time, limits};
+
+use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, resolution, sends, txn};
+use super::*;
+use crate::message::{Answer, HoldOrder};
+
+/// The reservation of the first hold from above, and its first attempt.
+const ID: &str = "grc-t-1";
+const TRY: &str = "grc-t-1/1";
+
+fn above() -> Above {
+    Above {
+        coordinators: ["top", "top-2"].map(CoordinatorName::composed).into(),
+        soft: Span::from_secs(30),
+        hard: Span::from_secs(120),
+        boot: "boot-1".to_owned(),
+    }
+}
+
+fn order(id: &str) -> HoldOrder {
+    let mut segments = plan(&["x"]).segments;
+    HoldOrder {
+        txn: txn(id),
+        coordinator: CoordinatorName::composed("top"),
+        user: UserName::composed("UserA"),
+        segments: segments.remove(&RmName::composed("x")).unwrap(),
+        hold_for: None,
+        replaces: None,
+    }
+}
+
+fn no_more() -> [CoordinatorEffect; 0] {
+    []
+}
+
+impl Bench {
+    /// A Hold from above as it comes.
+    fn hold_above(&mut self, order: HoldOrder, now: Now) -> Vec<CoordinatorEffect> {
+        let upper = Upper::Hold { order, planned: None, token: USER };
+        self.step(CoordinatorInput::Upper(upper), now)
+    }
+
+    /// The same, with what came of its planning.
+    fn planned_above(
+        &mut self,
+        order: HoldOrder,
+        planned: Result<Vec<Candidate>, Refusal>,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
+        let upper = Upper::Hold { order, planned: Some(planned), token: USER };
+        self.step(CoordinatorInput::Upper(upper), now)
+    }
+
+    fn end_above(&mut self, id: &str, kind: MessageKind, now: Now) -> Vec<CoordinatorEffect> {
+        self.end_above_by("top", id, kind, now)
+    }
+
+    fn end_above_by(
+        &mut self,
+        by: &str,
+        id: &str,
+        kind: MessageKind,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
+        let by = CoordinatorName::composed(by);
+        let upper = Upper::End { txn: txn(id), by, kind, token: OTHER };
+        self.step(CoordinatorInput::Upper(upper), now)
+    }
+
+    fn resolved_above(&mut self, id: &str, is: Resolution, now: Now) -> Vec<CoordinatorEffect> {
+        let upper = Upper::Resolved { txn: txn(id), resolution: is };
+        self.step(CoordinatorInput::Upper(upper), now)
+    }
+
+    /// What `u` wants is being held at `a` and `b`, since 0 ms.
+    fn holding() -> Self {
+        let mut bench = Self::below(above());
+        assert_eq!(replies(&bench.hold_above(order("u"), at(0))), [(USER, Reply::PlanUpper)]);
+        let sent = bench.planned_above(order("u"), Ok(vec![plan(&["a", "b"])]), at(0));
+        assert_eq!(sends(&sent), ["a Hold", "b Hold"]);
+        assert_eq!(replies(&sent), [], "not before it is held");
+        bench
+    }
+
+    /// Both hold for 60 s, and the one above was told so.
+    fn prepared() -> Self {
+        let mut bench = Self::holding();
+        assert_eq!(bench.held("a", TRY, 60, at(10)), no_more());
+        let effects = bench.held("b", TRY, 60, at(20));
+        assert_eq!(sends(&effects), [""; 0], "nothing is decided here");
+        let promised = Span::from_millis(60_000 - 20).saturating_sub(limits::COMMIT_MARGIN);
+        assert_eq!(said(&effects), [(USER, Answer::Held { expires_in: promised })]);
+        assert_eq!(bench.state(ID), State::Held);
+        bench
+    }
+
+    /// Committed from above and booked below, by 60 ms.
+    fn booked() -> Self {
+        let mut bench = Self::prepared();
+        let _ = bench.end_above("u", MessageKind::Commit, at(30));
+        let _ = bench.answer("a", TRY, MessageKind::Commit, Answer::Done, at(50));
+        let _ = bench.answer("b", TRY, MessageKind::Commit, Answer::Done, at(60));
+        assert_eq!(bench.state(ID), State::Confirmed);
+        bench
+    }
+
+    /// Both inner RMs say that it is ended.
+    fn ended_inside(&mut self, kind: MessageKind, now: Now) -> Vec<CoordinatorEffect> {
+        assert_eq!(replies(&self.answer("a", TRY, kind, Answer::Done, now)), [], "b is missing");
+        self.answer("b", TRY, kind, Answer::Done, now)
+    }
+}
+
+/// The answers upward, by token.
+fn said(effects: &[CoordinatorEffect]) -> Vec<(Token, Answer)> {
+    let one = |(token, reply)| match reply {
+        Reply::Upper(answer) => (token, answer),
+        other => panic!("an answer upward expected: {other:?}"),
+    };
+    replies(effects).into_iter().map(one).collect()
+}
+
+fn reason(effects: &[CoordinatorEffect]) -> Reason {
+    match &said(effects)[..] {
+        [(_, Answer::Refused(refusal))] => refusal.reason,
+        other => panic!("one refusal expected: {other:?}"),
+    }
+}
+
+fn asks(effects: &[CoordinatorEffect]) -> Vec<String> {
+    let one = |effect: &CoordinatorEffect| match effect {
+        CoordinatorEffect::AskAbove { coordinator, txn } => Some(format!("{coordinator} {txn}")),
+        _ => None,
+    };
+    effects.iter().filter_map(one).collect()
+}
+
+const DONE: [(Token, Answer); 1] = [(OTHER, Answer::Done)];
+
+#[test]
+fn held_committed_and_done_only_after_every_inner_acknowledgement() {
+    let mut bench = Bench::prepared();
+    let sent = bench.end_above("u", MessageKind::Commit, at(30));
+    assert_eq!(sends(&sent), ["a Commit", "b Commit"]);
+    assert_eq!(replies(&sent), [], "I6");
+    assert_eq!(bench.answer("a", TRY, MessageKind::Commit, Answer::Done, at(40)), no_more());
+    let done = bench.answer("b", TRY, MessageKind::Commit, Answer::Done, at(50));
+    assert_eq!(said(&done), DONE);
+    assert_eq!(bench.state(ID), State::Confirmed);
+    for round in 0..2 {
+        assert_eq!(said(&bench.end_above("u", MessageKind::Commit, at(60))), DONE, "{round}");
+        let abort = bench.end_above("u", MessageKind::Abort, at(70));
+        assert_eq!(reason(&abort), Reason::NotHeld, "only Release ends a booking");
+        assert_eq!(bench.restart(at(80)), no_more());
+    }
+}
+
+#[test]
+fn refused_inside_it_is_refused_above_and_nothing_is_left() {
+    let mut bench = Bench::holding();
+    let _ = bench.held("b", TRY, 60, at(10));
+    let no = refused(Reason::InsufficientCapacity);
+    let effects = bench.answer("a", TRY, MessageKind::Hold, no, at(20));
+    assert_eq!(sends(&effects), ["b Abort"]);
+    assert_eq!(replies(&effects), [], "b still holds");
+    let ended = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
+    assert_eq!(reason(&ended), Reason::InsufficientCapacity);
+    assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Failed, 0));
+    for _ in 0..2 {
+        let again = bench.hold_above(order("u"), at(40));
+        assert_eq!(reason(&again), Reason::InsufficientCapacity, "I8");
+        let commit = bench.end_above("u", MessageKind::Commit, at(40));
+        assert_eq!(reason(&commit), Reason::InsufficientCapacity);
+        assert_eq!(said(&bench.end_above("u", MessageKind::Abort, at(40))), DONE);
+        assert_eq!(bench.restart(at(50)), no_more());
+    }
+}
+
+#[test]
+fn the_next_plan_is_tried_before_it_is_refused_and_no_plan_is_a_refusal() {
+    let mut bench = Bench::below(above());
+    let plans = vec![plan(&["a"]), plan(&["b"])];
+    let _ = bench.planned_above(order("u"), Ok(plans), at(0));
+    let no = refused(Reason::InsufficientCapacity);
+    let next = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
+    assert_eq!(sends(&next), ["b Hold"]);
+    let effects = bench.held("b", "grc-t-1/2", 60, at(20));
+    assert!(matches!(said(&effects)[..], [(USER, Answer::Held { .. })]), "{effects:?}");
+
+    let why = Refusal::new(Reason::OutsideHorizon, "too far");
+    let effects = bench.planned_above(order("u2"), Err(why), at(30));
+    assert_eq!(reason(&effects), Reason::OutsideHorizon);
+    let effects = bench.planned_above(order("u3"), Ok(Vec::new()), at(30));
+    assert_eq!(reason(&effects), Reason::NoRoute);
+}
+
+#[test]
+fn aborted_from_above_at_any_time_before_the_decision() {
+    for prepared in [false, true] {
+        let mut bench = if prepared { Bench::prepared() } else { Bench::holding() };
+        let effects = bench.end_above("u", MessageKind::Abort, at(30));
+        assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
+        assert_eq!(replies(&effects), [], "not before the inner ones have let go");
+        let _ = bench.restart(at(35));
+        let _ = bench.end_above("u", MessageKind::Abort, at(40));
+        let effects = bench.ended_inside(MessageKind::Abort, at(50));
+        assert_eq!(said(&effects), DONE);
+        assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Failed, 0));
+        assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(60))), Reason::Aborted);
+        assert_eq!(reason(&bench.hold_above(order("u"), at(60))), Reason::Aborted);
+    }
+}
+
+#[test]
+fn committed_before_it_was_held_it_is_refused_for_ever() {
+    let mut bench = Bench::holding();
+    let effects = bench.end_above("u", MessageKind::Commit, at(10));
+    assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
+    assert_eq!(bench.held("a", TRY, 60, at(20)), no_more());
+    let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(30));
+    let ended = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
+    let answers = said(&ended);
+    let no = |(_, answer): &(Token, Answer)| matches!(answer, Answer::Refused(_));
+    assert!(answers.len() == 2 && answers.iter().all(no), "the Hold and the Commit: {answers:?}");
+    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(40))), Reason::NotHeld);
+}
+
+#[test]
+fn a_booking_is_released_from_above_and_by_nobody_else() {
+    let mut bench = Bench::booked();
+    let release =
+        CoordinatorInput::Release { reservation: ReservationId::composed(ID), token: OTHER };
+    assert_eq!(sends(&bench.step(release, at(70))), [""; 0], "I21");
+    assert_eq!(bench.state(ID), State::Confirmed);
+    let ticket = ChangeTicket {
+        reservation: ReservationId::composed(ID),
+        change: RequestId::composed("c"),
+        content: String::new(),
+    };
+    let change = bench.step(CoordinatorInput::OpenChange { ticket, token: OTHER }, at(70));
+    assert!(matches!(replies(&change)[..], [(OTHER, Reply::NotConfirmed(_))]), "{change:?}");
+
+    let effects = bench.end_above("u", MessageKind::Release, at(80));
+    assert_eq!(sends(&effects), ["a Release", "b Release"]);
+    assert_eq!(replies(&effects), []);
+    let _ = bench.restart(at(85));
+    let _ = bench.end_above("u", MessageKind::Release, at(86));
+    assert_eq!(said(&bench.ended_inside(MessageKind::Release, at(90))), DONE);
+    assert_eq!(bench.state(ID), State::Terminated);
+    for kind in [MessageKind::Release, MessageKind::Abort] {
+        assert_eq!(said(&bench.end_above("u", kind, at(95))), DONE);
+    }
+    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(95))), Reason::Released);
+}
+
+#[test]
+fn released_while_it_is_being_booked() {
+    let mut bench = Bench::prepared();
+    let _ = bench.end_above("u", MessageKind::Commit, at(30));
+    let effects = bench.end_above("u", MessageKind::Release, at(40));
+    assert_eq!(sends(&effects), ["a Release", "b Release"]);
+    let _ = bench.answer("a", TRY, MessageKind::Release, Answer::Done, at(50));
+    let ended = said(&bench.answer("b", TRY, MessageKind::Release, Answer::Done, at(50)));
+    assert!(matches!(&ended[..], [(_, Answer::Refused(_)), (_, Answer::Done)]), "{ended:?}");
+}
+
+#[test]
+fn what_was_ended_before_its_hold_came_is_never_held() {
+    let mut bench = Bench::below(above());
+    let commit = bench.end_above("c", MessageKind::Commit, at(0));
+    assert_eq!(reason(&commit), Reason::NotHeld);
+    for (id, kind) in [("a", MessageKind::Abort), ("r", MessageKind::Release)] {
+        assert_eq!(said(&bench.end_above(id, kind, at(0))), DONE);
+        assert_eq!(said(&bench.end_above(id, kind, at(1))), DONE, "and so for ever");
+    }
+    // Also one that was being planned when the end came.
+    let _ = bench.hold_above(order("p"), at(1));
+    let _ = bench.end_above("p", MessageKind::Abort, at(2));
+    let effects = bench.planned_above(order("p"), Ok(vec![plan(&["a"])]), at(3));
+    assert_eq!((sends(&effects).len(), reason(&effects)), (0, Reason::Aborted));
+    let _ = bench.restart(at(5));
+    for id in ["c", "a", "r", "p"] {
+        let effects = bench.hold_above(order(id), at(10));
+        assert_eq!(reason(&effects), Reason::Aborted, "I9: {id}");
+    }
+    assert_eq!(bench.core.reservations().count(), 0);
+}
+
+#[test]
+fn the_same_hold_has_the_same_answer_and_another_content_is_another_hold() {
+    let mut bench = Bench::prepared();
+    let first = said(&bench.hold_above(order("u"), at(30)));
+    assert!(matches!(first[..], [(_, Answer::Held { .. })]), "{first:?}");
+    let mut other = order("u");
+    other.segments[0].amount.0 += 1;
+    let answers = [(USER, Answer::OtherContent)];
+    assert_eq!(said(&bench.hold_above(other.clone(), at(31))), answers);
+    assert_eq!(said(&bench.planned_above(other, Ok(vec![plan(&["a"])]), at(31))), answers);
+    let _ = bench.restart(at(40));
+    assert_eq!(said(&bench.hold_above(order("u"), at(50))), first);
+    let _ = bench.end_above("u", MessageKind::Commit, at(60));
+    assert_eq!(said(&bench.hold_above(order("u"), at(70))), first, "being booked");
+    let _ = bench.ended_inside(MessageKind::Commit, at(80));
+    assert_eq!(said(&bench.hold_above(order("u"), at(90))), first, "booked");
+}
+
+#[test]
+fn a_stranger_and_another_coordinator_are_denied() {
+    let mut bench = Bench::prepared();
+    let denied = |token| [(token, Answer::Denied)];
+    for name in ["top-2", "who"] {
+        let stolen = HoldOrder { coordinator: CoordinatorName::composed(name), ..order("u") };
+        assert_eq!(said(&bench.hold_above(stolen, at(30))), denied(USER), "{name}");
+        for kind in [MessageKind::Commit, MessageKind::Abort, MessageKind::Release] {
+            assert_eq!(said(&bench.end_above_by(name, "u", kind, at(30))), denied(OTHER));
+        }
+    }
+    let before = bench.log.len();
+    assert_eq!(said(&bench.end_above_by("who", "new", MessageKind::Abort, at(30))), denied(OTHER));
+    assert_eq!(bench.log.len(), before, "a stranger leaves no tombstone");
+    let _ = bench.end_above("mine", MessageKind::Abort, at(30));
+    let theirs = HoldOrder { coordinator: CoordinatorName::composed("top-2"), ..order("mine") };
+    assert_eq!(said(&bench.hold_above(theirs, at(40))), denied(USER));
+    assert_eq!(bench.state(ID), State::Held);
+}
+
+#[test]
+fn an_inner_question_about_what_is_prepared_is_passed_on_once_and_never_decided_here() {
+    let mut bench = Bench::prepared();
+    let effects = bench.resolve(TRY, "a", at(30));
+    assert_eq!(resolution(&effects), Resolution::Lost);
+    assert_eq!(asks(&effects), ["top u"]);
+    let effects = bench.resolve(TRY, "b", at(40));
+    assert_eq!((resolution(&effects), asks(&effects).len()), (Resolution::Lost, 0));
+    assert_eq!(resolution(&bench.resolve(TRY, "z", at(40))), Resolution::NotMine);
+    for lost in [Resolution::Lost, Resolution::NotMine] {
+        assert_eq!(bench.resolved_above("u", lost, at(50)), no_more());
+    }
+    assert_eq!(bench.state(ID), State::Held);
+    let effects = bench.resolved_above("u", Resolution::Decided(Decision::Commit), at(60));
+    assert_eq!(sends(&effects), ["a Commit", "b Commit"]);
+    assert_eq!(resolution(&bench.resolve(TRY, "a", at(70))), Resolution::Decided(Decision::Commit));
+    let late = bench.resolved_above("u", Resolution::Decided(Decision::Abort), at(80));
+    assert_eq!(late, no_more(), "decided is decided");
+}
+
+#[test]
+fn an_answer_of_abort_from_above_drops_it() {
+    let mut bench = Bench::prepared();
+    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(30_020))), ["top u"], "soft");
+    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(31_020))), ["top u"], "again");
+    let effects = bench.resolved_above("u", Resolution::Decided(Decision::Abort), at(31_030));
+    assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
+    let _ = bench.ended_inside(MessageKind::Abort, at(31_040));
+    assert_eq!(bench.state(ID), State::Failed);
+    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(31_050))), Reason::Aborted);
+    let unknown = bench.resolved_above("u9", Resolution::Decided(Decision::Commit), at(31_060));
+    assert_eq!(unknown, no_more());
+}
+
+#[test]
+fn a_promise_ends_and_a_later_commit_is_refused_for_ever() {
+    // Found by the clock, and found by a Commit that comes before the tick.
+    for ticked in [true, false] {
+        let mut bench = Bench::prepared();
+        let ends = 60_000 - 2_000;
+        let _ = bench.step(CoordinatorInput::Tick, at(ends - 1));
+        assert_eq!(bench.state(ID), State::Held, "not a millisecond earlier");
+        let effects = match ticked {
+            true => bench.step(CoordinatorInput::Tick, at(ends)),
+            false => bench.end_above("u", MessageKind::Commit, at(ends)),
+        };
+        assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
+        let effects = bench.ended_inside(MessageKind::Abort, at(ends + 10));
+        assert_eq!(said(&effects).len(), usize::from(!ticked));
+        for _ in 0..2 {
+            let commit = bench.end_above("u", MessageKind::Commit, at(ends + 20));
+            assert_eq!(reason(&commit), Reason::Expired);
+            assert_eq!(bench.restart(at(ends + 30)), no_more());
+        }
+        let late = bench.resolved_above("u", Resolution::Decided(Decision::Commit), at(ends + 40));
+        assert_eq!((late.len(), bench.state(ID)), (0, State::Failed));
+    }
+}
+
+#[test]
+fn a_promise_is_no_longer_than_the_policy_says() {
+    let mut bench = Bench::below(Above { hard: Span::from_secs(20), ..above() });
+    let _ = bench.planned_above(order("u"), Ok(vec![plan(&["a"])]), at(0));
+    let effects = bench.held("a", TRY, 900, at(10));
+    assert_eq!(said(&effects), [(USER, Answer::Held { expires_in: Span::from_secs(20) })]);
+}
+
+#[test]
+fn prepared_survives_restarts_of_the_process_and_of_the_machine() {
+    let mut bench = Bench::prepared();
+    let effects = bench.restart(at(1_000));
+    assert_eq!(sends(&effects), [""; 0]);
+    assert_eq!(bench.state(ID), State::Held);
+    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(1_000))), ["top u"], "at once");
+    // Another boot: its clock begins anew, and only the wall clock goes on.
+    bench.above.boot = "boot-2".to_owned();
+    let booted = |wall_ms: i64| Now { boot: BootTime::from_us(wall_ms * 1_000), ..at(wall_ms) };
+    let _ = bench.restart(booted(10_000));
+    let ends = 20 + 60_000 - 20 - 2_000;
+    let until = bench.core.promised_until(bench.core.find(ID).unwrap());
+    assert_eq!(until, Some(BootTime::from_us(ends * 1_000)));
+    let _ = bench.restart(booted(20_000));
+    assert_eq!(bench.core.promised_until(bench.core.find(ID).unwrap()), until, "counted once");
+    let effects = bench.end_above("u", MessageKind::Commit, booted(ends - 1));
+    assert_eq!(sends(&effects), ["a Commit", "b Commit"]);
+}
+
+#[test]
+fn a_promise_never_grows_by_a_wall_clock_that_was_set_back() {
+    let mut bench = Bench::prepared();
+    bench.above.boot = "boot-2".to_owned();
+    let back = Now { wall: Time::from_us(0), boot: BootTime::from_us(5_000_000) };
+    let _ = bench.restart(back);
+    let until = bench.core.promised_until(bench.core.find(ID).unwrap()).unwrap();
+    assert_eq!(until, BootTime::from_us(5_000_000 + (60_000 - 20 - 2_000) * 1_000));
+}
+
+#[test]
+fn what_was_not_prepared_at_a_restart_is_aborted_and_refused_above() {
+    let mut bench = Bench::holding();
+    let _ = bench.held("a", TRY, 60, at(10));
+    assert_eq!(sends(&bench.restart(at(20))), ["a Abort", "b Abort"]);
+    assert_eq!(bench.hold_above(order("u"), at(30)), no_more(), "not before they let go");
+    let effects = bench.ended_inside(MessageKind::Abort, at(40));
+    assert_eq!(reason(&effects), Reason::CoordinatorRestarted);
+    let commit = bench.end_above("u", MessageKind::Commit, at(50));
+    assert_eq!(reason(&commit), Reason::CoordinatorRestarted);
+}
+
+#[test]
+fn an_inner_refusal_to_book_is_a_mixed_outcome_above_too() {
+    let mut bench = Bench::prepared();
+    let _ = bench.end_above("u", MessageKind::Commit, at(30));
+    let no = refused(Reason::Expired);
+    let effects = bench.answer("a", TRY, MessageKind::Commit, no, at(40));
+    assert_eq!(sends(&effects), ["a Release", "b Release"]);
+    assert_eq!(reason(&bench.ended_inside(MessageKind::Release, at(50))), Reason::Mixed);
+    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(60))), Reason::Mixed);
+}
+
+#[test]
+fn who_asks_again_takes_the_place_of_who_waited() {
+    let mut bench = Bench::holding();
+    for round in 0..3 {
+        let again = bench.hold_above(order("u"), at(10 + round));
+        assert_eq!(replies(&again), [(USER, Reply::Forgotten)], "one waits, not {round}");
+    }
+    let first = bench.end_above("u", MessageKind::Abort, at(20));
+    assert_eq!(replies(&first), []);
+    let again = bench.end_above("u", MessageKind::Abort, at(30));
+    assert_eq!(replies(&again), [(OTHER, Reply::Forgotten)]);
+    let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(40));
+    let ended = said(&bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(40)));
+    assert_eq!(ended.len(), 2, "the last of each kind: {ended:?}");
+    assert_eq!(resolution(&bench.resolve(TRY, "a", at(50))), Resolution::Decided(Decision::Abort));
+}

@@ -1,0 +1,266 @@
+//! Coordinators below coordinators: the shell of one that serves as an RM, and what must hold from
+//! one level to the next.
+//!
+//! Planning below is a throw: all at one of its RMs, all at every one, or no plan.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Reason, Refusal, RmName, Segment, TransactionId};
+use coalloc_protocol::coordinator::{
+    Above, Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord,
+    MessageKind, Reply, Reservation, State, Upper,
+};
+use coalloc_protocol::message::{Answer, Decision, HoldOrder, Message, Token};
+
+use super::network::Packet;
+use super::node::Node;
+use super::{Address, Event, Waiter, World};
+
+/// The time that planning below takes.
+const PLANNING_US: i64 = 50_000;
+
+impl World {
+    /// Adds a coordinator that serves others above it, and starts it. `own` are its RMs.
+    pub(crate) fn add_lower(
+        &mut self,
+        config: CoordinatorConfig,
+        above: Above,
+        own: Vec<RmName>,
+    ) -> Result<(), String> {
+        self.grc_names.push(config.name.clone());
+        let name = config.name.to_string();
+        let make = move |boot: &str| {
+            let mut core = Coordinator::new(config.clone());
+            core.serve_above(Above { boot: boot.to_owned(), ..above.clone() });
+            core
+        };
+        self.grcs.push(Node::new(&name, make, |_| CoordinatorInput::Start));
+        let index = self.grcs.len() - 1;
+        self.members.insert(index, own);
+        self.restart(Address::Grc(index), false)
+    }
+
+    /// A message of a coordinator above arrives.
+    pub(super) fn heard_from_above(
+        &mut self,
+        grc: usize,
+        call: u64,
+        txn: TransactionId,
+        message: Message,
+    ) -> Result<(), String> {
+        let Some(caller) = self.calls.get(&call) else { return Ok(()) };
+        let by = self.grc_names[caller.grc].clone();
+        let kind = message.kind();
+        let order = match &message {
+            Message::Hold(order) => Some(order.clone()),
+            _ => None,
+        };
+        let token = self.wait_above(call, order);
+        self.grcs[grc].post(CoordinatorInput::Upper(match message {
+            Message::Hold(order) => Upper::Hold { order, planned: None, token },
+            _ => Upper::End { txn, by, kind, token },
+        }));
+        self.begin(Address::Grc(grc))
+    }
+
+    fn wait_above(&mut self, call: u64, order: Option<HoldOrder>) -> Token {
+        let token = self.fresh();
+        self.waiters.insert(token, Waiter::Above { call, order });
+        Token(token)
+    }
+
+    /// What a coordinator says upward.
+    pub(super) fn answer_above(
+        &mut self,
+        grc: usize,
+        call: u64,
+        order: Option<HoldOrder>,
+        reply: Reply,
+    ) -> Result<(), String> {
+        let Some(known) = self.calls.get(&call) else { return Ok(()) };
+        let caller = known.grc;
+        match reply {
+            Reply::PlanUpper => {
+                let order = order.ok_or("only a Hold is planned")?;
+                let life = self.grcs[grc].life;
+                self.after(PLANNING_US, Event::PlannedAbove { grc, life, call, order });
+                Ok(())
+            }
+            // Another copy of the message has the answer.
+            Reply::Forgotten => Ok(()),
+            Reply::Upper(answer) => {
+                self.watch_answer_above(grc, call, &answer)?;
+                let packet = Packet::Answer { call, answer };
+                self.send(Address::Grc(grc), Address::Grc(caller), packet);
+                Ok(())
+            }
+            other => Err(format!("a coordinator above is told {other:?}")),
+        }
+    }
+
+    /// The shell below has planned.
+    pub(super) fn planned_above(
+        &mut self,
+        grc: usize,
+        life: u64,
+        call: u64,
+        order: HoldOrder,
+    ) -> Result<(), String> {
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let own = self.members.get(&grc).cloned().unwrap_or_default();
+        let at = |rms: &[RmName]| Candidate {
+            segments: rms.iter().map(|rm| (rm.clone(), order.segments.clone())).collect(),
+            details: String::new(),
+        };
+        let planned = match self.dice.below(8) {
+            0 => Err(Refusal::new(Reason::InsufficientCapacity, "there is no plan")),
+            1 | 2 => Ok(own.iter().map(|rm| at(std::slice::from_ref(rm))).collect()),
+            _ => Ok(vec![at(&own)]),
+        };
+        let token = self.wait_above(call, None);
+        let hold = Upper::Hold { order, planned: Some(planned), token };
+        self.grcs[grc].post(CoordinatorInput::Upper(hold));
+        self.begin(Address::Grc(grc))
+    }
+
+    /// What a coordinator has made of a transaction of one above.
+    fn below(
+        &self,
+        name: &RmName,
+        txn: &TransactionId,
+    ) -> Option<(usize, &HoldOrder, &Reservation)> {
+        let Some(Address::Grc(grc)) = self.find(name.as_str()) else { return None };
+        let core = &self.grcs[grc].shadow;
+        let (order, id) = core.uppers().get(txn)?.order.as_ref()?;
+        Some((grc, order, core.find(id.as_str())?))
+    }
+
+    /// D3 below only after D3 above; D2 below only when every inner RM has D2.
+    pub(super) fn watch_levels(
+        &mut self,
+        grc: usize,
+        record: &CoordinatorRecord,
+    ) -> Result<(), String> {
+        match record {
+            CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
+                let known = self.grcs[grc].shadow.reservation_of(txn);
+                if let Some(upper) = known.and_then(|known| known.upper.as_ref())
+                    && !self.watch.is_committed(upper)
+                {
+                    return Err(format!("I3: {txn} is decided below, {upper} is not above"));
+                }
+            }
+            CoordinatorRecord::Prepared { txn, .. } => {
+                self.counts.prepared += 1;
+                let known = self.grcs[grc].shadow.reservation_of(txn);
+                let plan = known.and_then(|known| known.candidate.as_ref());
+                for name in plan.iter().flat_map(|plan| plan.segments.keys()) {
+                    let rm = self.rm_index(name).ok_or("no such RM")?;
+                    if !self.watch.was_held(rm, txn) {
+                        return Err(format!("I4: {txn} is promised and not held at {name}"));
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// I4, I6, I8 of what is said upward.
+    fn watch_answer_above(&mut self, grc: usize, call: u64, answer: &Answer) -> Result<(), String> {
+        let Some(known) = self.calls.get(&call) else { return Ok(()) };
+        let (kind, txn) = (known.kind, known.txn.clone());
+        let name = RmName::composed(self.grcs[grc].name.as_str());
+        let below = self.below(&name, &txn).map(|(_, _, known)| known.clone());
+        match (answer, kind) {
+            (Answer::Held { .. }, _) if below.is_none() => {
+                Err(format!("I4: {txn} is said to be held and is not"))
+            }
+            (Answer::Held { .. }, _) if self.refused_above.contains_key(&(grc, txn.clone())) => {
+                Err(format!("I8: {txn} was refused and is held"))
+            }
+            (Answer::Refused(refusal), MessageKind::Hold) => {
+                let key = (grc, txn.clone());
+                let before = *self.refused_above.entry(key).or_insert(refusal.reason);
+                if before != refusal.reason {
+                    let now = refusal.reason;
+                    return Err(format!("I8: {txn} was refused as {before:?}, now {now:?}"));
+                }
+                Ok(())
+            }
+            (Answer::Done, MessageKind::Commit) => {
+                let Some(known) = below else {
+                    return Err(format!("I6: {txn} is said to be booked and is not"));
+                };
+                match known.state {
+                    State::Confirmed => self.check_inside(&known, false),
+                    // A later input of the same batch has ended it.
+                    _ => Ok(()),
+                }
+            }
+            (Answer::Done, MessageKind::Abort | MessageKind::Release) => match below {
+                Some(known) if known.is_over() => self.check_gone(&known),
+                Some(known) => Err(format!("{txn} is said to be ended and is {:?}", known.state)),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// I6 across levels: what is confirmed above is confirmed at the coordinator below, for the same
+    /// segments, and booked at every RM there.
+    pub(super) fn check_below(
+        &self,
+        name: &RmName,
+        txn: &TransactionId,
+        segments: &[Segment],
+        released: bool,
+    ) -> Result<(), String> {
+        let Some((_, order, known)) = self.below(name, txn) else {
+            return Err(format!("I6: {txn} is confirmed and unknown at {name}"));
+        };
+        let ended = matches!(known.state, State::Terminating | State::Terminated);
+        if order.segments != segments || !(known.state == State::Confirmed || (released && ended)) {
+            let state = known.state;
+            return Err(format!("I6: {txn} is confirmed and at {name} it is {state:?}"));
+        }
+        self.check_inside(known, released)
+    }
+
+    /// Nothing of an attempt above is alive below.
+    pub(super) fn check_gone_below(&self, reservation: &Reservation) -> Result<(), String> {
+        let own = format!("{}/", reservation.id);
+        for node in &self.grcs {
+            for (txn, entry) in node.shadow.uppers() {
+                let Some((_, id)) = entry.order.as_ref() else { continue };
+                let Some(known) = node.shadow.find(id.as_str()) else { continue };
+                if !txn.as_str().starts_with(&own) {
+                    continue;
+                }
+                if !known.is_over() {
+                    let (id, state, below) = (&reservation.id, reservation.state, known.state);
+                    return Err(format!("{id} is {state:?}, {txn} at {} is {below:?}", node.name));
+                }
+                self.check_gone(known)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// I5 across levels, at rest: what is booked below is confirmed above.
+    pub(super) fn check_owned(
+        &self,
+        owners: &BTreeMap<TransactionId, &Reservation>,
+    ) -> Result<(), String> {
+        for (txn, reservation) in owners {
+            if let Some(upper) = &reservation.upper
+                && !owners.contains_key(upper)
+            {
+                return Err(format!("I5: {txn} is booked below for {upper}, which is not"));
+            }
+        }
+        Ok(())
+    }
+}
