@@ -129,7 +129,7 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
             let _ = writeln!(out, "  later: no start until {until} fits ({tried} tried)");
         }
         (None, Some(_)) => {
-            let unknown = "the search ended there, a later one may do";
+            let unknown = "a later one may do, or one that somebody silent could serve";
             let _ =
                 writeln!(out, "  later: no start before {until} fits ({tried} tried); {unknown}");
         }

@@ -89,6 +89,7 @@ pub fn failure(status: &Status) -> Failure {
             "{message}\n(times relative to now, like now+2h, are other content each time)"
         )),
         Code::NotFound => Failure::new(Exit::NotFound, message),
+        Code::PermissionDenied => Failure::new(Exit::Refused, message),
         code => Failure::new(Exit::CallFailed, format!("the call failed: {code:?}: {message}")),
     }
 }
@@ -175,7 +176,7 @@ mod tests {
             (Code::InvalidArgument, Exit::BadInput, Exit::BadInput),
             (Code::AlreadyExists, Exit::BadInput, Exit::BadInput),
             (Code::NotFound, Exit::NotFound, Exit::NotFound),
-            (Code::PermissionDenied, Exit::CallFailed, Exit::CallFailed),
+            (Code::PermissionDenied, Exit::Refused, Exit::Refused),
             (Code::ResourceExhausted, Exit::CallFailed, Exit::CallFailed),
             (Code::Unavailable, Exit::CallFailed, Exit::Unfinished),
             (Code::Cancelled, Exit::CallFailed, Exit::Unfinished),

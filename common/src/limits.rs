@@ -216,6 +216,8 @@ pub const QUERY_PATIENCE: Span = Span::from_secs(3);
 /// Availability queries of one coordinator on their way to one RM. While they are, the frames of further
 /// requests gather and travel together; with a second, a slow answer does not hold up all.
 pub const QUERIES_IN_FLIGHT_MAX: usize = 2;
+/// How long a question waits for others' queries and its own: one on its way before it, and its own.
+pub const QUERY_QUEUE_PATIENCE: Span = Span::from_secs(7);
 /// How long a coordinator lets one Hold, Commit, Abort or Release call run before it asks again.
 pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".
@@ -237,6 +239,8 @@ pub const WATCH_PAUSE: Span = Span::from_millis(10);
 pub const WATCH_PROGRESS: Span = Span::from_secs(10);
 /// How long a reader waits for SQLite when the writer is just cutting its log.
 pub const WATCH_READ_PATIENCE: Span = Span::from_secs(5);
+/// A watcher that takes nothing for so long loses its place to others; its token brings it back.
+pub const WATCH_STALL_MAX: Span = Span::from_secs(120);
 /// Scrapes of metrics answered at a time; one more waits. One Prometheus and its twin are two.
 pub const SCRAPES_MAX: usize = 8;
 /// Longest one scrape may take, its reading and writing included: Prometheus gives up after 10 s.
@@ -267,6 +271,7 @@ const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 // One call is shorter than the patience for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
+const _: () = assert!(QUERY_QUEUE_PATIENCE.as_us() > 2 * QUERY_PATIENCE.as_us());
 // Sockets, the watchers' files, and room for the ledger itself and for calls to others.
 const _: () = assert!(CONNECTIONS_MAX + 2 * WATCHERS_MAX + 64 <= 1_024);
 // A daemon that stops has sent its last spans before it is killed for taking too long.

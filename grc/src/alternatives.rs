@@ -70,7 +70,9 @@ impl Seeker<'_> {
     ) -> Result<v1::Alternatives, Status> {
         // What is beyond the empty federation fits at no time.
         let beyond = |reason| matches!(reason, Reason::BeyondCapacity);
-        let hopeless = planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
+        // Of an RM that is silent nothing is known: what it has may be what is missing.
+        let silent = !self.snapshot.missing.is_empty() || !planned.unreachable.is_empty();
+        let hopeless = !silent && planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
         let refused = planned.refused.clone();
         let nearest =
             async { if hopeless { Ok(None) } else { self.nearest(admitted).await.map(Some) } };
@@ -81,7 +83,7 @@ impl Seeker<'_> {
         let mut found = v1::Alternatives::default();
         if let Some(searched) = nearest {
             found.searched_until = Some(time_to_wire(searched.until));
-            found.complete = searched.complete;
+            found.complete = searched.complete && (!silent || searched.nearest.is_some());
             found.starts_tried = searched.tried;
             if let Some(plan) = &searched.nearest {
                 found.nearest_window = Some(window_to_wire(plan.plan.window));
@@ -111,6 +113,7 @@ impl Seeker<'_> {
         let first = timing.earliest_start.max(soonest);
         let mut search = Nearest::new(first, end.saturating_sub(timing.duration), timing.duration);
         let mut nearest = None;
+        let mut all_answered = true;
         for _ in 0..limits::ALTERNATIVES_ROUNDS_MAX {
             let left = limits::ALTERNATIVES_TIME_MAX.to_std().saturating_sub(begun.elapsed());
             let frames = search.questions(limits::FRAMES_MAX as usize);
@@ -119,6 +122,7 @@ impl Seeker<'_> {
             }
             let user = &admitted.user;
             let answers = picture::query(self.federation, self.snapshot, &frames, user, None).await;
+            all_answered &= answers.unreachable.is_empty();
             for (view, change) in answers.views.into_iter().zip(answers.changes) {
                 search.learn(view, change);
             }
@@ -143,7 +147,7 @@ impl Seeker<'_> {
             }
         }
         Ok(Searched {
-            complete: search.is_complete() || nearest.is_some(),
+            complete: (search.is_complete() && all_answered) || nearest.is_some(),
             until: search.searched_until(),
             tried: search.tried() + u64::from(nearest.is_some()),
             nearest,

@@ -17,7 +17,24 @@ use tokio::sync::oneshot;
 use tonic::Status;
 
 /// What a query came to.
-type Answered = Result<Vec<v1::FrameAvailability>, String>;
+type Answered = Result<Vec<v1::FrameAvailability>, NoAnswer>;
+
+/// Why a query has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAnswer {
+    /// One sentence.
+    pub text: String,
+    /// The RM was asked, so that it is the RM's doing; otherwise the question never left.
+    pub asked: bool,
+}
+
+impl NoAnswer {
+    /// The RM was asked in vain.
+    #[must_use]
+    pub const fn of(text: String) -> Self {
+        Self { text, asked: true }
+    }
+}
 /// Sends one query, as part of a trace.
 type Call = dyn Fn(v1::QueryAvailabilityRequest, Span) -> Sending + Send + Sync;
 type Sending = Pin<Box<dyn Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send>>;
@@ -65,7 +82,7 @@ impl Inquiry {
         Self { call: Arc::new(call), line: Arc::default() }
     }
 
-    /// Asks, alone or in company, and waits for [`limits::QUERY_PATIENCE`] at most. One answer a frame, in
+    /// Asks, alone or in company, and waits for [`limits::QUERY_QUEUE_PATIENCE`] at most. One answer a frame, in
     /// the order of the frames. Several that travel together are one call in the trace of the
     /// first of them. Needs a tokio runtime around it.
     ///
@@ -81,20 +98,29 @@ impl Inquiry {
                 tokio::spawn(self.clone().send_all());
             }
         }
-        match tokio::time::timeout(limits::QUERY_PATIENCE.to_std(), answered).await {
-            Ok(answer) => answer.unwrap_or_else(|_| Err("the query broke off".to_owned())),
-            Err(_) => Err("gives no availability: no answer in time".to_owned()),
+        match tokio::time::timeout(limits::QUERY_QUEUE_PATIENCE.to_std(), answered).await {
+            Ok(answer) => answer.unwrap_or_else(|_| {
+                Err(NoAnswer { text: "the query broke off".to_owned(), asked: false })
+            }),
+            Err(_) => {
+                let text = "gives no availability: others wait for it as well".to_owned();
+                Err(NoAnswer { text, asked: false })
+            }
         }
     }
 
     /// Sends what waits until nothing does.
     async fn send_all(self) {
+        // A call that panics must not take its place with it.
+        let mut place = Place { line: Arc::clone(&self.line), taken: true };
         loop {
-            let company = self.lock().next_company();
+            let company = place.next_company();
             let Some(span) = company.first().map(|ask| ask.span.clone()) else { return };
             let answer = (self.call)(together(&company), span).await;
             let answer = answer
-                .map_err(|status| format!("gives no availability: {}", status.message()))
+                .map_err(|status| {
+                    NoAnswer::of(format!("gives no availability: {}", status.message()))
+                })
                 .map(|answer| answer.frames);
             part(company, answer);
         }
@@ -107,15 +133,11 @@ impl Inquiry {
 }
 
 impl Line {
-    /// The first in line, and all behind that can go with it; nobody, and one less on its way, when
-    /// nobody waits.
+    /// The first in line, and all behind that can go with it; nobody when nobody waits.
     fn next_company(&mut self) -> Vec<Ask> {
         // Who has stopped waiting needs no answer.
         self.waiting.retain(|ask| !ask.answer.is_closed());
-        let Some(first) = self.waiting.pop_front() else {
-            self.in_flight -= 1;
-            return Vec::new();
-        };
+        let Some(first) = self.waiting.pop_front() else { return Vec::new() };
         let (user, replaces) = (first.request.user.clone(), first.request.replaces.clone());
         let mut frames = first.request.frames.len();
         let mut company = vec![first];
@@ -135,6 +157,34 @@ impl Line {
     }
 }
 
+/// A place among the queries on their way, given back whatever becomes of them.
+struct Place {
+    line: Arc<Mutex<Line>>,
+    taken: bool,
+}
+
+impl Place {
+    /// Who goes next. When that is nobody the place is given back in the same moment, so that whoever
+    /// comes then finds it free.
+    fn next_company(&mut self) -> Vec<Ask> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let company = line.next_company();
+        if company.is_empty() {
+            line.in_flight -= 1;
+            self.taken = false;
+        }
+        company
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.taken {
+            self.line.lock().unwrap_or_else(PoisonError::into_inner).in_flight -= 1;
+        }
+    }
+}
+
 /// One query for the frames of all.
 fn together(company: &[Ask]) -> v1::QueryAvailabilityRequest {
     let frames = company.iter().flat_map(|ask| ask.request.frames.iter().cloned()).collect();
@@ -147,7 +197,10 @@ fn part(company: Vec<Ask>, answer: Answered) {
     let asked: usize = company.iter().map(|ask| ask.request.frames.len()).sum();
     let answer = answer.and_then(|frames| match frames.len() == asked {
         true => Ok(frames.into_iter()),
-        false => Err(format!("answers {} frames where {asked} were asked for", frames.len())),
+        false => {
+            let text = format!("answers {} frames where {asked} were asked for", frames.len());
+            Err(NoAnswer::of(text))
+        }
     });
     let mut frames = match answer {
         Ok(frames) => frames,
@@ -259,12 +312,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_call_that_panics_gives_its_place_back() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let rm = Inquiry::new(move |_, _| {
+            let number = counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                assert!(number >= limits::QUERIES_IN_FLIGHT_MAX, "a planted panic");
+                Ok(v1::QueryAvailabilityResponse { frames: vec![v1::FrameAvailability::default()] })
+            }
+        });
+        for _ in 0..limits::QUERIES_IN_FLIGHT_MAX {
+            let problem = rm.ask(request("u", 0, 1), Traced::default()).await.unwrap_err();
+            assert!(!problem.asked, "{problem:?}");
+        }
+        assert_eq!(rm.ask(request("u", 0, 1), Traced::default()).await.unwrap().len(), 1);
+    }
+
+    #[tokio::test]
     async fn a_wrong_number_of_answers_is_no_answer_to_anybody() {
         let rm = Inquiry::new(|_, _| async { Ok(v1::QueryAvailabilityResponse::default()) });
         let problem = rm.ask(request("u", 0, 2), Traced::default()).await.unwrap_err();
-        assert!(problem.contains("0 frames where 2"), "{problem}");
+        assert!(problem.text.contains("0 frames where 2"), "{problem:?}");
         let down = Inquiry::new(|_, _| async { Err(Status::unavailable("gone")) });
         let problem = down.ask(request("u", 0, 2), Traced::default()).await.unwrap_err();
-        assert!(problem.contains("gone"), "{problem}");
+        assert!(problem.text.contains("gone") && problem.asked, "{problem:?}");
     }
 }

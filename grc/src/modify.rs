@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    InvalidField, Reason, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, Timing,
+    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, Timing,
     TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert::{
@@ -25,7 +25,7 @@ use coalloc_protocol::coordinator::{
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-use crate::service::GrcService;
+use crate::service::{GrcService, planning_failed};
 use crate::{admission, view};
 
 /// What is booked, as a change sees it.
@@ -252,7 +252,7 @@ impl GrcService {
                 Err(status) if status.code() == Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                Err(status) => break Err(Refusal::new(Reason::Unreachable, status.message())),
+                Err(status) => break Err(planning_failed(&status)),
             }
         };
         self.replanned(reservation, outcome).await

@@ -15,7 +15,7 @@ use coalloc_proto::v1;
 use tokio::task::JoinSet;
 
 use crate::federation::{Federation, RmClient, Snapshot};
-use crate::inquiry::Inquiry;
+use crate::inquiry::{Inquiry, NoAnswer};
 use crate::meters;
 
 /// The RPC that asks.
@@ -104,7 +104,9 @@ pub async fn query(
                 answers.insert(rm, answer);
             }
             Ok((rm, Err(problem))) => {
-                federation.doubt(&rm, &problem);
+                if problem.asked {
+                    federation.doubt(&rm, &problem.text);
+                }
                 unreachable.push(rm);
             }
             // Only a panic ends up here; its RM then counts as taken.
@@ -147,11 +149,11 @@ pub fn inquiry(rm: &RmName, client: &RmClient) -> Inquiry {
 fn checked(
     frames: Vec<v1::FrameAvailability>,
     resources: usize,
-) -> Result<v1::QueryAvailabilityResponse, String> {
+) -> Result<v1::QueryAvailabilityResponse, NoAnswer> {
     if frames.iter().all(|frame| frame.free.len() == resources) {
         Ok(v1::QueryAvailabilityResponse { frames })
     } else {
-        Err("answers for another inventory than it described".to_owned())
+        Err(NoAnswer::of("answers for another inventory than it described".to_owned()))
     }
 }
 

@@ -38,20 +38,26 @@ impl Planned {
     /// and which RMs were missing.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
-        let mut refusal = self
+        let refusal = self
             .refused
             .iter()
             .map(|(_, refusal)| refusal)
             .max_by_key(|refusal| closeness(refusal))
             .cloned()
             .unwrap_or_else(|| Refusal::new(Reason::NoRoute, "there was no frame to plan"));
-        if !self.unreachable.is_empty() {
-            let names: Vec<&str> = self.unreachable.iter().map(|rm| rm.as_str()).collect();
-            let detail = &refusal.detail;
-            let detail = format!("{detail}; not answering, so not counted: {}", names.join(", "));
-            refusal = Refusal { detail, reason: Reason::Unreachable, ..refusal };
+        self.blame(refusal)
+    }
+
+    /// The refusal of a frame; where RMs were silent it is theirs, and no shortage is proven.
+    #[must_use]
+    pub fn blame(&self, refusal: Refusal) -> Refusal {
+        if self.unreachable.is_empty() || refusal.reason == Reason::OutsideHorizon {
+            return refusal;
         }
-        refusal
+        let names: Vec<&str> = self.unreachable.iter().map(|rm| rm.as_str()).collect();
+        let detail = &refusal.detail;
+        let detail = format!("{detail}; not answering, so not counted: {}", names.join(", "));
+        Refusal { detail, reason: Reason::Unreachable, bottleneck: None, ..refusal }
     }
 }
 

@@ -159,9 +159,7 @@ impl GrcService {
                 Err(status) if status.code() == tonic::Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                Err(status) => {
-                    break (Err(Refusal::new(Reason::Unreachable, status.message())), Vec::new());
-                }
+                Err(status) => break (Err(planning_failed(&status)), Vec::new()),
             }
         };
         Ok((self.replanned(reservation, outcome).await?, fresh))
@@ -308,6 +306,17 @@ impl GrcService {
     }
 }
 
+/// Why planning again came to nothing, when that is not for want of anything.
+pub(crate) fn planning_failed(status: &Status) -> Refusal {
+    let reason = match status.code() {
+        // What could be asked for when it was admitted cannot any more: time has passed.
+        tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition => Reason::OutsideHorizon,
+        tonic::Code::Internal => Reason::BudgetExhausted,
+        _ => Reason::Unreachable,
+    };
+    Refusal::new(reason, status.message())
+}
+
 /// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself.
 async fn patient<T>(
     call: impl Future<Output = Result<T, Status>> + Send + 'static,
@@ -375,7 +384,7 @@ impl CoordinatorRpc for GrcService {
         let plan = |plan| plan_to_wire(&federation.topology, &admitted.request, plan);
         let refused = planned.refused.iter().map(|(window, refusal)| v1::RefusedFrame {
             window: Some(window_to_wire(*window)),
-            refusal: Some(refusal_to_wire(refusal)),
+            refusal: Some(refusal_to_wire(&planned.blame(refusal.clone()))),
         });
         let plans: Vec<v1::Plan> = planned.plans.iter().map(plan).collect();
         self.shown.remember(&admission::request_digest(wire.request.as_ref()), &plans);

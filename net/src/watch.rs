@@ -420,11 +420,12 @@ where
         self.send(progress).await
     }
 
-    /// Waits until the client takes it, or the daemon stops.
+    /// Waits until the client takes it, has taken nothing for too long, or the daemon stops.
     async fn send(&mut self, message: E::Message) -> Result<(), Over> {
         tokio::select! {
             sent = self.sender.send(Ok(message)) => sent.map_err(|_| Over::Quietly),
             _ = self.end.changed() => Err(Over::Quietly),
+            () = tokio::time::sleep(limits::WATCH_STALL_MAX.to_std()) => Err(Over::Quietly),
         }
     }
 }

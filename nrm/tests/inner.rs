@@ -322,6 +322,40 @@ fn bookings_from_before_the_inner_network_get_routes_at_start() {
     assert_eq!(routed.entries().len(), 3);
 }
 
+#[test]
+fn a_restart_while_a_change_is_held_leaves_its_old_version_as_it_is() {
+    let (paths, inner) = ring(false);
+    let mut plain = participant(&paths, None);
+    let mut log = Vec::new();
+    let w = window(W.0, W.1);
+    let by = CoordinatorName::composed("grc");
+    let mut inputs = vec![ParticipantInput::Start { boot: "first".into() }];
+    for (n, path) in [(1, "p0-p2"), (3, "p0-p1")] {
+        let order = order(n, &[(path, 10, w)]);
+        inputs.push(ParticipantInput::Hold { order, token: Token(0) });
+        inputs.push(ParticipantInput::Commit { txn: txn(n), by: by.clone(), token: Token(0) });
+    }
+    for input in inputs {
+        log.extend(step(&mut plain, input, at(0)).1);
+    }
+    let mut routed = participant(&paths, Some(&inner));
+    for record in &log {
+        routed.apply(record).unwrap();
+    }
+    let _ = step(&mut routed, ParticipantInput::Start { boot: "second".into() }, at(1));
+    assert!(routed.unrouted(at(1)).contains(&&txn(3)), "there was no room for it");
+    let release = ParticipantInput::Release { txn: txn(1), by, token: Token(0) };
+    let _ = step(&mut routed, release, at(1));
+    // Now there is room; a smaller version of it is held, with a route.
+    let change = HoldOrder { replaces: Some(txn(3)), ..order(4, &[("p0-p1", 2, w)]) };
+    assert!(is_held(&hold(&mut routed, change, at(1))));
+    let _ = step(&mut routed, ParticipantInput::Start { boot: "third".into() }, at(2));
+    assert_eq!(routed.entries()[&txn(3)].inner, None, "what is being replaced is not routed");
+    routed.check_invariants().unwrap();
+    assert_eq!(commit(&mut routed, 4, at(2)), Answer::Done);
+    routed.check_invariants().unwrap();
+}
+
 /// What every live entry takes of each link at an instant, by the records alone.
 fn taken(participant: &Participant, instant: Time) -> BTreeMap<ResourceId, u64> {
     let at_instant = |n: &TransactionId| -> BTreeMap<ResourceId, u64> {

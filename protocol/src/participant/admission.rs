@@ -186,18 +186,19 @@ impl Participant {
         if let Some(detail) = outer {
             return refuse(Reason::OutsideHorizon, None, detail);
         }
-        let mut may_take = self.may_take(timetable, window, asker, before, now);
-        if asker.share < WHOLE
-            && let Some(mut inner) = self.inner_at(window, replaces)
-        {
-            may_take = inside(&mut inner, resource, timetable, asker, may_take, now);
-        }
+        let mut inner = (asker.share < WHOLE).then(|| self.inner_at(window, replaces)).flatten();
+        let mut most = |asker| {
+            let most = self.may_take(timetable, window, asker, before, now);
+            let inner = inner.as_mut();
+            inner.map_or(most, |inner| inside(inner, resource, timetable, asker, most, now))
+        };
+        let may_take = most(asker);
         if amount <= may_take {
             return None;
         }
         let all = Asker { share: WHOLE, ..asker };
         let (has, share) = (unit.show(may_take), asker.share);
-        if amount <= self.may_take(timetable, window, all, before, now) {
+        if amount <= most(all) {
             let detail = format!(
                 "the user's service level is {share} % of what is free: {has} of {resource} in \
                  {window}, {wanted} were asked for"

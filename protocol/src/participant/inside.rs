@@ -377,9 +377,10 @@ impl Participant {
         for txn in lacking {
             let Some(entry) = self.entries.get(&txn) else { continue };
             let Some(order) = entry.order.clone() else { continue };
-            if order.replaces.is_some() && matches!(entry.phase, Phase::Held(_)) {
-                // What a change takes beyond its old version is settled; it is routed once it is booked,
-                // at the next start.
+            let held_change = order.replaces.is_some() && matches!(entry.phase, Phase::Held(_));
+            if held_change || self.replacing.contains_key(&txn) {
+                // What a change takes beyond its old version is settled, of either; they are routed once
+                // the change is decided, at the next start.
                 continue;
             }
             // What a booking replaced is over.
