@@ -26,6 +26,8 @@
 //!
 //! An NRM with an inner network routes its paths over links of its own, see [`inside`].
 //!
+//! A few lines over 600: the handlers of one state machine, read together.
+//!
 //! Left out: compaction of what has ended. Source: design.md "Two-phase reservation"; TigerBeetle's
 //! pending transfers; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 

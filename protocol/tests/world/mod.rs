@@ -8,6 +8,8 @@
 //! Whatever happens is watched ([`check`]).
 //!
 //! Left out: damaged logs and planning, which other rooms test. After `TigerBeetle`'s VOPR.
+//!
+//! A few lines over 600: one event loop over all kinds of nodes, read as a whole.
 
 // Two test programs share this module, and each leaves a part of it unused.
 #![allow(dead_code)]
