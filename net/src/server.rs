@@ -112,7 +112,6 @@ pub async fn serve(
         .max_concurrent_streams(limits::STREAMS_MAX)
         .http2_keepalive_interval(Some(limits::SERVER_KEEPALIVE.to_std()))
         .http2_keepalive_timeout(Some(limits::SERVER_KEEPALIVE_PATIENCE.to_std()))
-        .tcp_nodelay(true)
         .layer(CallsLayer)
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections(listener), stop);
@@ -144,8 +143,12 @@ fn connections(listener: TcpListener) -> impl Stream<Item = std::io::Result<Conn
                 () = sender.closed() => return,
             };
             match accepted {
-                // The server is gone when nobody takes it.
                 Ok((stream, _)) => {
+                    // Answers are small and awaited: held back until the peer has acknowledged the last
+                    // one (Nagle), each would take the 40 ms of a delayed acknowledgement. A
+                    // connection that cannot be told so has ended, and says so when it is read.
+                    let _ = stream.set_nodelay(true);
+                    // The server is gone when nobody takes it.
                     drop(sender.send(Ok(Connection { stream, _place: place })).await)
                 }
                 Err(error) => {
@@ -261,4 +264,21 @@ pub fn resolver<S: v1::resolver_server::Resolver>(
     v1::resolver_server::ResolverServer::new(service)
         .max_decoding_message_size(limits::MESSAGE_MAX_BYTES)
         .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn no_answer_waits_for_an_acknowledgement_of_the_one_before() {
+        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connections = Box::pin(connections(listener));
+        let _client = TcpStream::connect(address).await.unwrap();
+        let connection = connections.next().await.unwrap().unwrap();
+        assert!(connection.stream.nodelay().unwrap());
+    }
 }

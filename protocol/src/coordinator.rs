@@ -483,6 +483,6 @@ impl Core for Coordinator {
             }
             self.check_change(reservation)?;
         }
-        Ok(())
+        self.check_trying()
     }
 }

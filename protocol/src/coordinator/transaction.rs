@@ -361,6 +361,10 @@ impl Coordinator {
             at: now,
         };
         self.record(record, out);
+        // What is decided tries nothing else; its other candidates are most of what it has in memory.
+        if let Some(txn) = self.transactions.get(id) {
+            self.trying.remove(&txn.reservation);
+        }
         self.since(id, now);
         self.send_due(id, now, out);
     }

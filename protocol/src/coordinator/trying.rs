@@ -5,6 +5,7 @@ use coalloc_common::{
     BootTime, Now, Reason, Refusal, RequestId, ReservationId, TransactionId, limits,
 };
 
+use super::change::ChangeState;
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, Gathered, Reply};
@@ -176,6 +177,17 @@ impl Coordinator {
             Err(refusal) => refusal,
         };
         self.conclude(id, refusal, now, out);
+    }
+
+    /// Candidates are many times what a reservation itself takes: they are kept no longer than something
+    /// may be tried.
+    pub(super) fn check_trying(&self) -> Result<(), String> {
+        let undecided = |known: &Reservation| {
+            let change = known.change.as_ref().map(|change| change.state);
+            known.state == State::Checking || change == Some(ChangeState::Checking)
+        };
+        let over = self.trying.keys().find(|id| !self.reservations.get(*id).is_some_and(undecided));
+        over.map_or(Ok(()), |id| Err(format!("{id} tries nothing any more but has candidates")))
     }
 
     /// No further attempt: the reservation has failed, for certain once every RM has acknowledged.
