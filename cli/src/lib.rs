@@ -9,6 +9,7 @@
 //! asks a daemon (or, offline, a planner) and shows what it is told.
 
 pub mod bench;
+pub mod compare;
 pub mod demo;
 pub mod exit;
 pub mod modify;
@@ -44,6 +45,7 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Bench(bench::BenchArgs),
+    Compare(compare::CompareArgs),
     Plan(plan::PlanArgs),
     Reserve(reserve::ReserveArgs),
     List(reservations::ListArgs),
@@ -80,6 +82,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
         match command {
             Command::Demo(args) => demo::run(args).await,
             Command::Bench(args) => bench::run(args).await,
+            Command::Compare(args) => compare::run(args).await,
             Command::Plan(args) => plan::run(args).await,
             Command::Reserve(args) => reserve::run(args).await,
             Command::List(args) => reservations::list(args).await,

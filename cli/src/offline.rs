@@ -15,13 +15,12 @@ use coalloc_common::{
     Span, Time, Topology, Window, limits,
 };
 use coalloc_net::convert::{
-    RequestOptions, Solver, check_references, file_topology, plan_options, plan_to_wire,
-    refusal_to_wire, request_from_wire, taken, window_to_wire,
+    RequestOptions, check_references, file_topology, plan_options, plan_to_wire, refusal_to_wire,
+    request_from_wire, taken, window_to_wire,
 };
-use coalloc_plan::baseline::Backtrack;
-use coalloc_plan::ip::{Handover, IpOptions, Mip, MipBackend};
+use coalloc_plan::ip::IpOptions;
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, FramePlanner, Packing, explain};
+use coalloc_plan::{Budget, FramePlanner, Packing};
 use coalloc_proto::file::{Document, read};
 use coalloc_proto::v1;
 
@@ -114,7 +113,8 @@ impl Federation {
         Ok(response)
     }
 
-    /// Plans every frame, as many at once as there are processors, within the time of one request.
+    /// Plans every frame, as many at once as there are processors, within the time of one request; where the
+    /// solver slides, one after another until one fits.
     fn plan_frames(
         &self,
         request: &CoAllocation,
@@ -127,7 +127,10 @@ impl Federation {
         let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
         let (done, outcomes) = mpsc::channel();
         // An outside solver does not hear `stop`: the frames share the time that all may take.
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = match options.solver.slides() {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, usize::from),
+        };
         let rounds = frames.len().div_ceil(threads).max(1) as i64;
         let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds);
         let work = |done: mpsc::Sender<(usize, Answer)>| {
@@ -138,12 +141,17 @@ impl Federation {
                 let left = end.saturating_duration_since(Instant::now());
                 // At most the five seconds of PLANNING_TIME_MAX.
                 let left = Span::from_us(left.as_micros() as i64);
-                let solver_time = solver_time(options.solver, left.min(share));
+                let solver_time = options.solver.outside_time(left.min(share));
                 let budget = Budget { nodes: limits::PLANNING_NODES_MAX, solver_time, stop: &stop };
                 let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
                 let packing = Packing::new(&self.topology, request, &view, ranking, edges);
+                let answer = packing.solve(planner.as_ref(), &budget);
+                let ends = options.solver.slides() && answer.is_ok();
                 // The receiver waits for every frame; it cannot be gone.
-                let _ = done.send((at, packing.solve(planner.as_ref(), &budget)));
+                let _ = done.send((at, answer));
+                if ends {
+                    break;
+                }
             }
         };
         let mut all = Vec::with_capacity(frames.len());
@@ -166,11 +174,11 @@ impl Federation {
         options: RequestOptions,
         answers: Vec<(Window, Answer)>,
     ) -> Vec<(Window, Answer)> {
-        let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
+        let ip = ip_options(options);
         let explained = |(window, answer): (Window, Answer)| {
             let explain = |refusal| {
                 let view = self.view(window);
-                explain::explain(&self.topology, request, &view, &ip, refusal)
+                options.solver.explain(&self.topology, request, &view, &ip, refusal)
             };
             (window, answer.map_err(explain))
         };
@@ -214,24 +222,13 @@ fn collect(
     }
 }
 
-/// What an outside solver may take of one frame's time; behind `exact`, what is left then or nothing.
-fn solver_time(solver: Solver, share: Span) -> Span {
-    if solver == Solver::Mip {
-        return share;
-    }
-    let left = Span::from_us(share.as_us() - limits::EXACT_TIME.as_us());
-    if left < limits::SOLVER_TIME_MIN { Span::ZERO } else { left }
+/// The planner that the options name, all of it on the calling thread.
+fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
+    options.solver.planner(ip_options(options), Some(Box::new(|work| work())))
 }
 
-fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
-    let ip = IpOptions { route_edges_max: options.route_edges_max, ..IpOptions::default() };
-    match options.solver {
-        Solver::Exact => {
-            Box::new(Handover::here(ip, MipBackend::default(), limits::EXACT_NODES_MAX))
-        }
-        Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
-        Solver::Backtrack => Box::new(Backtrack { options: ip }),
-    }
+const fn ip_options(options: RequestOptions) -> IpOptions {
+    IpOptions { route_edges_max: options.route_edges_max, exclude_opposite_arcs: true }
 }
 
 fn empty_timetables(topology: &Topology) -> BTreeMap<(RmName, ResourceId), Timetable> {

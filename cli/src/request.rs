@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use coalloc_common::{InvalidField, Time, limits};
 use coalloc_net::convert::time_to_wire;
+use coalloc_plan::Solver;
 use coalloc_proto::file::{Document, read, read_from};
 use coalloc_proto::v1;
 use tonic::Status;
@@ -42,8 +44,8 @@ pub struct RequestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
     pub plans: Option<u32>,
     /// Which solver [default: the coordinator's setting; exact]
-    #[arg(long)]
-    pub solver: Option<SolverArg>,
+    #[arg(long, value_name = "NAME", value_parser = solver_parser())]
+    pub solver: Option<Solver>,
 }
 
 /// The objectives that can be asked for; less is better in each.
@@ -73,15 +75,11 @@ impl From<ObjectiveArg> for v1::Objective {
     }
 }
 
-/// The solvers that can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SolverArg {
-    /// Our branch and bound
-    Exact,
-    /// A MIP library
-    Mip,
-    /// A baseline: the first plan that fits, whatever it costs
-    Backtrack,
+/// Takes a solver by its name; `--help` lists them all.
+pub fn solver_parser() -> impl TypedValueParser<Value = Solver> {
+    let listed = Solver::ALL.map(|solver| PossibleValue::new(solver.name()).help(solver.about()));
+    let named = |name: String| Solver::named(&name).ok_or("not a solver");
+    PossibleValuesParser::new(listed).try_map(named)
 }
 
 /// A request with the flags applied, which still knows where each part of it was written.
@@ -107,11 +105,7 @@ impl RequestArgs {
         } else {
             read(&self.request)?
         };
-        let solver = self.solver.map(|solver| match solver {
-            SolverArg::Exact => "exact".to_owned(),
-            SolverArg::Mip => "mip".to_owned(),
-            SolverArg::Backtrack => "backtrack".to_owned(),
-        });
+        let solver = self.solver.map(|solver| solver.name().to_owned());
         let options = v1::PlanOptions {
             frames: self.frames,
             max_paths_per_link: self.max_paths,

@@ -43,6 +43,10 @@ pub const ATTEMPTS_MAX: usize = FRAMES_MAX as usize;
 /// How often one reservation is planned again when others were faster at every plan. Each time the
 /// picture is fresh, so the second is rarely needed.
 pub const REPLANS_MAX: u32 = 3;
+/// How often a reservation that is held one resource manager after the other is planned again, each time because
+/// one of them refused the choice of it: a search of its own, in which a choice that was refused does not
+/// come back. The paper's federation has 39 resources; [`RESERVE_PATIENCE`] ends a slow one before.
+pub const BACKTRACKS_MAX: u32 = 40;
 /// Longest pause before a reservation is planned again for the first time; twice as long each time
 /// after. About what a Hold, a refusal and an Abort take, so that of two that met, one is through
 /// before the other asks again.

@@ -27,7 +27,7 @@ use tonic::Status;
 use crate::admission::Admitted;
 use crate::federation::{Federation, Snapshot};
 use crate::picture;
-use crate::planning::{Planned, Planners, ip_options, planner_alone};
+use crate::planning::{Planned, Planners, ip_options};
 
 /// Who is asked, and who plans.
 #[derive(Debug)]
@@ -147,7 +147,8 @@ impl Seeker<'_> {
             }
         }
         Ok(Searched {
-            complete: (search.is_complete() && all_answered) || nearest.is_some(),
+            complete: ((search.is_complete() && all_answered) || nearest.is_some())
+                && admitted.options.solver.is_complete(),
             until: search.searched_until(),
             tried: search.tried() + u64::from(nearest.is_some()),
             nearest,
@@ -181,7 +182,9 @@ impl Seeker<'_> {
                 picture.views.iter().find_map(|view| fits(tried, view))
             });
             let ip = ip_options(options);
-            for (window, refusal) in &mut refused {
+            // What a solver that may miss plans comes close to says nothing of what is missing.
+            let frames = if options.solver.is_complete() { &mut refused[..] } else { &mut [] };
+            for (window, refusal) in frames {
                 if let Some(view) = picture.views.iter().find(|view| view.window == *window) {
                     let mut plan =
                         |wider: &FrameView| fits(&request, wider).map(|judged| judged.plan);
@@ -219,7 +222,8 @@ fn plan(
     let budget = Budget { nodes, solver_time, stop };
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
     let packing = Packing::new(&snapshot.topology, request, view, ranking, edges);
-    match packing.solve(planner_alone(options).as_ref(), &budget) {
+    let planner = options.solver.planner(ip_options(options), None);
+    match packing.solve(planner.as_ref(), &budget) {
         Ok(plan) => Tried::Fits(Box::new(plan)),
         Err(refusal) if refusal.reason == Reason::BudgetExhausted => Tried::Stopped,
         Err(_) => Tried::Not,

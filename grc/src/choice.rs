@@ -14,9 +14,9 @@ use tonic::Status;
 
 use crate::admission::{self, Admitted};
 use crate::federation::Snapshot;
-use crate::service::{GrcService, Tried};
+use crate::picture;
+use crate::service::{GrcService, Tried, candidate};
 use crate::shown::ShownPlan;
-use crate::{picture, view};
 
 impl GrcService {
     /// What to try when a digest names the plan: that one only.
@@ -54,8 +54,7 @@ impl GrcService {
         let unreachable = planned.unreachable.clone();
         if let Some((judged, wire)) = plans.iter().find(|(_, wire)| wire.digest.starts_with(digest))
         {
-            let segments = judged.plan.segments(&federation.topology, &admitted.request);
-            let outcome = Ok(vec![Candidate { segments, details: view::details(wire) }]);
+            let outcome = Ok(vec![candidate(federation, admitted, &judged.plan, wire)]);
             return Ok(Tried { unreachable, fresh: Vec::new(), outcome });
         }
         let Some(refusal) = outdated else {
@@ -113,7 +112,6 @@ impl GrcService {
                 }
             },
         )?;
-        let segments = plan.segments(&federation.topology, &admitted.request);
-        Ok(Candidate { segments, details: view::details(&shown.plan) })
+        Ok(candidate(federation, admitted, &plan, &shown.plan))
     }
 }

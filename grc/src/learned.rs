@@ -7,7 +7,8 @@
 //!
 //! One refusal alone proves little, because a rival's hold may have ended meanwhile: of two that refused
 //! each other, both would believe that there is nothing, and neither would get it. Only the second
-//! refusal of one resource is believed ([`limits::REFUSALS_BELIEVED`]). And only in frames that contain
+//! refusal of one resource is believed ([`limits::REFUSALS_BELIEVED`]). A search that backtracks believes
+//! the first: a choice that was refused does not come back. And only in frames that contain
 //! the refused window: what is short in a part is short in the whole, not the other way round.
 //!
 //! Pure. It lasts as long as the reservation's attempts, no longer: the next request asks anew.
@@ -16,22 +17,31 @@ use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
     BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Topology, Window, limits,
 };
+use coalloc_plan::Solver;
 
-/// Lowers what a view shows as free to what refusals, oldest first, said was available.
-pub fn believe(topology: &Topology, refusals: &[Refusal], view: &mut FrameView) {
-    if refusals.len() < limits::REFUSALS_BELIEVED {
+/// So many refusals of one resource are believed when a solver plans again.
+#[must_use]
+pub const fn believed(solver: Solver) -> usize {
+    if solver.reserves_as_it_searches() { 1 } else { limits::REFUSALS_BELIEVED }
+}
+
+/// Lowers what a view shows as free to what refusals, oldest first, said was available; so many of one
+/// resource are `believed`.
+pub fn believe(topology: &Topology, refusals: &[Refusal], believed: usize, view: &mut FrameView) {
+    if refusals.len() < believed {
         return;
     }
     let frame = view.window;
     for (vertex, _, compute) in topology.sites() {
-        if let Some(most) = available(refusals, &compute.rm, &compute.resource, frame) {
+        if let Some(most) = available(refusals, believed, &compute.rm, &compute.resource, frame) {
             let free = &mut view.free_cpus[vertex.at()];
             *free = (*free).min(Cpus(most));
         }
     }
     for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
         for direction in [Direction::AToB, Direction::BToA] {
-            if let Some(most) = available(refusals, &edge.rm, edge.resource(direction), frame) {
+            let resource = edge.resource(direction);
+            if let Some(most) = available(refusals, believed, &edge.rm, resource, frame) {
                 let free = &mut free[direction.at()];
                 *free = (*free).min(BitsPerSecond(most));
             }
@@ -42,6 +52,7 @@ pub fn believe(topology: &Topology, refusals: &[Refusal], view: &mut FrameView) 
 /// What the last of enough refusals said was available of a resource; `None` when there were not enough.
 fn available(
     refusals: &[Refusal],
+    believed: usize,
     rm: &RmName,
     resource: &ResourceId,
     frame: Window,
@@ -56,7 +67,7 @@ fn available(
         .filter(|refusal| refusal.window.is_some_and(within))
         .filter_map(|refusal| refusal.available.map(|amount| amount.0))
         .collect();
-    said.last().copied().filter(|_| said.len() >= limits::REFUSALS_BELIEVED)
+    said.last().copied().filter(|_| said.len() >= believed)
 }
 
 #[cfg(test)]
@@ -119,7 +130,7 @@ mod tests {
     fn seen(refusals: &[Refusal], frame: Window) -> ([u64; 2], [[u64; 2]; 2]) {
         let topology = topology();
         let mut view = FrameView::empty_federation(&topology, frame);
-        believe(&topology, refusals, &mut view);
+        believe(&topology, refusals, believed(Solver::Exact), &mut view);
         let cpus = [view.free_cpus[0].0, view.free_cpus[1].0];
         (cpus, [0, 1].map(|at: usize| view.free_bps[at].map(|free| free.0)))
     }
@@ -133,6 +144,15 @@ mod tests {
         assert_eq!(seen(&[short("crm-A", "A", frame, 7)], frame), ALL);
         let elsewhere = [short("crm-A", "A", frame, 7), short("crm-B", "B", frame, 7)];
         assert_eq!(seen(&elsewhere, frame), ALL, "one of each");
+    }
+
+    #[test]
+    fn a_search_that_backtracks_believes_the_first() {
+        let (topology, frame) = (topology(), window(0, 60));
+        let mut view = FrameView::empty_federation(&topology, frame);
+        let refusals = [short("crm-A", "A", frame, 7)];
+        believe(&topology, &refusals, believed(Solver::Backtrack), &mut view);
+        assert_eq!(view.free_cpus, [Cpus(7), Cpus(100)]);
     }
 
     #[test]

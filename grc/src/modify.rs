@@ -5,7 +5,8 @@
 //! version is held and booked beside the old one like any other (`protocol::coordinator`). A reservation
 //! that has begun keeps what it has until [`cut`], and is planned anew from there on only.
 //!
-//! Left out: changing the start of what has begun, and the past of anything.
+//! Left out: changing the start of what has begun, the past of anything, and holding one by one: whatever the
+//! solver, a change is held at all resource managers at once.
 
 use std::collections::BTreeMap;
 
@@ -307,7 +308,7 @@ impl GrcService {
                     |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
                 wire.segments = segments.iter().flat_map(of).collect();
             }
-            Candidate { segments, details: view::details(&wire) }
+            Candidate { segments, order: Vec::new(), details: view::details(&wire) }
         });
         let candidates = candidates.collect();
         Ok((planned.unreachable, Ok(candidates)))

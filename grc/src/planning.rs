@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits};
-use coalloc_net::convert::{RequestOptions, Solver};
+use coalloc_net::convert::RequestOptions;
 use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
-use coalloc_plan::baseline::Backtrack;
-use coalloc_plan::ip::{Exact, Handover, IpOptions, Mip, MipBackend};
+use coalloc_plan::baseline::slide;
+use coalloc_plan::ip::IpOptions;
+use coalloc_plan::ip::handover::Elsewhere;
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing, explain};
+use coalloc_plan::{Budget, Judged, Packing, Solver};
 use rayon::prelude::*;
 use tokio::sync::Semaphore;
 use tonic::Status;
@@ -130,7 +131,7 @@ impl Planners {
         let (sender, planned) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
         let unreachable = picture.unreachable;
-        let pool = if options.solver == Solver::Mip { &self.outside } else { &self.own };
+        let pool = if options.solver.is_outside() { &self.outside } else { &self.own };
         let within = span.clone();
         let outside = Arc::clone(&self.outside);
         pool.spawn(move || {
@@ -185,7 +186,7 @@ impl Planners {
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
         let (sender, mut done) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
-        let pool = if solver == Solver::Mip { &self.outside } else { &self.own };
+        let pool = if solver.is_outside() { &self.outside } else { &self.own };
         pool.spawn(move || {
             // The caller may be gone.
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
@@ -229,27 +230,33 @@ fn plan_frames(
     (views, span): (&[FrameView], &Traced),
     stop: &AtomicBool,
 ) -> Vec<(Window, Answer)> {
-    let planner = planner(options, outside);
+    let ip = ip_options(options);
+    // What `exact` hands over is solved on the threads of outside solvers; its own plans others meanwhile.
+    let outside = Arc::clone(outside);
+    let elsewhere: Elsewhere = Box::new(move |work| outside.install(work));
+    let planner = options.solver.planner(ip, Some(elsewhere));
     // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
     let threads = rayon::current_num_threads().max(1);
     let rounds = views.len().div_ceil(threads).max(1);
     let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
     let budget = Budget {
         nodes: limits::PLANNING_NODES_MAX,
-        solver_time: solver_time(options.solver, share),
+        solver_time: options.solver.outside_time(share),
         stop,
     };
     let topology = &federation.topology;
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
-    let ip = ip_options(options);
     let plan = |view: &FrameView| {
         let span = span.child("frame", SpanKind::Internal);
         span.set("coalloc.window", view.window);
         let packing = Packing::new(topology, request, view, ranking, edges);
         let answer = packing.solve(planner.as_ref(), &budget);
-        let explain = |refusal| explain::explain(topology, request, view, &ip, refusal);
+        let explain = |refusal| options.solver.explain(topology, request, view, &ip, refusal);
         (view.window, answer.map_err(explain))
     };
+    if options.solver.slides() {
+        return slide(views, plan);
+    }
     views.par_iter().map(plan).collect()
 }
 
@@ -257,40 +264,6 @@ fn plan_frames(
 #[must_use]
 pub const fn ip_options(options: RequestOptions) -> IpOptions {
     IpOptions { route_edges_max: options.route_edges_max, exclude_opposite_arcs: true }
-}
-
-/// What an outside solver may take of one frame's share of the time. Behind `exact` it is what is left
-/// then, or nothing.
-fn solver_time(solver: Solver, share: Span) -> Span {
-    if solver == Solver::Mip {
-        return share.max(limits::SOLVER_TIME_MIN);
-    }
-    let left = Span::from_us(share.as_us() - limits::EXACT_TIME.as_us());
-    if left < limits::SOLVER_TIME_MIN { Span::ZERO } else { left }
-}
-
-/// The planner that the options name. What `exact` hands over is solved on the threads of `outside`
-/// solvers; its own thread plans others meanwhile.
-#[must_use]
-pub fn planner(options: RequestOptions, outside: &Arc<rayon::ThreadPool>) -> Box<dyn FramePlanner> {
-    if options.solver != Solver::Exact {
-        return planner_alone(options);
-    }
-    let outside = Arc::clone(outside);
-    let elsewhere = Box::new(move |work: &mut (dyn FnMut() + Send)| outside.install(work));
-    let (ip, nodes) = (ip_options(options), limits::EXACT_NODES_MAX);
-    Box::new(Handover::new(ip, MipBackend::default(), nodes, elsewhere))
-}
-
-/// The planner that the options name, which hands nothing over.
-#[must_use]
-pub fn planner_alone(options: RequestOptions) -> Box<dyn FramePlanner> {
-    let ip = ip_options(options);
-    match options.solver {
-        Solver::Exact => Box::new(Exact::new(ip)),
-        Solver::Mip => Box::new(Mip::new(ip, MipBackend::default())),
-        Solver::Backtrack => Box::new(Backtrack { options: ip }),
-    }
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ use coalloc_common::{
     InvalidField, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits,
 };
 use coalloc_net::convert::{
-    RequestOptions, plan_to_wire, refusal_to_wire, user_name, window_to_wire,
+    RequestOptions, plan_options, plan_to_wire, refusal_to_wire, user_name, window_to_wire,
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
 use coalloc_net::{clock, metrics, status, traces};
+use coalloc_plan::Plan;
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
 use coalloc_proto::v1::resolver_server::Resolver;
@@ -78,10 +79,11 @@ impl GrcService {
         let user = &admitted.user;
         let mut picture =
             picture::query(&self.federation, federation, &frames, user, replaces).await;
-        for view in &mut picture.views {
-            learned::believe(&federation.topology, refusals, view);
-        }
         let (request, options) = (admitted.request.clone(), admitted.options);
+        let believed = learned::believed(options.solver);
+        for view in &mut picture.views {
+            learned::believe(&federation.topology, refusals, believed, view);
+        }
         let mut planned =
             self.planners.plan(Arc::clone(federation), request, options, picture).await?;
         planned.refused.append(&mut outside);
@@ -116,7 +118,10 @@ impl GrcService {
             match answer.await.map_err(|_| status::stopping())? {
                 Reply::Replan(reservation) => {
                     replans += 1;
-                    self.pauses.wait(replans).await;
+                    // The next choice of a search is another one; who wants the same again waits a while.
+                    if !self.options(wire.options.as_ref()).solver.reserves_as_it_searches() {
+                        self.pauses.wait(replans).await;
+                    }
                     (answer, fresh) = self.replan(&wire, reservation).await?;
                 }
                 reply => return Ok((self.stands(reply, id.as_str())?, fresh)),
@@ -138,13 +143,19 @@ impl GrcService {
         Ok((posted?, fresh))
     }
 
-    /// Others were faster at every plan: plans again on what is free now, and says so in any case.
+    /// How plans are searched for a request that was admitted.
+    fn options(&self, wire: Option<&v1::PlanOptions>) -> RequestOptions {
+        plan_options(wire, self.defaults).unwrap_or(self.defaults)
+    }
+
+    /// Others were faster at every plan, or at a choice of a search that backtracks: plans again on what is
+    /// free now, and says so in any case.
     async fn replan(
         &self,
         wire: &v1::ReserveRequest,
         reservation: ReservationId,
     ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
-        tracing::info!(%reservation, "others were faster; planning again");
+        tracing::info!(%reservation, "refused; planning again");
         metrics::grc().replans.inc();
         let id = reservation.clone();
         let refused = move |coordinator: &Coordinator| {
@@ -218,8 +229,7 @@ impl GrcService {
         }
         let candidates = planned.plans.iter().map(|judged| {
             let wire = plan_to_wire(&federation.topology, &admitted.request, judged);
-            let segments = judged.plan.segments(&federation.topology, &admitted.request);
-            Candidate { segments, details: view::details(&wire) }
+            candidate(&federation, &admitted, &judged.plan, &wire)
         });
         let outcome = Ok(candidates.collect());
         Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
@@ -303,6 +313,20 @@ impl GrcService {
     /// How the ids of this coordinator's reservations begin.
     fn own_ids(&self) -> String {
         format!("{}-{}-", self.name, shell::tag(&self.ledger_id))
+    }
+}
+
+/// A plan as a reserve call tries it.
+pub(crate) fn candidate(
+    federation: &Snapshot,
+    Admitted { request, options, .. }: &Admitted,
+    plan: &Plan,
+    wire: &v1::Plan,
+) -> Candidate {
+    Candidate {
+        segments: plan.segments(&federation.topology, request),
+        order: options.solver.hold_order(&federation.topology, request, plan),
+        details: view::details(wire),
     }
 }
 

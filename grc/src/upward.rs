@@ -126,7 +126,8 @@ impl UpwardService {
         let candidate = |plan| {
             let wire = convert::plan_to_wire(&federation.topology, &request, plan);
             let segments = plan.plan.segments(&federation.topology, &request);
-            Candidate { segments, details: view::details(&wire) }
+            // At once: a refusal inside ends it, and the next choice is for the one above to make.
+            Candidate { segments, order: Vec::new(), details: view::details(&wire) }
         };
         Ok(Ok(planned.plans.iter().map(candidate).collect()))
     }

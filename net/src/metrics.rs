@@ -375,7 +375,7 @@ pub struct Grc {
     pub frames: Labelled<Counter, 1>,
     /// Requests being planned, or waiting for it.
     pub plannings: Gauge,
-    /// Plannings made because others were faster.
+    /// Plannings made again because others were faster, or a search that backtracks was refused a choice.
     pub replans: Counter,
     /// Does an RM answer?
     pub reachable: Labelled<Gauge, 1>,
@@ -444,7 +444,7 @@ pub fn grc() -> &'static Grc {
                 .show([["planned"], ["refused"]]),
             plannings: room
                 .gauge("plannings_in_flight", "Requests that are being planned or wait for it"),
-            replans: room.counter("replans", "Requests planned again because others were faster"),
+            replans: room.counter("replans", "Requests planned again: others were faster, or a search went back"),
             reachable: room
                 .gauges(["rm"], "rm_reachable", "1 when the resource manager answers, else 0"),
             picture_age: room.many(

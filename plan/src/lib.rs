@@ -6,7 +6,7 @@
 //!
 //! Rooms: [`ip`] is the 0-1 integer program of Takefusa 2010, section 3.2 and 3.3, with two solvers,
 //! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
-//! compares itself with. [`explain`] proves what binds when there is no plan; [`nearest`] and
+//! compares itself with. [`Solver`] knows them all by name. [`explain`] proves what binds when there is no plan; [`nearest`] and
 //! [`smaller`] look for what would do instead, with any planner. [`inner`] routes inside one network
 //! domain, for the NRM that owns it; [`abstracted`] shows a federation to a coordinator above.
 
@@ -19,9 +19,11 @@ pub mod ip;
 pub mod nearest;
 pub mod objectives;
 pub mod smaller;
+mod solver;
 
 pub use costs::Costs;
 pub use objectives::{Judged, Packing};
+pub use solver::Solver;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,7 +155,7 @@ impl<'a> Instance<'a> {
 
 /// A planner for one frame of a co-allocation.
 pub trait FramePlanner: Send + Sync {
-    /// The name users give to choose it: `exact`, `mip`.
+    /// The name users give to choose it, see [`Solver::name`].
     fn name(&self) -> &'static str;
 
     /// A plan in `instance.view.window` of least cost by `instance.costs`.

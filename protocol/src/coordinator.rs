@@ -19,6 +19,9 @@
 //! doubled or late changes nothing. What was undecided at a restart is aborted (presumed abort). A
 //! user hears "confirmed" only after every acknowledgement (I6).
 //!
+//! A candidate with an order has its RMs asked to hold one after the other. When one of them refuses, it
+//! is planned again before any other candidate is tried: the refusal is about one choice of the search.
+//!
 //! A confirmed reservation may be changed, one change at a time: see [`change`].
 //!
 //! Left out: planning itself, which is the shell's. Source: design.md "Two-phase reservation";
@@ -32,6 +35,8 @@ mod reservation;
 mod tests;
 mod transaction;
 mod trying;
+#[cfg(test)]
+mod turn_tests;
 mod upper;
 #[cfg(test)]
 mod upper_tests;
@@ -72,6 +77,10 @@ pub struct CoordinatorConfig {
 pub struct Candidate {
     /// What to hold, at whom; never empty.
     pub segments: BTreeMap<RmName, Vec<Segment>>,
+    /// The order in which its RMs are asked to hold, each only after the yes of the one before; those that are
+    /// not named are asked last, together. Empty, as in old logs: all at once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub order: Vec<RmName>,
     /// The plan as the shell shows it; kept and given back, never looked at.
     pub details: String,
 }
@@ -464,6 +473,9 @@ impl Core for Coordinator {
             let alarmed = txn.alarm().is_some_and(|at| self.alarms.contains(&(at, id.clone())));
             if !txn.is_done() && !alarmed {
                 return Err(format!("I22: {id} is unfinished and has no alarm"));
+            }
+            if let Some(rm) = txn.asked_out_of_turn() {
+                return Err(format!("{id}: {rm} is asked to hold before its turn"));
             }
             if !self.reservations.contains_key(&txn.reservation) {
                 return Err(format!("{id} belongs to no reservation"));

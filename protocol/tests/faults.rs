@@ -45,6 +45,9 @@ const TREE_SEEDS: u64 = 1_000;
 /// The same for trees.
 const TREE_CORPUS: &[(u64, &str)] = &[];
 
+/// Worlds of the ordinary run in which most reservations are held one RM after the other.
+const TURN_SEEDS: u64 = 1_500;
+
 const SECOND: i64 = 1_000_000;
 const CAPACITY: u64 = 1_000;
 
@@ -120,7 +123,21 @@ fn candidate_of(world: &mut World, names: &[RmName], opened_us: i64) -> Candidat
         }
         segments.insert(names[rm].clone(), list);
     }
-    Candidate { segments, details: String::new() }
+    let order = order_of(world, segments.keys().cloned().collect());
+    Candidate { segments, order, details: String::new() }
+}
+
+/// These RMs in any order, now and then; else none.
+fn order_of(world: &mut World, mut rms: Vec<RmName>) -> Vec<RmName> {
+    if !world.dice.per_mille(world.in_turns) {
+        return Vec::new();
+    }
+    let mut order = Vec::with_capacity(rms.len());
+    while !rms.is_empty() {
+        let next = world.dice.below(rms.len() as u64);
+        order.push(rms.remove(usize::try_from(next).expect("an index")));
+    }
+    order
 }
 
 /// Users with their demands: doubled calls, stolen ids, releases at any time.
@@ -320,6 +337,20 @@ fn run_tree(seed: u64, trace: Trace) -> Result<Counts, String> {
     to_rest(world, false)
 }
 
+/// Either, where most reservations are held one RM after the other.
+fn run_in_turns(seed: u64, trace: Trace) -> Result<Counts, String> {
+    let mut world = World::new(seed, trace);
+    world.in_turns = 800;
+    if seed % 4 == 3 {
+        tree(&mut world)?;
+        tree_users(&mut world);
+        return to_rest(world, false);
+    }
+    let twins = federation(&mut world)?;
+    users(&mut world);
+    to_rest(world, twins)
+}
+
 /// Faults, their end, rest.
 fn to_rest(mut world: World, twins: bool) -> Result<Counts, String> {
     accidents(&mut world);
@@ -398,6 +429,20 @@ fn every_tree_comes_to_rest_as_it_should_on_both_levels() {
     let lively = [total.lost, total.doubled, total.late, total.crashes];
     assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
     assert!(total.prepared >= seeds / 2 && total.confirmed >= seeds / 4, "too few: {total:?}");
+    assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
+}
+
+#[test]
+fn every_seed_held_one_by_one_comes_to_rest_as_it_should() {
+    let Some((seeds, total)) = run_all(run_in_turns, &[], TURN_SEEDS) else { return };
+    eprintln!("{seeds} seeds in turns: {total:?}");
+    if seeds < TURN_SEEDS {
+        return;
+    }
+    let lively = [total.lost, total.doubled, total.late, total.crashes];
+    assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
+    let turns = [total.held_after, total.went_back, total.confirmed];
+    assert!(turns.iter().all(|count| *count >= seeds / 10), "too few turns: {total:?}");
     assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
 }
 

@@ -9,6 +9,7 @@
 //! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
 //! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless said
 //!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
+//!   turns RM RESOURCE AMOUNT [START,END) ; RM ..          the same, held one RM after the other
 //! change NAME DEMAND                       a change of it; `plan` lines behind it are its candidates
 //! modify DEMAND NAME                       its user sends that change
 //! reserve DEMAND | release DEMAND          its user sends it
@@ -90,14 +91,15 @@ impl Teller {
     fn command(&mut self, line: &str) -> Told {
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
-        if !["grc", "rm", "demand", "change", "plan"].contains(&word) {
+        if !["grc", "rm", "demand", "change", "plan", "turns"].contains(&word) {
             self.print(format!("> {}", line.trim()));
         }
         match word {
             "grc" => self.grc(&words).and_then(|()| self.wait(Span::ZERO))?,
             "rm" => self.rm(&words).and_then(|()| self.wait(Span::ZERO))?,
             "demand" => self.demand(&words)?,
-            "plan" => self.plan(rest)?,
+            "plan" => self.plan(rest, false)?,
+            "turns" => self.plan(rest, true)?,
             "change" => self.change(&words)?,
             "modify" => {
                 let demand = self.known(&words)?;
@@ -219,9 +221,10 @@ impl Teller {
         Ok(())
     }
 
-    fn plan(&mut self, rest: &str) -> Told {
+    fn plan(&mut self, rest: &str, in_turns: bool) -> Told {
         let demand = self.last.ok_or("a plan belongs to a demand")?;
         let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+        let mut order = Vec::new();
         for part in rest.split(';') {
             let words: Vec<&str> = part.split_whitespace().collect();
             let [rm, resource, amount, window] = words[..] else {
@@ -236,9 +239,13 @@ impl Teller {
             let window = Window::new(second(start)?, second(end)?).ok_or("an empty window")?;
             let amount = Amount(amount.parse().map_err(|_| "amount is not a number")?);
             let segment = Segment { resource: ResourceId::composed(resource), amount, window };
-            segments.entry(RmName::composed(rm)).or_default().push(segment);
+            let rm = RmName::composed(rm);
+            if in_turns && !order.contains(&rm) {
+                order.push(rm.clone());
+            }
+            segments.entry(rm).or_default().push(segment);
         }
-        let candidate = Candidate { segments, details: String::new() };
+        let candidate = Candidate { segments, order, details: String::new() };
         let demand = &mut self.world.clients.demands[demand];
         match demand.changes.last_mut().filter(|_| self.last_is_change) {
             Some(wish) => wish.candidates.push(candidate),

@@ -79,7 +79,8 @@ impl Seeker<'_> {
             }
         };
         found.searched_until = Some(time_to_wire(search.searched_until()));
-        found.complete = search.is_complete() || nearest.is_some();
+        found.complete =
+            (search.is_complete() || nearest.is_some()) && self.options.solver.is_complete();
         found.starts_tried = search.tried() + u64::from(nearest.is_some());
         if let Some(plan) = nearest {
             found.nearest_window = Some(window_to_wire(plan.plan.window));

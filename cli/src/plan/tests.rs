@@ -169,9 +169,9 @@ fn both_solvers_agree_on_what_is_cheapest() {
         let (response, _) = planned(example("small-federation.yaml"), args).unwrap();
         response.plans.iter().map(|plan| plan.cost_millipoints).collect::<Vec<_>>()
     };
-    use crate::request::SolverArg;
-    assert_eq!(cost(SolverArg::Exact), cost(SolverArg::Mip));
-    let (cheapest, first) = (cost(SolverArg::Exact), cost(SolverArg::Backtrack));
+    use coalloc_plan::Solver;
+    assert_eq!(cost(Solver::Exact), cost(Solver::Mip));
+    let (cheapest, first) = (cost(Solver::Exact), cost(Solver::Backtrack));
     assert_eq!(cheapest.len(), first.len(), "what can be planned, backtrack plans");
     assert!(cheapest.iter().zip(&first).all(|(cheapest, first)| cheapest <= first));
 }

@@ -8,6 +8,7 @@ use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, SiteDemand, SiteName,
     Span, Time, Timing, UserName, VertexName, limits,
 };
+use coalloc_plan::Solver;
 use coalloc_proto::v1;
 
 use super::{objectives_from_wire, span_from_wire, time_from_wire};
@@ -128,18 +129,6 @@ pub struct RequestOptions {
     pub plans: u32,
 }
 
-/// The solvers that can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Solver {
-    /// Our branch and bound.
-    #[default]
-    Exact,
-    /// A MIP library.
-    Mip,
-    /// A baseline: the first plan that fits.
-    Backtrack,
-}
-
 impl Default for RequestOptions {
     fn default() -> Self {
         Self {
@@ -176,19 +165,10 @@ pub fn plan_options(
     if let Some(plans) = wire.plans {
         options.plans = check_range("options.plans", plans, 1..=limits::FRAMES_MAX, "plans")?;
     }
-    match wire.solver.as_deref() {
-        None => {}
-        Some("exact") => options.solver = Solver::Exact,
-        Some("mip") => options.solver = Solver::Mip,
-        Some("backtrack") => options.solver = Solver::Backtrack,
-        Some(other) => {
-            let value = InvalidField::quoted(other);
-            return Err(InvalidField::new(
-                "options.solver",
-                value,
-                "\"exact\", \"mip\" or \"backtrack\"",
-            ));
-        }
+    if let Some(name) = &wire.solver {
+        let unknown =
+            || InvalidField::new("options.solver", InvalidField::quoted(name), Solver::names());
+        options.solver = Solver::named(name).ok_or_else(unknown)?;
     }
     Ok(options)
 }

@@ -5,11 +5,14 @@
 
 use coalloc_common::topology::{Compute, Direction, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, SiteDemand, Topology,
+    Amount, BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, SiteDemand, Topology, VertexIndex,
 };
 
 use super::IpOptions;
 use crate::Budget;
+
+/// No site has the vertex.
+const NOBODY: usize = usize::MAX;
 
 /// The vertices each requested site could land on, in order of index.
 pub(crate) struct Candidates {
@@ -19,7 +22,7 @@ pub(crate) struct Candidates {
 
 impl Candidates {
     /// Those of one requested site.
-    pub(super) fn of(&self, site: usize) -> &[u32] {
+    pub(crate) fn of(&self, site: usize) -> &[u32] {
         &self.vertices[self.starts[site] as usize..self.starts[site + 1] as usize]
     }
 
@@ -58,11 +61,33 @@ impl Candidates {
         if (0..sites).all(|site| self.of(site).len() >= sites) {
             return None;
         }
-        let mut holder = vec![usize::MAX; vertices];
+        let mut holder = vec![NOBODY; vertices];
         // Few choices first: of two rivals, the more demanding is not the one reported.
         let mut order: Vec<usize> = (0..sites).collect();
         order.sort_by_key(|site| self.of(*site).len());
         order.into_iter().find(|site| !self.augment(*site, &mut holder, &mut vec![false; vertices]))
+    }
+
+    /// A vertex of its own for each site, in the order of the request; `None` when there is none. A site takes
+    /// the first vertex that is left for it, and one that was taken before only when whoever has that finds
+    /// another.
+    pub(crate) fn matching(&self, sites: usize, vertices: usize) -> Option<Vec<VertexIndex>> {
+        let mut holder = vec![NOBODY; vertices];
+        for site in 0..sites {
+            let free = self.of(site).iter().find(|vertex| holder[**vertex as usize] == NOBODY);
+            match free {
+                Some(vertex) => holder[*vertex as usize] = site,
+                None if self.augment(site, &mut holder, &mut vec![false; vertices]) => {}
+                None => return None,
+            }
+        }
+        let mut placed = vec![None; sites];
+        for (vertex, site) in (0u32..).zip(holder) {
+            if let Some(place) = placed.get_mut(site) {
+                *place = Some(VertexIndex(vertex));
+            }
+        }
+        placed.into_iter().collect()
     }
 
     fn augment(&self, site: usize, holder: &mut [usize], seen: &mut [bool]) -> bool {
@@ -71,7 +96,7 @@ impl Candidates {
             if std::mem::replace(&mut seen[vertex], true) {
                 continue;
             }
-            if holder[vertex] == usize::MAX || self.augment(holder[vertex], holder, seen) {
+            if holder[vertex] == NOBODY || self.augment(holder[vertex], holder, seen) {
                 holder[vertex] = site;
                 return true;
             }

@@ -175,7 +175,8 @@ impl Coordinator {
                 let mut candidates = self.with_old_parties(id, candidates);
                 candidates.reverse();
                 if let Some(candidate) = candidates.pop() {
-                    self.trying.insert(id.clone(), Trying::new(candidates, token, now));
+                    let trying = Trying::new(&candidate, candidates, token, now);
+                    self.trying.insert(id.clone(), trying);
                     return self.attempt(id, candidate, now, out);
                 }
                 Refusal::new(Reason::NoRoute, "the planner gave nothing to try")

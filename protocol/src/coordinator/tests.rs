@@ -40,7 +40,7 @@ pub(super) fn plan(rms: &[&str]) -> Candidate {
     let window = Window::new(Time::from_us(5_000_000_000), Time::from_us(6_000_000_000)).unwrap();
     let segment = || Segment { resource: ResourceId::composed("r"), amount: Amount(1), window };
     let segments = rms.iter().map(|name| (rm(name), vec![segment()])).collect();
-    Candidate { segments, details: String::new() }
+    Candidate { segments, order: Vec::new(), details: String::new() }
 }
 
 /// A coordinator and everything it wrote.
@@ -105,7 +105,12 @@ impl Bench {
     }
 
     /// Opens and plans a request.
-    fn reserve(&mut self, request: &str, plans: &[Candidate], now: Now) -> Vec<CoordinatorEffect> {
+    pub(super) fn reserve(
+        &mut self,
+        request: &str,
+        plans: &[Candidate],
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
         let open = CoordinatorInput::Open { ticket: ticket(request, "c"), token: USER };
         assert_eq!(replies(&self.step(open, now)), [(USER, Reply::Plan)]);
         let (request, candidates) = (RequestId::composed(request), plans.to_vec());
@@ -136,7 +141,7 @@ impl Bench {
         self.answer(name, id, MessageKind::Hold, answer, now)
     }
 
-    fn release(&mut self, id: &str, now: Now) -> Vec<CoordinatorEffect> {
+    pub(super) fn release(&mut self, id: &str, now: Now) -> Vec<CoordinatorEffect> {
         let reservation = ReservationId::composed(id);
         self.step(CoordinatorInput::Release { reservation, token: OTHER }, now)
     }

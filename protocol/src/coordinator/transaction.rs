@@ -26,6 +26,10 @@ pub(super) enum Goal {
 #[derive(Debug, Clone)]
 struct Party {
     segments: Vec<Segment>,
+    /// It is asked to hold after all of a lower turn have; the same for all when they are asked at once.
+    turn: usize,
+    /// A Hold has left, or may have before a restart.
+    asked: bool,
     /// It has the booking that this transaction replaces.
     has_old: bool,
     /// It has answered what the goal wants.
@@ -51,6 +55,8 @@ pub(super) struct Transaction {
     /// The first Hold left no earlier than this.
     opened: BootTime,
     parties: BTreeMap<RmName, Party>,
+    /// Its RMs are asked to hold in turns.
+    pub(super) one_by_one: bool,
     /// The next candidate has been taken up, or the reservation concluded: nothing waits for this.
     left_behind: bool,
     /// What was promised to the one above.
@@ -62,8 +68,12 @@ pub(super) struct Transaction {
 
 impl Transaction {
     pub(super) fn new(reservation: ReservationId, candidate: &Candidate, now: BootTime) -> Self {
-        let party = |segments: &Vec<Segment>| Party {
+        let order = &candidate.order;
+        let turn = |rm: &RmName| order.iter().position(|next| next == rm).unwrap_or(order.len());
+        let party = |rm: &RmName, segments: &Vec<Segment>| Party {
             segments: segments.clone(),
+            turn: turn(rm),
+            asked: false,
             has_old: false,
             answered: false,
             expires_at: None,
@@ -77,7 +87,8 @@ impl Transaction {
             done: false,
             since: now,
             opened: now,
-            parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(s))).collect(),
+            parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(rm, s))).collect(),
+            one_by_one: !order.is_empty(),
             left_behind: false,
             promise: None,
             alarm: None,
@@ -176,8 +187,32 @@ impl Transaction {
         }
     }
 
-    fn next_alarm(&self) -> Option<BootTime> {
+    /// While holds are asked for: the turn that it is, and nobody of a later one is asked yet.
+    fn turn_now(&self) -> usize {
         let waiting = self.parties.values().filter(|party| !party.answered);
+        match self.goal {
+            Goal::Hold => waiting.map(|party| party.turn).min().unwrap_or(usize::MAX),
+            Goal::Prepared | Goal::Commit | Goal::Abort | Goal::Release => usize::MAX,
+        }
+    }
+
+    /// An RM that was asked to hold before its turn: there is never one.
+    pub(super) fn asked_out_of_turn(&self) -> Option<&RmName> {
+        let turn = self.turn_now();
+        let early = |(_, party): &(&RmName, &Party)| party.asked && party.turn > turn;
+        self.parties.iter().find(early).map(|(rm, _)| rm)
+    }
+
+    /// Who was asked for something and has not answered.
+    fn silent(&self) -> impl Iterator<Item = &RmName> {
+        let turn = self.turn_now();
+        let silent = move |party: &Party| !party.answered && party.turn <= turn;
+        self.parties.iter().filter(move |(_, party)| silent(party)).map(|(rm, _)| rm)
+    }
+
+    fn next_alarm(&self) -> Option<BootTime> {
+        let turn = self.turn_now();
+        let waiting = self.parties.values().filter(|party| !party.answered && party.turn <= turn);
         waiting.map(|party| party.send_at).chain(self.patience_ends()).min()
     }
 }
@@ -187,10 +222,12 @@ impl Coordinator {
     pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
         let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
         let user = self.reservations.get(&txn.reservation).map(|r| r.ticket.user.clone());
+        let turn = txn.turn_now();
         for (rm, party) in &mut txn.parties {
-            if party.answered || party.send_at > now.boot {
+            if party.answered || party.turn > turn || party.send_at > now.boot {
                 continue;
             }
+            party.asked |= txn.goal == Goal::Hold;
             let message = match (txn.goal, &user) {
                 (Goal::Hold, Some(user)) => Message::Hold(HoldOrder {
                     txn: id.clone(),
@@ -235,6 +272,7 @@ impl Coordinator {
         txn.since = now.boot;
         txn.left_behind = true;
         for party in txn.parties.values_mut() {
+            party.asked = true;
             party.send_at = now.boot;
         }
         self.set_alarm(id);
@@ -326,7 +364,8 @@ impl Coordinator {
             party.expires_at = Some(opened.saturating_add(expires_in));
         }
         if !txn.all_answered() {
-            self.set_alarm(id);
+            // It may be the next one's turn.
+            self.send_due(id, now, out);
             return;
         }
         let margin_from = now.boot.saturating_add(limits::COMMIT_MARGIN);
@@ -422,7 +461,7 @@ impl Coordinator {
         }
     }
 
-    /// Decides no, durably, and tells every RM but the one that has refused already.
+    /// Decides no, durably, and tells every RM that was asked but the one that has refused already.
     pub(super) fn abort(
         &mut self,
         id: &TransactionId,
@@ -442,8 +481,10 @@ impl Coordinator {
         };
         self.record(record, out);
         self.since(id, now);
-        if let (Some(txn), Some(rm)) = (self.transactions.get_mut(id), refuser) {
-            txn.acknowledge(rm);
+        if let Some(txn) = self.transactions.get_mut(id) {
+            let unasked = txn.parties.values_mut().filter(|party| !party.asked);
+            unasked.for_each(|party| party.answered = true);
+            refuser.into_iter().for_each(|rm| txn.acknowledge(rm));
         }
         self.finish_or_go_on(id, now, out);
     }
@@ -458,8 +499,7 @@ impl Coordinator {
     pub(super) fn leave_behind(&mut self, id: &TransactionId) -> Vec<RmName> {
         let Some(txn) = self.transactions.get_mut(id) else { return Vec::new() };
         txn.left_behind = true;
-        let silent = txn.parties.iter().filter(|(_, party)| !party.answered);
-        let silent = silent.map(|(rm, _)| rm.clone()).collect();
+        let silent = txn.silent().cloned().collect();
         self.set_alarm(id);
         silent
     }
@@ -477,8 +517,7 @@ impl Coordinator {
             let (goal, reservation) = (txn.goal, txn.reservation.clone());
             match goal {
                 Goal::Hold if patience_over => {
-                    let silent = txn.parties.iter().filter(|(_, party)| !party.answered);
-                    let names: Vec<&str> = silent.map(|(rm, _)| rm.as_str()).collect();
+                    let names: Vec<&str> = txn.silent().map(|rm| rm.as_str()).collect();
                     let text = format!("no answer to Hold in time from {}", names.join(", "));
                     self.abort(&id, Refusal::new(Reason::TimedOut, text), None, now, out);
                 }

@@ -18,21 +18,28 @@ pub(super) struct Trying {
     candidates: Vec<Candidate>,
     /// Who planned, and plans again; `None` while that is under way.
     planner: Option<Token>,
-    /// How often it was planned again.
-    replans: u32,
+    /// How often it may be planned again yet.
+    replans_left: u32,
     /// When the first attempt was opened.
     since: BootTime,
 }
 
 impl Trying {
-    /// Candidates to be tried from the back, planned by the caller of this token.
-    pub(super) const fn new(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
-        Self { candidates, planner: Some(planner), replans: 0, since: now.boot }
+    /// The candidates after the first, to be tried from the back, planned by the caller of this token.
+    pub(super) const fn new(
+        first: &Candidate,
+        candidates: Vec<Candidate>,
+        planner: Token,
+        now: Now,
+    ) -> Self {
+        let replans_left =
+            if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX };
+        Self { candidates, planner: Some(planner), replans_left, since: now.boot }
     }
 
     /// These candidates, and no planning again: of a hold from above.
     pub(super) const fn once(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
-        Self { candidates, planner: Some(planner), replans: limits::REPLANS_MAX, since: now.boot }
+        Self { candidates, planner: Some(planner), replans_left: 0, since: now.boot }
     }
 
     /// Is it being planned again, with no attempt under way?
@@ -68,13 +75,13 @@ impl Coordinator {
             self.record(record, out);
             return;
         };
-        self.trying.insert(id.clone(), Trying::new(candidates, token, now));
+        self.trying.insert(id.clone(), Trying::new(&candidate, candidates, token, now));
         let record = CoordinatorRecord::Opened { reservation: id.clone(), ticket, notes, at: now };
         self.record(record, out);
         self.attempt(&id, candidate, now, out);
     }
 
-    /// Opens the next attempt of a reservation: D1, then Hold to every RM at once.
+    /// Opens the next attempt of a reservation: D1, then Hold to every RM at once, or to the first in its order.
     pub(super) fn attempt(
         &mut self,
         id: &ReservationId,
@@ -111,6 +118,7 @@ impl Coordinator {
     ) {
         let silent = self.leave_behind(txn);
         let stuck = self.is_stuck_at(id, &silent);
+        let one_by_one = self.transactions.get(txn).is_some_and(|txn| txn.one_by_one);
         let known = self.reservations.get(id);
         let last = known.and_then(Reservation::last_refusal);
         let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "nothing to try"));
@@ -120,16 +128,17 @@ impl Coordinator {
         };
         // An RM that does not even acknowledge an abort will not hold the next plan either.
         trying.candidates.retain(|c| silent.iter().all(|rm| !c.segments.contains_key(rm)));
-        if let Some(next) = trying.candidates.pop() {
-            return self.attempt(id, next, now, out);
-        }
         // Only a refusal for want of capacity says that the plans were out of date.
         let outdated = last.reason == Reason::InsufficientCapacity;
-        if outdated
-            && trying.replans < limits::REPLANS_MAX
-            && let Some(planner) = trying.planner.take()
+        let again = outdated && trying.replans_left > 0;
+        // One by one it is about one choice: the search goes on from there before it starts elsewhere.
+        if !(one_by_one && again)
+            && let Some(next) = trying.candidates.pop()
         {
-            trying.replans += 1;
+            return self.attempt(id, next, now, out);
+        }
+        if again && let Some(planner) = trying.planner.take() {
+            trying.replans_left -= 1;
             if let Some(waiting) = self.waiting.get_mut(id) {
                 waiting.retain(|token| *token != planner);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Reason, Segment, Span, TransactionId};
+use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
 use coalloc_protocol::message::{Answer, Decision};
@@ -33,6 +33,10 @@ pub(crate) struct Counts {
     pub(crate) unchanged: u64,
     /// Bookings that a newer version replaced.
     pub(crate) replaced: u64,
+    /// Holds that waited for the yes of another RM.
+    pub(crate) held_after: u64,
+    /// Attempts in turns that were refused when something was held already.
+    pub(crate) went_back: u64,
 }
 
 impl Counts {
@@ -50,6 +54,8 @@ impl Counts {
         self.changed += other.changed;
         self.unchanged += other.unchanged;
         self.replaced += other.replaced;
+        self.held_after += other.held_after;
+        self.went_back += other.went_back;
     }
 }
 
@@ -64,6 +70,8 @@ pub(crate) struct Watch {
     finished: BTreeSet<TransactionId>,
     /// What each attempt at a change would replace.
     replaces: BTreeMap<TransactionId, TransactionId>,
+    /// In which order each attempt asks its RMs; those that ask all at once are not here.
+    orders: BTreeMap<TransactionId, Vec<RmName>>,
     /// Booked once, at some RM.
     booked: BTreeSet<TransactionId>,
     /// When each hold became durable, and how long it may last, by RM and transaction.
@@ -91,7 +99,10 @@ impl World {
         let watch = &mut self.watch;
         for record in records {
             match record {
-                CoordinatorRecord::Intent { txn, replaces, .. } => {
+                CoordinatorRecord::Intent { txn, replaces, candidate, .. } => {
+                    if !candidate.order.is_empty() {
+                        watch.orders.insert(txn.clone(), candidate.order.clone());
+                    }
                     if let Some(old) = replaces {
                         watch.replaces.insert(txn.clone(), old.clone());
                     }
@@ -101,7 +112,13 @@ impl World {
                 CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
                     watch.committed.insert(txn.clone());
                 }
-                CoordinatorRecord::Decided { txn, .. } => {
+                CoordinatorRecord::Decided { txn, refusal, .. } => {
+                    let reason = refusal.as_ref().map(|refusal| refusal.reason);
+                    let held = watch.held.keys().any(|(_, held)| held == txn);
+                    let in_turns = watch.orders.contains_key(txn);
+                    if in_turns && held && reason == Some(Reason::InsufficientCapacity) {
+                        self.counts.went_back += 1;
+                    }
                     watch.aborted.insert(txn.clone());
                 }
                 CoordinatorRecord::Mixed { txn, .. } => {
@@ -141,6 +158,7 @@ impl World {
                     if self.watch.finished.contains(&order.txn) {
                         return Err(format!("I9: {} is held after it was finished", order.txn));
                     }
+                    self.check_turn(index, &order.txn)?;
                     let key = (index, order.txn.clone());
                     self.watch.held.insert(key, (self.now_us, *hard));
                 }
@@ -164,6 +182,23 @@ impl World {
             }
         }
         self.check_shadow_rm(index)
+    }
+
+    /// Where RMs are asked one after the other, all that come before this one have held, durably (I4).
+    fn check_turn(&mut self, rm: usize, txn: &TransactionId) -> Result<(), String> {
+        let Some(order) = self.watch.orders.get(txn) else { return Ok(()) };
+        let name = &self.rms[rm].name;
+        let before = order.iter().take_while(|next| next.as_str() != name);
+        let mut waited = false;
+        for earlier in before.filter_map(|earlier| self.rm_index(earlier)) {
+            waited = true;
+            if !self.watch.was_held(earlier, txn) {
+                let earlier = &self.rms[earlier].name;
+                return Err(format!("{name} holds {txn} before {earlier} has said yes"));
+            }
+        }
+        self.counts.held_after += u64::from(waited);
+        Ok(())
     }
 
     /// A hold lasts as long as its coordinator was told, whatever restarts and boots there were

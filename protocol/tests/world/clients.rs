@@ -304,7 +304,8 @@ impl World {
         self.begin(Address::Grc(grc))
     }
 
-    /// The same candidates once more, as if the picture had changed; or nothing, now and then.
+    /// The same candidates once more, as if the picture had changed; or nothing, now and then. Of a search that
+    /// goes back, what no refusal has excluded.
     fn replanned(
         &mut self,
         demand: usize,
@@ -316,14 +317,42 @@ impl World {
         if self.grcs[grc].life != life {
             return Ok(());
         }
+        let goes_back = candidates.first().is_some_and(|first| !first.order.is_empty());
+        let nothing = Refusal::new(Reason::InsufficientCapacity, "nothing is free any more");
         let outcome = if self.dice.per_mille(self.clients.planning_fails) {
-            Err(Refusal::new(Reason::InsufficientCapacity, "nothing is free any more"))
+            Err(nothing)
+        } else if goes_back {
+            let left = self.not_refused(grc, &reservation, candidates);
+            if left.is_empty() { Err(nothing) } else { Ok(left) }
         } else {
             Ok(candidates)
         };
         let token = Token(token);
         self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
         self.begin(Address::Grc(grc))
+    }
+
+    /// The candidates that want nothing that a refusal of this reservation said was not there.
+    fn not_refused(
+        &self,
+        grc: usize,
+        reservation: &ReservationId,
+        candidates: Vec<Candidate>,
+    ) -> Vec<Candidate> {
+        let core = self.grcs[grc].core.as_ref();
+        let known = core.and_then(|core| core.find(reservation.as_str()));
+        let refusals = known.map(|known| known.attempt_refusals.clone()).unwrap_or_default();
+        let is_refused = |candidate: &Candidate| {
+            refusals.iter().any(|refusal| {
+                let asked = refusal.rm.as_ref().and_then(|rm| candidate.segments.get(rm));
+                asked.into_iter().flatten().any(|segment| {
+                    Some(&segment.resource) == refusal.resource.as_ref()
+                        && refusal.window == Some(segment.window)
+                        && refusal.available.is_some_and(|there| there < segment.amount)
+                })
+            })
+        };
+        candidates.into_iter().filter(|candidate| !is_refused(candidate)).collect()
     }
 
     /// A coordinator answers a user.

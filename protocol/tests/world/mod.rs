@@ -104,6 +104,8 @@ pub(crate) struct World {
     pub(crate) rms: Vec<Node<Participant>>,
     /// The RMs of each coordinator that serves others above it.
     pub(crate) members: BTreeMap<usize, Vec<RmName>>,
+    /// So many candidates in a thousand have their RMs asked one after the other.
+    pub(crate) in_turns: u64,
     /// Why each refused what one above wanted held.
     refused_above: BTreeMap<(usize, TransactionId), Reason>,
     pub(crate) dice: Dice,
@@ -131,6 +133,7 @@ impl World {
             grc_names: Vec::new(),
             rms: Vec::new(),
             members: BTreeMap::new(),
+            in_turns: 0,
             refused_above: BTreeMap::new(),
             dice: Dice::new(seed),
             weather: Weather::default(),

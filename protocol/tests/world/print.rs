@@ -28,7 +28,9 @@ fn segments(segments: &[Segment]) -> String {
 
 fn candidate(candidate: &Candidate) -> String {
     let one = |(rm, list): (&_, &Vec<Segment>)| format!("{rm} {}", segments(list));
-    candidate.segments.iter().map(one).collect::<Vec<_>>().join("; ")
+    let all = candidate.segments.iter().map(one).collect::<Vec<_>>().join("; ");
+    let order: Vec<&str> = candidate.order.iter().map(|rm| rm.as_str()).collect();
+    if order.is_empty() { all } else { format!("{all}; in turns: {}", order.join(", ")) }
 }
 
 pub(crate) fn packet(packet: &Packet) -> String {

@@ -110,8 +110,10 @@ impl World {
             return Ok(());
         }
         let own = self.members.get(&grc).cloned().unwrap_or_default();
+        let in_turns = self.dice.per_mille(self.in_turns);
         let at = |rms: &[RmName]| Candidate {
             segments: rms.iter().map(|rm| (rm.clone(), order.segments.clone())).collect(),
+            order: if in_turns { rms.iter().rev().cloned().collect() } else { Vec::new() },
             details: String::new(),
         };
         let planned = match self.dice.below(8) {

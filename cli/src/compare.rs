@@ -1,0 +1,202 @@
+//! `coalloc compare`: the same requests by several solvers, each in a federation of its own, and what became
+//! of them.
+//!
+//! For each solver in turn the federation is started anew, empty; the first requests of the paper's day
+//! (Takefusa 2010, section 4.1) are sent to it, each naming the solver; what the daemons counted meanwhile is
+//! read. [`report`] puts the solvers side by side. One request in flight makes every figure but the times
+//! repeatable; several compete, and are refused at Hold.
+//!
+//! Left out: the proof that nothing is overbooked, which is the demo's; other machines.
+
+pub mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use coalloc_common::{Span, Time};
+use coalloc_plan::Solver;
+use coalloc_proto::v1;
+use tokio::task::JoinSet;
+
+use crate::bench::counts::{self, Counts};
+use crate::demo::daemons::Daemons;
+use crate::demo::workload::{self, PAPER_REQUESTS, Type4};
+use crate::demo::{self, Folder};
+use crate::exit::{Answer, Exit, Failure};
+use crate::offline::Federation;
+use crate::request::solver_parser;
+use crate::rpc::{self, Coordinator};
+use crate::text;
+use crate::when::next_full;
+use report::Report;
+
+/// Compare solvers: the same requests by each, in a federation of its own
+///
+/// Starts the federation of the demo (or of --federation) as real processes, once for each solver, and sends
+/// it the first requests of the paper's day. Shows how many were confirmed, what they cost and how late they
+/// start where all solvers confirmed them, what was refused at Hold, messages, and times.
+#[derive(Debug, Clone, Args)]
+pub struct CompareArgs {
+    /// The solvers; each at most once
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = solver_parser(), default_value = "exact,backtrack,sliding-window")]
+    solvers: Vec<Solver>,
+    /// How many requests; the paper's load of a day is about 424
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    requests: u32,
+    /// Seed of the requests
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Requests in flight; with more than 1 the result may differ from run to run
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    concurrency: u32,
+    /// Time frames each request is planned in (N)
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=256))]
+    frames: u32,
+    /// Another federation to start, a FederationFile as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    federation: Option<PathBuf>,
+    /// Folder for configurations, ledgers and logs, one in it for each solver, kept afterwards
+    /// [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the requests by one solver.
+#[derive(Debug, Clone)]
+pub struct Ran {
+    /// By which.
+    pub solver: Solver,
+    /// The answers, in the order of the requests.
+    pub reservations: Vec<v1::Reservation>,
+    /// Time to each answer, in the same order.
+    pub times: Vec<Duration>,
+    /// What the daemons counted meanwhile.
+    pub counted: Counts,
+}
+
+/// Runs `coalloc compare`.
+///
+/// # Errors
+/// When a federation does not come up, someone does not answer, or it is interrupted.
+pub async fn run(args: &CompareArgs) -> Result<Answer, Failure> {
+    let mut seen = args.solvers.clone();
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() < args.solvers.len() {
+        return Err(Failure::bad_input("--solvers: each solver at most once"));
+    }
+    let file = match &args.federation {
+        Some(path) => Federation::read(path)?.file,
+        None => demo::elgl()?,
+    };
+    let folder = Folder::new(args.dir.as_deref())?;
+    let day = next_full(Span::from_secs(3_600), coalloc_net::clock::now().wall)
+        .saturating_add(Span::from_secs(86_400));
+    let stopped = Failure::new(Exit::Interrupted, "interrupted; the daemons are stopped");
+    let ran = tokio::select! {
+        ran = each(args, &file, &folder, day) => ran,
+        () = coalloc_net::server::stop_signal() => Err(stopped),
+    };
+    if ran.as_ref().is_err_and(|failure| failure.exit != Exit::Interrupted) {
+        text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
+    }
+    let (federation, requests) = (file.name.clone(), args.requests);
+    let (seed, concurrency) = (args.seed, args.concurrency);
+    let report = Report { federation, requests, seed, concurrency, ran: ran? };
+    Ok(Answer::done(if args.json { report.json()? } else { report.text() }))
+}
+
+async fn each(
+    args: &CompareArgs,
+    file: &v1::FederationFile,
+    folder: &Folder,
+    day: Time,
+) -> Result<Vec<Ran>, Failure> {
+    let mut all = Vec::with_capacity(args.solvers.len());
+    for solver in &args.solvers {
+        let own = folder.path().join(solver.name());
+        let failed = |error| Failure::internal(format!("{}: {error}", own.display()));
+        std::fs::create_dir(&own).map_err(failed)?;
+        let mut daemons = Daemons::default();
+        let ran = one(args, file, &own, &mut daemons, (*solver, day)).await;
+        // Whoever died says more than whoever missed an answer.
+        let ran = ran.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
+        demo::stop(&mut daemons);
+        all.push(ran?);
+    }
+    Ok(all)
+}
+
+/// The requests by one solver.
+async fn one(
+    args: &CompareArgs,
+    file: &v1::FederationFile,
+    folder: &Path,
+    daemons: &mut Daemons,
+    (solver, day): (Solver, Time),
+) -> Result<Ran, Failure> {
+    let posts = demo::start(folder, file, daemons, true, &counts::telemetry()).await?;
+    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
+    let before = counts::read(&posts).await?;
+    let (count, in_flight) = (args.requests, args.concurrency);
+    text::note(&format!(
+        "{}: the first {count} requests of a day that has about {PAPER_REQUESTS}, {in_flight} in flight",
+        solver.name()
+    ));
+    let arrivals = workload::arrivals(args.seed, count as usize, day, Type4::Ring);
+    let requests = (1..).zip(arrivals).map(|(number, arrival)| v1::ReserveRequest {
+        request_id: format!("compare-{}-{number}", args.seed),
+        request: Some(arrival.request),
+        options: Some(v1::PlanOptions {
+            frames: Some(args.frames),
+            solver: Some(solver.name().to_owned()),
+            ..Default::default()
+        }),
+        plan_digest: String::new(),
+    });
+    let answers = send(rpc::coordinator(&grc)?, requests.collect(), in_flight).await?;
+    let (reservations, times) = answers.into_iter().unzip();
+    let counted = counts::read(&posts).await?.since(&before);
+    Ok(Ran { solver, reservations, times, counted })
+}
+
+/// Sends every request, so many at a time; the answers and how long each took, in the order of the requests.
+async fn send(
+    client: Coordinator,
+    requests: Vec<v1::ReserveRequest>,
+    in_flight: u32,
+) -> Result<Vec<(v1::Reservation, Duration)>, Failure> {
+    let (requests, next) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)));
+    let mut senders = JoinSet::new();
+    for _ in 0..in_flight {
+        let (requests, next) = (Arc::clone(&requests), Arc::clone(&next));
+        let mut client = client.clone();
+        senders.spawn(async move {
+            let mut answers = Vec::new();
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(request) = requests.get(index) else { return Ok(answers) };
+                let begun = Instant::now();
+                let answer = client.reserve(request.clone()).await;
+                let answer = answer.map_err(|status| rpc::failure(&status))?.into_inner();
+                let empty = || Failure::internal("an answer without content");
+                let reservation = answer.reservation.ok_or_else(empty)?;
+                answers.push((index, (reservation, begun.elapsed())));
+            }
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(ended) = senders.join_next().await {
+        let died = |error| Failure::internal(format!("a sender died: {error}"));
+        let answers: Result<Vec<_>, Failure> = ended.map_err(died)?;
+        all.extend(answers?);
+    }
+    all.sort_by_key(|(index, _)| *index);
+    Ok(all.into_iter().map(|(_, answer)| answer).collect())
+}

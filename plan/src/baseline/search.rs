@@ -1,0 +1,182 @@
+//! Depth-first search over sites and paths, for the first combination that fits and nothing better: what
+//! the baselines share.
+//!
+//! A requested site tries its vertices in the order of the federation; a requested link its simple routes,
+//! fewest edges first, then in the order of the federation. Whoever starts the search says in which order
+//! sites are placed and links routed. No cost is looked at.
+
+use coalloc_common::topology::Direction;
+use coalloc_common::{EdgeIndex, Span, VertexIndex};
+
+use crate::ip::IpOptions;
+use crate::ip::admit::Candidates;
+use crate::{Budget, Instance, Outcome, Plan, Route};
+
+/// One step of the search, in the order in which they are taken.
+#[derive(Clone, Copy)]
+pub(super) enum Step {
+    /// A requested site is placed; those before it are.
+    Site(usize),
+    /// A requested link, whose ends are placed, is routed.
+    Link(usize),
+}
+
+pub(super) struct Search<'a> {
+    instance: &'a Instance<'a>,
+    options: IpOptions,
+    budget: &'a Budget<'a>,
+    candidates: &'a Candidates,
+    steps: Vec<Step>,
+    /// Sites before the step at hand; in the order of the request, as they are placed in it.
+    placed: Vec<VertexIndex>,
+    /// By link; empty where it is not routed yet.
+    routes: Vec<Route>,
+    /// What is left, by edge and [`Direction::at`].
+    free: Vec<[u64; 2]>,
+    nodes: u64,
+    /// The budget has ended.
+    over: bool,
+}
+
+impl<'a> Search<'a> {
+    /// Takes these steps; `placed` are the sites that no step places.
+    pub(super) fn new(
+        instance: &'a Instance<'a>,
+        options: IpOptions,
+        budget: &'a Budget<'a>,
+        candidates: &'a Candidates,
+        (placed, steps): (Vec<VertexIndex>, Vec<Step>),
+    ) -> Self {
+        let lanes = instance.topology.edges().iter().zip(&instance.view.free_bps);
+        let free = lanes.map(|(edge, [ab, ba])| match edge.is_shared() {
+            true => [ab.0.min(ba.0); 2],
+            false => [ab.0, ba.0],
+        });
+        Self {
+            instance,
+            options,
+            budget,
+            candidates,
+            steps,
+            placed,
+            routes: vec![Route::new(); instance.request.links.len()],
+            free: free.collect(),
+            nodes: 0,
+            over: false,
+        }
+    }
+
+    /// The first combination that fits, as the plan of this solver; `None` when there is none in the
+    /// order of these steps, or the budget has ended: then [`Search::is_over`].
+    pub(super) fn run(&mut self, solver: &'static str) -> Option<Outcome> {
+        if !self.take(0) {
+            return None;
+        }
+        let Instance { request, view, costs, .. } = self.instance;
+        let cost = costs.plan(request, &self.placed, &self.routes);
+        let placements = std::mem::take(&mut self.placed);
+        let routes = std::mem::take(&mut self.routes);
+        // Nothing was looked at that could bound a cost.
+        let lower_bound = 0;
+        let window = view.window;
+        Some(Outcome::Planned(Plan { window, placements, routes, cost, lower_bound, solver }))
+    }
+
+    /// Has the budget ended?
+    pub(super) const fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Takes this step and all after it. False when that cannot be done, and all is as it was.
+    fn take(&mut self, step: usize) -> bool {
+        match self.steps.get(step).copied() {
+            None => true,
+            Some(Step::Site(site)) => self.place(site, step),
+            // Fewest paths first: one more allowed each time.
+            Some(Step::Link(link)) => (1..=self.options.route_edges()).any(|edges| {
+                let from = self.placed[self.instance.request.links[link].from];
+                self.extend(link, from, edges, Span::ZERO, step)
+            }),
+        }
+    }
+
+    fn place(&mut self, site: usize, step: usize) -> bool {
+        let candidates = self.candidates;
+        for vertex in candidates.of(site).iter().copied().map(VertexIndex) {
+            if self.placed.contains(&vertex) {
+                continue;
+            }
+            if !self.tick() {
+                return false;
+            }
+            self.placed.push(vertex);
+            if self.take(step + 1) {
+                return true;
+            }
+            self.placed.pop();
+        }
+        false
+    }
+
+    /// Continues a link's route by exactly `edges` more edges, then takes the steps after it.
+    fn extend(
+        &mut self,
+        link: usize,
+        at: VertexIndex,
+        edges: usize,
+        latency: Span,
+        step: usize,
+    ) -> bool {
+        let demand = &self.instance.request.links[link];
+        let (start, end) = (self.placed[demand.from], self.placed[demand.to]);
+        if edges == 0 {
+            return at == end && self.take(step + 1);
+        }
+        for hop in self.instance.topology.hops(at) {
+            let edge = self.instance.topology.edge(hop.edge);
+            let latency = latency.saturating_add(edge.latency);
+            // The end is the last vertex and no other.
+            let leads_on = (hop.to == end) == (edges == 1) && hop.to != start;
+            let fits = leads_on
+                && self.free[hop.edge.at()][hop.direction.at()] >= demand.bandwidth.0
+                && demand.latency_max.is_none_or(|max| latency <= max)
+                && !self.passes(link, hop.to);
+            if !fits {
+                continue;
+            }
+            if !self.tick() {
+                return false;
+            }
+            self.load(hop.edge, hop.direction, |free| free - demand.bandwidth.0);
+            self.routes[link].push((hop.edge, hop.direction));
+            if self.extend(link, hop.to, edges - 1, latency, step) {
+                return true;
+            }
+            self.routes[link].pop();
+            self.load(hop.edge, hop.direction, |free| free + demand.bandwidth.0);
+        }
+        false
+    }
+
+    /// Has the link's route been at this vertex already?
+    fn passes(&self, link: usize, vertex: VertexIndex) -> bool {
+        let mut steps = self.routes[link].iter();
+        steps.any(|(edge, way)| self.instance.topology.edge(*edge).head(*way) == vertex)
+    }
+
+    fn load(&mut self, edge: EdgeIndex, direction: Direction, change: impl Fn(u64) -> u64) {
+        let lanes = &mut self.free[edge.at()];
+        if self.instance.topology.edge(edge).is_shared() {
+            *lanes = lanes.map(change);
+        } else {
+            lanes[direction.at()] = change(lanes[direction.at()]);
+        }
+    }
+
+    /// One more vertex or edge tried. False when the budget has ended.
+    fn tick(&mut self) -> bool {
+        self.over |= self.nodes >= self.budget.nodes || self.budget.stopped();
+        self.nodes += 1;
+        !self.over
+    }
+}

@@ -1,0 +1,92 @@
+//! A start is fixed, computers are chosen first and paths between them second; what has no paths slides
+//! the start.
+//!
+//! Elmroth and Tordsson's algorithm, as Takefusa 2010, section 5, tells it: it "fixes a reservation time
+//! and searches a combination of required computers first, and the related network paths next. If it
+//! cannot find the requested resources, it slides the reservation time frame and searches for resources
+//! in the same manner, repeatedly". A frame is one start, and the step from one to the next is the ladder's:
+//! (latest start - earliest start) / (N - 1). One combination of computers is tried at each start, chosen
+//! without a look at the network: a matching of sites and vertices, each site on the first vertex that
+//! is left for it. The paths between them are then searched completely, so whatever this planner misses
+//! it misses because the computers were fixed first. [`slide`] is the sliding: earliest start first, and no
+//! start is looked at after the first that fits.
+//!
+//! Left out: asking start by start. All frames are asked for in one question, as for every planner.
+
+use coalloc_common::{Reason, Refusal, VertexIndex, Window};
+
+use super::search::{Search, Step};
+use crate::ip::{IpOptions, admit};
+use crate::objectives::Answer;
+use crate::{Budget, FramePlanner, Instance, Outcome};
+
+/// The planner `sliding-window`, at one start. It may miss a plan that there is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlidingWindow {
+    /// N_max, as for the integer program.
+    pub options: IpOptions,
+}
+
+impl FramePlanner for SlidingWindow {
+    fn name(&self) -> &'static str {
+        "sliding-window"
+    }
+
+    fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
+        let Instance { topology, request, view, .. } = instance;
+        let candidates = match admit::candidates(topology, request, view) {
+            Ok(candidates) => candidates,
+            Err(refusal) => return Outcome::Refused(*refusal),
+        };
+        let placed = candidates.matching(request.sites.len(), topology.vertices().len());
+        let Some(placed) = placed else {
+            // `admit` has found a matching, or it would have refused.
+            return Outcome::Refused(self.no_paths(instance, &[]));
+        };
+        let links = (0..request.links.len()).map(Step::Link).collect();
+        let start = (placed.clone(), links);
+        let mut search = Search::new(instance, self.options, budget, &candidates, start);
+        search.run(self.name()).unwrap_or_else(|| {
+            Outcome::Refused(match search.is_over() {
+                true => admit::exhausted(view, budget, "the search budget ended"),
+                false => self.no_paths(instance, &placed),
+            })
+        })
+    }
+}
+
+impl SlidingWindow {
+    /// The computers that were fixed have no paths between them; others may.
+    fn no_paths(&self, instance: &Instance<'_>, placed: &[VertexIndex]) -> Refusal {
+        let Instance { topology, request, view, .. } = instance;
+        let sites = request.sites.iter().zip(placed);
+        let sites =
+            sites.map(|(site, at)| format!("{} at {}", site.name, topology.vertex(*at).name));
+        let detail = format!(
+            "the computers that were chosen first ({}) have no routes of at most {} paths for all {} links \
+             in {}; others may have, which this solver does not try",
+            sites.collect::<Vec<_>>().join(", "),
+            self.options.route_edges(),
+            request.links.len(),
+            view.window,
+        );
+        Refusal { window: Some(view.window), ..Refusal::new(Reason::NoRoute, detail) }
+    }
+}
+
+/// Solves frames one after another, earliest first as they come, and none after the first that fits.
+pub fn slide<F>(
+    frames: impl IntoIterator<Item = F>,
+    mut solve: impl FnMut(F) -> (Window, Answer),
+) -> Vec<(Window, Answer)> {
+    let mut answers = Vec::new();
+    for frame in frames {
+        let answer = solve(frame);
+        let fits = answer.1.is_ok();
+        answers.push(answer);
+        if fits {
+            break;
+        }
+    }
+    answers
+}

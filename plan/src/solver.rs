@@ -1,0 +1,182 @@
+//! The solvers by the names that users choose them by: the one place that knows which there are and what
+//! a shell has to know of each. A new one is a variant here, a line in each `match`, and its name in the
+//! comment of `PlanOptions.solver` in the schema.
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{CoAllocation, Refusal, RmName, Span, Topology, limits};
+
+use crate::baseline::{Backtrack, SlidingWindow, order};
+use crate::ip::handover::Elsewhere;
+use crate::ip::{Exact, Handover, IpOptions, Mip, MipBackend};
+use crate::{FramePlanner, Plan, explain};
+
+/// A solver that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Solver {
+    /// Our branch and bound.
+    #[default]
+    Exact,
+    /// A MIP library.
+    Mip,
+    /// A baseline: the first plan that fits, held one resource manager after the other.
+    Backtrack,
+    /// A baseline: start by start, computers first, paths second.
+    SlidingWindow,
+}
+
+impl Solver {
+    /// All of them, in the order in which they are listed to users.
+    pub const ALL: [Self; 4] = [Self::Exact, Self::Mip, Self::Backtrack, Self::SlidingWindow];
+
+    /// The name users give.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Mip => "mip",
+            Self::Backtrack => "backtrack",
+            Self::SlidingWindow => "sliding-window",
+        }
+    }
+
+    /// What it is, in a line of a help text.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Exact => "Our branch and bound",
+            Self::Mip => "A MIP library",
+            Self::Backtrack => {
+                "A baseline: the first plan that fits, whatever it costs, held one manager after the other"
+            }
+            Self::SlidingWindow => {
+                "A baseline: start by start, computers first, then paths between them; the first start that fits"
+            }
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|solver| solver.name() == name)
+    }
+
+    /// All names as a person reads them: `"exact", "mip" or "backtrack"`.
+    #[must_use]
+    pub fn names() -> String {
+        let quoted = Self::ALL.map(|solver| format!("{:?}", solver.name()));
+        let [first @ .., last] = &quoted;
+        format!("{} or {last}", first.join(", "))
+    }
+
+    /// Does it work in an outside library, which does not hear when it is told to stop?
+    #[must_use]
+    pub const fn is_outside(self) -> bool {
+        matches!(self, Self::Mip)
+    }
+
+    /// Does it plan frames one after another, earliest first, and none after the first that fits? The others
+    /// plan every frame by itself.
+    #[must_use]
+    pub const fn slides(self) -> bool {
+        matches!(self, Self::SlidingWindow)
+    }
+
+    /// Is a frame that it refuses proven to have no plan, unless its budget ended?
+    #[must_use]
+    pub const fn is_complete(self) -> bool {
+        !matches!(self, Self::SlidingWindow)
+    }
+
+    /// Is what it found held one resource manager after the other, and the next choice sought at a refusal?
+    #[must_use]
+    pub const fn reserves_as_it_searches(self) -> bool {
+        matches!(self, Self::Backtrack)
+    }
+
+    /// The order in which the resource managers of its plan are asked to hold, each after the yes of the one
+    /// before; empty: all at once.
+    #[must_use]
+    pub fn hold_order(
+        self,
+        topology: &Topology,
+        request: &CoAllocation,
+        plan: &Plan,
+    ) -> Vec<RmName> {
+        if self.reserves_as_it_searches() { order(topology, request, plan) } else { Vec::new() }
+    }
+
+    /// What an outside library may take of one frame's share of the time. Behind `exact` it is what is
+    /// left then, or nothing.
+    #[must_use]
+    pub fn outside_time(self, share: Span) -> Span {
+        if self.is_outside() {
+            return share.max(limits::SOLVER_TIME_MIN);
+        }
+        let left = Span::from_us(share.as_us() - limits::EXACT_TIME.as_us());
+        if left < limits::SOLVER_TIME_MIN { Span::ZERO } else { left }
+    }
+
+    /// The planner. `exact` hands what it leaves open to a library `elsewhere`; with `None` it hands over
+    /// nothing.
+    #[must_use]
+    pub fn planner(
+        self,
+        options: IpOptions,
+        elsewhere: Option<Elsewhere>,
+    ) -> Box<dyn FramePlanner> {
+        let backend = MipBackend::default();
+        match (self, elsewhere) {
+            (Self::Exact, Some(elsewhere)) => {
+                Box::new(Handover::new(options, backend, limits::EXACT_NODES_MAX, elsewhere))
+            }
+            (Self::Exact, None) => Box::new(Exact::new(options)),
+            (Self::Mip, _) => Box::new(Mip::new(options, backend)),
+            (Self::Backtrack, _) => Box::new(Backtrack { options }),
+            (Self::SlidingWindow, _) => Box::new(SlidingWindow { options }),
+        }
+    }
+
+    /// Adds to a refusal of its what binds, see [`explain`]. Of a frame that it has not proven to have no
+    /// plan nothing is said but what can be proven without it.
+    #[must_use]
+    pub fn explain(
+        self,
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        options: &IpOptions,
+        refusal: Refusal,
+    ) -> Refusal {
+        let explained = explain::explain(topology, request, view, options, refusal.clone());
+        if self.is_complete() || explained.bottleneck.is_some() { explained } else { refusal }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_solver_is_found_by_its_name_and_its_planner_bears_it() {
+        for solver in Solver::ALL {
+            assert_eq!(Solver::named(solver.name()), Some(solver));
+            let here: Elsewhere = Box::new(|work| work());
+            for elsewhere in [None, Some(here)] {
+                let planner = solver.planner(IpOptions::default(), elsewhere);
+                assert_eq!(planner.name(), solver.name());
+            }
+        }
+        assert_eq!(Solver::named("Exact"), None);
+        assert_eq!(Solver::names(), r#""exact", "mip", "backtrack" or "sliding-window""#);
+    }
+
+    #[test]
+    fn only_a_library_is_given_time_without_a_search_of_ours_before_it() {
+        let share = Span::from_millis(650);
+        assert_eq!(Solver::Mip.outside_time(share), share);
+        assert_eq!(Solver::Mip.outside_time(Span::ZERO), limits::SOLVER_TIME_MIN);
+        assert_eq!(Solver::Exact.outside_time(share), Span::ZERO, "50 ms are too few");
+        let long = Span::from_millis(1_600);
+        assert_eq!(Solver::Exact.outside_time(long), Span::from_millis(1_000));
+    }
+}
