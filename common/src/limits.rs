@@ -63,6 +63,9 @@ pub const PLANNING_TIME_MAX: Span = Span::from_secs(5);
 /// Search nodes of one frame: far beyond what the paper's sizes need, and a bound all the same. The
 /// time above ends a search long before.
 pub const PLANNING_NODES_MAX: u64 = 1 << 40;
+/// Search nodes of one frame that a planner takes with the priority of everybody else: some
+/// milliseconds. More than that gives way to the protocol.
+pub const QUICK_NODES: u64 = 2_000;
 /// Search nodes of one frame before what is open is handed to an outside solver, when there is time for
 /// one: 95 % of frames of 120 sites are decided within a tenth of them.
 pub const EXACT_NODES_MAX: u64 = 1 << 19;

@@ -72,17 +72,26 @@ fn closeness(refusal: &Refusal) -> u32 {
     }
 }
 
-/// The planners' threads: some for planners of our own, which stop when they are told, and others for
-/// outside solvers, which do not, so that a slow library delays nobody who has not asked for it.
+/// The planners' threads, of three kinds, so that nobody waits for what takes longer than his own:
+///
+/// * for what is planned in no time, with the priority of everybody else: on a busy machine most requests
+///   would otherwise wait for their planner;
+/// * for searches of our own that go on, which stop when they are told, and
+/// * for outside solvers, which do not: both with the lowest priority, and one thread fewer than there are
+///   cores. A core that no planner keeps busy answers holds at once; the lowest priority alone leaves
+///   them waiting for the scheduler's next tick, 4 ms on many systems (`docs/FIGURES.md`).
 #[derive(Debug, Clone)]
 pub struct Planners {
-    own: Arc<rayon::ThreadPool>,
+    quick: Arc<rayon::ThreadPool>,
+    search: Arc<rayon::ThreadPool>,
     outside: Arc<rayon::ThreadPool>,
+    /// Search nodes of the first stage.
+    quick_nodes: u64,
     /// Requests that may be planned at once, or wait for it.
     places: Arc<Semaphore>,
 }
 
-/// Niceness of planners' threads: the least there is.
+/// Niceness of planners that are at it for long: the least there is.
 const PLANNER_NICENESS: i32 = 19;
 
 /// Says stop when its request is no longer waited for.
@@ -95,19 +104,24 @@ impl Drop for StopWhenDropped {
 }
 
 impl Planners {
-    /// One thread a core for each kind.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives no threads.
+    /// When the system gives none.
     pub fn start() -> std::io::Result<Self> {
-        let pool = |name: &'static str| {
-            let builder =
-                rayon::ThreadPoolBuilder::new().thread_name(move |n| format!("{name}-{n}"));
-            let builder = builder.start_handler(|_| yield_to_others());
-            builder.build().map(Arc::new).map_err(std::io::Error::other)
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pool = |name: &'static str, threads: usize| {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            builder.thread_name(move |n| format!("{name}-{n}"))
+        };
+        let long = |name| {
+            let builder = pool(name, cores.saturating_sub(1).max(1));
+            built(builder.start_handler(|_| yield_to_others()))
         };
         let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
-        Ok(Self { own: pool("planner")?, outside: pool("solver")?, places })
+        let quick = built(pool("planner", cores))?;
+        let (search, outside) = (long("search")?, long("solver")?);
+        Ok(Self { quick, search, outside, quick_nodes: limits::QUICK_NODES, places })
     }
 
     /// Plans every frame of a picture. The async threads only wait; the time budget begins when a
@@ -126,26 +140,60 @@ impl Planners {
         let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
         let _counted = metrics::Counted::new(&metrics::grc().plannings);
         let (span, begun) = (traces::part("planning"), Instant::now());
+        let Picture { views, unreachable, .. } = picture;
+        let frames: Vec<usize> = (0..views.len()).collect();
+        let job = Arc::new(Job { federation, request, options, views, span: span.clone() });
+        let answers = match options.solver {
+            Solver::Exact => self.in_two_stages(&job, frames).await?,
+            _ => self.on(self.long(options.solver), &job, Stage::Whole, frames).await?,
+        };
+        let (plans, refused) = best(answers, options.plans as usize);
+        count(begun, &plans, &refused);
+        span.set("coalloc.plans", plans.len());
+        Ok(Planned { plans, refused, unreachable })
+    }
+
+    /// First a short search of each frame, then a whole one of those that it leaves open: it begins
+    /// anew, because a short search is soon repeated.
+    async fn in_two_stages(
+        &self,
+        job: &Arc<Job>,
+        frames: Vec<usize>,
+    ) -> Result<Vec<(Window, Answer)>, Status> {
+        let mut answers = self.on(&self.quick, job, Stage::Short(self.quick_nodes), frames).await?;
+        let open = answers.iter().enumerate().filter(|(_, (_, answer))| is_open(answer));
+        let open: Vec<usize> = open.map(|(frame, _)| frame).collect();
+        if !open.is_empty() {
+            let long = self.long(job.options.solver);
+            let whole = self.on(long, job, Stage::Whole, open.clone()).await?;
+            for (frame, answer) in open.into_iter().zip(whole) {
+                // It may have been stopped before it found what the short search has.
+                if !is_worse(&answer.1, &answers[frame].1) {
+                    answers[frame] = answer;
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Plans some frames of a job on the threads of a pool: one answer each, in their order; a solver that
+    /// slides answers none after the first that fits.
+    async fn on(
+        &self,
+        pool: &rayon::ThreadPool,
+        job: &Arc<Job>,
+        stage: Stage,
+        frames: Vec<usize>,
+    ) -> Result<Vec<(Window, Answer)>, Status> {
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (sender, planned) = tokio::sync::oneshot::channel();
-        let stopped = Arc::clone(&stop.0);
-        let unreachable = picture.unreachable;
-        let pool = if options.solver.is_outside() { &self.outside } else { &self.own };
-        let within = span.clone();
+        let (stopped, job) = (Arc::clone(&stop.0), Arc::clone(job));
         let outside = Arc::clone(&self.outside);
         pool.spawn(move || {
             // The caller may be gone, both times.
             let _ = started.send(());
-            let views = &picture.views;
-            let count = options.plans as usize;
-            let plan = || {
-                let frames = (&views[..], &within);
-                best(
-                    plan_frames((&federation, &request, options), &outside, frames, &stopped),
-                    count,
-                )
-            };
+            let plan = || job.plan(stage, &frames, &outside, &stopped);
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         });
         let timed = async {
@@ -158,17 +206,12 @@ impl Planners {
             outcome = planned => outcome,
             () = timed => return Err(status::stopping()),
         };
-        match outcome {
-            Ok(Ok((plans, refused))) => {
-                count(begun, &plans, &refused);
-                span.set("coalloc.plans", plans.len());
-                Ok(Planned { plans, refused, unreachable })
-            }
-            Ok(Err(_)) | Err(_) => {
-                tracing::error!("a planner panicked");
-                Err(status::internal("the planner broke off; nothing was done"))
-            }
-        }
+        outcome.ok().and_then(Result::ok).ok_or_else(broken_off)
+    }
+
+    /// The threads for what a solver may be at for long.
+    const fn long(&self, solver: Solver) -> &Arc<rayon::ThreadPool> {
+        if solver.is_outside() { &self.outside } else { &self.search }
     }
 
     /// Does other work with a planner on its threads: until it is done, its time is over, or nobody
@@ -186,8 +229,7 @@ impl Planners {
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
         let (sender, mut done) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
-        let pool = if solver.is_outside() { &self.outside } else { &self.own };
-        pool.spawn(move || {
+        self.long(solver).spawn(move || {
             // The caller may be gone.
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
         });
@@ -198,11 +240,17 @@ impl Planners {
                 done.await
             }
         };
-        outcome.ok().and_then(Result::ok).ok_or_else(|| {
-            tracing::error!("a planner panicked");
-            status::internal("the planner broke off; nothing was done")
-        })
+        outcome.ok().and_then(Result::ok).ok_or_else(broken_off)
     }
+}
+
+fn built(builder: rayon::ThreadPoolBuilder) -> std::io::Result<Arc<rayon::ThreadPool>> {
+    builder.build().map(Arc::new).map_err(std::io::Error::other)
+}
+
+fn broken_off() -> Status {
+    tracing::error!("a planner panicked");
+    status::internal("the planner broke off; nothing was done")
 }
 
 /// Lets every thread of the protocol, of this and of other processes, go before this one: a planner
@@ -224,40 +272,82 @@ fn count(begun: Instant, plans: &[Judged], refused: &[(Window, Refusal)]) {
     grc.frames.with(["refused"]).inc_by(refused.len() as u64);
 }
 
-fn plan_frames(
-    (federation, request, options): (&Snapshot, &CoAllocation, RequestOptions),
-    outside: &Arc<rayon::ThreadPool>,
-    (views, span): (&[FrameView], &Traced),
-    stop: &AtomicBool,
-) -> Vec<(Window, Answer)> {
-    let ip = ip_options(options);
-    // What `exact` hands over is solved on the threads of outside solvers; its own plans others meanwhile.
-    let outside = Arc::clone(outside);
-    let elsewhere: Elsewhere = Box::new(move |work| outside.install(work));
-    let planner = options.solver.planner(ip, Some(elsewhere));
-    // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
-    let threads = rayon::current_num_threads().max(1);
-    let rounds = views.len().div_ceil(threads).max(1);
-    let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
-    let budget = Budget {
-        nodes: limits::PLANNING_NODES_MAX,
-        solver_time: options.solver.outside_time(share),
-        stop,
-    };
-    let topology = &federation.topology;
-    let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
-    let plan = |view: &FrameView| {
-        let span = span.child("frame", SpanKind::Internal);
-        span.set("coalloc.window", view.window);
-        let packing = Packing::new(topology, request, view, ranking, edges);
-        let answer = packing.solve(planner.as_ref(), &budget);
-        let explain = |refusal| options.solver.explain(topology, request, view, &ip, refusal);
-        (view.window, answer.map_err(explain))
-    };
-    if options.solver.slides() {
-        return slide(views, plan);
+/// What is planned; the threads that do it share it.
+struct Job {
+    federation: Arc<Snapshot>,
+    request: CoAllocation,
+    options: RequestOptions,
+    views: Vec<FrameView>,
+    span: Traced,
+}
+
+/// How far a frame is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// So many nodes, by `exact`; what is open then is left so.
+    Short(u64),
+    /// As far as the time reaches, by the solver of the options.
+    Whole,
+}
+
+impl Job {
+    fn plan(
+        &self,
+        stage: Stage,
+        frames: &[usize],
+        outside: &Arc<rayon::ThreadPool>,
+        stop: &AtomicBool,
+    ) -> Vec<(Window, Answer)> {
+        let Self { federation, request, options, .. } = self;
+        let (topology, ip, solver) = (&federation.topology, ip_options(*options), options.solver);
+        // What `exact` hands over is solved on the threads of outside solvers; its own plans others meanwhile.
+        let elsewhere = || -> Elsewhere {
+            let outside = Arc::clone(outside);
+            Box::new(move |work| outside.install(work))
+        };
+        let planner = solver.planner(ip, (stage == Stage::Whole).then(elsewhere));
+        // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
+        let rounds = frames.len().div_ceil(outside.current_num_threads().max(1)).max(1);
+        let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
+        let nodes = match stage {
+            Stage::Short(nodes) => nodes,
+            Stage::Whole => limits::PLANNING_NODES_MAX,
+        };
+        let budget = Budget { nodes, solver_time: solver.outside_time(share), stop };
+        let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
+        let plan = |frame: &usize| {
+            let view = &self.views[*frame];
+            let span = self.span.child("frame", SpanKind::Internal);
+            span.set("coalloc.window", view.window);
+            let packing = Packing::new(topology, request, view, ranking, edges);
+            let answer = packing.solve(planner.as_ref(), &budget);
+            if stage != Stage::Whole && is_open(&answer) {
+                return (view.window, answer);
+            }
+            let explain = |refusal| solver.explain(topology, request, view, &ip, refusal);
+            (view.window, answer.map_err(explain))
+        };
+        if solver.slides() {
+            return slide(frames, plan);
+        }
+        frames.par_iter().map(plan).collect()
     }
-    views.par_iter().map(plan).collect()
+}
+
+/// Did the search end before it was clear whether there is a plan, and a better one?
+fn is_open(answer: &Answer) -> bool {
+    match answer {
+        Ok(judged) => !judged.plan.is_proven_optimal(),
+        Err(refusal) => refusal.reason == Reason::BudgetExhausted,
+    }
+}
+
+fn is_worse(answer: &Answer, than: &Answer) -> bool {
+    match (answer, than) {
+        (Ok(answer), Ok(than)) => answer.plan.cost > than.plan.cost,
+        (Err(_), Ok(_)) => true,
+        (_, Err(_)) => false,
+    }
 }
 
 /// What every planner of the integer program is told.
@@ -270,7 +360,11 @@ pub const fn ip_options(options: RequestOptions) -> IpOptions {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use coalloc_common::{Cpus, SiteDemand, SiteName, Time, Timing, Topology};
+    use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
+    use coalloc_common::{
+        BitsPerSecond, Cpus, EdgeName, LinkDemand, ResourceId, SiteDemand, SiteName, Time, Timing,
+        Topology, UnitValue, VertexIndex, VertexName,
+    };
 
     use super::*;
 
@@ -310,5 +404,78 @@ mod tests {
             assert!(planned.plans.is_empty(), "an empty federation has no site");
             assert_eq!(planned.refusal().reason, Reason::BeyondCapacity);
         }
+    }
+
+    /// Three sites, each joined to the next by a path.
+    fn triangle() -> Topology {
+        let mut topology = Topology::new();
+        for name in ["A", "B", "C"] {
+            let compute = Compute {
+                rm: RmName::composed(format!("crm-{name}")),
+                resource: ResourceId::composed(name),
+                capacity: Cpus(8),
+                unit_value: UnitValue(1),
+                price: None,
+                quality: 0,
+            };
+            let name = VertexName::composed(name);
+            topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
+        }
+        for (name, a, b) in [("A-B", 0, 1), ("B-C", 1, 2), ("A-C", 0, 2)] {
+            let edge = Edge {
+                name: EdgeName::composed(name),
+                a: VertexIndex(a),
+                b: VertexIndex(b),
+                rm: RmName::composed("nrm"),
+                capacity: BitsPerSecond(1_000),
+                unit_value: UnitValue(1),
+                price: None,
+                quality: 0,
+                latency: Span::from_millis(1),
+                duplex: Duplex::Shared(ResourceId::composed(name)),
+            };
+            topology.add_edge(edge).unwrap();
+        }
+        topology
+    }
+
+    #[tokio::test]
+    async fn what_a_short_search_leaves_open_is_searched_whole_with_the_same_plans() {
+        let topology = triangle();
+        let whole = request();
+        let second = SiteDemand { name: SiteName::composed("b"), ..whole.sites[0].clone() };
+        let links =
+            vec![LinkDemand { from: 0, to: 1, bandwidth: BitsPerSecond(600), latency_max: None }];
+        let sites = vec![whole.sites[0].clone(), second];
+        let timing = Timing { latest_start: Time::from_us(600_000_000), ..whole.timing };
+        let request = CoAllocation { sites, links, timing };
+        let mut views: Vec<FrameView> =
+            timing.frames(4).iter().map(|w| FrameView::empty_federation(&topology, *w)).collect();
+        views[2].free_bps = vec![[BitsPerSecond(500); 2]; 3];
+        let snapshot =
+            Arc::new(Snapshot { topology, members: BTreeMap::new(), missing: Vec::new() });
+        let options = RequestOptions { plans: 4, ..RequestOptions::default() };
+        let mut planners = Planners::start().unwrap();
+        let mut answers = Vec::new();
+        for nodes in [limits::QUICK_NODES, 1, 0] {
+            planners.quick_nodes = nodes;
+            let picture =
+                Picture { views: views.clone(), changes: Vec::new(), unreachable: Vec::new() };
+            let (snapshot, request) = (Arc::clone(&snapshot), request.clone());
+            let planned = planners.plan(snapshot, request, options, picture).await.unwrap();
+            assert!(planned.plans.iter().all(|judged| judged.proven_optimal), "{nodes} nodes");
+            let plans: Vec<_> = planned.plans.into_iter().map(|judged| judged.plan).collect();
+            answers.push((plans, planned.refused));
+        }
+        let (plans, refused) = &answers[0];
+        assert_eq!((plans.len(), refused.len()), (3, 1));
+        assert!(answers.iter().all(|answer| answer == &answers[0]));
+        let nothing = Budget { nodes: 0, solver_time: Span::ZERO, stop: &AtomicBool::new(false) };
+        let packing = Packing::new(&snapshot.topology, &request, &views[0], options.ranking, 16);
+        let planner = options.solver.planner(ip_options(options), None);
+        assert!(
+            is_open(&packing.solve(planner.as_ref(), &nothing)),
+            "or nothing was searched twice"
+        );
     }
 }
