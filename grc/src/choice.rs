@@ -17,6 +17,7 @@ use crate::federation::Snapshot;
 use crate::picture;
 use crate::service::{GrcService, Tried, candidate};
 use crate::shown::ShownPlan;
+use crate::view;
 
 impl GrcService {
     /// What to try when a digest names the plan: that one only.
@@ -54,7 +55,8 @@ impl GrcService {
         let unreachable = planned.unreachable.clone();
         if let Some((judged, wire)) = plans.iter().find(|(_, wire)| wire.digest.starts_with(digest))
         {
-            let outcome = Ok(vec![candidate(federation, admitted, &judged.plan, wire)]);
+            let outcome =
+                Ok(vec![candidate(federation, admitted, &judged.plan, view::details(wire).into())]);
             return Ok(Tried { unreachable, fresh: Vec::new(), outcome });
         }
         let Some(refusal) = outdated else {
@@ -112,6 +114,6 @@ impl GrcService {
                 }
             },
         )?;
-        Ok(candidate(federation, admitted, &plan, &shown.plan))
+        Ok(candidate(federation, admitted, &plan, view::details(&shown.plan).into()))
     }
 }

@@ -308,7 +308,7 @@ impl GrcService {
                     |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
                 wire.segments = segments.iter().flat_map(of).collect();
             }
-            Candidate { segments, order: Vec::new(), details: view::details(&wire) }
+            Candidate { segments, order: Vec::new(), details: view::details(&wire).into() }
         });
         let candidates = candidates.collect();
         Ok((planned.unreachable, Ok(candidates)))

@@ -18,7 +18,7 @@ use coalloc_plan::Plan;
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
 use coalloc_proto::v1::resolver_server::Resolver;
-use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Reply};
+use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Details, Reply};
 use coalloc_protocol::message::{Decision, Resolution};
 use prost::Message as _;
 use tokio::sync::oneshot;
@@ -227,9 +227,13 @@ impl GrcService {
             let outcome = Err(planned.refusal());
             return Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome });
         }
-        let candidates = planned.plans.iter().map(|judged| {
-            let wire = plan_to_wire(&federation.topology, &admitted.request, judged);
-            candidate(&federation, &admitted, &judged.plan, &wire)
+        let (snapshot, shared) = (Arc::clone(&federation), Arc::new(admitted.request.clone()));
+        let candidates = planned.plans.into_iter().map(|judged| {
+            let plan = judged.plan.clone();
+            let (federation, request) = (Arc::clone(&federation), Arc::clone(&shared));
+            let write =
+                move || view::details(&plan_to_wire(&federation.topology, &request, &judged));
+            candidate(&snapshot, &admitted, &plan, Details::later(write))
         });
         let outcome = Ok(candidates.collect());
         Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
@@ -321,12 +325,12 @@ pub(crate) fn candidate(
     federation: &Snapshot,
     Admitted { request, options, .. }: &Admitted,
     plan: &Plan,
-    wire: &v1::Plan,
+    details: Details,
 ) -> Candidate {
     Candidate {
         segments: plan.segments(&federation.topology, request),
         order: options.solver.hold_order(&federation.topology, request, plan),
-        details: view::details(wire),
+        details,
     }
 }
 

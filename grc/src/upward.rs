@@ -127,7 +127,7 @@ impl UpwardService {
             let wire = convert::plan_to_wire(&federation.topology, &request, plan);
             let segments = plan.plan.segments(&federation.topology, &request);
             // At once: a refusal inside ends it, and the next choice is for the one above to make.
-            Candidate { segments, order: Vec::new(), details: view::details(&wire) }
+            Candidate { segments, order: Vec::new(), details: view::details(&wire).into() }
         };
         Ok(Ok(planned.plans.iter().map(candidate).collect()))
     }

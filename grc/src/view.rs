@@ -29,7 +29,7 @@ pub fn details(plan: &v1::Plan) -> String {
 /// The plan of a candidate as it was kept.
 #[must_use]
 pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
-    candidate.and_then(|candidate| serde_json::from_str(&candidate.details).ok())
+    candidate.and_then(|candidate| serde_json::from_str(&candidate.details.text()).ok())
 }
 
 /// A change in the schema.

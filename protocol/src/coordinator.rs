@@ -28,6 +28,7 @@
 //! reliability.md "Protocol consequences".
 
 mod change;
+mod details;
 mod input;
 mod record;
 mod reservation;
@@ -50,6 +51,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 pub use self::change::{Change, ChangeState, ChangeTicket};
+pub use self::details::Details;
 pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
 pub use self::record::CoordinatorRecord;
 pub use self::reservation::{Reservation, State};
@@ -82,7 +84,7 @@ pub struct Candidate {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub order: Vec<RmName>,
     /// The plan as the shell shows it; kept and given back, never looked at.
-    pub details: String,
+    pub details: Details,
 }
 
 /// Who asks for what, and how it will be known again.

@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
-use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig};
+use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
 use world::clients::{Demand, Visit, Wish};
@@ -124,7 +124,7 @@ fn candidate_of(world: &mut World, names: &[RmName], opened_us: i64) -> Candidat
         segments.insert(names[rm].clone(), list);
     }
     let order = order_of(world, segments.keys().cloned().collect());
-    Candidate { segments, order, details: String::new() }
+    Candidate { segments, order, details: Details::default() }
 }
 
 /// These RMs in any order, now and then; else none.

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
-use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
 use world::clients::{Demand, Visit, Wish};
@@ -245,7 +245,7 @@ impl Teller {
             }
             segments.entry(rm).or_default().push(segment);
         }
-        let candidate = Candidate { segments, order, details: String::new() };
+        let candidate = Candidate { segments, order, details: Details::default() };
         let demand = &mut self.world.clients.demands[demand];
         match demand.changes.last_mut().filter(|_| self.last_is_change) {
             Some(wish) => wish.candidates.push(candidate),

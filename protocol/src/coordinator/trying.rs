@@ -89,6 +89,7 @@ impl Coordinator {
         now: Now,
         out: &mut Gathered,
     ) {
+        let candidate = Candidate { details: candidate.details.written(), ..candidate };
         let known = self.reservations.get(id);
         let number = known.map_or(0, |known| known.opened) + 1;
         let txn = TransactionId::composed(format!("{id}/{number}"));

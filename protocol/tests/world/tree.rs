@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{Reason, Refusal, RmName, Segment, TransactionId};
 use coalloc_protocol::coordinator::{
-    Above, Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord,
+    Above, Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
     MessageKind, Reply, Reservation, State, Upper,
 };
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Message, Token};
@@ -114,7 +114,7 @@ impl World {
         let at = |rms: &[RmName]| Candidate {
             segments: rms.iter().map(|rm| (rm.clone(), order.segments.clone())).collect(),
             order: if in_turns { rms.iter().rev().cloned().collect() } else { Vec::new() },
-            details: String::new(),
+            details: Details::default(),
         };
         let planned = match self.dice.below(8) {
             0 => Err(Refusal::new(Reason::InsufficientCapacity, "there is no plan")),
