@@ -22,6 +22,7 @@ pub mod suggest;
 pub mod time;
 pub mod timetable;
 pub mod topology;
+pub mod vector;
 
 pub use amount::{Amount, BitsPerSecond, Cpus, Unit, UnitValue, Value};
 pub use id::{
@@ -36,3 +37,4 @@ pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
 pub use segment::Segment;
 pub use time::{BootTime, Now, Span, Time, Window};
 pub use topology::{EdgeIndex, Topology, VertexIndex};
+pub use vector::{AvailabilityVector, Slot, SlotGrid};

@@ -153,6 +153,36 @@ pub const EDGES_MAX: usize = 100_000;
 /// Resources one RM may own.
 pub const RM_RESOURCES_MAX: usize = 10_000;
 
+/// Shortest slot of a grid: the unit of time.
+pub const SLOT_MIN: Span = Span::from_us(1);
+/// Longest slot of a grid: a day. Coarser ones lose nearly all that is free between two bookings.
+pub const SLOT_MAX: Span = Span::from_secs(86_400);
+/// Slots of one availability vector: [`HORIZON_DEFAULT`] by the minute and some, 16 KiB. The papers
+/// use 10,000.
+pub const VECTOR_SLOTS_MAX: usize = 131_072;
+/// Slots of all vectors of one picture together (slots x links x wavelengths, and those of clusters):
+/// 256 MiB, which is 10,000 slots on each of [`EDGES_MAX`] edges in both directions.
+pub const PICTURE_SLOTS_MAX: u64 = 1 << 31;
+
+/// Most data of one task, in bytes: 1 PiB, whose bits fit 64 bits with room for every rounding.
+pub const TASK_BYTES_MAX: u64 = 1 << 50;
+/// Most work of one task on each of its CPUs, in million instructions: a thousand years at 25,000 MIPS.
+pub const TASK_WORK_MAX_MI: u64 = 1 << 50;
+/// Fastest CPU there is, in million instructions a second: 1,000 times today's.
+pub const MIPS_MAX: u64 = 100_000_000;
+/// Wavelengths of a link that are told apart: the C band at 25 GHz, and some.
+pub const WAVELENGTHS_MAX: usize = 192;
+/// Plans of one task that can be asked for.
+pub const TASK_PLANS_MAX: usize = 64;
+/// Largest weight of an edge and limit of a sum in routing under constraints: products of four fit 128
+/// bits, and as microseconds it is half an hour.
+pub const ROUTE_WEIGHT_MAX: u64 = (1 << 31) - 1;
+/// Paths that a multi-cost search remembers at a time, and
+pub const SEARCH_PATHS_MAX: usize = 1 << 20;
+/// words of their vectors: 256 MiB, which is 213,000 paths of 10,000 slots. Whoever lets several such
+/// searches run at once has so much for each.
+pub const SEARCH_WORDS_MAX: usize = 1 << 25;
+
 /// Links inside one network domain. A hold looks at each of them, on the thread that owns the ledger.
 pub const INNER_LINKS_MAX: usize = 1_000;
 /// Most links a disclosed path may be routed over inside: a ring of 64 switches, the long way round.
@@ -279,6 +309,10 @@ const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
 const _: () = assert!(QUERY_QUEUE_PATIENCE.as_us() > 2 * QUERY_PATIENCE.as_us());
+// The default horizon can be had by the minute; the largest slot number fits 64 bits at any slot.
+const _: () = assert!(HORIZON_DEFAULT.as_us() / 60_000_000 <= VECTOR_SLOTS_MAX as i64);
+const _: () = assert!(SLOT_MIN.as_us() > 0 && TIME_MAX_US < i64::MAX / 4);
+const _: () = assert!((EDGES_MAX as u64) * 2 * 10_000 <= PICTURE_SLOTS_MAX);
 // Sockets, the watchers' files, and room for the ledger itself and for calls to others.
 const _: () = assert!(CONNECTIONS_MAX + 2 * WATCHERS_MAX + 64 <= 1_024);
 // A daemon that stops has sent its last spans before it is killed for taking too long.

@@ -9,6 +9,8 @@
 //! compares itself with. [`Solver`] knows them all by name. [`explain`] proves what binds when there is no plan; [`nearest`] and
 //! [`smaller`] look for what would do instead, with any planner. [`inner`] routes inside one network
 //! domain, for the NRM that owns it; [`abstracted`] shows a federation to a coordinator above.
+//! [`multicost`] plans tasks, whose data travel to a cluster and are computed on there, on availability
+//! vectors: planners with a trait of their own.
 
 pub mod abstracted;
 pub mod baseline;
@@ -16,6 +18,7 @@ pub mod costs;
 pub mod explain;
 pub mod inner;
 pub mod ip;
+pub mod multicost;
 pub mod nearest;
 pub mod objectives;
 pub mod smaller;

@@ -1,0 +1,100 @@
+//! Between a federation and its picture: a picture is made of a topology and vectors, and a plan
+//! becomes segments to hold.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::topology::Direction;
+use coalloc_common::{
+    Amount, AvailabilityVector, BitsPerSecond, Cpus, EdgeIndex, InvalidField, RmName, Segment,
+    SlotGrid, Topology, VertexIndex,
+};
+
+use super::{ClusterView, LinkView, Picture, Task, TaskPlan};
+
+/// What a scheduler believes of the computers of one site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterState {
+    /// What each CPU does, in million instructions a second.
+    pub mips: u64,
+    /// CPUs that are taken at the moment.
+    pub busy: Cpus,
+    /// Tasks that are scheduled there.
+    pub tasks: u64,
+    /// When the picture's number of CPUs is free.
+    pub free: AvailabilityVector,
+}
+
+impl Picture {
+    /// The picture of a federation: every edge in both directions, a and b, in the order of the
+    /// topology, then every site of which anything is known. `free` says when the rate is free on
+    /// an edge in a direction; on an edge whose directions share one capacity that is the same for
+    /// both. `site` says what is known of a site's computers; sites of which nothing is known take
+    /// no tasks.
+    ///
+    /// # Errors
+    /// As [`Picture::new`], [`Picture::add_link`] and [`Picture::add_cluster`]; the field is
+    /// preceded by the name of the edge or site.
+    pub fn of_topology(
+        topology: &Topology,
+        links: (SlotGrid, BitsPerSecond),
+        clusters: (SlotGrid, Cpus),
+        mut free: impl FnMut(EdgeIndex, Direction) -> AvailabilityVector,
+        mut site: impl FnMut(VertexIndex) -> Option<ClusterState>,
+    ) -> Result<Self, InvalidField> {
+        let mut picture = Self::new(topology.vertices().len(), links, clusters)?;
+        for (index, edge) in (0..).map(EdgeIndex).zip(topology.edges()) {
+            for direction in [Direction::AToB, Direction::BToA] {
+                let link = LinkView {
+                    name: edge.name.clone(),
+                    edge: index,
+                    direction,
+                    from: edge.head(direction.back()),
+                    to: edge.head(direction),
+                    delay: edge.latency,
+                    capacity: edge.capacity,
+                    free: vec![free(index, direction)],
+                };
+                picture.add_link(link).map_err(|error| error.within(edge.name.as_str()))?;
+            }
+        }
+        for (vertex, place, compute) in topology.sites() {
+            let Some(ClusterState { mips, busy, tasks, free }) = site(vertex) else { continue };
+            let (name, capacity) = (place.name.clone(), compute.capacity);
+            let cluster = ClusterView { name, vertex, capacity, busy, mips, tasks, free };
+            picture.add_cluster(cluster).map_err(|error| error.within(place.name.as_str()))?;
+        }
+        Ok(picture)
+    }
+}
+
+impl TaskPlan {
+    /// What has to be held, by RM, each segment over a window of its own: the legs one after
+    /// another as the data travel, then the run.
+    ///
+    /// `topology` is the federation that `picture` is of, `task` the one that the plan is for. What
+    /// is not in the topology has no segment; wavelengths have no resources of their own.
+    #[must_use]
+    pub fn segments(
+        &self,
+        topology: &Topology,
+        picture: &Picture,
+        task: &Task,
+    ) -> BTreeMap<RmName, Vec<Segment>> {
+        let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+        for leg in &self.legs {
+            let Some(link) = picture.links().get(leg.link) else { continue };
+            let Some(edge) = topology.edges().get(link.edge.at()) else { continue };
+            let resource = edge.resource(link.direction).clone();
+            let segment = Segment { resource, amount: Amount(task.rate.0), window: leg.window };
+            segments.entry(edge.rm.clone()).or_default().push(segment);
+        }
+        let vertex = picture.clusters().get(self.cluster).map(|cluster| cluster.vertex);
+        let vertex = vertex.and_then(|vertex| topology.vertices().get(vertex.at()));
+        if let Some(compute) = vertex.and_then(|vertex| vertex.compute.as_ref()) {
+            let resource = compute.resource.clone();
+            let segment = Segment { resource, amount: Amount(task.cpus.0), window: self.run };
+            segments.entry(compute.rm.clone()).or_default().push(segment);
+        }
+        segments
+    }
+}

@@ -1,0 +1,195 @@
+//! `mc-t` and `awmc-t`: path, cluster and both start times together.
+
+use coalloc_common::VertexIndex;
+
+use super::choice::{self, Choice, Key, LAST, Way};
+use super::frame::{Entries, Frame, Hop, Tables};
+use super::search::{Arena, ByDelay, Dominance, End, Guide, Label, Search, usual_entries};
+use super::{Effort, Scratch, TaskAnswer, TaskInstance, TaskOutcome, TaskPlanner, refuse};
+use crate::Budget;
+
+/// `mc-t` and its relatives: the three phases with any dominance, and a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct McT {
+    /// What it calls itself: with other fields changed, better another name.
+    pub name: &'static str,
+    /// Which paths phase 1 keeps.
+    pub dominance: Dominance,
+    /// What their vectors say.
+    pub entries: Entries,
+    /// Is the best plan of phase 3 proven, or a better one found, by a search over all paths that
+    /// could lead to a better one? Without, plans never call themselves proven.
+    pub prove: bool,
+}
+
+impl McT {
+    /// `mc-t`: no plan on the picture is better, whatever simple path, cluster and starts it has;
+    /// where the budget ends before that is proven, the plan says so.
+    #[must_use]
+    pub const fn optimal() -> Self {
+        Self { name: "mc-t", dominance: Dominance::Arrival, entries: Entries::Starts, prove: true }
+    }
+
+    /// `mc-t-phases`: the three phases of `mc-t` without its proof.
+    #[must_use]
+    pub const fn phases() -> Self {
+        Self { name: "mc-t-phases", prove: false, ..Self::optimal() }
+    }
+
+    /// `mc-t-printed`: Eqs. (1) to (5) as they are printed, for experiments that count what the papers
+    /// counted.
+    #[must_use]
+    pub const fn printed() -> Self {
+        let dominance = Dominance::Printed;
+        Self { name: "mc-t-printed", dominance, entries: usual_entries(dominance), prove: false }
+    }
+
+    /// `awmc-t`: paths are compared by delay and by how many slots are free (Eq. 6). Polynomial: at
+    /// each vertex at most as many paths as a vector has slots.
+    #[must_use]
+    pub const fn available_weight() -> Self {
+        let dominance = Dominance::Weight;
+        Self { name: "awmc-t", dominance, entries: usual_entries(dominance), prove: false }
+    }
+}
+
+impl TaskPlanner for McT {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn plan(
+        &self,
+        instance: &TaskInstance<'_>,
+        budget: &Budget<'_>,
+        scratch: &mut Scratch,
+    ) -> TaskAnswer {
+        let frame = Frame::new(*instance, self.entries);
+        let Scratch { tables, arena } = scratch;
+        frame.begin(tables);
+        let mut effort = Effort::default();
+        let mut choice = Choice::new(&frame, instance.task.objective);
+        let mut end = End::Complete;
+        for wavelength in 0..instance.picture.wavelengths() {
+            frame.begin_wavelength(tables);
+            let mut search = Search {
+                frame: &frame,
+                tables,
+                arena,
+                effort: &mut effort,
+                dominance: self.dominance,
+                wavelength,
+                guide: ByDelay,
+            };
+            end = end.and(search.run(budget));
+            choice::offer_all(&mut choice, &frame, tables, arena, wavelength, &mut effort);
+        }
+        if self.prove && end == End::Complete {
+            end = prove(&frame, (tables, arena), &mut choice, &mut effort, budget);
+        }
+        let proven = self.prove && end == End::Complete;
+        if choice.offers.is_empty() {
+            let cut = (end == End::Cut).then_some(budget);
+            return refuse::answer(&frame, tables, &choice, cut, self.name, effort);
+        }
+        let best = choice.best();
+        let plans = choice.offers.iter().map(|offer| {
+            choice::plan(&frame, tables, offer, proven && offer.key == best, self.name)
+        });
+        TaskAnswer { outcome: TaskOutcome::Planned(plans.collect()), effort }
+    }
+}
+
+/// Looks at every path that could lead to a better plan than the best one so far: those that phase
+/// 1 dropped for another one among them, because the other one may not be continued through a
+/// vertex that it passed already.
+fn prove(
+    frame: &Frame<'_>,
+    (tables, arena): (&mut Tables, &mut Arena),
+    choice: &mut Choice,
+    effort: &mut Effort,
+    budget: &Budget<'_>,
+) -> End {
+    let picture = frame.instance.picture;
+    let towards = tables.towards_clusters(picture);
+    let mut end = End::Complete;
+    let mut looked = Effort::default();
+    for wavelength in 0..picture.wavelengths() {
+        if picture.wavelengths() > 1 {
+            frame.begin_wavelength(tables);
+        }
+        let guide = Prover { choice, towards: &towards, wavelength, effort: Effort::default() };
+        let mut search = Search {
+            frame,
+            tables,
+            arena,
+            effort: &mut looked,
+            dominance: Dominance::Whole,
+            wavelength,
+            guide,
+        };
+        end = end.and(search.run(budget));
+        effort.operations += search.guide.effort.operations;
+    }
+    effort.operations += looked.operations;
+    effort.tried += looked.tried;
+    end
+}
+
+/// Searches by what can still become of a path, and drops what cannot become better than the best.
+struct Prover<'c> {
+    choice: &'c mut Choice,
+    /// Shortest delays to each vertex that has a cluster.
+    towards: &'c [(u32, Vec<Hop>)],
+    wavelength: usize,
+    effort: Effort,
+}
+
+impl Prover<'_> {
+    /// What the path is worth at best at one cluster: over the shortest way on, with every link on it
+    /// free.
+    fn bound_at(
+        &self,
+        frame: &Frame<'_>,
+        tables: &Tables,
+        label: &Label,
+        cluster: &super::frame::Cluster,
+        onwards: u32,
+    ) -> Key {
+        let (arrival, delay) = frame.soonest(label, cluster.vertex, onwards);
+        let run = frame.run_start(tables, cluster, arrival).and_then(|at| frame.run(at, cluster));
+        match run {
+            Some(run) if run.end() <= self.choice.deadline() => {
+                self.choice.key(frame, cluster, arrival, run.end(), delay)
+            }
+            _ => LAST,
+        }
+    }
+}
+
+impl Guide for Prover<'_> {
+    fn bound(&mut self, frame: &Frame<'_>, tables: &Tables, label: &Label) -> Option<u64> {
+        let mut best = LAST;
+        for cluster in &tables.clusters {
+            let at = VertexIndex(label.vertex).at();
+            let towards = self.towards.iter().find(|(vertex, _)| *vertex == cluster.vertex);
+            let Some(hop) = towards.map(|(_, all)| all[at]).filter(|hop| hop.delay != u32::MAX)
+            else {
+                continue;
+            };
+            self.effort.operations += 3;
+            best = best.min(self.bound_at(frame, tables, label, cluster, hop.delay));
+        }
+        (best < self.choice.best()).then_some(best[0])
+    }
+
+    fn still(&self, bound: u64) -> bool {
+        bound <= self.choice.best()[0]
+    }
+
+    fn kept(&mut self, frame: &Frame<'_>, tables: &Tables, arena: &Arena, index: u32) {
+        let label = &arena.labels[index as usize];
+        let way = Way { label, wavelength: self.wavelength, vouched: None };
+        self.choice.offer(frame, tables, &way, || arena.links(index), &mut self.effort);
+    }
+}
