@@ -46,6 +46,9 @@ pub struct CompareArgs {
     /// How many requests; the paper's load of a day is about 424
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     requests: u32,
+    /// Rate of each requested link, in Gbit/s; the paper's is 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    gbps: u64,
     /// Seed of the requests
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
@@ -106,9 +109,14 @@ pub async fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     if ran.as_ref().is_err_and(|failure| failure.exit != Exit::Interrupted) {
         text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
     }
-    let (federation, requests) = (file.name.clone(), args.requests);
-    let (seed, concurrency) = (args.seed, args.concurrency);
-    let report = Report { federation, requests, seed, concurrency, ran: ran? };
+    let report = Report {
+        federation: file.name.clone(),
+        requests: args.requests,
+        gbps: args.gbps,
+        seed: args.seed,
+        concurrency: args.concurrency,
+        ran: ran?,
+    };
     Ok(Answer::done(if args.json { report.json()? } else { report.text() }))
 }
 
@@ -150,15 +158,16 @@ async fn one(
         solver.name()
     ));
     let arrivals = workload::arrivals(args.seed, count as usize, day, Type4::Ring);
-    let requests = (1..).zip(arrivals).map(|(number, arrival)| v1::ReserveRequest {
-        request_id: format!("compare-{}-{number}", args.seed),
-        request: Some(arrival.request),
-        options: Some(v1::PlanOptions {
-            frames: Some(args.frames),
-            solver: Some(solver.name().to_owned()),
-            ..Default::default()
-        }),
-        plan_digest: String::new(),
+    let requests = (1..).zip(arrivals).map(|(number, arrival)| {
+        let mut request = arrival.request;
+        request.links.iter_mut().for_each(|link| link.bandwidth_bps = args.gbps * 1_000_000_000);
+        let (frames, solver) = (Some(args.frames), Some(solver.name().to_owned()));
+        v1::ReserveRequest {
+            request_id: format!("compare-{}-{number}", args.seed),
+            request: Some(request),
+            options: Some(v1::PlanOptions { frames, solver, ..Default::default() }),
+            plan_digest: String::new(),
+        }
     });
     let answers = send(rpc::coordinator(&grc)?, requests.collect(), in_flight).await?;
     let (reservations, times) = answers.into_iter().unzip();

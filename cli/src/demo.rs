@@ -30,10 +30,11 @@ use tonic::transport::Channel;
 use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
 use crate::rpc;
+use crate::serve::Kind;
 use crate::text;
 use crate::when::next_full;
 use daemons::{Daemons, PAUSE, START_PATIENCE};
-use layout::Post;
+use layout::{Post, Shape};
 use report::Report;
 use workload::{PAPER_REQUESTS, Type4};
 
@@ -63,9 +64,15 @@ pub struct DemoArgs {
     /// Another federation, a FederationFile as YAML or JSON
     #[arg(long, value_name = "FILE")]
     federation: Option<PathBuf>,
-    /// Requests in flight; with more than 1 the result may differ from run to run
+    /// Requests in flight at each coordinator; with more than 1 the result may differ from run to run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     concurrency: u32,
+    /// A tree of coordinators: one for each domain, and one above them, which gets the requests
+    #[arg(long, conflicts_with = "coordinators")]
+    tree: bool,
+    /// Coordinators over the same resource managers; the requests are dealt to them in turn
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    coordinators: u32,
     /// How the four sites of a request of type 4 are joined
     #[arg(long, value_enum, default_value_t)]
     type4: Type4,
@@ -134,6 +141,14 @@ impl DemoArgs {
         layout::Telemetry { metrics: self.metrics, traces: self.traces.clone() }
     }
 
+    const fn shape(&self) -> Shape {
+        match (self.tree, self.coordinators) {
+            (true, _) => Shape::Tree,
+            (false, 1) => Shape::One,
+            (false, count) => Shape::Rivals(count),
+        }
+    }
+
     const fn ink(&self) -> gantt::Ink {
         if self.ascii { gantt::ASCII } else { gantt::BLOCKS }
     }
@@ -154,12 +169,11 @@ async fn scenario(
     folder: &Path,
     daemons: &mut Daemons,
 ) -> Result<(Report, Vec<Post>), Failure> {
-    let posts = start(folder, file, daemons, !args.keep, &args.telemetry()).await?;
-    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
-    let client = rpc::coordinator(&grc)?;
+    let (tied, telemetry) = (!args.keep, args.telemetry());
+    let posts = start_as(args.shape(), folder, file, daemons, tied, &telemetry).await?;
     let now = coalloc_net::clock::now().wall;
     let report = tokio::select! {
-        report = exercise(args, file, now, &posts, client) => report,
+        report = exercise(args, file, now, &posts) => report,
         failure = first_death(daemons) => Err(failure),
     };
     match report {
@@ -169,8 +183,8 @@ async fn scenario(
     }
 }
 
-/// Starts the daemons of a federation in `folder`, and waits until the coordinator reaches them all. With
-/// `tied`, they are told to stop when this process dies without a word. The coordinator comes last.
+/// Starts the daemons of a federation in `folder` with one coordinator, which comes last, and waits until
+/// it reaches them all. With `tied`, they are told to stop when this process dies without a word.
 ///
 /// # Errors
 /// When one does not come up.
@@ -181,27 +195,59 @@ pub(crate) async fn start(
     tied: bool,
     telemetry: &layout::Telemetry,
 ) -> Result<Vec<Post>, Failure> {
+    start_as(Shape::One, folder, file, daemons, tied, telemetry).await
+}
+
+/// The same with coordinators of this shape.
+async fn start_as(
+    shape: Shape,
+    folder: &Path,
+    file: &v1::FederationFile,
+    daemons: &mut Daemons,
+    tied: bool,
+    telemetry: &layout::Telemetry,
+) -> Result<Vec<Post>, Failure> {
     let started = Instant::now();
-    let posts = layout::write(folder, file, telemetry)?;
+    let posts = layout::write(folder, file, shape, telemetry)?;
     let (networks, computes) = (file.networks.len(), file.computes.len());
+    let coordinators = match posts.len() - networks - computes {
+        1 => "the coordinator".to_owned(),
+        count => format!("{count} coordinators"),
+    };
     text::note(&format!(
-        "starting {networks} NRMs, {computes} CRMs and the coordinator of {:?} in {}",
+        "starting {networks} NRMs, {computes} CRMs and {coordinators} of {:?} in {}",
         file.name,
         folder.display()
     ));
     if !file.taken.is_empty() {
         text::note("what the file says is taken is for planning offline; a demo begins empty");
     }
-    for post in &posts {
-        daemons.start(post.clone(), tied)?;
+    // Who looks at a lower coordinator before that has seen all of its own would see less of it.
+    let (first, last) = posts.split_at(match shape {
+        Shape::Tree => posts.len() - 1,
+        Shape::One | Shape::Rivals(_) => posts.len(),
+    });
+    for level in [first, last] {
+        for post in level {
+            daemons.start(post.clone(), tied)?;
+        }
+        daemons.wait_serving().await?;
+        for post in level.iter().filter(|post| post.kind == Kind::Grc) {
+            wait_reachable(&mut rpc::coordinator(&post.address)?, daemons).await?;
+        }
     }
-    daemons.wait_serving().await?;
-    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
-    let mut client = rpc::coordinator(&grc)?;
-    wait_reachable(&mut client, daemons).await?;
     let seconds = started.elapsed().as_secs_f64();
     text::note(&format!("all {} processes serve after {seconds:.1} s", posts.len()));
     Ok(posts)
+}
+
+/// The coordinators that requests are sent to, and those below another one.
+fn levels(shape: Shape, posts: &[Post]) -> (Vec<Post>, Vec<Post>) {
+    let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc).cloned();
+    match shape {
+        Shape::One | Shape::Rivals(_) => (coordinators.collect(), Vec::new()),
+        Shape::Tree => coordinators.partition(|post| post.name == layout::GRC),
+    }
 }
 
 /// Done when a daemon ends that should not.
@@ -220,8 +266,10 @@ async fn exercise(
     file: &v1::FederationFile,
     now: Time,
     posts: &[Post],
-    mut client: CoordinatorClient<Channel>,
 ) -> Result<Report, Failure> {
+    let (asked, lower) = levels(args.shape(), posts);
+    let clients = asked.iter().map(|post| rpc::coordinator(&post.address));
+    let mut clients: Vec<CoordinatorClient<Channel>> = clients.collect::<Result<_, _>>()?;
     let count = args.requests as usize;
     let day = next_full(Span::from_secs(3_600), now).saturating_add(Span::from_secs(86_400));
     let arrivals = workload::arrivals(args.seed, count, day, args.type4);
@@ -229,12 +277,15 @@ async fn exercise(
     text::note(&format!("sending {share} {PAPER_REQUESTS}"));
     let started = Instant::now();
     let concurrency = args.concurrency as usize;
-    let mut reservations = traffic::send(client.clone(), &arrivals, args.seed, concurrency).await?;
+    let mut reservations = traffic::send(&clients, &arrivals, args.seed, concurrency).await?;
     let seconds = started.elapsed().as_secs_f64();
     let each = seconds * 1e3 / count.max(1) as f64;
     text::note(&format!("all answered in {seconds:.1} s, {each:.0} ms a request\n"));
-    let testimonies = readback::testimonies(&mut client, posts, &mut reservations).await?;
-    let checks = audit::audit(&testimonies, &reservations);
+    let heard = readback::hear(&mut clients, posts, &lower, &mut reservations).await?;
+    let checks = match args.shape() {
+        Shape::Tree => audit::audit_tree(&heard.testimonies, &heard.lower, &reservations),
+        Shape::One | Shape::Rivals(_) => audit::audit(&heard.testimonies, &reservations),
+    };
     Ok(Report {
         federation: file.name.clone(),
         seed: args.seed,
@@ -242,7 +293,9 @@ async fn exercise(
         day,
         arrivals,
         reservations,
-        testimonies,
+        coordinators: asked.into_iter().map(|post| post.name).collect(),
+        lower: heard.lower.len(),
+        testimonies: heard.testimonies,
         checks,
     })
 }
@@ -299,10 +352,17 @@ fn keep(
     std::fs::write(&pids_file, pids.join("\n") + "\n")
         .map_err(|error| Failure::internal(format!("{}: {error}", pids_file.display())))?;
     let folder = folder.keep();
+    // Requests go to the last, in a tree the one above all.
     let address = posts.last().map(|post| post.address.as_str()).unwrap_or_default();
+    let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc);
+    let mut coordinators: String = coordinators
+        .rev()
+        .map(|post| format!("  {:<12} {}  {}\n", "coordinator", post.address, post.name))
+        .collect();
+    coordinators = coordinators.trim_start_matches(' ').to_owned();
     let note = format!(
         "\nThe federation is still running, {} processes:\n  \
-         coordinator  {address}\n  \
+         {coordinators}  \
          folder       {}\n  \
          stop it      kill $(cat {})\n  \
          use it       export COALLOC_GRC={address}\n               \

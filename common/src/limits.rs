@@ -140,12 +140,34 @@ pub const HOLD_PATIENCE: Span = Span::from_secs(7);
 pub const RESEND_FIRST: Span = Span::from_millis(200);
 /// Longest pause between two sendings of one message.
 pub const RESEND_MAX: Span = Span::from_secs(10);
+/// Pause before whoever decides about a hold is asked again for the first time; it doubles each time.
+pub const ASK_FIRST: Span = Span::from_secs(1);
+/// How often it doubles: up to 32 s, some thirty questions until the longest hard expiry.
+pub const ASK_DOUBLINGS_MAX: u32 = 5;
+
+/// Pause before whoever decides about a hold is asked again, after so many questions.
+#[must_use]
+pub const fn ask_pause(asked: u32) -> Span {
+    let doubled = asked.saturating_sub(1);
+    let doubled = if doubled < ASK_DOUBLINGS_MAX { doubled } else { ASK_DOUBLINGS_MAX };
+    Span::from_us(ASK_FIRST.as_us() << doubled)
+}
+
 /// Segments one hold may carry: every edge of the largest request once.
 pub const HOLD_SEGMENTS_MAX: usize = 4_096;
 
 /// End points (sites and border points) of a coordinator that serves others above it: it shows a path
 /// between every two, 2,016 at most.
 pub const UPWARD_POINTS_MAX: usize = 64;
+/// Periods of one hold from above that are planned at such a coordinator, each as a request of its own: of
+/// a change there is one, or two when it has begun and grows and moves its end.
+pub const UPWARD_PERIODS_MAX: usize = 16;
+/// How often a hold from above is planned again when others were faster inside,
+pub const UPWARD_REPLANS_MAX: u32 = 1;
+/// and until when a further attempt is begun: well within [`HOLD_PATIENCE`] of the one above.
+pub const UPWARD_PATIENCE: Span = Span::from_secs(2);
+/// Longest search for what to say above of a hold that has no plan.
+pub const UPWARD_SHORT_TIME: Span = Span::from_millis(500);
 /// Vertices of one federation. Indices are 32 bit; the bound keeps all-pairs tables in memory.
 pub const VERTICES_MAX: usize = 10_000;
 /// Edges of one federation.
@@ -305,6 +327,8 @@ pub const TRACED_MAX: usize = 4_096;
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());
 const _: () = assert!(HOLD_SOFT_MAX.as_us() <= HOLD_HARD_DEFAULT.as_us());
 const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
+const _: () = assert!(UPWARD_PATIENCE.as_us() < MESSAGE_PATIENCE.as_us());
+const _: () = assert!(UPWARD_REPLANS_MAX <= REPLANS_MAX);
 // One call is shorter than the patience for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());

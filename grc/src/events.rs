@@ -135,6 +135,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         CoordinatorRecord::Intent { reservation, .. }
         | CoordinatorRecord::ChangeRefused { reservation, .. }
         | CoordinatorRecord::UpperOpened { reservation, .. }
+        | CoordinatorRecord::UpperReplaced { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
         // A tombstone is of no transaction of ours: nothing is told of it.
@@ -248,6 +249,10 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
             };
             let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::UpperReplaced { by, at, .. } => {
+            let what = format!("{by} of the one above has taken its place");
+            Change::new(State::Terminated, what, *at)
         }
         CoordinatorRecord::Concluded { refusal, state, at, .. } => {
             let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);

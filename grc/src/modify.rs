@@ -146,7 +146,12 @@ fn joined(
             new.entry(rm.clone()).or_default().extend(kept);
         }
     }
-    for segments in new.values_mut() {
+    merged(new)
+}
+
+/// Equal neighbours as one segment.
+pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName, Vec<Segment>> {
+    for segments in all.values_mut() {
         segments.sort_by_key(|segment| (segment.resource.clone(), segment.window));
         let mut merged: Vec<Segment> = Vec::with_capacity(segments.len());
         for segment in segments.drain(..) {
@@ -162,7 +167,7 @@ fn joined(
         }
         *segments = merged;
     }
-    new
+    all
 }
 
 impl GrcService {
@@ -230,7 +235,7 @@ impl GrcService {
     ) -> Result<oneshot::Receiver<Reply>, Status> {
         // Read again: no other change can come between from here on.
         let standing = self.standing(id.as_str()).await?;
-        let (unreachable, outcome) = self.change_candidates(wire, &standing).await?;
+        let (unreachable, outcome) = self.change_candidates(wire, &standing, &[]).await?;
         let (reservation, notes) = (id.clone(), view::notes(&unreachable, wire.request.as_ref()));
         let input = |token| CoordinatorInput::Modify { reservation, outcome, notes, token };
         self.handle.post(input)
@@ -243,9 +248,16 @@ impl GrcService {
         reservation: ReservationId,
     ) -> Result<oneshot::Receiver<Reply>, Status> {
         tracing::info!(%reservation, "others were faster; planning the change again");
+        let id = reservation.clone();
+        let refused = move |coordinator: &Coordinator| {
+            let change = coordinator.find(id.as_str()).and_then(|found| found.change.as_ref());
+            change.map(|change| change.attempt_refusals.clone())
+        };
+        // As for a reservation: a node that is stopping says nothing more.
+        let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
         let outcome = loop {
             let planned = match self.standing(reservation.as_str()).await {
-                Ok(standing) => self.change_candidates(wire, &standing).await,
+                Ok(standing) => self.change_candidates(wire, &standing, &refusals).await,
                 Err(status) => Err(status),
             };
             match planned {
@@ -264,6 +276,7 @@ impl GrcService {
         &self,
         wire: &v1::ModifyRequest,
         standing: &Standing,
+        refusals: &[Refusal],
     ) -> Result<(Vec<RmName>, Result<Vec<Candidate>, Refusal>), Status> {
         let now = clock::now().wall;
         let (old, plan) = booked(standing)?;
@@ -285,7 +298,7 @@ impl GrcService {
             admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
         }
         let replaces = standing.transaction.as_ref();
-        let planned = self.plan_admitted(&federation, &admitted, replaces, &[]).await?;
+        let planned = self.plan_admitted(&federation, &admitted, replaces, refusals).await?;
         tracing::info!(
             reservation = %standing.id,
             change = wire.change_id,

@@ -1,35 +1,42 @@
 //! The ResourceManager service of a coordinator: its whole federation as one RM to those above.
 //!
 //! Describe shows its sites and one abstract path between every two end points (sites and border
-//! points), named `GRC:A--B`. A hold becomes a request of its own: sites pinned, each abstract path a
-//! link between its ends, planned by the usual planner and tried by the coordinator core, which is
-//! the participant upward. Nothing of the inside leaves: neither paths nor the names in a refusal.
+//! points), named `GRC:A--B` ([`shown`]). A hold becomes a request of its own: sites pinned, each abstract
+//! path a link between its ends, planned by the usual planner ([`planning`], in [`periods`] where it is not
+//! the same all the time) and tried by the coordinator core, which is the participant upward. Nothing of the
+//! inside leaves: neither paths nor the names in a refusal ([`refusals`]). What it holds is listed and its
+//! changes are told as an RM's are ([`bookings`]).
 //!
-//! Left out: `replaces`, several windows in one hold, several candidates, WatchBookings.
+//! Left out: more than one plan for a hold; when others were faster it is planned once more.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+mod bookings;
+mod periods;
+mod planning;
+mod refusals;
+mod shown;
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, CoordinatorName, Cpus, InvalidField, LinkDemand, Reason,
-    Refusal, Segment, SiteDemand, SiteName, Span, Time, Timing, TransactionId, VertexIndex, Window,
-    limits,
+    CoordinatorName, InvalidField, Refusal, ReservationId, TransactionId, Window, limits,
 };
-use coalloc_net::{client, clock, convert, status};
-use coalloc_plan::abstracted::{self, AbstractPath};
+use coalloc_net::{client, clock, convert, metrics, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorInput, MessageKind, Reply, State, Upper, UpperEntry,
+    Candidate, Coordinator, CoordinatorInput, MessageKind, Reply, Upper,
 };
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Resolution};
+use prost::Message as _;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-use crate::federation::Snapshot;
-use crate::service::GrcService;
+use self::bookings::UpperEvents;
+use self::periods::least;
+use self::planning::may_take;
+use self::refusals::{outward, words};
+use self::shown::Shown;
+use crate::service::{GrcService, planning_failed};
 use crate::shell::Handle;
 use crate::upward_config::UpwardConfig;
 use crate::{picture, view};
@@ -43,37 +50,11 @@ pub struct UpwardService {
     pub service: GrcService,
 }
 
-/// What is shown of one moment's federation.
-struct Shown {
-    snapshot: Arc<Snapshot>,
-    sites: Vec<VertexIndex>,
-    paths: Vec<AbstractPath>,
-    /// A path is two resources when every edge inside has a capacity for each direction.
-    full_duplex: bool,
-}
-
 impl UpwardService {
     fn shown(&self) -> Result<Shown, Status> {
-        let snapshot = self.service.federation.snapshot();
-        let topology = &snapshot.topology;
-        let sites: Vec<VertexIndex> = topology.sites().map(|(vertex, ..)| vertex).collect();
-        let borders = self.config.border_points.iter().filter_map(|n| topology.find_vertex(n));
-        let mut points = sites.clone();
-        points.extend(borders.filter(|border| !sites.contains(border)));
-        if points.len() > limits::UPWARD_POINTS_MAX {
-            let (count, max) = (points.len(), limits::UPWARD_POINTS_MAX);
-            let text = format!("{count} sites and border points; at most {max} can be shown above");
-            return Err(Status::failed_precondition(text));
-        }
         let edges_max = self.service.defaults.route_edges_max as usize;
-        let paths = abstracted::paths(topology, &points, edges_max);
-        let full_duplex = abstracted::is_full_duplex(topology);
-        Ok(Shown { snapshot, sites, paths, full_duplex })
-    }
-
-    fn path_name(&self, shown: &Shown, path: &AbstractPath) -> String {
-        let name = |at| &shown.snapshot.topology.vertex(at).name;
-        format!("{}:{}--{}", self.service.name, name(path.a), name(path.b))
+        let snapshot = self.service.federation.snapshot();
+        Shown::of(snapshot, &self.service.name, &self.config, edges_max)
     }
 
     fn check_meant(&self, meant: &str) -> Result<(), Status> {
@@ -91,193 +72,67 @@ impl UpwardService {
         self.service.handle.call(|token| CoordinatorInput::Upper(input(token))).await
     }
 
-    /// Plans what a hold wants inside.
-    async fn plan(&self, order: &HoldOrder) -> Result<Result<Vec<Candidate>, Refusal>, Status> {
-        if let Some(refusal) = self.outside(order, clock::now().wall) {
-            return Ok(Err(refusal));
-        }
-        let shown = self.shown()?;
-        let request = match self.inner_request(&shown, order) {
-            Ok(request) => request,
-            // It may be an RM's that has not answered yet since the start.
-            Err(refusal)
-                if refusal.reason == Reason::UnknownResource
-                    && !shown.snapshot.missing.is_empty() =>
-            {
-                return Err(Status::unavailable(format!("{refusal}; some members are missing")));
-            }
-            Err(refusal) => return Ok(Err(refusal)),
+    /// The whole way of one hold from above.
+    async fn hold_whole(&self, order: HoldOrder) -> Result<Answer, Status> {
+        let hold = |planned| {
+            let order = order.clone();
+            self.upper(move |token| Upper::Hold { order, planned, token })
         };
-        let federation = &shown.snapshot;
-        let frames = request.timing.frames(1);
-        let (frames, outside) = picture::bookable(federation, frames, clock::now().wall);
-        if let Some((_, refusal)) = outside.into_iter().next() {
-            return Ok(Err(refusal));
+        let mut reply = hold(None).await?;
+        if reply == Reply::PlanUpper {
+            reply = hold(Some(tried(self.plan(&order, &[]).await?))).await?;
         }
-        let inner = &self.service.federation;
-        let picture = picture::query(inner, federation, &frames, &order.user, None).await;
-        let options = self.service.defaults;
-        let planners = &self.service.planners;
-        let planned =
-            planners.plan(Arc::clone(federation), request.clone(), options, picture).await?;
-        if planned.plans.is_empty() {
-            return Ok(Err(planned.refusal()));
+        while let Reply::Replan(reservation) = reply {
+            reply = self.replan(&order, reservation).await?;
         }
-        let candidate = |plan| {
-            let wire = convert::plan_to_wire(&federation.topology, &request, plan);
-            let segments = plan.plan.segments(&federation.topology, &request);
-            // At once: a refusal inside ends it, and the next choice is for the one above to make.
-            Candidate { segments, order: Vec::new(), details: view::details(&wire).into() }
-        };
-        Ok(Ok(planned.plans.iter().map(candidate).collect()))
+        let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
+        Ok(answer)
     }
 
-    /// Why a hold is before or beyond what this coordinator books for those above, if it is.
-    fn outside(&self, order: &HoldOrder, now: Time) -> Option<Refusal> {
-        let (first, last) = self.open_between(now);
-        let open = |window: Window| window.start() >= first && window.end() <= last;
-        let window = order.segments.iter().map(|s| s.window).find(|window| !open(*window))?;
-        let text = format!("{}: {window} is not within {first} to {last}", self.service.name);
-        Some(Refusal { window: Some(window), ..Refusal::new(Reason::OutsideHorizon, text) })
+    /// Others were faster inside: plans again on what is free now, and says so in any case.
+    async fn replan(&self, order: &HoldOrder, reservation: ReservationId) -> Result<Reply, Status> {
+        tracing::info!(%reservation, txn = %order.txn, "others were faster; planning again");
+        metrics::grc().replans.inc();
+        self.service.pauses.wait(1).await;
+        let id = reservation.clone();
+        let refused = move |core: &Coordinator| {
+            core.find(id.as_str()).map(|found| found.attempt_refusals.clone())
+        };
+        let refusals = self.service.handle.read(refused).await.ok().flatten().unwrap_or_default();
+        let outcome = match self.plan(order, &refusals).await {
+            Ok(planned) => tried(planned),
+            Err(status) => Err(planning_failed(&status)),
+        };
+        let answer = self.service.replanned(reservation, outcome).await?;
+        answer.await.map_err(|_| status::stopping())
     }
 
-    /// From when until when it books for those above.
-    fn open_between(&self, now: Time) -> (Time, Time) {
-        (now.saturating_sub(limits::START_GRACE), now.saturating_add(self.config.horizon))
-    }
-
-    /// The segments of a hold as a request to this coordinator's own RMs.
-    fn inner_request(&self, shown: &Shown, order: &HoldOrder) -> Result<CoAllocation, Refusal> {
-        let window = order.segments.first().map(|segment| segment.window);
-        let window = window.filter(|window| order.segments.iter().all(|s| s.window == *window));
-        let Some(window) = window else {
-            let text = "a hold at a coordinator has one window for all its segments";
-            return Err(Refusal::new(Reason::Denied, text));
+    /// A refusal as the one above may be told it.
+    async fn outward(&self, refusal: &Refusal, order: &HoldOrder) -> Result<Refusal, Status> {
+        let txn = order.txn.clone();
+        let tried = move |core: &Coordinator| {
+            core.reservation_above(&txn).and_then(|known| known.candidate.clone())
         };
-        let topology = &shown.snapshot.topology;
-        let mut ends: BTreeMap<String, (VertexIndex, VertexIndex, Span)> = BTreeMap::new();
-        for path in &shown.paths {
-            let name = self.path_name(shown, path);
-            if shown.full_duplex {
-                ends.insert(format!("{name}:ab"), (path.a, path.b, path.latency));
-                ends.insert(format!("{name}:ba"), (path.b, path.a, path.latency));
-            } else {
-                ends.insert(name, (path.a, path.b, path.latency));
-            }
-        }
-        let mut demands = Demands { sites: Vec::new(), index: BTreeMap::new() };
-        let mut links = Vec::new();
-        for segment in &order.segments {
-            let site = shown
-                .sites
-                .iter()
-                .find(|site| topology.vertex(**site).name.as_str() == segment.resource.as_str());
-            if let Some(site) = site {
-                let at = demands.at(shown, *site);
-                demands.sites[at].cpus = Cpus(segment.amount.0);
-                continue;
-            }
-            let Some((a, b, latency)) = ends.get(segment.resource.as_str()) else {
-                let text = format!("there is no resource {}", segment.resource);
-                let resource = Some(segment.resource.clone());
-                return Err(Refusal { resource, ..Refusal::new(Reason::UnknownResource, text) });
-            };
-            links.push(LinkDemand {
-                from: demands.at(shown, *a),
-                to: demands.at(shown, *b),
-                bandwidth: BitsPerSecond(segment.amount.0),
-                // What was shown is kept: no way inside may be slower.
-                latency_max: Some(*latency),
-            });
-        }
-        let (sites, start) = (demands.sites, window.start());
-        if sites.len() > limits::REQUEST_SITES_MAX || links.len() > limits::REQUEST_LINKS_MAX {
-            let (sites_max, links_max) = (limits::REQUEST_SITES_MAX, limits::REQUEST_LINKS_MAX);
-            let text = format!("at most {sites_max} end points and {links_max} paths in one hold");
-            return Err(Refusal::new(Reason::BeyondCapacity, text));
-        }
-        let duration = window.length();
-        let timing = Timing { earliest_start: start, latest_start: start, duration };
-        Ok(CoAllocation { sites, links, timing })
-    }
-
-    /// A refusal from inside as it may be told above: of what was asked for, not of what is inside.
-    fn outward(&self, refusal: &Refusal, order: &HoldOrder) -> Refusal {
-        let named = |segment: &&Segment| Some(&segment.resource) == refusal.resource.as_ref();
-        let known = order.segments.iter().find(named);
-        // Not a site's: it lies on the way of a path.
-        let path = || order.segments.iter().find(|s| s.resource.as_str().contains("--"));
-        let segment = known.or_else(path).or(order.segments.first());
-        let short = match (refusal.requested, refusal.available) {
-            (Some(requested), Some(available)) => requested.0.saturating_sub(available.0),
-            _ => 0,
-        };
-        let available = segment.map(|s| Amount(s.amount.0.saturating_sub(short.max(1))));
-        let detail = match segment {
-            Some(s) if known.is_some() => format!("{}: not enough is free", s.resource),
-            Some(s) => format!("{}: no way inside for all that is asked", s.resource),
-            None => "not possible inside".to_owned(),
-        };
-        let about = refusal.reason == Reason::InsufficientCapacity
-            || refusal.reason == Reason::NoRoute
-            || refusal.reason == Reason::BeyondCapacity;
-        let reason = match refusal.reason {
-            // To the one above this is an amount that is not there.
-            Reason::NoRoute => Reason::InsufficientCapacity,
-            other => other,
-        };
-        Refusal {
-            rm: None,
-            resource: segment.filter(|_| about).map(|s| s.resource.clone()),
-            window: segment.map(|s| s.window),
-            requested: segment.filter(|_| about).map(|s| s.amount),
-            available: available.filter(|_| about),
-            ..Refusal::new(reason, if about { detail } else { self.words(refusal) })
-        }
-    }
-
-    fn words(&self, refusal: &Refusal) -> String {
-        let what = match refusal.reason {
-            Reason::Expired => "the hold had expired",
-            Reason::Aborted => "it was aborted",
-            Reason::Released => "it was released",
-            Reason::NotHeld => "nothing is held, and never will be",
-            Reason::OutsideHorizon => return refusal.detail.clone(),
-            Reason::UnknownResource => return refusal.detail.clone(),
-            Reason::Mixed => "some of it could not be booked; the rest is released",
-            _ => "it could not be held inside in time",
-        };
-        format!("{}: {what}", self.service.name)
+        let tried = self.service.handle.read(tried).await?;
+        let plan = view::plan(tried.as_ref());
+        Ok(outward(&self.service.name, refusal, order, plan.as_ref()))
     }
 }
 
-/// End points of a request under construction: one demand each, however many segments meet there.
-struct Demands {
-    sites: Vec<SiteDemand>,
-    index: BTreeMap<VertexIndex, usize>,
+/// What the core is given to try.
+fn tried(planned: Result<Candidate, Refusal>) -> Result<Vec<Candidate>, Refusal> {
+    planned.map(|candidate| vec![candidate])
 }
 
-impl Demands {
-    fn at(&mut self, shown: &Shown, vertex: VertexIndex) -> usize {
-        let sites = &mut self.sites;
-        *self.index.entry(vertex).or_insert_with(|| {
-            let name = shown.snapshot.topology.vertex(vertex).name.clone();
-            sites.push(SiteDemand {
-                name: SiteName::composed(name.as_str()),
-                cpus: Cpus(0),
-                pinned: Some(name),
-                excluded: BTreeSet::new(),
-            });
-            sites.len() - 1
-        })
+/// The transaction that another one replaces; empty: none.
+fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
+    match wire {
+        "" => Ok(None),
+        wire => TransactionId::parse("replaces", wire).map(Some),
     }
 }
 
 fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
-    if !wire.replaces.is_empty() {
-        let allowed = "nothing: a coordinator does not change what it holds for one above";
-        return Err(InvalidField::new("replaces", &wire.replaces, allowed));
-    }
     let hold_for = wire.hold_for.as_ref();
     let hold_for = hold_for.map(|span| convert::span_from_wire("hold_for", span)).transpose()?;
     if let Some(span) = hold_for
@@ -286,13 +141,19 @@ fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
         let (low, high) = (limits::HOLD_SOFT_MIN, limits::HOLD_SOFT_MAX);
         return Err(InvalidField::new("hold_for", span, format!("{low} to {high}")));
     }
+    let replaces = replaced(&wire.replaces)?;
+    let segments = match (&replaces, wire.segments.is_empty()) {
+        // Nothing is needed here any more.
+        (Some(_), true) => Vec::new(),
+        _ => convert::segments_from_wire("segments", &wire.segments)?,
+    };
     Ok(HoldOrder {
         txn: TransactionId::parse("transaction", &wire.transaction)?,
         coordinator: CoordinatorName::parse("coordinator", &wire.coordinator)?,
         user: convert::user_name("user", &wire.user)?,
-        segments: convert::segments_from_wire("segments", &wire.segments)?,
+        segments,
         hold_for,
-        replaces: None,
+        replaces,
     })
 }
 
@@ -335,7 +196,7 @@ impl UpwardService {
             Answer::Done => Ok(None),
             Answer::Refused(refusal) => {
                 let reason = refusal.reason;
-                let refusal = Refusal::new(reason, self.words(&refusal));
+                let refusal = Refusal::new(reason, words(&self.service.name, &refusal));
                 Ok(Some(convert::refusal_to_wire(&refusal)))
             }
             other => Err(rejection(&other, transaction)),
@@ -349,9 +210,11 @@ impl ResourceManager for UpwardService {
 
     async fn watch_bookings(
         &self,
-        _: Request<v1::WatchBookingsRequest>,
+        request: Request<v1::WatchBookingsRequest>,
     ) -> Result<Response<Self::WatchBookingsStream>, Status> {
-        Err(Status::unimplemented("WatchBookings of a coordinator: use Coordinator.Watch"))
+        let v1::WatchBookingsRequest { resume_token } = request.into_inner();
+        let events = UpperEvents { name: self.service.name.clone() };
+        Ok(Response::new(self.service.handle.watch(&resume_token, events).await?))
     }
 
     async fn describe(
@@ -359,23 +222,7 @@ impl ResourceManager for UpwardService {
         _: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeResponse>, Status> {
         let shown = self.shown()?;
-        let topology = &shown.snapshot.topology;
-        let sites = topology.sites().map(|(_, vertex, compute)| v1::Site {
-            name: vertex.name.to_string(),
-            cpus: compute.capacity.0,
-            unit_value: Some(compute.unit_value.0),
-            ..v1::Site::default()
-        });
-        let paths = shown.paths.iter().map(|path| v1::Path {
-            name: self.path_name(&shown, path),
-            a: topology.vertex(path.a).name.to_string(),
-            b: topology.vertex(path.b).name.to_string(),
-            capacity_bps: path.width.0,
-            unit_value: Some(path.unit_value.min(limits::UNIT_VALUE_MAX)),
-            latency: Some(convert::span_to_wire(path.latency.min(limits::LATENCY_MAX))),
-            full_duplex: shown.full_duplex,
-            ..v1::Path::default()
-        });
+        let (sites, paths) = shown.describe();
         let members = shown.snapshot.members.values();
         let below = members.flat_map(|(_, member)| member.coordinators_below.iter().cloned());
         let mut below: Vec<String> = below.collect();
@@ -386,8 +233,8 @@ impl ResourceManager for UpwardService {
             name: self.service.name.clone(),
             domain: self.config.domain.to_string(),
             ledger_id: self.service.ledger_id.clone(),
-            sites: sites.collect(),
-            paths: paths.collect(),
+            sites,
+            paths,
             horizon: Some(convert::span_to_wire(self.config.horizon)),
             coordinators_below: below,
         }))
@@ -404,37 +251,33 @@ impl ResourceManager for UpwardService {
                 |(at, window)| convert::window_from_wire(&format!("frames[{at}]"), Some(window));
             let frames: Result<Vec<Window>, InvalidField> =
                 wire.frames.iter().enumerate().map(frame).collect();
-            Ok::<_, InvalidField>((frames?, convert::user_name("user", &wire.user)?))
+            let user = convert::user_name("user", &wire.user)?;
+            Ok::<_, InvalidField>((frames?, user, replaced(&wire.replaces)?))
         };
-        let (frames, user) = parsed().map_err(|error| status::invalid(&error))?;
+        let (frames, user, replaces) = parsed().map_err(|error| status::invalid(&error))?;
+        let standing = match &replaces {
+            // One that is not booked here counts for nothing.
+            Some(old) => self.standing(old).await?.unwrap_or_default(),
+            None => planning::Standing::default(),
+        };
         let shown = self.shown()?;
         let (first, last) = self.open_between(clock::now().wall);
         let federation = &self.service.federation;
-        let picture = picture::query(federation, &shown.snapshot, &frames, &user, None).await;
-        let edges_max = self.service.defaults.route_edges_max as usize;
+        let inside = standing.transaction.as_ref();
+        let picture = picture::query(federation, &shown.snapshot, &frames, &user, inside).await;
+        let share = self.share(&user);
         let frame = |(view, change): (
             &coalloc_common::topology::FrameView,
             &Option<coalloc_common::Time>,
         )| {
-            let open = view.window.start() >= first && view.window.end() <= last;
-            let mut free: Vec<u64> =
-                shown.sites.iter().map(|site| view.free_cpus[site.at()].0).collect();
-            let mut widths: BTreeMap<VertexIndex, Vec<BitsPerSecond>> = BTreeMap::new();
-            let mut width = |from: VertexIndex, to: VertexIndex| {
-                let topology = &shown.snapshot.topology;
-                let row = widths.entry(from);
-                row.or_insert_with(|| abstracted::widest(topology, view, from, edges_max))[to.at()]
-                    .0
-            };
-            for path in &shown.paths {
-                free.push(width(path.a, path.b));
-                if shown.full_duplex {
-                    free.push(width(path.b, path.a));
-                }
-            }
-            if !open {
-                free.fill(0);
-            }
+            let window = view.window;
+            let open = window.start() >= first && window.end() <= last;
+            let free = shown.resources.iter().zip(shown.free(view));
+            let free = free.map(|(resource, free)| {
+                let own = least(&standing.wanted, &resource.name, window);
+                if open { may_take(own, free, share).0 } else { own.0 }
+            });
+            let free = free.collect();
             v1::FrameAvailability { free, next_change: change.map(convert::time_to_wire) }
         };
         let frames = picture.views.iter().zip(&picture.changes).map(frame).collect();
@@ -448,22 +291,18 @@ impl ResourceManager for UpwardService {
         use v1::hold_response::Answer as Wire;
         self.check_meant(&request.get_ref().resource_manager)?;
         let order = order_from_wire(request.get_ref()).map_err(|e| status::invalid(&e))?;
-        let hold = |planned| {
-            let order = order.clone();
-            self.upper(move |token| Upper::Hold { order, planned, token })
-        };
-        let mut reply = hold(None).await?;
-        if reply == Reply::PlanUpper {
-            reply = hold(Some(self.plan(&order).await?)).await?;
-        }
-        let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
+        // A caller that goes away interrupts nothing: what is half way through goes on.
+        let (service, wanted) = (self.clone(), order.clone());
+        let task = tokio::spawn(async move { service.hold_whole(wanted).await });
+        let answer = task.await.map_err(|_| status::stopping())??;
         tracing::info!(txn = %order.txn, coordinator = %order.coordinator, ?answer, "hold from above");
         let answer = match answer {
             Answer::Held { expires_in } => {
                 Wire::Held(v1::Held { expires_in: Some(convert::span_to_wire(expires_in)) })
             }
             Answer::Refused(refusal) => {
-                Wire::Refused(convert::refusal_to_wire(&self.outward(&refusal, &order)))
+                let refusal = self.outward(&refusal, &order).await?;
+                Wire::Refused(convert::refusal_to_wire(&refusal))
             }
             other => return Err(rejection(&other, order.txn.as_str())),
         };
@@ -514,53 +353,27 @@ impl ResourceManager for UpwardService {
         let window = window.map_err(|error| status::invalid(&error))?;
         let look = move |core: &Coordinator| {
             let shown = core.uppers().iter().filter(|(txn, _)| txn.as_str() > &*wire.page_token);
-            let shown = shown.filter_map(|(txn, entry)| booking(core, txn, entry));
-            let mut wanted = shown.filter(|(live, segments, _)| {
-                (*live || wire.include_ended)
-                    && window.is_none_or(|window| segments.iter().any(|s| s.overlaps(window)))
-            });
-            let bookings: Vec<v1::Booking> =
-                wanted.by_ref().take(size).map(|(_, _, booking)| booking).collect();
-            let more = wanted.next().is_some();
-            let last = bookings.last().filter(|_| more).map(|b| b.transaction.clone());
+            let shown = shown.filter_map(|(txn, entry)| bookings::booking(core, txn, entry));
+            let mut wanted = shown
+                .filter(|(live, segments, _)| {
+                    (*live || wire.include_ended)
+                        && window.is_none_or(|window| segments.iter().any(|s| s.overlaps(window)))
+                })
+                .peekable();
+            let (mut bookings, mut bytes) = (Vec::new(), 0);
+            while bookings.len() < size
+                && bytes < limits::PAGE_BYTES
+                && let Some((_, _, booking)) = wanted.next()
+            {
+                bytes += booking.encoded_len();
+                bookings.push(booking);
+            }
+            let last = bookings.last().filter(|_| wanted.peek().is_some());
+            let last = last.map(|booking: &v1::Booking| booking.transaction.clone());
             v1::ListBookingsResponse { bookings, next_page_token: last.unwrap_or_default() }
         };
         Ok(Response::new(self.service.handle.read(look).await?))
     }
-}
-
-/// One transaction of a coordinator above as it stands here; is it live, and when is it.
-fn booking(
-    core: &Coordinator,
-    txn: &TransactionId,
-    entry: &UpperEntry,
-) -> Option<(bool, Vec<Window>, v1::Booking)> {
-    let mut shown = v1::Booking {
-        transaction: txn.to_string(),
-        coordinator: entry.coordinator.to_string(),
-        state: v1::BookingState::Aborted.into(),
-        ..v1::Booking::default()
-    };
-    let Some((order, id)) = &entry.order else { return Some((false, Vec::new(), shown)) };
-    let known = core.find(id.as_str())?;
-    let (live, state) = match known.state {
-        State::Checking | State::Held | State::Aborting => (true, v1::BookingState::Held),
-        State::Committing | State::Confirmed | State::Terminating => {
-            (true, v1::BookingState::Booked)
-        }
-        State::Terminated => (false, v1::BookingState::Released),
-        State::Failed => match known.refusal.as_ref().map(|refusal| refusal.reason) {
-            Some(Reason::Expired) => (false, v1::BookingState::Expired),
-            Some(Reason::Aborted) => (false, v1::BookingState::Aborted),
-            _ => (false, v1::BookingState::Refused),
-        },
-    };
-    shown.user = order.user.to_string();
-    shown.state = state.into();
-    shown.segments = convert::segments_to_wire(None, &order.segments);
-    let left = core.promised_until(known).map(|until| until.since(clock::now().boot));
-    shown.expires_in = left.map(|left| convert::span_to_wire(left.max(Span::ZERO)));
-    Some((live, order.segments.iter().map(|s| s.window).collect(), shown))
 }
 
 /// Asks coordinators above what became of their transactions, each question on its own.

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{CoordinatorName, DomainName, InvalidField, Span, VertexName, limits};
+use coalloc_common::{
+    CoordinatorName, DomainName, InvalidField, Span, UserName, VertexName, limits,
+};
 use coalloc_net::client::check_address;
 use coalloc_net::clock;
-use coalloc_net::convert::span_from_wire;
+use coalloc_net::convert::{service_levels, span_from_wire};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Above;
 
@@ -24,6 +26,8 @@ pub struct UpwardConfig {
     pub hard: Span,
     /// How far ahead it books.
     pub horizon: Span,
+    /// Percent of what is free that a user may take; who is not here may take all of it.
+    pub levels: BTreeMap<UserName, u32>,
 }
 
 impl UpwardConfig {
@@ -32,10 +36,6 @@ impl UpwardConfig {
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
     pub fn parse(own: &CoordinatorName, wire: &v1::Upward) -> Result<Self, InvalidField> {
-        if !wire.service_levels.is_empty() {
-            let (field, allowed) = ("upward.service_levels", "none: levels are for NRMs and CRMs");
-            return Err(InvalidField::new(field, wire.service_levels.len(), allowed));
-        }
         let policy = wire.policy.unwrap_or_default();
         let span = |name: &str, wire: &Option<coalloc_proto::Duration>, or, low: Span, high| {
             let Some(wire) = wire else { return Ok(or) };
@@ -60,6 +60,7 @@ impl UpwardConfig {
             soft,
             hard,
             horizon,
+            levels: service_levels("upward.service_levels", &wire.service_levels)?,
         })
     }
 

@@ -6,6 +6,7 @@
 mod alternatives;
 mod federation;
 mod inner;
+mod levels;
 mod objective;
 mod plan;
 mod refusal;
@@ -17,6 +18,7 @@ pub use federation::{
     check_references, file_topology, path_resources, taken, topology_of_descriptions,
 };
 pub use inner::{InnerPlan, inner_network};
+pub use levels::service_levels;
 pub use objective::{objective_to_wire, objectives_from_wire, price_from_wire};
 pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, segments_to_wire};
 pub use refusal::{refusal_from_wire, refusal_to_wire};

@@ -3,10 +3,13 @@
 //!
 //! A path stands for all routes of at most N_max edges: as wide as the widest of them, with the value
 //! and the latency of the cheapest among the widest. Routes share edges, so the paths promise more
-//! together than there is; whoever holds decides.
+//! together than there is; whoever holds decides. Where they did promise too much, [`short`] says which of
+//! them cannot be had beside those before it, and how much of it could.
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{BitsPerSecond, Span, Topology, VertexIndex};
+use coalloc_common::{Amount, BitsPerSecond, CoAllocation, Span, Topology, VertexIndex};
+
+use crate::{Budget, FramePlanner, Instance, Outcome};
 
 /// One path between two end points of the empty federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,9 @@ pub struct AbstractPath {
     pub unit_value: u64,
     /// Its latency.
     pub latency: Span,
+    /// Has it a capacity for each direction? When any route has an edge that does: else nobody could say
+    /// which of the edge's directions to take. Where other edges share theirs, too much is promised.
+    pub full_duplex: bool,
 }
 
 /// The widest route within `edges_max` edges from `source` to every vertex, by vertex; zero where
@@ -77,12 +83,38 @@ fn cheapest(
     best[target.at()]
 }
 
-/// Has a path a capacity for each direction? Only when every edge inside has: else both directions of
-/// one path would be promised what they share.
-#[must_use]
-pub fn is_full_duplex(topology: &Topology) -> bool {
-    let edges = topology.edges();
-    !edges.is_empty() && edges.iter().all(|edge| !edge.is_shared())
+/// Edges from `source` to every vertex by the shortest way; `None` where there is none.
+fn lengths(topology: &Topology, source: VertexIndex) -> Vec<Option<usize>> {
+    let mut lengths = vec![None; topology.vertices().len()];
+    lengths[source.at()] = Some(0);
+    let mut reached = vec![source];
+    for length in 1.. {
+        let hops = reached.iter().flat_map(|from| topology.hops(*from));
+        let mut next: Vec<VertexIndex> = hops.map(|hop| hop.to).collect();
+        next.retain(|to| lengths[to.at()].is_none());
+        if next.is_empty() {
+            break;
+        }
+        for to in &next {
+            lengths[to.at()] = Some(length);
+        }
+        reached = next;
+    }
+    lengths
+}
+
+/// Lies an edge with a capacity for each direction on some way of at most `edges_max` edges?
+fn meets_full_duplex(
+    topology: &Topology,
+    (from_a, from_b): (&[Option<usize>], &[Option<usize>]),
+    edges_max: usize,
+) -> bool {
+    let within = |near: VertexIndex, far: VertexIndex| {
+        let (to, from) = (from_a[near.at()], from_b[far.at()]);
+        to.zip(from).is_some_and(|(to, from)| to + 1 + from <= edges_max)
+    };
+    let mut full = topology.edges().iter().filter(|edge| !edge.is_shared());
+    full.any(|edge| within(edge.a, edge.b) || within(edge.b, edge.a))
 }
 
 /// The paths between every two of `points` that some route joins, in the order of `points`.
@@ -91,15 +123,19 @@ pub fn paths(topology: &Topology, points: &[VertexIndex], edges_max: usize) -> V
     let Some(window) = any_window() else { return Vec::new() };
     let empty = FrameView::empty_federation(topology, window);
     let mut paths = Vec::new();
+    let lengths: Vec<Vec<Option<usize>>> =
+        points.iter().map(|point| lengths(topology, *point)).collect();
     for (nth, a) in points.iter().enumerate() {
         let widths = widest(topology, &empty, *a, edges_max);
-        for b in &points[nth + 1..] {
+        for (other, b) in points.iter().enumerate().skip(nth + 1) {
             let width = widths[b.at()];
             if width.0 == 0 {
                 continue;
             }
             if let Some((unit_value, latency)) = cheapest(topology, (*a, *b), width, edges_max) {
-                paths.push(AbstractPath { a: *a, b: *b, width, unit_value, latency });
+                let ways = (&lengths[nth][..], &lengths[other][..]);
+                let full_duplex = meets_full_duplex(topology, ways, edges_max);
+                paths.push(AbstractPath { a: *a, b: *b, width, unit_value, latency, full_duplex });
             }
         }
     }
@@ -109,4 +145,53 @@ pub fn paths(topology: &Topology, points: &[VertexIndex], edges_max: usize) -> V
 /// The empty federation looks the same in every window.
 fn any_window() -> Option<coalloc_common::Window> {
     coalloc_common::Window::starting(coalloc_common::Time::from_us(0), Span::from_secs(1))
+}
+
+/// A demand that cannot be met beside those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Short {
+    /// This site of the request has only so many CPUs free.
+    Site(usize, Amount),
+    /// This link of the request fits beside the links before it with only so much; zero: with nothing.
+    Link(usize, Amount),
+}
+
+/// The first demand of an instance that cannot be met beside those before it, sites first. `None` when the
+/// planner finds nothing that is short, or its budget ends.
+///
+/// Every site of the request has to be pinned.
+#[must_use]
+pub fn short(
+    instance: &Instance<'_>,
+    planner: &dyn FramePlanner,
+    budget: &Budget<'_>,
+) -> Option<Short> {
+    let Instance { topology, request, view, .. } = instance;
+    for (at, site) in request.sites.iter().enumerate() {
+        let free = view.free_cpus[topology.find_vertex(site.pinned.as_ref()?)?.at()];
+        if free < site.cpus {
+            return Some(Short::Site(at, free.into()));
+        }
+    }
+    let fits = |links: usize, last: BitsPerSecond| {
+        let mut part =
+            CoAllocation { links: request.links[..links].to_vec(), ..(*request).clone() };
+        if let Some(link) = part.links.last_mut() {
+            link.bandwidth = last;
+        }
+        matches!(planner.plan(&Instance::new(topology, &part, view), budget), Outcome::Planned(_))
+    };
+    let too_many = |links: &usize| !fits(*links, request.links[*links - 1].bandwidth);
+    let links = (1..=request.links.len()).find(too_many)?;
+    // What does not fit does not fit with more either.
+    let (mut fitting, mut not) = (0, request.links[links - 1].bandwidth.0);
+    while not - fitting > 1 {
+        let middle = fitting + (not - fitting) / 2;
+        if fits(links, BitsPerSecond(middle)) {
+            fitting = middle;
+        } else {
+            not = middle;
+        }
+    }
+    (!budget.stopped()).then_some(Short::Link(links - 1, Amount(fitting)))
 }

@@ -5,10 +5,16 @@
 mod fixtures;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
-use coalloc_common::{BitsPerSecond, ResourceId, Span, Topology, VertexIndex};
-use coalloc_plan::abstracted::{is_full_duplex, paths, widest};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, ResourceId, SiteDemand, SiteName, Span,
+    Time, Timing, Topology, VertexIndex,
+};
+use coalloc_plan::abstracted::{Short, paths, short, widest};
+use coalloc_plan::ip::{Exact, IpOptions};
+use coalloc_plan::{Budget, Instance};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -82,7 +88,7 @@ fn all_routes(
 
 #[test]
 fn every_path_is_the_widest_route_and_the_cheapest_of_those() {
-    let (mut joined, mut apart, mut both_ways, mut mixed) = (0, 0, 0, 0);
+    let (mut joined, mut apart, mut both_ways, mut mixed, mut one_way) = (0, 0, 0, 0, 0);
     for seed in 0..4_000 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (topology, points) = federation(&mut rng);
@@ -105,24 +111,37 @@ fn every_path_is_the_widest_route_and_the_cheapest_of_those() {
                 });
                 match best.min() {
                     Some((width, value, latency)) => {
-                        expected.push((*a, *b, width.0, value, latency));
+                        let is_full = |(at, _): &(usize, _)| !topology.edges()[*at].is_shared();
+                        // A way may pass a point twice, so there may be more ways than routes.
+                        let on_a_route = found.iter().flatten().any(is_full);
+                        expected.push((*a, *b, width.0, value, latency, on_a_route));
                         joined += 1;
                     }
                     None => apart += 1,
                 }
             }
         }
-        let shown: Vec<_> =
-            shown.iter().map(|p| (p.a, p.b, p.width, p.unit_value, p.latency)).collect();
-        assert_eq!(shown, expected, "seed {seed}");
+        let shown: Vec<_> = shown
+            .iter()
+            .map(|p| (p.a, p.b, p.width, p.unit_value, p.latency, p.full_duplex))
+            .collect();
+        let without = |all: &[(VertexIndex, VertexIndex, BitsPerSecond, u64, Span, bool)]| {
+            all.iter().map(|p| (p.0, p.1, p.2, p.3, p.4)).collect::<Vec<_>>()
+        };
+        assert_eq!(without(&shown), without(&expected), "seed {seed}");
         let shared = topology.edges().iter().filter(|edge| edge.is_shared()).count();
-        let all_full = shared == 0 && !topology.edges().is_empty();
-        assert_eq!(is_full_duplex(&topology), all_full, "seed {seed}");
-        both_ways += u32::from(all_full);
-        mixed += u32::from(shared > 0 && shared < topology.edges().len());
+        for (path, full_route) in shown.iter().zip(&expected).map(|(path, e)| (path, e.5)) {
+            let full = path.5;
+            assert!(full || !full_route, "seed {seed}: a direction would be lost");
+            assert!(!full || shared < topology.edges().len(), "seed {seed}");
+            both_ways += u32::from(full && shared == 0);
+            mixed += u32::from(full && shared > 0);
+            one_way += u32::from(!full && shared < topology.edges().len());
+        }
     }
     assert!(joined > 5_000 && apart > 5_000, "{joined} joined, {apart} apart");
-    assert!(both_ways > 500 && mixed > 500, "{both_ways} full duplex, {mixed} mixed");
+    let kinds = [both_ways, mixed, one_way];
+    assert!(kinds.iter().all(|count| *count > 300), "full, mixed, shared beside full: {kinds:?}");
 }
 
 #[test]
@@ -155,4 +174,95 @@ fn what_is_free_is_the_widest_route_in_its_direction() {
         }
     }
     assert!(narrower_back > 500, "directions differ: {narrower_back}");
+}
+
+/// Can these links be routed together, each whole, at these rates? By trying everything.
+fn fit(
+    topology: &Topology,
+    view: &mut FrameView,
+    links: &[(VertexIndex, VertexIndex, u64)],
+    edges_max: usize,
+) -> bool {
+    let Some(((from, to, rate), rest)) = links.split_first() else { return true };
+    for route in all_routes(topology, *from, *to, edges_max) {
+        if route.iter().any(|(at, way)| view.free_bps[*at][way.at()].0 < *rate) {
+            continue;
+        }
+        let before = view.free_bps.clone();
+        for (at, way) in &route {
+            let shared = topology.edges()[*at].is_shared();
+            for direction in [Direction::AToB, Direction::BToA] {
+                if shared || direction == *way {
+                    view.free_bps[*at][direction.at()].0 -= rate;
+                }
+            }
+        }
+        let fits = fit(topology, view, rest, edges_max);
+        view.free_bps = before;
+        if fits {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn what_is_short_is_the_first_link_that_does_not_fit_and_all_of_it_that_does() {
+    let (mut none, mut some, mut all) = (0, 0, 0);
+    for seed in 0..3_000 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (topology, points) = federation(&mut rng);
+        let edges_max = rng.random_range(1..=4);
+        let mut view = FrameView::empty_federation(&topology, fixtures::window());
+        let site = |at: &VertexIndex| {
+            let name = topology.vertex(*at).name.clone();
+            SiteDemand {
+                name: SiteName::composed(name.as_str()),
+                cpus: Cpus(0),
+                pinned: Some(name),
+                excluded: BTreeSet::new(),
+            }
+        };
+        let mut links: Vec<LinkDemand> = Vec::new();
+        for _ in 0..rng.random_range(1..=3) {
+            let (from, to) = (rng.random_range(0..points.len()), rng.random_range(0..points.len()));
+            if from != to && !links.iter().any(|link| (link.from, link.to) == (from, to)) {
+                let bandwidth = BitsPerSecond(rng.random_range(1..=4) * 60);
+                links.push(LinkDemand { from, to, bandwidth, latency_max: None });
+            }
+        }
+        let start = Time::from_us(0);
+        let timing =
+            Timing { earliest_start: start, latest_start: start, duration: Span::from_secs(60) };
+        let request = CoAllocation { sites: points.iter().map(site).collect(), links, timing };
+        let stop = AtomicBool::new(false);
+        let budget = Budget { nodes: 1 << 20, solver_time: Span::ZERO, stop: &stop };
+        let planner = Exact::new(IpOptions {
+            route_edges_max: edges_max as u32,
+            exclude_opposite_arcs: true,
+        });
+        let found = short(&Instance::new(&topology, &request, &view), &planner, &budget);
+        let prefix = |count: usize, last: u64| -> Vec<(VertexIndex, VertexIndex, u64)> {
+            let ends = |link: &LinkDemand| (points[link.from], points[link.to], link.bandwidth.0);
+            let mut links: Vec<_> = request.links[..count].iter().map(ends).collect();
+            links[count - 1].2 = last;
+            links
+        };
+        let counts = 1..=request.links.len();
+        let mut whole = counts.map(|count| (count, request.links[count - 1].bandwidth.0));
+        let first =
+            whole.find(|(n, rate)| !fit(&topology, &mut view, &prefix(*n, *rate), edges_max));
+        let expected = first.map(|(count, rate)| {
+            let mut fits = |rate: &u64| fit(&topology, &mut view, &prefix(count, *rate), edges_max);
+            let most = (1..rate).rev().find(|rate| fits(rate)).unwrap_or(0);
+            Short::Link(count - 1, Amount(most))
+        });
+        assert_eq!(found, expected, "seed {seed}");
+        match expected {
+            None => all += 1,
+            Some(Short::Link(_, Amount(0))) => none += 1,
+            Some(_) => some += 1,
+        }
+    }
+    assert!(none > 300 && some > 300 && all > 300, "{none} not at all, {some} in part, {all} fit");
 }

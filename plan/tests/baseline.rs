@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Reason, RmName, Span, Time, Topology, VertexIndex, Window,
+    BitsPerSecond, CoAllocation, Reason, RmName, Span, Time, Topology, VertexIndex, VertexName,
+    Window,
 };
 use coalloc_plan::baseline::{Backtrack, SlidingWindow, order, slide};
 use coalloc_plan::ip::brute::Brute;
@@ -210,5 +211,21 @@ fn resource_managers_are_asked_in_the_order_in_which_the_search_needs_them() {
         }
         assert_eq!(Solver::Backtrack.hold_order(&topology, &request, &plan), order);
         assert_eq!(Solver::Exact.hold_order(&topology, &request, &plan), []);
+    }
+}
+
+/// What a coordinator above wants held between border points has no CPUs at its ends.
+#[test]
+fn a_site_without_cpus_may_be_pinned_to_an_exchange_point() {
+    let topology = fixtures::elgl();
+    let mut request = fixtures::request(&[4, 0], &[(0, 1)], 1_000_000_000);
+    request.sites[1].pinned = Some(VertexName::composed("X1"));
+    let view = FrameView::empty_federation(&topology, fixtures::window());
+    let instance = Instance::new(&topology, &request, &view);
+    for solver in [Solver::Exact, Solver::Backtrack, Solver::SlidingWindow] {
+        let options = IpOptions::default();
+        let plan = planned(solver.planner(options, None).as_ref(), &instance);
+        let plan = plan.unwrap_or_else(|| panic!("{} has no plan", solver.name()));
+        assert_eq!(verify(&instance, &options, &plan), Ok(()), "{}", solver.name());
     }
 }

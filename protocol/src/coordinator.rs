@@ -39,6 +39,7 @@ mod trying;
 #[cfg(test)]
 mod turn_tests;
 mod upper;
+mod upper_change;
 #[cfg(test)]
 mod upper_tests;
 
@@ -122,6 +123,8 @@ pub struct Coordinator {
     above: Above,
     /// What they have held, or ended before they could.
     uppers: BTreeMap<TransactionId, UpperEntry>,
+    /// By what they have booked here: who was the last to try to replace it.
+    replacing_above: BTreeMap<ReservationId, ReservationId>,
     /// Who waits for which answer upward, one of each kind. Forgotten at a restart.
     waiting_above: BTreeMap<(ReservationId, MessageKind), Token>,
 }
@@ -159,6 +162,7 @@ impl Coordinator {
             waiting: BTreeMap::new(),
             above: Above::default(),
             uppers: BTreeMap::new(),
+            replacing_above: BTreeMap::new(),
             waiting_above: BTreeMap::new(),
         }
     }

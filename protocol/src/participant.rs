@@ -401,7 +401,7 @@ impl Participant {
             }
             self.alarms.remove(&(due, txn.clone()));
             held.asked = held.asked.saturating_add(1);
-            held.ask_at = now.boot.saturating_add(ask_pause(held.asked));
+            held.ask_at = now.boot.saturating_add(limits::ask_pause(held.asked));
             self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
             effects.push(ParticipantEffect::Ask { coordinator, txn });
         }
@@ -510,11 +510,6 @@ impl Entry {
             }
         }
     }
-}
-
-/// Pause before the coordinator is asked again: it doubles from one second to 32.
-fn ask_pause(asked: u32) -> Span {
-    Span::from_secs(1 << asked.saturating_sub(1).min(5))
 }
 
 fn reply(token: Token, answer: Answer) -> Step {

@@ -165,7 +165,8 @@ fn users(world: &mut World) {
             let later = world.dice.between(0, 60_000) * 1_000;
             world.at(at_us + later, Event::Visit(Visit::Release(index)));
         }
-        changes(world, index, at_us);
+        let all: Vec<RmName> = world.rms.iter().map(|rm| RmName::composed(&*rm.name)).collect();
+        changes(world, index, &all, at_us);
         if world.dice.per_mille(200) {
             // Somebody else uses the id: whoever comes second is told so.
             let mut other = Demand { impostor: true, ..demand };
@@ -179,12 +180,13 @@ fn users(world: &mut World) {
     }
 }
 
-/// Changes of a demand, some of them asked for twice.
-fn changes(world: &mut World, demand: usize, at_us: i64) {
+/// Changes of a demand at some of these, some of them asked for twice.
+fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
     let count = *world.dice.pick(&[0, 0, 1, 1, 2, 4]);
     for number in 0..count {
         let later_us = at_us + world.dice.between(0, 90_000) * 1_000;
-        let candidates = (0..world.dice.below(4)).map(|_| version(world, demand, at_us)).collect();
+        let candidates = 0..world.dice.below(4);
+        let candidates = candidates.map(|_| version(world, demand, names, at_us)).collect();
         let id = RequestId::composed(format!("c{number}"));
         world.clients.demands[demand].changes.push(Wish { id, candidates, outcome: None });
         let change = Event::Visit(Visit::Change { demand, wish: number });
@@ -197,10 +199,10 @@ fn changes(world: &mut World, demand: usize, at_us: i64) {
 }
 
 /// A new version: some plan, or one of those wanted before with other amounts or another end.
-fn version(world: &mut World, demand: usize, at_us: i64) -> Candidate {
+fn version(world: &mut World, demand: usize, names: &[RmName], at_us: i64) -> Candidate {
     let plans = world.clients.demands[demand].candidates.clone();
     if plans.is_empty() || world.dice.per_mille(300) {
-        return candidate(world, at_us);
+        return candidate_of(world, names, at_us);
     }
     let mut plan = world.dice.pick(&plans).clone();
     for segment in plan.segments.values_mut().flatten() {
@@ -318,6 +320,7 @@ fn tree_users(world: &mut World) {
             let later = world.dice.between(0, 60_000) * 1_000;
             world.at(at_us + later, Event::Visit(Visit::Release(index)));
         }
+        changes(world, index, &names, at_us);
     }
 }
 
@@ -429,6 +432,14 @@ fn every_tree_comes_to_rest_as_it_should_on_both_levels() {
     let lively = [total.lost, total.doubled, total.late, total.crashes];
     assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
     assert!(total.prepared >= seeds / 2 && total.confirmed >= seeds / 4, "too few: {total:?}");
+    let changes = [
+        total.changed,
+        total.unchanged,
+        total.replaced,
+        total.replaced_below,
+        total.replanned_below,
+    ];
+    assert!(changes.iter().all(|count| *count >= seeds / 10), "too few changes: {total:?}");
     assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
 }
 

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! grc NAME TAG [hold_for=5s]               starts a coordinator, its ledger tagged so
+//! lower NAME TAG TOP RM,RM                 starts a coordinator below TOP, with RMs of its own
 //! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
 //! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless said
 //!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
@@ -41,7 +42,7 @@ use std::path::{Path, PathBuf};
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
-use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details};
+use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
 use world::clients::{Demand, Visit, Wish};
@@ -67,7 +68,12 @@ struct Teller {
 
 impl Teller {
     fn tell(script: &str) -> Result<Vec<String>, String> {
-        let grcs = script.lines().filter_map(|line| line.strip_prefix("grc "));
+        let kinds = ["grc ", "lower "];
+        let of = |line: &'_ str| {
+            kinds.iter().find_map(|kind| line.strip_prefix(kind).map(str::to_owned))
+        };
+        let grcs: Vec<String> = script.lines().filter_map(of).collect();
+        let grcs = grcs.iter();
         let names = grcs.filter_map(|line| line.split_whitespace().next());
         let mut teller = Self {
             world: World::new(0, Trace::Keep(Vec::new())),
@@ -91,11 +97,12 @@ impl Teller {
     fn command(&mut self, line: &str) -> Told {
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
-        if !["grc", "rm", "demand", "change", "plan", "turns"].contains(&word) {
+        if !["grc", "lower", "rm", "demand", "change", "plan", "turns"].contains(&word) {
             self.print(format!("> {}", line.trim()));
         }
         match word {
             "grc" => self.grc(&words).and_then(|()| self.wait(Span::ZERO))?,
+            "lower" => self.lower(&words).and_then(|()| self.wait(Span::ZERO))?,
             "rm" => self.rm(&words).and_then(|()| self.wait(Span::ZERO))?,
             "demand" => self.demand(&words)?,
             "plan" => self.plan(rest, false)?,
@@ -162,6 +169,20 @@ impl Teller {
         let name = CoordinatorName::composed(*name);
         let hold_for = option(options, "hold_for").map(time).transpose()?;
         self.world.add_grc(CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for })
+    }
+
+    fn lower(&mut self, words: &[&str]) -> Told {
+        let [name, tag, top, own] = words else { return Err("NAME TAG TOP RM,RM".to_owned()) };
+        let name = CoordinatorName::composed(*name);
+        let above = Above {
+            coordinators: [CoordinatorName::composed(*top)].into(),
+            soft: limits::HOLD_SOFT_DEFAULT,
+            hard: limits::HOLD_HARD_DEFAULT,
+            boot: String::new(),
+        };
+        let own = own.split(',').map(RmName::composed).collect();
+        let config = CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for: None };
+        self.world.add_lower(config, above, own)
     }
 
     fn rm(&mut self, words: &[&str]) -> Told {

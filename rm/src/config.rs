@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use coalloc_common::invalid::check_range;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
     Amount, CoordinatorName, DomainName, InvalidField, ResourceId, RmName, Span, Topology, Unit,
@@ -11,7 +10,7 @@ use coalloc_common::{
 };
 use coalloc_net::client::check_address;
 use coalloc_net::convert::{
-    path_resources, price_from_wire, span_from_wire, topology_of_descriptions,
+    path_resources, price_from_wire, service_levels, span_from_wire, topology_of_descriptions,
 };
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_proto::v1;
@@ -142,7 +141,7 @@ impl RmConfig {
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
     pub fn with_levels(mut self, levels: &[v1::ServiceLevel]) -> Result<Self, InvalidField> {
-        self.levels = service_levels(levels)?;
+        self.levels = service_levels("service_levels", levels)?;
         Ok(self)
     }
 }
@@ -211,30 +210,6 @@ fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<CoordinatorName, String>, Invalid
     Ok(peers)
 }
 
-fn service_levels(wire: &[v1::ServiceLevel]) -> Result<BTreeMap<UserName, u32>, InvalidField> {
-    let mut levels: BTreeMap<UserName, u32> = BTreeMap::new();
-    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
-    for (index, level) in wire.iter().enumerate() {
-        let field = |name: &str| format!("service_levels[{index}].{name}");
-        UserName::parse(&field("name"), &level.name)?;
-        if let Some(first) = named.insert(&level.name, index) {
-            let allowed = format!("a name of its own; service_levels[{first}] has it");
-            return Err(InvalidField::new(field("name"), &level.name, allowed));
-        }
-        let share = check_range(&field("share_percent"), level.share_percent, 1..=100, "percent")?;
-        if level.users.is_empty() {
-            return Err(InvalidField::new(field("users"), "none", "at least one user"));
-        }
-        for (at, user) in level.users.iter().enumerate() {
-            let field = format!("{}[{at}]", field("users"));
-            if levels.insert(UserName::parse(&field, user)?, share).is_some() {
-                return Err(InvalidField::new(field, user, "each user in one level, once"));
-            }
-        }
-    }
-    Ok(levels)
-}
-
 fn hold_policy(wire: Option<&v1::HoldPolicy>) -> Result<HoldPolicy, InvalidField> {
     let mut policy = HoldPolicy::default();
     let Some(wire) = wire else { return Ok(policy) };
@@ -274,35 +249,4 @@ fn hold_policy(wire: Option<&v1::HoldPolicy>) -> Result<HoldPolicy, InvalidField
         return Err(InvalidField::new("policy.hold_hard", policy.hard, allowed));
     }
     Ok(policy)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn level(name: &str, share_percent: u32, users: &[&str]) -> v1::ServiceLevel {
-        let users = users.iter().map(|user| (*user).to_owned()).collect();
-        v1::ServiceLevel { name: name.to_owned(), share_percent, users }
-    }
-
-    #[test]
-    fn service_levels_are_checked_and_the_error_names_field_and_range() {
-        let levels = [level("guests", 25, &["eve", "mallory"]), level("staff", 100, &["alice"])];
-        let levels = service_levels(&levels).unwrap();
-        assert_eq!(levels[&UserName::composed("eve")], 25);
-        assert_eq!(levels[&UserName::composed("alice")], 100);
-        let cases: [(&str, Vec<v1::ServiceLevel>); 6] = [
-            ("service_levels[0].share_percent", vec![level("x", 0, &["eve"])]),
-            ("service_levels[0].share_percent", vec![level("x", 101, &["eve"])]),
-            ("service_levels[0].users", vec![level("x", 50, &[])]),
-            ("service_levels[0].name", vec![level("", 50, &["eve"])]),
-            ("service_levels[1].name", vec![level("x", 50, &["a"]), level("x", 60, &["b"])]),
-            ("service_levels[1].users[0]", vec![level("x", 50, &["a"]), level("y", 60, &["a"])]),
-        ];
-        for (field, levels) in cases {
-            let error = service_levels(&levels).unwrap_err();
-            assert_eq!(error.field, field, "{error}");
-            assert!(!error.allowed.is_empty());
-        }
-    }
 }

@@ -18,7 +18,7 @@ use coalloc_ledger::Entry;
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::Core;
-use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{Ending, HoldPolicy, ParticipantConfig, Phase};
 use coalloc_rm::events::BookingEvents;
 
@@ -87,7 +87,7 @@ fn candidate(world: &mut World) -> Candidate {
         let segment = Segment { resource: ResourceId::composed("a"), amount, window };
         segments.insert(RmName::composed(format!("rm-{rm}")), vec![segment]);
     }
-    Candidate { segments, order: Vec::new(), details: String::new() }
+    Candidate { segments, order: Vec::new(), details: Details::default() }
 }
 
 /// The events of a node's log from some record on, with facts of the fold of that log.

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
+mod baselines;
 mod competing;
 mod events;
 mod faults;
@@ -21,5 +22,6 @@ mod races;
 mod refusals;
 mod serving;
 mod telemetry;
+mod tree_changes;
 mod trees;
 mod watch;

@@ -6,11 +6,11 @@ use coalloc_proto::v1::{self, BookingState, ReservationState as State};
 
 use crate::harness::{Federation, eventually, pair, seconds_from_now};
 
-const INNER: [&str; 4] = ["crm-A", "nrm-1", "crm-B", "nrm-2"];
-const LOWER: [&str; 2] = ["grc-1", "grc-2"];
+pub(crate) const INNER: [&str; 4] = ["crm-A", "nrm-1", "crm-B", "nrm-2"];
+pub(crate) const LOWER: [&str; 2] = ["grc-1", "grc-2"];
 
 /// Configurations of all seven; `policy` is what the lower coordinators promise.
-fn prepare(policy: &str) -> Federation {
+pub(crate) fn prepare(policy: &str) -> Federation {
     let mut tree = Federation::prepare();
     tree.addresses.retain(|name, _| name == "grc");
     for name in INNER.iter().chain(&LOWER) {
@@ -49,7 +49,7 @@ fn prepare(policy: &str) -> Federation {
     tree
 }
 
-async fn start(policy: &str) -> Federation {
+pub(crate) async fn start(policy: &str) -> Federation {
     let mut tree = prepare(policy);
     for name in INNER.iter().chain(&LOWER).chain(&["grc"]) {
         tree.spawn(name);
@@ -59,7 +59,7 @@ async fn start(policy: &str) -> Federation {
 }
 
 /// Waits until the one above sees both sites and a path from each to X.
-async fn whole(tree: &Federation) {
+pub(crate) async fn whole(tree: &Federation) {
     eventually("the tree is whole", || async {
         let answer = tree.grc().describe_federation(v1::DescribeFederationRequest {}).await;
         let Ok(answer) = answer else { return false };
@@ -74,7 +74,7 @@ async fn whole(tree: &Federation) {
 }
 
 /// Live bookings of all RMs, as (RM, state, resource, amount).
-async fn live(tree: &Federation) -> Vec<(String, BookingState, String, u64)> {
+pub(crate) async fn live(tree: &Federation) -> Vec<(String, BookingState, String, u64)> {
     let mut all = Vec::new();
     for rm in INNER {
         for booking in tree.bookings(rm).await {
@@ -87,12 +87,12 @@ async fn live(tree: &Federation) -> Vec<(String, BookingState, String, u64)> {
     all
 }
 
-async fn nothing_left(tree: &Federation) {
+pub(crate) async fn nothing_left(tree: &Federation) {
     eventually("nothing is held or booked anywhere", || async { live(tree).await.is_empty() })
         .await;
 }
 
-fn hold(txn: &str, cpus: u64) -> v1::HoldRequest {
+pub(crate) fn hold(txn: &str, cpus: u64) -> v1::HoldRequest {
     let window =
         v1::Window { start: Some(seconds_from_now(3_600)), end: Some(seconds_from_now(7_200)) };
     let segment = |resource: &str, amount| v1::Segment {
@@ -110,14 +110,14 @@ fn hold(txn: &str, cpus: u64) -> v1::HoldRequest {
     }
 }
 
-async fn held(tree: &Federation, order: v1::HoldRequest) -> v1::Held {
+pub(crate) async fn held(tree: &Federation, order: v1::HoldRequest) -> v1::Held {
     match tree.rm("grc-1").hold(order).await.unwrap().into_inner().answer {
         Some(v1::hold_response::Answer::Held(held)) => held,
         other => panic!("{other:?}"),
     }
 }
 
-async fn commit(tree: &Federation, txn: &str) -> Option<v1::Refusal> {
+pub(crate) async fn commit(tree: &Federation, txn: &str) -> Option<v1::Refusal> {
     let request = v1::CommitRequest {
         transaction: txn.to_owned(),
         coordinator: "grc".to_owned(),

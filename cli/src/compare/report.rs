@@ -21,6 +21,8 @@ pub struct Report {
     pub federation: String,
     /// Requests sent by each.
     pub requests: u32,
+    /// Rate of each link of theirs, in Gbit/s.
+    pub gbps: u64,
     /// Their seed.
     pub seed: u64,
     /// Requests in flight.
@@ -67,8 +69,9 @@ impl Report {
     pub fn text(&self) -> String {
         let requests = text::count(self.requests as usize, "request");
         let mut out = format!(
-            "{requests} to {}, seed {}, {} in flight; all solvers confirmed the same {}\n\n",
+            "{requests} to {}, links of {} Gbit/s, seed {}, {} in flight; all solvers confirmed the same {}\n\n",
             self.federation,
+            self.gbps,
             self.seed,
             self.concurrency,
             self.common().len()
@@ -119,6 +122,7 @@ impl Report {
         text::json(&json!({
             "federation": self.federation,
             "requests": self.requests,
+            "link_gbps": self.gbps,
             "seed": self.seed,
             "in_flight": self.concurrency,
             "confirmed_by_all": self.common().len(),
@@ -197,6 +201,7 @@ mod tests {
         let report = Report {
             federation: "elgl".to_owned(),
             requests: 3,
+            gbps: 1,
             seed: 1,
             concurrency: 1,
             ran: vec![ran(Solver::Exact, exact), ran(Solver::SlidingWindow, slid)],

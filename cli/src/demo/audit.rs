@@ -10,14 +10,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_proto::{Timestamp, v1};
 
 /// What one resource manager answered over its public API.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Testimony {
     /// Its name.
     pub name: String,
     /// Its resources and their capacities, from Describe.
     pub capacities: BTreeMap<String, u64>,
+    /// The two ends of each of them that is a path, from Describe.
+    pub ends: BTreeMap<String, [String; 2]>,
     /// Its live holds and bookings, from ListBookings.
     pub bookings: Vec<v1::Booking>,
+}
+
+/// What a coordinator below another one answered, as a resource manager and as a coordinator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lower {
+    /// What it says to the one above.
+    pub testimony: Testimony,
+    /// What it has reserved at its own resource managers.
+    pub reservations: Vec<v1::Reservation>,
 }
 
 /// One line of the proof.
@@ -46,6 +57,11 @@ pub fn audit(testimonies: &[Testimony], reservations: &[v1::Reservation]) -> Vec
 impl Check {
     fn new(faults: Vec<String>, sentence: String) -> Self {
         Self { passed: faults.is_empty(), sentence, faults }
+    }
+
+    /// The same, said of one level of a tree.
+    fn of(self, level: &str) -> Self {
+        Self { sentence: format!("{level}: {}", self.sentence), ..self }
     }
 }
 
@@ -267,5 +283,8 @@ fn no_hold_left(testimonies: &[Testimony]) -> Check {
     Check::new(faults, sentence)
 }
 
+mod levels;
 #[cfg(test)]
 mod tests;
+
+pub use levels::audit_tree;

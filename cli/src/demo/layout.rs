@@ -1,5 +1,6 @@
 //! The folder of a demo: one configuration, ledger and log a daemon, from one federation file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use coalloc_proto::v1;
@@ -41,68 +42,222 @@ pub struct Telemetry {
     pub traces: String,
 }
 
-/// Writes the configurations of a federation's daemons into `folder`, each at a free port. The
-/// coordinator comes last.
+/// How the coordinators stand over the resource managers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shape {
+    /// One over all.
+    #[default]
+    One,
+    /// One over those of each domain, and one above them.
+    Tree,
+    /// So many, each over all.
+    Rivals(u32),
+}
+
+/// Writes the configurations of a federation's daemons into `folder`, each at a free port: resource
+/// managers first, then coordinators. In a tree the one above all comes last.
 ///
 /// # Errors
 /// When there are no ports or a file cannot be written.
 pub fn write(
     folder: &Path,
     file: &v1::FederationFile,
+    shape: Shape,
     telemetry: &Telemetry,
 ) -> Result<Vec<Post>, Failure> {
-    let managers = file.networks.len() + file.computes.len();
-    let scraped = if telemetry.metrics { managers + 1 } else { 0 };
-    let mut ports = ports::free(managers + 1 + scraped)?;
-    let mut scraped = ports.split_off(managers + 1).into_iter();
-    let mut post = |kind, name: &str, address| {
-        let metrics = scraped.next().map(|port| format!("127.0.0.1:{port}"));
-        Post { metrics, ..Post::new(folder, kind, name, address) }
+    let mut offices = Offices::new(folder, file, shape, telemetry)?;
+    let networks = file.networks.iter();
+    let mut posts: Vec<Post> =
+        networks.map(|network| offices.post(Kind::Nrm, &network.name)).collect();
+    let computes = file.computes.iter();
+    posts.extend(computes.map(|compute| offices.post(Kind::Crm, &compute.name)));
+    let coordinators: Vec<(Post, Coordinated)> = match shape {
+        Shape::One => vec![(offices.post(Kind::Grc, GRC), Coordinated::default())],
+        Shape::Rivals(count) => {
+            let rivals = (1..=count).map(|n| offices.post(Kind::Grc, &format!("{GRC}-{n}")));
+            rivals.map(|post| (post, Coordinated::default())).collect()
+        }
+        Shape::Tree => {
+            let lower = domains(file).into_iter().filter(|(_, border)| !border.is_empty());
+            let lower = lower.map(|(domain, border_points)| {
+                let post = offices.post(Kind::Grc, &format!("{GRC}-{domain}"));
+                (post, Coordinated { domain: Some(domain), border_points })
+            });
+            let mut all: Vec<(Post, Coordinated)> = lower.collect();
+            all.push((offices.post(Kind::Grc, GRC), Coordinated::default()));
+            all
+        }
     };
-    let mut addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
-    // One more port was asked for than there are resource managers.
-    let grc_address = addresses.next().unwrap_or_default();
-    let coordinators = vec![v1::Peer { name: GRC.to_owned(), address: grc_address.clone() }];
-    let mut posts = Vec::with_capacity(managers + 1);
-    for (inventory, address) in file.networks.iter().zip(addresses.by_ref()) {
-        let post = post(Kind::Nrm, &inventory.name, address);
-        post.write(&v1::NrmFile {
-            daemon: Some(post.daemon(telemetry)),
-            inventory: Some(inventory.clone()),
-            coordinators: coordinators.clone(),
-            policy: None,
-            service_levels: Vec::new(),
-        })?;
-        posts.push(post);
-    }
-    for (inventory, address) in file.computes.iter().zip(addresses) {
-        let post = post(Kind::Crm, &inventory.name, address);
-        post.write(&v1::CrmFile {
-            daemon: Some(post.daemon(telemetry)),
-            inventory: Some(inventory.clone()),
-            coordinators: coordinators.clone(),
-            policy: None,
-            service_levels: Vec::new(),
-        })?;
-        posts.push(post);
-    }
-    let grc = post(Kind::Grc, GRC, grc_address);
-    let peer = |post: &Post| v1::Peer { name: post.name.clone(), address: post.address.clone() };
-    grc.write(&v1::GrcFile {
-        daemon: Some(grc.daemon(telemetry)),
-        name: GRC.to_owned(),
-        resource_managers: posts.iter().map(peer).collect(),
-        planning: None,
-        hold_for: None,
-        upward: None,
-    })?;
-    posts.push(grc);
+    write_managers(file, &posts, &coordinators, shape, telemetry)?;
+    write_coordinators(file, &posts, &coordinators, shape, telemetry)?;
+    posts.extend(coordinators.into_iter().map(|(post, _)| post));
     if telemetry.metrics {
         let path = folder.join(PROMETHEUS);
         std::fs::write(&path, prometheus(&posts))
             .map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
     }
     Ok(posts)
+}
+
+/// Where daemons can be put.
+struct Offices<'a> {
+    folder: &'a Path,
+    addresses: std::vec::IntoIter<String>,
+    scraped: std::vec::IntoIter<String>,
+}
+
+impl<'a> Offices<'a> {
+    fn new(
+        folder: &'a Path,
+        file: &v1::FederationFile,
+        shape: Shape,
+        telemetry: &Telemetry,
+    ) -> Result<Self, Failure> {
+        let coordinators = match shape {
+            Shape::One => 1,
+            // At most one a domain, and no domain without a resource manager.
+            Shape::Tree => domains(file).len() + 1,
+            Shape::Rivals(count) => count as usize,
+        };
+        let daemons = file.networks.len() + file.computes.len() + coordinators;
+        let ports = ports::free(if telemetry.metrics { 2 * daemons } else { daemons })?;
+        let mut addresses: Vec<String> =
+            ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let scraped = addresses.split_off(daemons).into_iter();
+        Ok(Self { folder, addresses: addresses.into_iter(), scraped })
+    }
+
+    /// A daemon at the next address. There are as many as daemons.
+    fn post(&mut self, kind: Kind, name: &str) -> Post {
+        let address = self.addresses.next().unwrap_or_default();
+        Post { metrics: self.scraped.next(), ..Post::new(self.folder, kind, name, address) }
+    }
+}
+
+/// What a coordinator of a demo stands over.
+#[derive(Debug, Clone, Default)]
+struct Coordinated {
+    /// The resource managers of this domain; of all, or in a tree whoever is below nobody else.
+    domain: Option<String>,
+    /// Where other domains meet it.
+    border_points: Vec<String>,
+}
+
+/// Every domain with the points at which others meet its network, in order.
+fn domains(file: &v1::FederationFile) -> BTreeMap<String, Vec<String>> {
+    let mut points: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for network in &file.networks {
+        let ends = network.paths.iter().flat_map(|path| [path.a.as_str(), path.b.as_str()]);
+        points.entry(&network.domain).or_default().extend(ends);
+    }
+    let mut sites: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for compute in &file.computes {
+        let names = compute.sites.iter().map(|site| site.name.as_str());
+        sites.entry(&compute.domain).or_default().extend(names);
+    }
+    let known = |of: &BTreeMap<&str, BTreeSet<&str>>, domain: &str, point: &str| {
+        of.iter().any(|(other, all)| *other != domain && all.contains(point))
+    };
+    let names: BTreeSet<&str> = points.keys().chain(sites.keys()).copied().collect();
+    let border = |domain: &str| -> Vec<String> {
+        let own = |point: &&&str| sites.get(domain).is_some_and(|sites| sites.contains(**point));
+        let ends = points.get(domain).into_iter().flatten().filter(|point| !own(point));
+        let met = ends.filter(|at| known(&points, domain, at) || known(&sites, domain, at));
+        met.map(|point| (*point).to_owned()).collect()
+    };
+    names.into_iter().map(|domain| (domain.to_owned(), border(domain))).collect()
+}
+
+fn peer(post: &Post) -> v1::Peer {
+    v1::Peer { name: post.name.clone(), address: post.address.clone() }
+}
+
+/// Does this coordinator stand directly over a resource manager of this domain?
+fn stands_over(
+    (post, over): &(Post, Coordinated),
+    domain: &str,
+    all: &[(Post, Coordinated)],
+    shape: Shape,
+) -> bool {
+    let of_domain = |over: &Coordinated| over.domain.as_deref() == Some(domain);
+    match shape {
+        Shape::One | Shape::Rivals(_) => true,
+        // A domain that nobody meets stays with the one above.
+        Shape::Tree if post.name == GRC => !all.iter().any(|(_, over)| of_domain(over)),
+        Shape::Tree => of_domain(over),
+    }
+}
+
+fn write_managers(
+    file: &v1::FederationFile,
+    posts: &[Post],
+    coordinators: &[(Post, Coordinated)],
+    shape: Shape,
+    telemetry: &Telemetry,
+) -> Result<(), Failure> {
+    let above = |domain: &str| -> Vec<v1::Peer> {
+        let over = coordinators.iter().filter(|one| stands_over(one, domain, coordinators, shape));
+        over.map(|(post, _)| peer(post)).collect()
+    };
+    let (networks, computes) = posts.split_at(file.networks.len());
+    for (post, inventory) in networks.iter().zip(&file.networks) {
+        post.write(&v1::NrmFile {
+            daemon: Some(post.daemon(telemetry)),
+            inventory: Some(inventory.clone()),
+            coordinators: above(&inventory.domain),
+            policy: None,
+            service_levels: Vec::new(),
+        })?;
+    }
+    for (post, inventory) in computes.iter().zip(&file.computes) {
+        post.write(&v1::CrmFile {
+            daemon: Some(post.daemon(telemetry)),
+            inventory: Some(inventory.clone()),
+            coordinators: above(&inventory.domain),
+            policy: None,
+            service_levels: Vec::new(),
+        })?;
+    }
+    Ok(())
+}
+
+fn write_coordinators(
+    file: &v1::FederationFile,
+    posts: &[Post],
+    coordinators: &[(Post, Coordinated)],
+    shape: Shape,
+    telemetry: &Telemetry,
+) -> Result<(), Failure> {
+    let domains = file.networks.iter().map(|network| network.domain.as_str());
+    let domains = domains.chain(file.computes.iter().map(|compute| compute.domain.as_str()));
+    let of_domains: Vec<(&Post, &str)> = posts.iter().zip(domains).collect();
+    let top = coordinators.iter().map(|(post, _)| post).find(|post| post.name == GRC);
+    for one in coordinators {
+        let (post, over) = one;
+        let own =
+            of_domains.iter().filter(|(_, domain)| stands_over(one, domain, coordinators, shape));
+        let mut managers: Vec<v1::Peer> = own.map(|(post, _)| peer(post)).collect();
+        if shape == Shape::Tree && over.domain.is_none() {
+            let lower = coordinators.iter().filter(|(_, over)| over.domain.is_some());
+            managers.extend(lower.map(|(post, _)| peer(post)));
+        }
+        let upward = over.domain.as_ref().map(|domain| v1::Upward {
+            domain: domain.clone(),
+            coordinators: top.into_iter().map(peer).collect(),
+            border_points: over.border_points.clone(),
+            policy: None,
+            service_levels: Vec::new(),
+        });
+        post.write(&v1::GrcFile {
+            daemon: Some(post.daemon(telemetry)),
+            name: post.name.clone(),
+            resource_managers: managers,
+            planning: None,
+            hold_for: None,
+            upward,
+        })?;
+    }
+    Ok(())
 }
 
 /// A configuration of Prometheus that scrapes these daemons.
@@ -123,7 +278,8 @@ impl Post {
     fn new(folder: &Path, kind: Kind, name: &str, address: String) -> Self {
         // A name may have a slash, and a resource manager may be called like the coordinator.
         let stem = match kind {
-            Kind::Grc => "coordinator".to_owned(),
+            Kind::Grc if name == GRC => "coordinator".to_owned(),
+            Kind::Grc => format!("coordinator_{}", name.replace(['/', ':'], "_")),
             Kind::Nrm | Kind::Crm => name.replace(['/', ':'], "_"),
         };
         Self {
@@ -168,7 +324,8 @@ mod tests {
     fn every_daemon_has_its_own_address_files_and_peers() {
         let folder = tempfile::tempdir().unwrap();
         let watched = || Telemetry { metrics: true, traces: "http://127.0.0.1:4317".into() };
-        let posts = write(folder.path(), &super::super::elgl().unwrap(), &watched()).unwrap();
+        let posts =
+            write(folder.path(), &super::super::elgl().unwrap(), Shape::One, &watched()).unwrap();
         assert_eq!(posts.len(), 14);
         let mut addresses: Vec<&str> = posts.iter().map(|post| post.address.as_str()).collect();
         addresses.extend(posts.iter().filter_map(|post| post.metrics.as_deref()));
@@ -188,5 +345,55 @@ mod tests {
         assert!(scraped.contains(posts[13].metrics.as_deref().unwrap()));
         let crm: v1::CrmFile = coalloc_proto::file::read(&posts[3].config).unwrap().message;
         assert_eq!(crm.inventory.unwrap().sites[0].cpus, 8);
+    }
+
+    fn grc(post: &Post) -> v1::GrcFile {
+        coalloc_proto::file::read(&post.config).unwrap().message
+    }
+
+    fn names(peers: &[v1::Peer]) -> Vec<&str> {
+        peers.iter().map(|peer| peer.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_tree_has_a_coordinator_a_domain_and_one_above_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = super::super::elgl().unwrap();
+        // Nobody meets this domain: it stays with the one above.
+        let alone = v1::Site { name: "Z0".into(), cpus: 1, ..Default::default() };
+        let alone = v1::ComputeInventory {
+            name: "crm-Z0".into(),
+            domain: "Z".into(),
+            sites: vec![alone],
+            ..Default::default()
+        };
+        file.computes.push(alone);
+        let posts = write(folder.path(), &file, Shape::Tree, &Telemetry::default()).unwrap();
+        let coordinators: Vec<&Post> = posts.iter().filter(|post| post.kind == Kind::Grc).collect();
+        let of: Vec<&str> = coordinators.iter().map(|post| post.name.as_str()).collect();
+        assert_eq!(of, ["grc-N", "grc-S", "grc-U", "grc"]);
+        let top = grc(coordinators[3]);
+        assert_eq!(names(&top.resource_managers), ["crm-Z0", "grc-N", "grc-S", "grc-U"]);
+        assert!(top.upward.is_none());
+        let lower = grc(coordinators[2]);
+        assert_eq!(names(&lower.resource_managers), ["nrm-U", "crm-U0", "crm-U1", "crm-U2"]);
+        let upward = lower.upward.unwrap();
+        assert_eq!((upward.domain.as_str(), names(&upward.coordinators)), ("U", vec!["grc"]));
+        assert_eq!(upward.border_points, ["X1"], "nobody is met at X2");
+        let nrm: v1::NrmFile = coalloc_proto::file::read(&posts[0].config).unwrap().message;
+        assert_eq!(names(&nrm.coordinators), ["grc-N"]);
+    }
+
+    #[test]
+    fn rivals_stand_over_the_same_resource_managers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = super::super::elgl().unwrap();
+        let posts = write(folder.path(), &file, Shape::Rivals(3), &Telemetry::default()).unwrap();
+        assert_eq!(posts.len(), 16);
+        for post in &posts[13..] {
+            assert_eq!(grc(post).resource_managers.len(), 13);
+        }
+        let crm: v1::CrmFile = coalloc_proto::file::read(&posts[3].config).unwrap().message;
+        assert_eq!(names(&crm.coordinators), ["grc-1", "grc-2", "grc-3"]);
     }
 }

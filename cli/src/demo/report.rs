@@ -31,6 +31,10 @@ pub struct Report {
     pub arrivals: Vec<Arrival>,
     /// What was answered, in the same order.
     pub reservations: Vec<v1::Reservation>,
+    /// The coordinators that were asked, in turn.
+    pub coordinators: Vec<String>,
+    /// Coordinators below the one that was asked.
+    pub lower: usize,
     /// What the resource managers say.
     pub testimonies: Vec<Testimony>,
     /// What the auditor says of that.
@@ -63,6 +67,7 @@ impl Report {
             let _ = writeln!(out, "\nBooked, as the resource managers say:\n\n{chart}");
         }
         out += &self.ratios();
+        out += &self.shares();
         out += &self.proof();
         out
     }
@@ -168,6 +173,41 @@ impl Report {
         format!("Success ratio: {}, together {}\n\n", users.join(", "), ratio(confirmed, all))
     }
 
+    /// What each of several coordinators got, and how often it had to try.
+    fn shares(&self) -> String {
+        if self.coordinators.len() < 2 {
+            return String::new();
+        }
+        let header = ["coordinator", "confirmed", "1 attempt", "2 to 9", "10 and more", "most"];
+        let mut table = text::table(&header);
+        text::align_right(&mut table, &[2, 3, 4, 5]);
+        for (turn, name) in self.coordinators.iter().enumerate() {
+            let mine = self.reservations.iter().skip(turn).step_by(self.coordinators.len());
+            let (mut won, mut all, mut most, mut by_attempts) = (0, 0, 0, [0_usize; 3]);
+            for reservation in mine {
+                all += 1;
+                most = most.max(reservation.attempts);
+                if is_confirmed(reservation) {
+                    won += 1;
+                    by_attempts[match reservation.attempts {
+                        0..=1 => 0,
+                        2..=9 => 1,
+                        _ => 2,
+                    }] += 1;
+                }
+            }
+            let [once, few, many] = by_attempts.map(|count| count.to_string());
+            let row = [name.clone(), ratio(won, all), once, few, many, most.to_string()];
+            table.add_row(row);
+        }
+        let again = self.reservations.iter().filter(|one| one.attempts > 1).count();
+        let requests = text::count(again, "request");
+        format!(
+            "By coordinator, and those confirmed by attempts:\n\n{}{requests} took more than one attempt\n\n",
+            text::finish(&table)
+        )
+    }
+
     fn tally(&self, user: Option<&str>) -> (usize, usize) {
         let of_user = |arrival: &Arrival| user.is_none_or(|user| arrival.request.user == user);
         let mine = self.rounds().filter(|(arrival, _)| of_user(arrival));
@@ -179,7 +219,11 @@ impl Report {
     fn proof(&self) -> String {
         let managers = text::count(self.testimonies.len(), "resource manager");
         let verdict = if self.proven() { "holds" } else { "FAILS" };
-        let mut out = format!("The proof {verdict}; read back from {managers}:\n");
+        let lower = match self.lower {
+            0 => String::new(),
+            count => format!(" and {}", text::count(count, "lower coordinator")),
+        };
+        let mut out = format!("The proof {verdict}; read back from {managers}{lower}:\n");
         for check in &self.checks {
             let mark = if check.passed { "  ok   " } else { "  FAIL " };
             let _ = writeln!(out, "{mark} {}", check.sentence);
@@ -223,6 +267,8 @@ impl Report {
         text::json(&json!({
             "federation": self.federation,
             "seed": self.seed,
+            "coordinators": self.coordinators,
+            "lowerCoordinators": self.lower,
             "day": self.window().map(window_to_wire),
             "rounds": rounds,
             "success": successes,

@@ -20,12 +20,13 @@ const SENDINGS_MAX: u32 = 5;
 /// Pause before it is sent again.
 const RESEND_AFTER: Duration = Duration::from_millis(500);
 
-/// Sends every request, `concurrency` at a time, in the order of arrival. Gives the answers in it.
+/// Sends every request in the order of arrival, and gives the answers in it. Requests are dealt to the
+/// coordinators in turn; each gets `concurrency` of its own at a time.
 ///
 /// # Errors
 /// When a request is rejected, or stays without an answer.
 pub async fn send(
-    client: CoordinatorClient<Channel>,
+    clients: &[CoordinatorClient<Channel>],
     arrivals: &[Arrival],
     seed: u64,
     concurrency: usize,
@@ -38,12 +39,14 @@ pub async fn send(
     });
     let work = Arc::new(Work {
         requests: requests.collect(),
-        next: AtomicUsize::new(0),
+        next: (0..clients.len()).map(AtomicUsize::new).collect(),
         progress: Progress::new(arrivals.len()),
     });
     let mut senders = JoinSet::new();
-    for _ in 0..concurrency {
-        senders.spawn(Work::send_all(Arc::clone(&work), client.clone()));
+    for (turn, client) in clients.iter().enumerate() {
+        for _ in 0..concurrency {
+            senders.spawn(Work::send_all(Arc::clone(&work), turn, client.clone()));
+        }
     }
     let mut answers = Vec::with_capacity(arrivals.len());
     while let Some(ended) = senders.join_next().await {
@@ -58,18 +61,20 @@ pub async fn send(
 /// What the senders share.
 struct Work {
     requests: Vec<v1::ReserveRequest>,
-    next: AtomicUsize,
+    /// What each coordinator is sent next.
+    next: Vec<AtomicUsize>,
     progress: Progress,
 }
 
 impl Work {
     async fn send_all(
         self: Arc<Self>,
+        turn: usize,
         mut client: CoordinatorClient<Channel>,
     ) -> Result<Vec<(usize, v1::Reservation)>, Failure> {
         let mut answers = Vec::new();
         loop {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            let index = self.next[turn].fetch_add(self.next.len(), Ordering::Relaxed);
             let Some(request) = self.requests.get(index) else { return Ok(answers) };
             let reservation = reserve(&mut client, request).await?;
             self.progress.count(&reservation);

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use coalloc_plan::Solver;
+
 use super::*;
 use crate::request::ObjectiveArg;
 
@@ -163,17 +165,61 @@ fn a_request_beyond_the_federation_is_refused_with_what_there_is() {
 }
 
 #[test]
+fn what_is_pinned_to_two_domains_goes_by_where_they_meet() {
+    let (response, _) = planned(elgl(), request("across-domains.yaml")).unwrap();
+    let plan = &response.plans[0];
+    let at: Vec<&str> = plan.placements.iter().map(|placement| placement.at.as_str()).collect();
+    assert_eq!(
+        (at, &plan.routes[0].via[..]),
+        (vec!["N3", "U2"], &["N3", "X1", "U2"].map(String::from)[..])
+    );
+}
+
+#[test]
 fn both_solvers_agree_on_what_is_cheapest() {
     let cost = |solver| {
         let args = RequestArgs { solver: Some(solver), ..request("pinned-and-latency.yaml") };
         let (response, _) = planned(example("small-federation.yaml"), args).unwrap();
         response.plans.iter().map(|plan| plan.cost_millipoints).collect::<Vec<_>>()
     };
-    use coalloc_plan::Solver;
     assert_eq!(cost(Solver::Exact), cost(Solver::Mip));
     let (cheapest, first) = (cost(Solver::Exact), cost(Solver::Backtrack));
     assert_eq!(cheapest.len(), first.len(), "what can be planned, backtrack plans");
     assert!(cheapest.iter().zip(&first).all(|(cheapest, first)| cheapest <= first));
+}
+
+/// The worked case of the guide: until noon the path between the first two sites is taken.
+#[test]
+fn baselines_take_what_they_find_first_and_one_of_them_misses_what_needs_other_computers() {
+    let plan = |solver| {
+        let request = request("baselines/pair.yaml");
+        let args = RequestArgs { solver: Some(solver), frames: Some(5), ..request };
+        let (response, exit) = planned(example("baselines/federation.yaml"), args).unwrap();
+        assert_eq!(exit, Exit::Done);
+        response
+    };
+    let at = |plan: &v1::Plan| crate::text::instant(plan.window.as_ref().unwrap().start.as_ref());
+    let first = |response: &v1::PlanResponse| {
+        let plan = &response.plans[0];
+        (at(plan), sites(plan).join(" "), plan.cost_millipoints / 1_000, plan.solver.clone())
+    };
+    let exact = plan(Solver::Exact);
+    let nine = "2027-02-01T09:00:00Z".to_owned();
+    let row = |at: &str, places: &str, cost, solver: &str| {
+        (at.to_owned(), places.to_owned(), cost, solver.to_owned())
+    };
+    assert_eq!(first(&exact), row(&nine, "cora dora", 18, "exact"));
+    assert_eq!((exact.plans.len(), exact.refused.len()), (5, 0));
+    let backtrack = plan(Solver::Backtrack);
+    assert_eq!(first(&backtrack), row(&nine, "bela cora", 34, "backtrack"));
+    assert_eq!((backtrack.plans.len(), backtrack.refused.len()), (5, 0));
+    let slid = plan(Solver::SlidingWindow);
+    let noon = "2027-02-01T12:00:00Z";
+    assert_eq!(first(&slid), row(noon, "anna bela", 20, "sliding-window"));
+    // At one o'clock it fits as well, which is not looked at any more.
+    assert_eq!((slid.plans.len(), slid.refused.len()), (1, 3));
+    let why = &slid.refused[0].refusal.as_ref().unwrap().detail;
+    assert!(why.contains("chosen first (a at anna, b at bela)"), "{why}");
 }
 
 #[test]

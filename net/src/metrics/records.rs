@@ -78,7 +78,7 @@ impl Observed for CoordinatorRecord {
                 grc.requests.inc();
                 failed("failed", refusal);
             }
-            Self::Prepared { .. } | Self::UpperEnded { .. } => {}
+            Self::Prepared { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
             Self::Concluded { refusal, .. } => failed("failed", refusal),
             Self::ChangeOpened { .. } => {}
             Self::ChangeRefused { .. } => {
@@ -145,7 +145,7 @@ impl Observed for CoordinatorRecord {
                 traces::synced(reservation, "intent", Some(txn), sync);
             }
             // The trace of a hold from above ends at its call: the request is not ours.
-            Self::UpperOpened { .. } | Self::UpperEnded { .. } => {}
+            Self::UpperOpened { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
             Self::Mixed { txn, .. } => traces::synced_of(txn, "mixed", sync),

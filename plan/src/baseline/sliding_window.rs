@@ -63,11 +63,10 @@ impl SlidingWindow {
         let sites =
             sites.map(|(site, at)| format!("{} at {}", site.name, topology.vertex(*at).name));
         let detail = format!(
-            "the computers that were chosen first ({}) have no routes of at most {} paths for all {} links \
-             in {}; others may have, which this solver does not try",
+            "the computers that were chosen first ({}) have no routes of at most {} paths between them for \
+             every link in {}; others may have, which this solver does not try",
             sites.collect::<Vec<_>>().join(", "),
             self.options.route_edges(),
-            request.links.len(),
             view.window,
         );
         Refusal { window: Some(view.window), ..Refusal::new(Reason::NoRoute, detail) }

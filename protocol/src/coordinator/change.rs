@@ -70,6 +70,8 @@ pub struct Change {
     pub attempts: u32,
     /// Why nothing changed; of an attempt before the last while it is not over.
     pub refusal: Option<Refusal>,
+    /// Why each attempt failed, oldest first.
+    pub attempt_refusals: Vec<Refusal>,
     /// What the shell wanted remembered.
     pub notes: String,
 }
@@ -257,12 +259,10 @@ impl Coordinator {
         self.record(record, out);
     }
 
-    /// Has one of these RMs the booked version of a reservation that is being changed? While it has not
+    /// Has one of these RMs the booked version that attempts of this reservation would replace? While it has not
     /// dropped the last attempt at that, it will not hold another one.
     pub(super) fn is_stuck_at(&self, id: &ReservationId, silent: &[RmName]) -> bool {
-        let changing = self.reservations.get(id).filter(|known| known.is_changing());
-        let old = changing.and_then(|known| known.candidate.as_ref());
-        old.is_some_and(|old| silent.iter().any(|rm| old.segments.contains_key(rm)))
+        self.old_parties(id).any(|rm| silent.contains(rm))
     }
 
     /// Reservations whose change is undecided.
@@ -295,6 +295,7 @@ impl Coordinator {
             candidate: None,
             attempts: 0,
             refusal: None,
+            attempt_refusals: Vec::new(),
             notes: notes.to_owned(),
         };
         reservation.past_changes.extend(reservation.change.replace(change));

@@ -173,8 +173,8 @@ pub enum CoordinatorEffect {
 pub enum Reply {
     /// To Open: it is new; plan it, then send `Reserve`, `Refuse` or `Forget`.
     Plan,
-    /// To Reserve, Replanned: every plan was refused because others were faster; or one that is held in an
-    /// order was. Plan again on what is free now, then send `Replanned`, in any case.
+    /// To Reserve, Replanned, and to a Hold from above: every plan was refused because others were faster; or
+    /// one that is held in an order was. Plan again on what is free now, then send `Replanned`, in any case.
     Replan(ReservationId),
     /// To Open, Reserve, Refuse, Release: where the reservation stands. It is definite, or it takes
     /// longer than anybody should wait.

@@ -167,6 +167,15 @@ pub enum CoordinatorRecord {
         /// When.
         at: Now,
     },
+    /// A newer version of what a coordinator above has booked here is booked everywhere in its place.
+    UpperReplaced {
+        /// What it has replaced.
+        reservation: ReservationId,
+        /// The transaction above that has the new version.
+        by: TransactionId,
+        /// When.
+        at: Now,
+    },
     /// No attempt succeeded and no other will be made.
     Concluded {
         /// Which.
@@ -213,6 +222,7 @@ impl Coordinator {
             | CoordinatorRecord::UpperOpened { .. }
             | CoordinatorRecord::Prepared { .. }
             | CoordinatorRecord::UpperEnded { .. }
+            | CoordinatorRecord::UpperReplaced { .. }
             | CoordinatorRecord::Mixed { .. } => {}
         }
     }
@@ -254,6 +264,9 @@ impl Coordinator {
             CoordinatorRecord::UpperEnded { txn, coordinator, .. } => {
                 self.fold_upper_ended(txn, coordinator)
             }
+            CoordinatorRecord::UpperReplaced { reservation, by, .. } => {
+                self.fold_upper_replaced(reservation, by)
+            }
             CoordinatorRecord::Concluded { reservation, refusal, .. } => {
                 let unfinished = self.has_unfinished(reservation);
                 let reservation = self.reservation_mut(reservation)?;
@@ -293,9 +306,14 @@ impl Coordinator {
         if self.transactions.contains_key(txn) {
             return Err(ReplayError(format!("{txn} begins twice")));
         }
-        let reservation = self.reservation_mut(id)?;
         let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
-        if let Some(old) = replaces {
+        let from_above = self.reservation_mut(id)?.upper.is_some();
+        if let Some(old) = replaces.filter(|_| from_above) {
+            let booked = self.fold_replacing(id, old)?;
+            transaction.replace(old, booked.iter());
+        }
+        let reservation = self.reservation_mut(id)?;
+        if let Some(old) = replaces.filter(|_| !from_above) {
             let booked = reservation.candidate.iter().flat_map(|old| old.segments.keys());
             transaction.replace(old, booked);
             let undecided = |change: &&mut Change| change.state == ChangeState::Checking;
@@ -339,6 +357,7 @@ impl Coordinator {
                 change.refusal = None;
             } else {
                 change.refusal = refusal.cloned();
+                change.attempt_refusals.extend(refusal.cloned());
             }
             return Ok(());
         }

@@ -593,6 +593,9 @@ fn one_change_at_a_time_and_each_has_one_answer() {
     };
     let refused = (State::Confirmed, "c1".to_owned(), ChangeState::Refused, 1);
     assert_eq!(outcome(&done), refused);
+    let known = bench.core.find("grc-t-1").and_then(|known| known.change.as_ref()).unwrap();
+    let why: Vec<Reason> = known.attempt_refusals.iter().map(|refusal| refusal.reason).collect();
+    assert_eq!(why, [Reason::OutsideHorizon], "planning again learns from them");
     let _ = bench.restart(at(90));
     // Another one afterwards, and the first still has its answer.
     let _ = bench.step(change("c2", "x", USER), at(100));

@@ -427,6 +427,7 @@ impl Coordinator {
             self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
             if let Some(old) = old {
                 // Where the change is not booked, the version that it was to replace still is.
+                self.end_old_above(id, now, out);
                 self.send_due(&old, now, out);
             }
             self.finish_or_go_on(id, now, out);
@@ -456,8 +457,10 @@ impl Coordinator {
             out,
         );
         self.set_alarm(id);
-        if goal == Goal::Abort && !left_behind {
-            self.go_on(id, &reservation, now, out);
+        match goal {
+            Goal::Abort if !left_behind => self.go_on(id, &reservation, now, out),
+            Goal::Commit => self.replaced_above(id, now, out),
+            _ => {}
         }
     }
 

@@ -2,13 +2,13 @@
 //! end when nothing is left to try.
 
 use coalloc_common::{
-    BootTime, Now, Reason, Refusal, RequestId, ReservationId, TransactionId, limits,
+    BootTime, Now, Reason, Refusal, RequestId, ReservationId, Span, TransactionId, limits,
 };
 
 use super::change::ChangeState;
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, Gathered, Reply};
+use super::{Candidate, Coordinator, Gathered, MessageKind, Reply};
 use crate::message::Token;
 
 /// What an undecided reservation may still try.
@@ -20,8 +20,9 @@ pub(super) struct Trying {
     planner: Option<Token>,
     /// How often it may be planned again yet.
     replans_left: u32,
-    /// When the first attempt was opened.
+    /// When the first attempt was opened, and how long after that another may be.
     since: BootTime,
+    patience: Span,
 }
 
 impl Trying {
@@ -34,12 +35,15 @@ impl Trying {
     ) -> Self {
         let replans_left =
             if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX };
-        Self { candidates, planner: Some(planner), replans_left, since: now.boot }
+        let (planner, since) = (Some(planner), now.boot);
+        Self { candidates, planner, replans_left, since, patience: limits::RESERVE_PATIENCE }
     }
 
-    /// These candidates, and no planning again: of a hold from above.
-    pub(super) const fn once(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
-        Self { candidates, planner: Some(planner), replans_left: 0, since: now.boot }
+    /// The same of a hold from above: whoever waits there has less patience.
+    pub(super) const fn above(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
+        let (planner, since) = (Some(planner), now.boot);
+        let replans_left = limits::UPWARD_REPLANS_MAX;
+        Self { candidates, planner, replans_left, since, patience: limits::UPWARD_PATIENCE }
     }
 
     /// Is it being planned again, with no attempt under way?
@@ -48,7 +52,7 @@ impl Trying {
     }
 
     fn is_patient(&self, now: Now) -> bool {
-        now.boot < self.since.saturating_add(limits::RESERVE_PATIENCE)
+        now.boot < self.since.saturating_add(self.patience)
     }
 }
 
@@ -96,6 +100,7 @@ impl Coordinator {
         let (reservation, at) = (id.clone(), now);
         let replaces = known.filter(|known| known.is_changing());
         let replaces = replaces.and_then(|known| known.transaction.clone());
+        let replaces = replaces.or_else(|| self.replaced_inside(id));
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
             reservation,
@@ -123,6 +128,7 @@ impl Coordinator {
         let known = self.reservations.get(id);
         let last = known.and_then(Reservation::last_refusal);
         let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "nothing to try"));
+        let is_above = known.is_some_and(|known| known.upper.is_some());
         let patient = |trying: &&mut Trying| trying.is_patient(now) && !stuck;
         let Some(trying) = self.trying.get_mut(id).filter(patient) else {
             return self.conclude(id, last, now, out);
@@ -138,8 +144,15 @@ impl Coordinator {
         {
             return self.attempt(id, next, now, out);
         }
-        if again && let Some(planner) = trying.planner.take() {
+        let planner = match is_above {
+            // Whoever has sent the message last waits, and can plan as well as who has planned before.
+            true => self.waiting_above.get(&(id.clone(), MessageKind::Hold)).copied(),
+            false => trying.planner,
+        };
+        if let Some(planner) = planner.filter(|_| again) {
+            trying.planner = None;
             trying.replans_left -= 1;
+            self.waiting_above.remove(&(id.clone(), MessageKind::Hold));
             if let Some(waiting) = self.waiting.get_mut(id) {
                 waiting.retain(|token| *token != planner);
             }
@@ -164,16 +177,27 @@ impl Coordinator {
         };
         let undecided = reservation.state == State::Checking || reservation.is_changing();
         let replanned = self.trying.get(id).is_some_and(Trying::is_replanned);
+        let above = self.order_above(reservation).cloned();
         if !undecided || !replanned {
             // Released meanwhile.
-            out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+            match above {
+                Some(_) => self.wait_above(id, MessageKind::Hold, token, out),
+                None => out.reply(token, Reply::Stands(Box::new(reservation.clone()))),
+            }
             return;
         }
         let outcome = match reservation.is_changing() {
             true => outcome.map(|candidates| self.with_old_parties(id, candidates)),
             false => outcome,
         };
-        self.waiting.entry(id.clone()).or_default().push(token);
+        let outcome = match &above {
+            Some(order) => outcome.map(|candidates| self.with_parties_above(order, candidates)),
+            None => outcome,
+        };
+        match above {
+            Some(_) => self.wait_above(id, MessageKind::Hold, token, out),
+            None => self.waiting.entry(id.clone()).or_default().push(token),
+        }
         let refusal = match outcome {
             Ok(mut candidates) => {
                 candidates.reverse();

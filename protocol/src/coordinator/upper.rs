@@ -18,7 +18,7 @@
 //! about a transaction never heard of leaves a tombstone (I9). An inner RM that asks about a prepared
 //! transaction hears "no answer yet": only the one above may decide it.
 //!
-//! Left out: `replaces` (the shell refuses it).
+//! A hold that replaces a booking is a reservation of its own, see [`upper_change`](super::upper_change).
 
 use std::collections::BTreeSet;
 
@@ -111,11 +111,6 @@ impl Promise {
     }
 }
 
-/// Pause before the one above is asked again: from one second to 32.
-fn ask_pause(asked: u32) -> Span {
-    Span::from_secs(1 << asked.saturating_sub(1).min(5))
-}
-
 impl Coordinator {
     /// Lets coordinators above hold here.
     pub fn serve_above(&mut self, above: Above) {
@@ -133,6 +128,13 @@ impl Coordinator {
     pub fn promised_until(&self, reservation: &Reservation) -> Option<BootTime> {
         let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
         txn.promise.as_ref().filter(|_| txn.goal == Goal::Prepared).map(|p| p.hard_at)
+    }
+
+    /// Was a reservation ever promised to the one above? Once it is decided this never changes.
+    #[must_use]
+    pub fn was_promised(&self, reservation: &Reservation) -> bool {
+        let txn = reservation.transaction.as_ref().and_then(|txn| self.transactions.get(txn));
+        txn.is_some_and(|txn| txn.promise.is_some())
     }
 
     pub(super) fn upper(&mut self, input: Upper, now: Now, out: &mut Gathered) {
@@ -175,6 +177,10 @@ impl Coordinator {
         let Some(planned) = planned else {
             return out.reply(token, Reply::PlanUpper);
         };
+        let planned = match self.refusal_of_replacing(&order) {
+            Some(refusal) => Err(refusal),
+            None => planned.map(|candidates| self.with_parties_above(&order, candidates)),
+        };
         let id = format!("{}-{}-{}", self.config.name, self.config.tag, self.order.len() + 1);
         let id = ReservationId::composed(id);
         let record = CoordinatorRecord::UpperOpened { reservation: id.clone(), order, at: now };
@@ -186,7 +192,7 @@ impl Coordinator {
         });
         match planned {
             Ok(Some((first, rest))) => {
-                self.trying.insert(id.clone(), Trying::once(rest, token, now));
+                self.trying.insert(id.clone(), Trying::above(rest, token, now));
                 self.attempt(&id, first, now, out);
             }
             Ok(None) => {
@@ -236,19 +242,7 @@ impl Coordinator {
                 self.drop_upper(&id, Refusal::new(Reason::Aborted, text), now, out);
             }
             (MessageKind::Release, Some(State::Committing | State::Confirmed)) => {
-                let known = self.reservations.get(&id);
-                let inner =
-                    known.and_then(|r| Some((r.transaction.clone()?, r.ticket.user.clone())));
-                if let Some((inner, by)) = inner {
-                    let record = CoordinatorRecord::Releasing {
-                        txn: inner.clone(),
-                        by,
-                        version: None,
-                        at: now,
-                    };
-                    self.record(record, out);
-                    self.send_due(&inner, now, out);
-                }
+                self.release_above(&id, now, out);
             }
             _ => {}
         }
@@ -287,6 +281,9 @@ impl Coordinator {
         let promise = self.transactions.get(&txn).and_then(|txn| txn.promise.as_ref());
         if promise.is_none_or(|promise| promise.hard_at <= now.boot) {
             return self.drop_upper(id, expired(), now, out);
+        }
+        if let Some(refusal) = self.lost_old_above(id) {
+            return self.drop_upper(id, refusal, now, out);
         }
         // From here nothing can fail: every inner hold outlives the promise.
         self.decide_commit(&txn, now, out);
@@ -331,7 +328,7 @@ impl Coordinator {
             return self.drop_upper(&reservation, expired(), now, out);
         }
         promise.asked = promise.asked.saturating_add(1);
-        promise.ask_at = now.boot.saturating_add(ask_pause(promise.asked));
+        promise.ask_at = now.boot.saturating_add(limits::ask_pause(promise.asked));
         self.set_alarm(id);
         self.ask_above(&reservation, out);
     }
@@ -372,12 +369,12 @@ impl Coordinator {
         self.set_alarm(id);
     }
 
-    fn rm_name(&self) -> RmName {
+    pub(super) fn rm_name(&self) -> RmName {
         RmName::composed(self.config.name.as_str())
     }
 
     /// Answers now, or when it can be answered.
-    fn wait_above(
+    pub(super) fn wait_above(
         &mut self,
         id: &ReservationId,
         kind: MessageKind,

@@ -1,6 +1,8 @@
 //! The coordinator as a participant: what it says to those above, and when. The inner RMs and the
 //! one above are typed by hand.
 
+mod changes;
+
 use coalloc_common::{Time, limits};
 
 use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, resolution, sends, txn};
@@ -68,6 +70,16 @@ impl Bench {
         let by = CoordinatorName::composed(by);
         let upper = Upper::End { txn: txn(id), by, kind, token: OTHER };
         self.step(CoordinatorInput::Upper(upper), now)
+    }
+
+    /// What came of planning the first reservation again.
+    fn replanned(
+        &mut self,
+        outcome: Result<Vec<Candidate>, Refusal>,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
+        let (reservation, token) = (ReservationId::composed(ID), USER);
+        self.step(CoordinatorInput::Replanned { reservation, outcome, token }, now)
     }
 
     fn resolved_above(&mut self, id: &str, is: Resolution, now: Now) -> Vec<CoordinatorEffect> {
@@ -167,7 +179,9 @@ fn refused_inside_it_is_refused_above_and_nothing_is_left() {
     assert_eq!(sends(&effects), ["b Abort"]);
     assert_eq!(replies(&effects), [], "b still holds");
     let ended = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
-    assert_eq!(reason(&ended), Reason::InsufficientCapacity);
+    assert_eq!(replies(&ended), [(USER, Reply::Replan(ReservationId::composed(ID)))]);
+    let none = Err(Refusal::new(Reason::InsufficientCapacity, "nothing is free any more"));
+    assert_eq!(reason(&bench.replanned(none, at(35))), Reason::InsufficientCapacity);
     assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Failed, 0));
     for _ in 0..2 {
         let again = bench.hold_above(order("u"), at(40));
@@ -195,6 +209,51 @@ fn the_next_plan_is_tried_before_it_is_refused_and_no_plan_is_a_refusal() {
     assert_eq!(reason(&effects), Reason::OutsideHorizon);
     let effects = bench.planned_above(order("u3"), Ok(Vec::new()), at(30));
     assert_eq!(reason(&effects), Reason::NoRoute);
+}
+
+#[test]
+fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
+    let no = || refused(Reason::InsufficientCapacity);
+    // The first of two messages is answered by the second, which then plans.
+    let mut bench = Bench::holding();
+    let _ = bench.hold_above(order("u"), at(5));
+    let _ = bench.held("b", TRY, 60, at(10));
+    let _ = bench.answer("a", TRY, MessageKind::Hold, no(), at(20));
+    let _ = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
+    let waiting = bench.hold_above(order("u"), at(40));
+    assert_eq!(replies(&waiting), [], "it is being planned again");
+    let sent = bench.replanned(Ok(vec![plan(&["a"])]), at(50));
+    assert_eq!(sends(&sent), ["a Hold"]);
+    let effects = bench.answer("a", "grc-t-1/2", MessageKind::Hold, no(), at(60));
+    assert_eq!(reason(&effects), Reason::InsufficientCapacity, "once is enough");
+
+    for (waits, refused_at) in [(false, 1_000), (true, 3_000)] {
+        let mut bench = Bench::holding();
+        if !waits {
+            // Aborted: nobody waits for the answer to Hold any more.
+            let _ = bench.end_above("u", MessageKind::Abort, at(10));
+        }
+        let _ = bench.held("b", TRY, 60, at(10));
+        let _ = bench.answer("a", TRY, MessageKind::Hold, no(), at(refused_at));
+        let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(refused_at));
+        let done = Answer::Done;
+        let effects = bench.answer("b", TRY, MessageKind::Abort, done, at(refused_at));
+        let again = |(_, reply): &(Token, Reply)| matches!(reply, Reply::Replan(_));
+        assert!(!replies(&effects).iter().any(again), "{effects:?}");
+        assert_eq!(bench.state(ID), State::Failed);
+    }
+}
+
+#[test]
+fn dropped_while_it_is_planned_again_it_is_over() {
+    let mut bench = Bench::below(above());
+    let _ = bench.planned_above(order("u"), Ok(vec![plan(&["a"])]), at(0));
+    let no = refused(Reason::InsufficientCapacity);
+    let again = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
+    assert!(matches!(replies(&again)[..], [(USER, Reply::Replan(_))]), "{again:?}");
+    assert_eq!(said(&bench.end_above("u", MessageKind::Abort, at(20))), DONE);
+    let late = bench.replanned(Ok(vec![plan(&["a"])]), at(30));
+    assert_eq!((sends(&late).len(), reason(&late)), (0, Reason::Aborted));
 }
 
 #[test]

@@ -37,6 +37,10 @@ pub(crate) struct Counts {
     pub(crate) held_after: u64,
     /// Attempts in turns that were refused when something was held already.
     pub(crate) went_back: u64,
+    /// What a coordinator below had for one above, and a newer version replaced.
+    pub(crate) replaced_below: u64,
+    /// Holds of one above that were planned again below.
+    pub(crate) replanned_below: u64,
 }
 
 impl Counts {
@@ -56,6 +60,8 @@ impl Counts {
         self.replaced += other.replaced;
         self.held_after += other.held_after;
         self.went_back += other.went_back;
+        self.replaced_below += other.replaced_below;
+        self.replanned_below += other.replanned_below;
     }
 }
 
@@ -325,7 +331,7 @@ impl World {
     }
 
     /// Was a change of this transaction decided? Then its booking may be gone already.
-    fn is_replaced(&self, txn: &TransactionId) -> bool {
+    pub(super) fn is_replaced(&self, txn: &TransactionId) -> bool {
         let mut changes = self.watch.replaces.iter().filter(|(_, old)| *old == txn);
         changes.any(|(new, _)| self.watch.committed.contains(new))
     }

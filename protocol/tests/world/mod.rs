@@ -23,7 +23,7 @@ pub(crate) mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{CoordinatorName, Reason, RmName, TransactionId, limits};
+use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, TransactionId, limits};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply, Upper,
 };
@@ -70,6 +70,8 @@ pub(crate) enum Event {
     WallJump(Address, i64),
     /// A coordinator below has planned what one above wants held.
     PlannedAbove { grc: usize, life: u64, call: u64, order: HoldOrder },
+    /// It has planned it again.
+    ReplannedAbove { grc: usize, life: u64, call: u64, reservation: ReservationId },
     /// A user calls, or calls again.
     Visit(Visit),
 }
@@ -257,6 +259,9 @@ impl World {
             Event::WallJump(node, us) => self.wall_jump(node, us),
             Event::PlannedAbove { grc, life, call, order } => {
                 self.planned_above(grc, life, call, order)?;
+            }
+            Event::ReplannedAbove { grc, life, call, reservation } => {
+                self.replanned_above(grc, life, call, reservation)?;
             }
             Event::Visit(visit) => self.visit(visit)?,
         }

@@ -98,6 +98,9 @@ pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
             format!("D2 prepared {txn}, ends after {expires_in}")
         }
         CoordinatorRecord::UpperEnded { txn, .. } => format!("tombstone of {txn}"),
+        CoordinatorRecord::UpperReplaced { reservation, by, .. } => {
+            format!("{reservation} is replaced by {by}")
+        }
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
         }

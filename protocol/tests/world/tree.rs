@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{Reason, Refusal, RmName, Segment, TransactionId};
+use coalloc_common::{Reason, Refusal, ReservationId, RmName, Segment, TransactionId};
 use coalloc_protocol::coordinator::{
     Above, Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
     MessageKind, Reply, Reservation, State, Upper,
@@ -83,7 +83,15 @@ impl World {
             Reply::PlanUpper => {
                 let order = order.ok_or("only a Hold is planned")?;
                 let life = self.grcs[grc].life;
-                self.after(PLANNING_US, Event::PlannedAbove { grc, life, call, order });
+                let us = self.planning_us();
+                self.after(us, Event::PlannedAbove { grc, life, call, order });
+                Ok(())
+            }
+            Reply::Replan(reservation) => {
+                let life = self.grcs[grc].life;
+                let planned = Event::ReplannedAbove { grc, life, call, reservation };
+                self.counts.replanned_below += 1;
+                self.after(self.planning_us(), planned);
                 Ok(())
             }
             // Another copy of the message has the answer.
@@ -109,21 +117,63 @@ impl World {
         if self.grcs[grc].life != life {
             return Ok(());
         }
-        let own = self.members.get(&grc).cloned().unwrap_or_default();
-        let in_turns = self.dice.per_mille(self.in_turns);
-        let at = |rms: &[RmName]| Candidate {
-            segments: rms.iter().map(|rm| (rm.clone(), order.segments.clone())).collect(),
-            order: if in_turns { rms.iter().rev().cloned().collect() } else { Vec::new() },
-            details: Details::default(),
-        };
-        let planned = match self.dice.below(8) {
-            0 => Err(Refusal::new(Reason::InsufficientCapacity, "there is no plan")),
-            1 | 2 => Ok(own.iter().map(|rm| at(std::slice::from_ref(rm))).collect()),
-            _ => Ok(vec![at(&own)]),
-        };
+        let planned = self.plan_below(grc, &order).ok_or_else(no_plan);
         let token = self.wait_above(call, None);
         let hold = Upper::Hold { order, planned: Some(planned), token };
         self.grcs[grc].post(CoordinatorInput::Upper(hold));
+        self.begin(Address::Grc(grc))
+    }
+
+    /// In a story planning takes nothing.
+    fn planning_us(&self) -> i64 {
+        if self.is_story() { 0 } else { PLANNING_US }
+    }
+
+    /// What to try below: at each RM what it has, all of them or one after the other.
+    fn plan_below(&mut self, grc: usize, order: &HoldOrder) -> Option<Vec<Candidate>> {
+        let own = self.members.get(&grc).cloned().unwrap_or_default();
+        let in_turns = self.dice.per_mille(self.in_turns);
+        let of = |rm: &RmName| -> Vec<Segment> {
+            let known = self.rm_index(rm).and_then(|rm| self.rms[rm].core.as_ref());
+            let has = |segment: &&Segment| {
+                known.is_none_or(|core| core.timetable(&segment.resource).is_some())
+            };
+            order.segments.iter().filter(has).cloned().collect()
+        };
+        let at = |rms: &[RmName]| Candidate {
+            segments: rms
+                .iter()
+                .map(|rm| (rm.clone(), of(rm)))
+                .filter(|(_, s)| !s.is_empty())
+                .collect(),
+            order: if in_turns { rms.iter().rev().cloned().collect() } else { Vec::new() },
+            details: Details::default(),
+        };
+        let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
+        match if self.is_story() { 7 } else { self.dice.below(8) } {
+            0 => None,
+            1 | 2 => Some(each),
+            _ => Some(vec![all]),
+        }
+    }
+
+    /// The shell below has planned again.
+    pub(super) fn replanned_above(
+        &mut self,
+        grc: usize,
+        life: u64,
+        call: u64,
+        reservation: ReservationId,
+    ) -> Result<(), String> {
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let core = self.grcs[grc].core.as_ref();
+        let known = core.and_then(|core| core.order_above(core.find(reservation.as_str())?));
+        let order = known.cloned().ok_or("what is planned again is known")?;
+        let outcome = self.plan_below(grc, &order).ok_or_else(no_plan);
+        let token = self.wait_above(call, None);
+        self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
         self.begin(Address::Grc(grc))
     }
 
@@ -163,6 +213,12 @@ impl World {
                     if !self.watch.was_held(rm, txn) {
                         return Err(format!("I4: {txn} is promised and not held at {name}"));
                     }
+                }
+            }
+            CoordinatorRecord::UpperReplaced { by, .. } => {
+                self.counts.replaced_below += 1;
+                if !self.watch.is_committed(by) {
+                    return Err(format!("I3: {by} has replaced a booking, undecided above"));
                 }
             }
             _ => {}
@@ -223,12 +279,13 @@ impl World {
         let Some((_, order, known)) = self.below(name, txn) else {
             return Err(format!("I6: {txn} is confirmed and unknown at {name}"));
         };
-        let ended = matches!(known.state, State::Terminating | State::Terminated);
-        if order.segments != segments || !(known.state == State::Confirmed || (released && ended)) {
+        let ended = matches!(known.state, State::Terminating | State::Terminated)
+            && (released || self.is_replaced(txn));
+        if order.segments != segments || !(known.state == State::Confirmed || ended) {
             let state = known.state;
             return Err(format!("I6: {txn} is confirmed and at {name} it is {state:?}"));
         }
-        self.check_inside(known, released)
+        self.check_inside(known, released || known.state != State::Confirmed)
     }
 
     /// Nothing of an attempt above is alive below.
@@ -265,4 +322,8 @@ impl World {
         }
         Ok(())
     }
+}
+
+fn no_plan() -> Refusal {
+    Refusal::new(Reason::InsufficientCapacity, "there is no plan")
 }

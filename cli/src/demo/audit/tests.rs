@@ -52,11 +52,13 @@ fn world() -> (Vec<Testimony>, Vec<v1::Reservation>) {
             booking("r1/1", Booked, vec![first.clone()]),
             booking("r2/1", Booked, vec![second.clone()]),
         ],
+        ..Testimony::default()
     };
     let nrm = Testimony {
         name: "nrm".into(),
         capacities: [("A-B".to_owned(), 5)].into(),
         bookings: vec![booking("r1/1", Booked, vec![path.clone()])],
+        ..Testimony::default()
     };
     let failed = v1::Reservation {
         id: "r3".into(),
@@ -161,4 +163,82 @@ fn what_cannot_be_counted_is_a_fault() {
     assert_eq!(audit(&testimonies, &reservations)[0].faults.len(), 2);
     let empty = vec![confirmed("r9", Vec::new())];
     assert_eq!(passed(&[], &empty), [true, false, true, true]);
+}
+
+/// The same as one domain of a tree: its coordinator has promised it to the one above, by a path that
+/// takes two inside.
+fn tree() -> (Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>) {
+    use v1::BookingState::Booked;
+    let inner = [
+        segment("crm-A", "A", 6, 0, 10),
+        segment("nrm", "A-b", 1, 0, 10),
+        segment("nrm", "b-X", 1, 0, 10),
+    ];
+    let outer = vec![segment("grc-1", "A", 6, 0, 10), segment("grc-1", "grc-1:A--X", 1, 0, 10)];
+    let ends = |name: &str, a: &str, b: &str| (name.to_owned(), [a.to_owned(), b.to_owned()]);
+    let crm = Testimony {
+        name: "crm-A".into(),
+        capacities: [("A".to_owned(), 8)].into(),
+        bookings: vec![booking("grc-1-1/1", Booked, vec![inner[0].clone()])],
+        ..Testimony::default()
+    };
+    let nrm = Testimony {
+        name: "nrm".into(),
+        capacities: [("A-b".to_owned(), 5), ("b-X".to_owned(), 5)].into(),
+        ends: [ends("A-b", "A", "b"), ends("b-X", "b", "X")].into(),
+        bookings: vec![booking("grc-1-1/1", Booked, inner[1..].to_vec())],
+    };
+    let testimony = Testimony {
+        name: "grc-1".into(),
+        capacities: [("A".to_owned(), 8), ("grc-1:A--X".to_owned(), 5)].into(),
+        ends: [ends("grc-1:A--X", "A", "X")].into(),
+        bookings: vec![booking("r1/1", Booked, outer.clone())],
+    };
+    let reservations =
+        vec![v1::Reservation { request_id: "r1/1".into(), ..confirmed("grc-1-1", inner.to_vec()) }];
+    (vec![crm, nrm], vec![Lower { testimony, reservations }], vec![confirmed("r1", outer)])
+}
+
+/// The checks of a tree that fail, by their places.
+fn failing(
+    (testimonies, lower, reservations): &(Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>),
+) -> Vec<usize> {
+    let checks = audit_tree(testimonies, lower, reservations);
+    (0..checks.len()).filter(|at| !checks[*at].passed).collect()
+}
+
+#[test]
+fn a_clean_tree_passes_on_both_levels() {
+    let tree = tree();
+    assert_eq!(failing(&tree), [0; 0]);
+    let checks = audit_tree(&tree.0, &tree.1, &tree.2);
+    assert_eq!(
+        checks[5].sentence,
+        "every promise is kept below: 1 promises of 1 coordinators, 3 sites and end points compared"
+    );
+}
+
+#[test]
+fn what_is_promised_above_and_not_booked_below_is_found() {
+    // The lower coordinator and its NRM agree with each other, and not with what is promised.
+    let mut thin = tree();
+    thin.1[0].reservations[0].plan.as_mut().unwrap().segments[1].amount = 0;
+    thin.0[1].bookings[0].segments[0].amount = 0;
+    assert_eq!(failing(&thin), [5]);
+    let mut few = tree();
+    few.1[0].reservations[0].plan.as_mut().unwrap().segments[0].amount = 5;
+    few.0[0].bookings[0].segments[0].amount = 5;
+    assert_eq!(failing(&few), [5]);
+    let mut forgotten = tree();
+    forgotten.1[0].reservations.clear();
+    assert_eq!(failing(&forgotten), [4, 5], "booked for nobody");
+    let mut unknown = tree();
+    unknown.2.clear();
+    assert_eq!(failing(&unknown), [2], "promised to nobody");
+    let mut lost = tree();
+    lost.1[0].testimony.bookings.clear();
+    assert_eq!(failing(&lost), [1]);
+    let mut held = tree();
+    held.1[0].testimony.bookings[0].state = v1::BookingState::Held.into();
+    assert_eq!(failing(&held), [1, 6]);
 }

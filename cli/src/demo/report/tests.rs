@@ -55,13 +55,25 @@ fn report() -> Report {
         name: name.into(),
         capacities: [(resource.to_owned(), capacity)].into(),
         bookings: [0, 2].map(|number| booking(number, segment("", resource, amount))).into(),
+        ..Testimony::default()
     };
     let testimonies =
         vec![testimony("crm-N0", "N0", 8, 4), testimony("nrm-N", "N0-X1", 10_000, 1_000)];
     let reservations = vec![confirmed(0), refused, confirmed(2)];
     let checks = audit(&testimonies, &reservations);
     let (federation, type4) = ("elgl".into(), Type4::Ring);
-    Report { federation, seed: 1, type4, day: DAY, arrivals, reservations, testimonies, checks }
+    Report {
+        federation,
+        seed: 1,
+        type4,
+        day: DAY,
+        arrivals,
+        reservations,
+        coordinators: vec!["grc".into()],
+        lower: 0,
+        testimonies,
+        checks,
+    }
 }
 
 #[test]
@@ -109,4 +121,21 @@ fn programs_get_messages_of_the_schema() {
     let request: v1::CoAllocationRequest =
         serde_json::from_value(round["request"].clone()).unwrap();
     assert_eq!(request.user, reservation.user);
+}
+
+#[test]
+fn coordinators_that_compete_are_told_apart() {
+    let mut report = report();
+    assert!(!report.text(BLOCKS).contains("By coordinator"));
+    report.coordinators = vec!["grc-1".into(), "grc-2".into()];
+    report.reservations[2].attempts = 3;
+    let text = report.text(BLOCKS);
+    let row = |name: &str| {
+        let line =
+            text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("grc-1"), ["grc-1", "2", "of", "2", "(1.000)", "1", "1", "0", "3"]);
+    assert_eq!(row("grc-2")[..5], ["grc-2", "0", "of", "1", "(0.000)"]);
+    assert!(text.contains("1 request took more than one attempt"), "{text}");
 }

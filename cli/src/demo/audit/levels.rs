@@ -1,0 +1,117 @@
+//! The proof of a tree: what each level has promised to the one above is what the one below has.
+//!
+//! What lies inside a lower coordinator's domain is not known above, so a promise is compared with what
+//! is booked below it by what both must agree on: the CPUs of every site, exactly; and at every end point of
+//! a promised path, whatever way was taken inside, at least its rate must leave the point.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_proto::v1;
+
+use super::{
+    Check, Lower, Piece, Testimony, confirmed_is_booked, is_booked, no_hold_left,
+    nothing_else_booked, nothing_overbooked, promised,
+};
+
+/// Checks a tree: its resource managers, its lower coordinators, and what the one above has reserved.
+#[must_use]
+pub fn audit_tree(
+    testimonies: &[Testimony],
+    lower: &[Lower],
+    reservations: &[v1::Reservation],
+) -> Vec<Check> {
+    // What the one above deals with: coordinators, and resource managers that are below nobody else.
+    let reserved = || lower.iter().flat_map(|lower| &lower.reservations);
+    let inner: Vec<v1::Reservation> = reserved().cloned().collect();
+    let below: Vec<Testimony> = lower.iter().map(|lower| lower.testimony.clone()).collect();
+    let all: Vec<Testimony> = below.iter().chain(testimonies).cloned().collect();
+    let both: Vec<v1::Reservation> = reservations.iter().chain(&inner).cloned().collect();
+    let upper = "level 1 (above)";
+    let under = "level 2 (below)";
+    vec![
+        nothing_overbooked(testimonies),
+        confirmed_is_booked(&all, &promised(reservations)).of(upper),
+        nothing_else_booked(&below, &promised(reservations)).of(upper),
+        confirmed_is_booked(testimonies, &promised(&inner)).of(under),
+        nothing_else_booked(testimonies, &promised(&both)).of(under),
+        promises_are_kept(testimonies, lower),
+        no_hold_left(&all),
+    ]
+}
+
+/// What is booked of one thing: a site, or an end point of paths.
+type Sums = BTreeMap<String, u128>;
+
+fn promises_are_kept(testimonies: &[Testimony], lower: &[Lower]) -> Check {
+    let (mut faults, mut promises, mut compared) = (Vec::new(), 0, 0);
+    for Lower { testimony, reservations } in lower {
+        for booking in testimony.bookings.iter().filter(|booking| is_booked(booking)) {
+            promises += 1;
+            let (name, txn) = (&testimony.name, &booking.transaction);
+            let inner = reservations.iter().filter(|one| one.request_id == *txn);
+            let mut inner = inner.filter(|one| one.state() == v1::ReservationState::Confirmed);
+            let (Some(one), None) = (inner.next(), inner.next()) else {
+                faults.push(format!("{txn} is promised by {name}, which has not reserved it once"));
+                continue;
+            };
+            let own: Vec<(&Testimony, Piece)> = booked_for(testimonies, &one.transaction).collect();
+            let outer: Vec<Piece> = booking.segments.iter().filter_map(Piece::of).collect();
+            let instants: BTreeSet<i128> =
+                outer.iter().chain(own.iter().map(|(_, piece)| piece)).map(|p| p.start).collect();
+            for instant in instants {
+                let now = |piece: &&Piece| piece.covers(instant);
+                let here = outer.iter().filter(now).map(|piece| (testimony, piece));
+                let (cpus, ends) = sums(here);
+                let there = own.iter().map(|(of, piece)| (*of, piece));
+                let (own_cpus, own_ends) = sums(there.filter(|(_, piece)| now(piece)));
+                compared += cpus.len() + ends.len();
+                if cpus != own_cpus {
+                    faults.push(format!("{txn}: {name} promises {cpus:?} CPUs, has {own_cpus:?}"));
+                }
+                for (point, rate) in ends {
+                    let has = own_ends.get(&point).copied().unwrap_or_default();
+                    if has < rate {
+                        faults.push(format!(
+                            "{txn}: {name} promises {rate} bit/s at {point}, has {has}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    let sentence = format!(
+        "every promise is kept below: {promises} promises of {} coordinators, {compared} sites and end \
+         points compared",
+        lower.len()
+    );
+    Check::new(faults, sentence)
+}
+
+/// What the resource managers have booked for a transaction.
+fn booked_for<'a>(
+    testimonies: &'a [Testimony],
+    txn: &str,
+) -> impl Iterator<Item = (&'a Testimony, Piece)> {
+    testimonies.iter().flat_map(move |testimony| {
+        let own = testimony.bookings.iter().filter(|one| is_booked(one) && one.transaction == txn);
+        let pieces = own.flat_map(|booking| booking.segments.iter().filter_map(Piece::of));
+        pieces.map(move |piece| (testimony, piece)).collect::<Vec<_>>()
+    })
+}
+
+/// CPUs by site, and rates by the points at which paths end.
+fn sums<'a>(pieces: impl Iterator<Item = (&'a Testimony, &'a Piece)>) -> (Sums, Sums) {
+    let (mut cpus, mut ends) = (Sums::new(), Sums::new());
+    for (testimony, piece) in pieces {
+        let amount = u128::from(piece.amount);
+        match testimony.ends.get(&piece.resource) {
+            None => *cpus.entry(piece.resource.clone()).or_default() += amount,
+            Some(points) => {
+                for point in points {
+                    *ends.entry(point.clone()).or_default() += amount;
+                }
+            }
+        }
+    }
+    (cpus, ends)
+}

@@ -1,0 +1,325 @@
+//! What to try inside for a hold from above: each period of it as a request of its own, with sites pinned
+//! and each path a link between its ends, planned by the usual planner on what is free.
+//!
+//! What cannot be planned is refused in the words of the one above: the first site or path that does not
+//! fit beside those before it, and how much of it would.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{
+    Amount, Reason, Refusal, ResourceId, RmName, Segment, Time, TransactionId, UserName, Window,
+    limits,
+};
+use coalloc_net::clock;
+use coalloc_net::convert;
+use coalloc_plan::abstracted::{Short, short};
+use coalloc_plan::{Budget, Instance};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Candidate, Coordinator, Details, State};
+use coalloc_protocol::message::HoldOrder;
+use tonic::Status;
+
+use super::UpwardService;
+use super::periods::{Periods, Wanted, kept, least, periods};
+use super::shown::{Inner, Shown};
+use crate::modify::merged;
+use crate::picture::{self, Picture};
+use crate::planning::{Planned, ip_options};
+use crate::{learned, view};
+
+/// What is booked here for a transaction of the one above.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Standing {
+    /// As the one above knows it.
+    pub(super) wanted: Vec<Segment>,
+    /// The transaction inside.
+    pub(super) transaction: Option<TransactionId>,
+    /// What that has booked.
+    inside: BTreeMap<RmName, Vec<Segment>>,
+    details: Details,
+}
+
+/// What may be taken: never less than one's own, and of what is free, own included, the share.
+pub(super) fn may_take(own: Amount, free: Amount, share: u32) -> Amount {
+    let part = u128::from(free.0) * u128::from(share) / 100;
+    // No more than `free`.
+    own.max(Amount(part as u64))
+}
+
+impl UpwardService {
+    /// What is booked here under a transaction of the one above; nothing when it is not booked.
+    pub(super) async fn standing(&self, txn: &TransactionId) -> Result<Option<Standing>, Status> {
+        let txn = txn.clone();
+        let look = move |core: &Coordinator| {
+            let known = core.reservation_above(&txn)?;
+            let (order, booked) = (core.order_above(known)?, known.candidate.as_ref()?);
+            (known.state == State::Confirmed).then(|| Standing {
+                wanted: order.segments.clone(),
+                transaction: known.transaction.clone(),
+                inside: booked.segments.clone(),
+                details: booked.details.clone(),
+            })
+        };
+        self.service.handle.read(look).await
+    }
+
+    /// Percent of what is free that a user of the one above may take.
+    pub(super) fn share(&self, user: &UserName) -> u32 {
+        self.config.levels.get(user).copied().unwrap_or(100)
+    }
+
+    /// From when until when it books for those above.
+    pub(super) fn open_between(&self, now: Time) -> (Time, Time) {
+        (now.saturating_sub(limits::START_GRACE), now.saturating_add(self.config.horizon))
+    }
+
+    /// Plans what a hold wants inside, believing `refusals` of earlier attempts at it.
+    pub(super) async fn plan(
+        &self,
+        order: &HoldOrder,
+        refusals: &[Refusal],
+    ) -> Result<Result<Candidate, Refusal>, Status> {
+        let standing = match &order.replaces {
+            None => Standing::default(),
+            Some(old) => match self.standing(old).await? {
+                Some(standing) => standing,
+                None => {
+                    let text = format!("{old} is not booked here, so not replaced");
+                    return Ok(Err(Refusal::new(Reason::NotHeld, text)));
+                }
+            },
+        };
+        let now = clock::now().wall;
+        let parts = periods(&order.segments, &standing.wanted, now);
+        if let Err(refusal) = self.check_periods(&parts, now) {
+            return Ok(Err(refusal));
+        }
+        let stays = kept(&standing.inside, &parts.kept);
+        if parts.planned.is_empty() {
+            let old = at_once(BTreeMap::new(), standing.details);
+            let plan = view::plan(Some(&old)).filter(|_| !stays.is_empty());
+            let segments = merged(stays);
+            let details = view::details(&joined(plan.into_iter().collect(), &segments));
+            return Ok(Ok(at_once(segments, details.into())));
+        }
+        let shown = self.shown()?;
+        let mut wires = Vec::with_capacity(parts.planned.len());
+        let mut all = stays;
+        let planned = self.plan_periods(&shown, order, &parts, &standing, refusals).await?;
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        for (inner, planned) in &planned {
+            let topology = &shown.snapshot.topology;
+            let Some(best) = planned.plans.first() else { continue };
+            wires.push(convert::plan_to_wire(topology, &inner.request, best));
+            for (rm, segments) in best.plan.segments(topology, &inner.request) {
+                all.entry(rm).or_default().extend(segments);
+            }
+        }
+        let segments = merged(all);
+        let details = view::details(&joined(wires, &segments));
+        Ok(Ok(at_once(segments, details.into())))
+    }
+
+    /// Is all that has to be planned within what is booked for those above?
+    fn check_periods(&self, parts: &Periods, now: Time) -> Result<(), Refusal> {
+        let (first, last) = self.open_between(now);
+        let open = |window: &Window| window.start() >= first && window.end() <= last;
+        if let Some((window, _)) = parts.planned.iter().find(|(window, _)| !open(window)) {
+            let text = format!("{}: {window} is not within {first} to {last}", self.service.name);
+            let refusal = Refusal::new(Reason::OutsideHorizon, text);
+            return Err(Refusal { window: Some(*window), ..refusal });
+        }
+        let (count, max) = (parts.planned.len(), limits::UPWARD_PERIODS_MAX);
+        if count > max {
+            let text = format!("a hold of {count} different periods; at most {max} are planned");
+            return Err(Refusal::new(Reason::BeyondCapacity, text));
+        }
+        Ok(())
+    }
+
+    /// A plan for each period, or why one has none.
+    async fn plan_periods(
+        &self,
+        shown: &Shown,
+        order: &HoldOrder,
+        parts: &Periods,
+        standing: &Standing,
+        refusals: &[Refusal],
+    ) -> Result<Result<Vec<(Inner, Planned)>, Refusal>, Status> {
+        let federation = &shown.snapshot;
+        let mut requests = Vec::with_capacity(parts.planned.len());
+        for (window, wanted) in &parts.planned {
+            match shown.request(*window, wanted) {
+                Ok(inner) => requests.push((inner, *window, wanted)),
+                // It may be an RM's that has not answered yet since the start.
+                Err(refusal)
+                    if refusal.reason == Reason::UnknownResource
+                        && !federation.missing.is_empty() =>
+                {
+                    return Err(Status::unavailable(format!(
+                        "{refusal}; some members are missing"
+                    )));
+                }
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        let windows = parts.planned.iter().map(|(window, _)| *window).collect();
+        let (windows, outside) = picture::bookable(federation, windows, clock::now().wall);
+        if let Some((_, refusal)) = outside.into_iter().next() {
+            return Ok(Err(refusal));
+        }
+        let (rms, replaces) = (&self.service.federation, standing.transaction.as_ref());
+        let Picture { views, unreachable, .. } =
+            picture::query(rms, federation, &windows, &order.user, replaces).await;
+        let mut planned = Vec::with_capacity(requests.len());
+        for ((inner, window, wanted), mut view) in requests.into_iter().zip(views) {
+            let believed = learned::believed(self.service.defaults.solver);
+            learned::believe(&federation.topology, refusals, believed, &mut view);
+            let asked = (&order.user, window, wanted);
+            if let Some(refusal) = self.beyond_level(shown, &view, asked, standing) {
+                return Ok(Err(refusal));
+            }
+            let (views, unreachable) = (vec![view.clone()], unreachable.clone());
+            let picture = Picture { views, changes: Vec::new(), unreachable };
+            let (request, options) = (inner.request.clone(), self.service.defaults);
+            let federation = Arc::clone(federation);
+            let one = self.service.planners.plan(federation, request, options, picture).await?;
+            if one.plans.is_empty() {
+                return Ok(Err(self.short(shown, &inner, view, &one).await));
+            }
+            planned.push((inner, one));
+        }
+        Ok(Ok(planned))
+    }
+
+    /// Why a user may not take as much, though it is there.
+    fn beyond_level(
+        &self,
+        shown: &Shown,
+        view: &FrameView,
+        (user, window, wanted): (&UserName, Window, &Wanted),
+        standing: &Standing,
+    ) -> Option<Refusal> {
+        let share = self.share(user);
+        if share == 100 {
+            return None;
+        }
+        for (resource, free) in shown.resources.iter().zip(shown.free(view)) {
+            let Some(amount) = wanted.get(&resource.name) else { continue };
+            let most = may_take(least(&standing.wanted, &resource.name, window), free, share);
+            if *amount > most && *amount <= free {
+                let (has, asked) = (resource.what.show(most), resource.what.show(*amount));
+                let detail = format!(
+                    "the user's service level is {share} % of what is free: {has} of {} in \
+                     {window}, {asked} were asked for",
+                    resource.name
+                );
+                let of = (&resource.name, window, *amount, most);
+                return Some(refusal(Reason::ServiceLevel, of, detail));
+            }
+        }
+        None
+    }
+
+    /// Why there is no plan, by what the one above knows.
+    async fn short(
+        &self,
+        shown: &Shown,
+        inner: &Inner,
+        view: FrameView,
+        planned: &Planned,
+    ) -> Refusal {
+        let why = planned.refusal();
+        let about = [Reason::InsufficientCapacity, Reason::NoRoute, Reason::BeyondCapacity];
+        if !about.contains(&why.reason) {
+            return why;
+        }
+        let window = view.window;
+        let empty = FrameView::empty_federation(&shown.snapshot.topology, window);
+        let (federation, request) = (Arc::clone(&shown.snapshot), inner.request.clone());
+        let options = self.service.defaults;
+        let look = move |stop: &std::sync::atomic::AtomicBool| {
+            let nodes = limits::EXACT_NODES_MAX;
+            let budget = Budget { nodes, solver_time: limits::ALTERNATIVES_SOLVER_TIME, stop };
+            let instance = Instance::new(&federation.topology, &request, &view);
+            let planner = options.solver.planner(ip_options(options), None);
+            short(&instance, planner.as_ref(), &budget)
+        };
+        let time = limits::UPWARD_SHORT_TIME;
+        // Without an answer it is still refused, only with less said.
+        let found = self.service.planners.run(options.solver, time, look).await.ok().flatten();
+        let found = match found {
+            Some(Short::Site(at, most)) => {
+                let site = &inner.request.sites[at];
+                inner.of_sites[at].as_ref().map(|name| (name, site.cpus.into(), most))
+            }
+            Some(Short::Link(at, most)) => {
+                let link = &inner.request.links[at];
+                Some((&inner.of_links[at], link.bandwidth.into(), most))
+            }
+            None => None,
+        };
+        let Some((name, amount, most)) = found else {
+            // It may name what is inside, so nothing of it is told but that.
+            return Refusal::new(why.reason, why.detail);
+        };
+        let capacity = shown.resources.iter().zip(shown.free(&empty));
+        let capacity = capacity.filter(|(resource, _)| resource.name == *name);
+        let beyond = capacity.map(|(_, capacity)| capacity).all(|capacity| amount > capacity);
+        let reason = if beyond { Reason::BeyondCapacity } else { Reason::InsufficientCapacity };
+        refusal(reason, (name, window, amount, most), why.detail)
+    }
+}
+
+fn refusal(
+    reason: Reason,
+    (resource, window, requested, available): (&ResourceId, Window, Amount, Amount),
+    detail: String,
+) -> Refusal {
+    Refusal {
+        resource: Some(resource.clone()),
+        window: Some(window),
+        requested: Some(requested),
+        available: Some(available),
+        ..Refusal::new(reason, detail)
+    }
+}
+
+/// What is held at all at once: a refusal inside ends it, and the next choice is for the one above to make.
+fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
+    Candidate { segments, order: Vec::new(), details }
+}
+
+/// One plan of those of several periods and of what stays.
+fn joined(wires: Vec<v1::Plan>, segments: &BTreeMap<RmName, Vec<Segment>>) -> v1::Plan {
+    let mut wires = wires.into_iter();
+    let mut plan = wires.next().unwrap_or_default();
+    plan.routes.extend(wires.flat_map(|wire| wire.routes));
+    let windows = || segments.values().flatten().map(|segment| segment.window);
+    let (start, end) = (windows().map(|w| w.start()).min(), windows().map(|w| w.end()).max());
+    if let (Some(start), Some(end)) = (start, end) {
+        plan.window = Window::new(start, end).map(convert::window_to_wire).or(plan.window);
+    }
+    plan.digest = convert::plan_digest(segments);
+    let of =
+        |(rm, segments): (&RmName, &Vec<Segment>)| convert::segments_to_wire(Some(rm), segments);
+    plan.segments = segments.iter().flat_map(of).collect();
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_may_take_the_share_and_never_less_than_ones_own() {
+        let most = |own, free, share| may_take(Amount(own), Amount(free), share).0;
+        assert_eq!((most(0, 7, 50), most(5, 7, 50), most(0, 7, 100)), (3, 5, 7));
+        assert_eq!(most(0, u64::MAX, 100), u64::MAX);
+    }
+}

@@ -1,0 +1,221 @@
+//! Refusals from inside as they may be told above: of what was asked for, not of what is inside.
+//!
+//! When an inner RM refuses to hold, the plan that was tried says which of the paths shown above were to
+//! lead over its resource; the first of them is named, with what is missing inside taken off its own
+//! amount. CPUs are told as they are: sites are the same on both levels. What is known of neither is
+//! refused without a resource.
+//!
+//! Pure, and of what is recorded: the same message gets the same answer for ever (I8).
+
+use coalloc_common::{Amount, Reason, Refusal, ResourceId, Segment, Unit};
+use coalloc_proto::v1;
+use coalloc_protocol::message::HoldOrder;
+
+/// A refusal as the one above is told it. `plan` is what was tried last.
+pub(super) fn outward(
+    name: &str,
+    refusal: &Refusal,
+    order: &HoldOrder,
+    plan: Option<&v1::Plan>,
+) -> Refusal {
+    let about = matches!(
+        refusal.reason,
+        Reason::InsufficientCapacity
+            | Reason::BeyondCapacity
+            | Reason::ServiceLevel
+            | Reason::NoRoute
+    );
+    let found = if about { of_order(refusal, order, plan) } else { None };
+    let Some((segment, available)) = found else {
+        return Refusal {
+            window: order.segments.first().map(|segment| segment.window),
+            ..Refusal::new(reason(refusal.reason), words(name, refusal))
+        };
+    };
+    let resource = &segment.resource;
+    let detail = match refusal.reason {
+        Reason::ServiceLevel => refusal.detail.clone(),
+        _ => {
+            let shown = |amount| shown(name, resource, amount);
+            let (can, asked) = (shown(available), shown(segment.amount));
+            format!("{resource}: {can} of {asked} can be had in {}", segment.window)
+        }
+    };
+    Refusal {
+        resource: Some(resource.clone()),
+        window: Some(refusal.window.unwrap_or(segment.window)),
+        requested: Some(segment.amount),
+        available: Some(available),
+        ..Refusal::new(reason(refusal.reason), detail)
+    }
+}
+
+/// An amount of a resource that is shown above, for people: paths are named after the coordinator.
+fn shown(name: &str, resource: &ResourceId, amount: Amount) -> String {
+    let is_path = resource.as_str().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+    let unit = if is_path { Unit::BitsPerSecond } else { Unit::Cpus };
+    unit.show(amount)
+}
+
+/// To the one above a missing way is an amount that is not there.
+const fn reason(inside: Reason) -> Reason {
+    match inside {
+        Reason::NoRoute => Reason::InsufficientCapacity,
+        other => other,
+    }
+}
+
+/// What of the order a refusal is about, and how much of that could be had.
+fn of_order<'a>(
+    refusal: &Refusal,
+    order: &'a HoldOrder,
+    plan: Option<&v1::Plan>,
+) -> Option<(&'a Segment, Amount)> {
+    let short = refusal.resource.as_ref()?;
+    let overlaps =
+        |segment: &&Segment| refusal.window.is_none_or(|window| segment.window.overlaps(window));
+    let mut segments = order.segments.iter().filter(overlaps);
+    if let Some(own) = segments.clone().find(|segment| segment.resource == *short) {
+        return Some((own, refusal.available.unwrap_or(Amount::ZERO)));
+    }
+    // It lies on the way of a path; both count bit/s.
+    let missing = refusal.requested?.0.checked_sub(refusal.available?.0)?;
+    let path = path_of(short);
+    let over = plan?.routes.iter().filter(|route| route.paths.iter().any(|name| name == path));
+    let over: Vec<(&str, &str)> = over.map(|route| (&*route.from, &*route.to)).collect();
+    let led = segments.find(|segment| {
+        over.iter().any(|(from, to)| joins(path_of(&segment.resource), from, to))
+    })?;
+    Some((led, Amount(led.amount.0.saturating_sub(missing))))
+}
+
+/// The path that a resource is, or a direction of.
+fn path_of(resource: &ResourceId) -> &str {
+    let name = resource.as_str();
+    name.strip_suffix(":ab").or_else(|| name.strip_suffix(":ba")).unwrap_or(name)
+}
+
+/// Is this the name of the path between two points?
+fn joins(path: &str, from: &str, to: &str) -> bool {
+    let ends = |a: &str, b: &str| path.ends_with(&format!(":{a}--{b}"));
+    ends(from, to) || ends(to, from)
+}
+
+/// What may be said above of a refusal that is about nothing that is known there.
+pub(super) fn words(name: &str, refusal: &Refusal) -> String {
+    let what = match refusal.reason {
+        Reason::Expired => "the hold had expired",
+        Reason::Aborted => "it was aborted",
+        Reason::Released => "it was released",
+        Reason::Replaced => "a newer version has taken its place",
+        Reason::NotHeld => "nothing is held, and never will be",
+        Reason::OutsideHorizon => return refusal.detail.clone(),
+        Reason::UnknownResource => return refusal.detail.clone(),
+        Reason::Mixed => "some of it could not be booked; the rest is released",
+        Reason::InsufficientCapacity | Reason::BeyondCapacity | Reason::NoRoute => {
+            "there is no way inside for all that is asked"
+        }
+        _ => "it could not be held inside in time",
+    };
+    format!("{name}: {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_common::{CoordinatorName, RmName, Time, TransactionId, UserName, Window};
+
+    use super::*;
+
+    fn window() -> Window {
+        Window::new(Time::from_us(0), Time::from_us(60_000_000)).unwrap()
+    }
+
+    fn order(segments: &[(&str, u64)]) -> HoldOrder {
+        let segment = |(resource, amount): &(&str, u64)| Segment {
+            resource: ResourceId::composed(*resource),
+            amount: Amount(*amount),
+            window: window(),
+        };
+        HoldOrder {
+            txn: TransactionId::composed("t"),
+            coordinator: CoordinatorName::composed("top"),
+            user: UserName::composed("u"),
+            segments: segments.iter().map(segment).collect(),
+            hold_for: None,
+            replaces: None,
+        }
+    }
+
+    fn inside(resource: &str, requested: u64, available: u64) -> Refusal {
+        Refusal {
+            rm: Some(RmName::composed("nrm-1")),
+            resource: Some(ResourceId::composed(resource)),
+            window: Some(window()),
+            requested: Some(Amount(requested)),
+            available: Some(Amount(available)),
+            ..Refusal::new(Reason::InsufficientCapacity, "switch7-X is full")
+        }
+    }
+
+    fn plan(routes: &[(&str, &str, &[&str])]) -> v1::Plan {
+        let route = |(from, to, paths): &(&str, &str, &[&str])| v1::Route {
+            from: (*from).to_owned(),
+            to: (*to).to_owned(),
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            ..v1::Route::default()
+        };
+        v1::Plan { routes: routes.iter().map(route).collect(), ..v1::Plan::default() }
+    }
+
+    fn told(refusal: &Refusal) -> (Option<&str>, Option<u64>, Option<u64>) {
+        let resource = refusal.resource.as_ref().map(ResourceId::as_str);
+        (resource, refusal.requested.map(|a| a.0), refusal.available.map(|a| a.0))
+    }
+
+    #[test]
+    fn the_path_is_named_that_was_to_lead_over_what_is_short() {
+        let order = order(&[("A", 4), ("B", 4), ("g:A--X", 500), ("g:B--X", 300)]);
+        let plan = plan(&[("A", "X", &["A-s", "s-X"]), ("B", "X", &["B-X"])]);
+        let of = |resource: &str, requested, available| {
+            outward("g", &inside(resource, requested, available), &order, Some(&plan))
+        };
+        assert_eq!(told(&of("B-X", 300, 200)), (Some("g:B--X"), Some(300), Some(200)));
+        assert_eq!(told(&of("s-X", 500, 420)), (Some("g:A--X"), Some(500), Some(420)));
+        // Other routes of this transaction add to what was requested inside: what is missing counts.
+        assert_eq!(told(&of("s-X", 800, 700)), (Some("g:A--X"), Some(500), Some(400)));
+        assert_eq!(told(&of("s-X", 9_000, 0)), (Some("g:A--X"), Some(500), Some(0)));
+        assert_eq!(told(&of("A", 4, 3)), (Some("A"), Some(4), Some(3)), "CPUs as they are");
+        let text = of("A", 4, 3).detail;
+        assert!(text.starts_with("A: 3 CPUs of 4 CPUs can be had in "), "{text}");
+        let text = of("B-X", 300_000_000, 299_999_800).detail;
+        assert!(text.starts_with("g:B--X: 100 bit/s of 300 bit/s can be had in "), "{text}");
+        let all = [of("B-X", 300, 200), of("s-X", 500, 420), of("elsewhere", 7, 0)];
+        for refusal in all {
+            assert!(!refusal.to_string().contains("s-X") && refusal.rm.is_none(), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn directions_and_the_order_of_the_ends_do_not_matter() {
+        let order = order(&[("g:A--X:ba", 500)]);
+        let plan = plan(&[("X", "A", &["A-X"])]);
+        let refusal = outward("g", &inside("A-X:ba", 500, 100), &order, Some(&plan));
+        assert_eq!(told(&refusal), (Some("g:A--X:ba"), Some(500), Some(100)));
+    }
+
+    #[test]
+    fn what_is_of_nothing_asked_for_names_nothing() {
+        let order = order(&[("A", 4), ("g:A--X", 500)]);
+        let plan = plan(&[("A", "X", &["A-X"])]);
+        let unknown = outward("g", &inside("y-z", 1, 0), &order, Some(&plan));
+        assert_eq!(told(&unknown), (None, None, None));
+        assert_eq!(unknown.reason, Reason::InsufficientCapacity);
+        assert_eq!(told(&outward("g", &inside("A-X", 5, 1), &order, None)), (None, None, None));
+        let late = Refusal { reason: Reason::TimedOut, ..inside("A-X", 5, 1) };
+        let late = outward("g", &late, &order, Some(&plan));
+        assert_eq!((told(&late), late.reason), ((None, None, None), Reason::TimedOut));
+        assert_eq!(late.detail, "g: it could not be held inside in time");
+        let nowhere = Refusal::new(Reason::NoRoute, "s7-X binds");
+        assert_eq!(outward("g", &nowhere, &order, None).reason, Reason::InsufficientCapacity);
+    }
+}
