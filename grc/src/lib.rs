@@ -39,13 +39,13 @@ pub mod view;
 use std::path::Path;
 use std::process::ExitCode;
 
-use coalloc_net::daemon::DaemonError;
+use coalloc_net::daemon::{DaemonError, Workers};
 use coalloc_net::telemetry::LogFormat;
 
 /// Runs the daemon until it is told to stop. This is what the binary `grc` and `coalloc serve grc` do.
 #[must_use]
 pub fn run(config: &Path, log: LogFormat) -> ExitCode {
-    coalloc_net::daemon::run(log, || async {
+    coalloc_net::daemon::run(log, Workers::EachCore, || async {
         let config = config::load(config).map_err(DaemonError::Configuration)?;
         daemon::serve(config).await
     })

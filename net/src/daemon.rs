@@ -46,14 +46,30 @@ impl DaemonError {
     }
 }
 
+/// How many threads a daemon has for its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// One. A resource manager's calls do nothing but convert and wait for the core, which has a thread
+    /// of its own; with more workers each call is handed from one to another on its way, and who has to
+    /// wait for a second thread to wake up waits for the scheduler twice (`docs/FIGURES.md`).
+    One,
+    /// One a core: a coordinator puts pictures and plans together in its calls.
+    EachCore,
+}
+
 /// Runs a daemon until it is told to stop: starts logging and a runtime, and turns its end into an
 /// exit code with one line on standard error.
 pub fn run<F: Future<Output = Result<(), DaemonError>>>(
     log: LogFormat,
+    workers: Workers,
     daemon: impl FnOnce() -> F,
 ) -> ExitCode {
     telemetry::init(log);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if workers == Workers::One {
+        builder.worker_threads(1);
+    }
+    let runtime = builder.enable_all().build();
     let result = match runtime {
         Ok(runtime) => {
             let result = runtime.block_on(daemon());
