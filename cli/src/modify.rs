@@ -16,6 +16,7 @@ use tonic::{Code, Status};
 use uuid::Uuid;
 
 use crate::exit::{Answer, Exit, Failure};
+use crate::request::SearchArgs;
 use crate::reservations::describe;
 use crate::rpc::{self, GrcArgs};
 use crate::text;
@@ -24,7 +25,8 @@ use crate::when::{Length, When};
 /// Change a reservation, future or active: all of the new version, or nothing
 ///
 /// What no flag names stays as it was asked for last. Of a reservation that has begun, the start stays,
-/// and what it has is kept for the half minute that the change may take.
+/// and what it has is kept for the half minute that the change may take. It is searched as it was when it
+/// was reserved, or changed last; a flag that is given here replaces what was given then.
 #[derive(Debug, Clone, Args)]
 pub struct ModifyArgs {
     /// The id of the reservation, or of the request
@@ -64,6 +66,8 @@ pub struct ModifyArgs {
     /// random UUID]
     #[arg(long, value_name = "CHANGE_ID")]
     change_id: Option<String>,
+    #[command(flatten)]
+    search: SearchArgs,
     #[command(flatten)]
     grc: GrcArgs,
     /// Print the Reservation as JSON
@@ -137,7 +141,7 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
         id: args.id.clone(),
         change_id,
         request: Some(request),
-        options: None,
+        options: Some(args.search.options()),
         may_move: args.may_move,
     };
     let response = client.modify(wire).await;
@@ -226,15 +230,17 @@ fn failure(
     document: Option<&Document<v1::CoAllocationRequest>>,
     id: &str,
 ) -> Failure {
-    if let Some(document) = document {
-        let mistakes = rpc::violations(status).into_iter().map(|(field, problem)| {
-            let field = field.strip_prefix("request.").unwrap_or(&field);
-            document.mistake(field, &problem).to_string()
-        });
-        let mistakes: Vec<String> = mistakes.collect();
-        if !mistakes.is_empty() {
-            return Failure::bad_input(mistakes.join("\n"));
+    let mistakes = rpc::violations(status).into_iter().filter_map(|(field, problem)| {
+        let mut flags = SearchArgs::FLAGS.iter();
+        if let Some((_, flag)) = flags.find(|(option, _)| field.starts_with(option)) {
+            return Some(format!("{flag}: {problem}"));
         }
+        let field = field.strip_prefix("request.").unwrap_or(&field);
+        document.map(|document| document.mistake(field, &problem).to_string())
+    });
+    let mistakes: Vec<String> = mistakes.collect();
+    if !mistakes.is_empty() {
+        return Failure::bad_input(mistakes.join("\n"));
     }
     if status.code() == Code::FailedPrecondition {
         return Failure::new(Exit::Refused, status.message());
@@ -299,7 +305,7 @@ pub fn sentence(change: &v1::Change, definite: bool) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
-    use coalloc_common::Span;
+    use coalloc_common::{InvalidField, Span};
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -373,6 +379,14 @@ mod tests {
             assert!(Line::try_parse_from(format!("x r1 {wrong}").split(' ')).is_err(), "{wrong}");
         }
         assert!(Line::try_parse_from("x r1 --request f --extend 1h".split(' ')).is_err());
+    }
+
+    #[test]
+    fn an_option_that_is_refused_is_blamed_on_its_flag() {
+        let error = InvalidField::new("options.objectives[1]", "price", "each at most once");
+        let failure = failure(&coalloc_net::status::invalid(&error), None, "r1");
+        assert_eq!(failure.exit, Exit::BadInput);
+        assert!(failure.message.starts_with("--objective: price is not"), "{failure}");
     }
 
     #[test]

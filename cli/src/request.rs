@@ -31,6 +31,14 @@ pub struct RequestArgs {
     /// Replaces user
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// How plans are searched.
+    #[command(flatten)]
+    pub search: SearchArgs,
+}
+
+/// How plans are searched.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SearchArgs {
     /// Time frames tried between earliest and latest start [default: the coordinator's setting; 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
     pub frames: Option<u32>,
@@ -94,6 +102,45 @@ pub struct Asked {
     replaced: Vec<(&'static str, &'static str)>,
 }
 
+impl SearchArgs {
+    /// The fields of a call that these flags set, and the flags.
+    pub const FLAGS: [(&'static str, &'static str); 1] = [("options.objectives", "--objective")];
+
+    /// What the flags say; unset is what they do not.
+    #[must_use]
+    pub fn options(&self) -> v1::PlanOptions {
+        let solver = self.solver.map(|solver| solver.name().to_owned());
+        v1::PlanOptions {
+            frames: self.frames,
+            max_paths_per_link: self.max_paths,
+            solver,
+            objectives: self.objective.iter().map(|o| v1::Objective::from(*o).into()).collect(),
+            plans: self.plans,
+            alternatives: None,
+        }
+    }
+}
+
+/// Options as the flags that say the same.
+#[must_use]
+pub fn flags(options: &v1::PlanOptions) -> String {
+    let number = |flag: &str, set: Option<u32>| set.map(|number| format!("{flag} {number}"));
+    let word = |one: i32| {
+        let name = v1::Objective::try_from(one).unwrap_or_default().as_str_name();
+        name.trim_start_matches("OBJECTIVE_").to_lowercase()
+    };
+    let objectives: Vec<String> = options.objectives.iter().copied().map(word).collect();
+    let objectives = format!("--objective {}", objectives.join(","));
+    let flags = [
+        number("--frames", options.frames),
+        number("--max-paths", options.max_paths_per_link),
+        Some(objectives).filter(|_| !options.objectives.is_empty()),
+        number("--plans", options.plans),
+        options.solver.as_ref().map(|solver| format!("--solver {solver}")),
+    ];
+    flags.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
 impl RequestArgs {
     /// Reads the file and applies the flags.
     ///
@@ -105,17 +152,9 @@ impl RequestArgs {
         } else {
             read(&self.request)?
         };
-        let solver = self.solver.map(|solver| solver.name().to_owned());
-        let options = v1::PlanOptions {
-            frames: self.frames,
-            max_paths_per_link: self.max_paths,
-            solver,
-            objectives: self.objective.iter().map(|o| v1::Objective::from(*o).into()).collect(),
-            plans: self.plans,
-            alternatives: None,
-        };
+        let options = self.search.options();
         let request = document.message.clone();
-        let replaced = vec![("options.objectives", "--objective")];
+        let replaced = SearchArgs::FLAGS.to_vec();
         let mut asked = Asked { request, options, document, replaced };
         self.apply(&mut asked, now);
         Ok(asked)
@@ -206,11 +245,7 @@ duration: 60s
             earliest_start: None,
             latest_start: None,
             user: None,
-            frames: None,
-            max_paths: None,
-            objective: Vec::new(),
-            plans: None,
-            solver: None,
+            search: SearchArgs::default(),
         };
         flags(&mut args);
         let request = v1::CoAllocationRequest::clone(&document.message);

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
+use crate::request::flags;
 use crate::rpc::{self, GrcArgs, all_reservations};
 use crate::{modify, plan, refused, text};
 
@@ -232,6 +233,9 @@ pub fn describe(one: &v1::Reservation) -> String {
             let _ = writeln!(out, "  {line}");
         }
     }
+    if let Some(options) = &one.options {
+        let _ = writeln!(out, "  planned with {}", flags(options));
+    }
     let created = text::instant(one.created.as_ref());
     let attempts = text::count(one.attempts as usize, "attempt");
     let (user, request) = (&one.user, &one.request_id);
@@ -262,6 +266,23 @@ mod tests {
         assert_eq!(exit_of_show(&one), Exit::Unfinished);
         let checked = v1::Reservation { id: "grc-1a2b-7".into(), ..one };
         assert_eq!(exit_of_show(&checked), Exit::Done);
+    }
+
+    #[test]
+    fn how_it_was_planned_is_told_as_the_flags_that_say_it() {
+        let objectives = vec![v1::Objective::Price.into(), v1::Objective::Start.into()];
+        let options = v1::PlanOptions {
+            objectives,
+            max_paths_per_link: Some(2),
+            ..v1::PlanOptions::default()
+        };
+        let one = v1::Reservation { options: Some(options), ..v1::Reservation::default() };
+        let text = describe(&one);
+        assert!(
+            text.contains("\n  planned with --max-paths 2 --objective price,start\n"),
+            "{text}"
+        );
+        assert!(!describe(&v1::Reservation::default()).contains("planned with"));
     }
 
     #[test]

@@ -57,6 +57,10 @@ pub const REPLAN_PAUSE_MAX: Span = Span::from_millis(500);
 /// may come from a rival's hold that is gone by now; a second, after the picture had promised enough
 /// again, says that the picture promises too much.
 pub const REFUSALS_BELIEVED: usize = 2;
+/// Changes that one reservation may have, refused ones too: one each ten minutes for a month. What
+/// became of each is kept for as long as the reservation is known, in some hundred bytes, because a
+/// change that is sent again must not be made again; the next one is refused.
+pub const CHANGES_MAX: usize = 4_096;
 /// Longest time all the planning of one request may take.
 pub const PLANNING_TIME_MAX: Span = Span::from_secs(5);
 
@@ -223,6 +227,19 @@ pub const INNER_SEARCH_NODES: usize = 1_000;
 pub const INNER_MOVE_EFFORT: usize = 500;
 /// Amounts tried to tell how much could be had by routing others anew.
 pub const INNER_MOVE_GUESSES: usize = 4;
+/// Looks at a timetable that answering a query may take in one go of the thread that owns the ledger,
+/// some milliseconds; between two goes it serves the protocol. Ten frames of 400 resources.
+pub const QUERY_SLICE_WORK: usize = 4_096;
+/// Searches for new routes of others in one query, shared out evenly over its frames: some hundred
+/// milliseconds in all where 60 bookings are in the way, well within [`QUERY_PATIENCE`]. When they are
+/// spent, what is told of a path is what it has without: a hold may find more.
+pub const INNER_QUERY_SEARCHES: usize = 32;
+/// Bookings routed anew in one of them: a search that succeeds does so early.
+pub const INNER_QUERY_EFFORT: usize = 64;
+/// What one of them counts, in looks at a timetable: a slice of a query has one.
+pub const INNER_SEARCH_WORK: usize = QUERY_SLICE_WORK;
+/// Entries looked through for bookings that may move in the time of one look at a timetable.
+pub const INNER_ENTRIES_A_LOOK: usize = 16;
 /// A booking is never routed anew when it begins within this time: whoever sets up the equipment reads
 /// the route before that.
 pub const INNER_MOVE_LEAD: Span = Span::from_secs(30);
@@ -245,6 +262,9 @@ pub const GROUP_COMMIT_MAX: usize = 256;
 pub const BUSY_PAUSE: Span = Span::from_millis(20);
 /// Pause before an RM that has not described itself is asked again.
 pub const DESCRIBE_RETRY: Span = Span::from_millis(500);
+/// How long after its start a coordinator lets requests wait for RMs that have not described themselves
+/// yet: time for a connection and for being asked again a few times. Later, whoever has not is not there.
+pub const DESCRIBE_PATIENCE: Span = Span::from_secs(3);
 /// Pause before one that has is asked whether it is still the same.
 pub const DESCRIBE_REFRESH: Span = Span::from_secs(15);
 /// Streams (calls in flight) of one connection.

@@ -30,8 +30,8 @@ pub struct Admitted {
 /// Admits what is to be planned.
 ///
 /// # Errors
-/// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when a site is unknown while
-/// some RM has not described itself yet, because it may be that one's.
+/// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when no RM has described itself
+/// yet, or when a site is unknown while some RM has not, because it may be that one's.
 pub fn admit(
     request: Option<&v1::CoAllocationRequest>,
     options: Option<&v1::PlanOptions>,
@@ -49,11 +49,14 @@ pub fn admit(
         })
     };
     let admitted: Admitted = inner().map_err(|error: InvalidField| status::invalid(&error))?;
+    let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
+    if federation.members.is_empty() && !missing.is_empty() {
+        return Err(status::nobody_heard(&missing));
+    }
     check_references(&federation.topology, &admitted.request).map_err(|error| {
-        if federation.missing.is_empty() {
+        if missing.is_empty() {
             return status::invalid(&error);
         }
-        let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
         status::not_known_yet(&error, &missing)
     })?;
     Ok(admitted)

@@ -27,7 +27,7 @@ use tonic::Status;
 use crate::admission::Admitted;
 use crate::federation::{Federation, Snapshot};
 use crate::picture;
-use crate::planning::{Planned, Planners, ip_options};
+use crate::planning::{Explained, Planned, Planners, ip_options};
 
 /// Who is asked, and who plans.
 #[derive(Debug)]
@@ -76,7 +76,8 @@ impl Seeker<'_> {
         let refused = planned.refused.clone();
         let nearest =
             async { if hopeless { Ok(None) } else { self.nearest(admitted).await.map(Some) } };
-        let (nearest, smaller) = tokio::join!(nearest, self.smaller(admitted, refused));
+        let (nearest, smaller) =
+            tokio::join!(nearest, self.smaller(admitted, refused, planned.explained));
         let (nearest, (smaller, refused)) = (nearest?, smaller?);
         planned.refused = refused;
         let topology = &self.snapshot.topology;
@@ -156,11 +157,12 @@ impl Seeker<'_> {
     }
 
     /// Smaller requests that fit in one of the asked frames; and the frames' refusals, in which those
-    /// that name no bottleneck name what the plan that comes closest lacks.
+    /// that name no bottleneck name what the plan that comes closest lacks, where all are to be read of.
     async fn smaller(
         &self,
         admitted: &Admitted,
         mut refused: Refused,
+        explained: Explained,
     ) -> Result<(Vec<Smaller<Judged>>, Refused), Status> {
         let frames = refused.iter().map(|(window, _)| *window).collect();
         let (frames, _) = picture::bookable(self.snapshot, frames, clock::now().wall);
@@ -183,7 +185,8 @@ impl Seeker<'_> {
             });
             let ip = ip_options(options);
             // What a solver that may miss plans comes close to says nothing of what is missing.
-            let frames = if options.solver.is_complete() { &mut refused[..] } else { &mut [] };
+            let told = explained == Explained::All && options.solver.is_complete();
+            let frames = if told { &mut refused[..] } else { &mut [] };
             for (window, refusal) in frames {
                 if let Some(view) = picture.views.iter().find(|view| view.window == *window) {
                     let mut plan =

@@ -15,6 +15,7 @@ use tonic::Status;
 use crate::admission::{self, Admitted};
 use crate::federation::Snapshot;
 use crate::picture;
+use crate::planning::Explained;
 use crate::service::{GrcService, Tried, candidate};
 use crate::shown::ShownPlan;
 use crate::view;
@@ -46,7 +47,8 @@ impl GrcService {
             },
             None => None,
         };
-        let planned = self.plan_admitted(federation, admitted, None, &[]).await?;
+        let planned =
+            self.plan_admitted(federation, admitted, None, &[], Explained::Closest).await?;
         let plans = planned
             .plans
             .iter()

@@ -1,7 +1,8 @@
 //! The resource managers of the federation: who they are, what they describe, whether they answer.
 //!
 //! Each is asked to Describe itself until it does, and from time to time after that. The topology is
-//! built of what has been described so far; a request is planned on the topology of its moment.
+//! built of what has been described so far; a request is planned on the topology of its moment. Just after
+//! the start it waits for whoever has not been heard of, see [`Federation::settled`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,7 +11,8 @@ use coalloc_common::{RmName, Topology, limits};
 use coalloc_net::convert::topology_of_descriptions;
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tonic::transport::Channel;
 
 use crate::config::RmPeer;
@@ -50,7 +52,9 @@ pub struct Snapshot {
 #[derive(Debug, Clone)]
 pub struct Federation {
     known: Arc<RwLock<BTreeMap<RmName, Known>>>,
-    snapshot: Arc<RwLock<Arc<Snapshot>>>,
+    snapshot: Arc<watch::Sender<Arc<Snapshot>>>,
+    /// When it began to ask.
+    began: Instant,
     /// This coordinator and those above it: none of them may be below a member.
     lineage: Arc<Vec<String>>,
 }
@@ -80,7 +84,8 @@ impl Federation {
         };
         Self {
             known: Arc::new(RwLock::new(known)),
-            snapshot: Arc::new(RwLock::new(Arc::new(snapshot))),
+            snapshot: Arc::new(watch::Sender::new(Arc::new(snapshot))),
+            began: Instant::now(),
             lineage: Arc::default(),
         }
     }
@@ -115,7 +120,18 @@ impl Federation {
     /// The federation as it is known now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.snapshot.borrow())
+    }
+
+    /// The same, once every RM has described itself; or at once when they had [`limits::DESCRIBE_PATIENCE`]
+    /// for it since the start. So a request that comes while everything starts is planned on all of it.
+    pub async fn settled(&self) -> Arc<Snapshot> {
+        let mut known = self.snapshot.subscribe();
+        let complete = known.wait_for(|snapshot| snapshot.missing.is_empty());
+        let until = self.began + limits::DESCRIBE_PATIENCE.to_std();
+        // Over is over: what is known by then is what there is.
+        let _ = tokio::time::timeout_at(until, complete).await;
+        self.snapshot()
     }
 
     /// The way to ask an RM for its availability.
@@ -183,7 +199,7 @@ impl Federation {
         if had.is_some()
             && let Ok(snapshot) = build(&known)
         {
-            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+            self.snapshot.send_replace(Arc::new(snapshot));
         }
         false
     }
@@ -210,7 +226,7 @@ impl Federation {
                 let (sites, paths) =
                     (snapshot.topology.sites().count(), snapshot.topology.edges().len());
                 tracing::info!(rm = %name, rms, sites, paths, "RM described itself");
-                *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+                self.snapshot.send_replace(Arc::new(snapshot));
                 if let Some(entry) = known.get_mut(name) {
                     entry.problem.clear();
                 }

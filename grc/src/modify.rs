@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, Timing,
+    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, Timing, Topology,
     TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert::{
@@ -19,14 +19,16 @@ use coalloc_net::convert::{
     user_name, window_from_wire, window_to_wire,
 };
 use coalloc_net::{clock, status};
+use coalloc_plan::objectives::price_of;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Candidate, ChangeTicket, Coordinator, CoordinatorInput, Reply, Reservation,
 };
 use tokio::sync::oneshot;
-use tonic::{Code, Status};
+use tonic::Status;
 
-use crate::service::{GrcService, planning_failed};
+use crate::planning::Explained;
+use crate::service::{Candidates, GrcService};
 use crate::{admission, view};
 
 /// What is booked, as a change sees it.
@@ -37,6 +39,8 @@ struct Standing {
     transaction: Option<TransactionId>,
     segments: BTreeMap<RmName, Vec<Segment>>,
     plan: Option<v1::Plan>,
+    /// How it was searched.
+    options: v1::PlanOptions,
 }
 
 impl Standing {
@@ -48,6 +52,20 @@ impl Standing {
             transaction: reservation.transaction.clone(),
             segments: candidate.map(|candidate| candidate.segments.clone()).unwrap_or_default(),
             plan: view::plan(candidate),
+            options: view::options(&reservation.notes).unwrap_or_default(),
+        }
+    }
+
+    /// How a new version of it is searched: as it was itself, but for what is asked otherwise.
+    fn options(&self, asked: Option<&v1::PlanOptions>) -> v1::PlanOptions {
+        let (own, asked) = (self.options.clone(), asked.cloned().unwrap_or_default());
+        v1::PlanOptions {
+            frames: asked.frames.or(own.frames),
+            max_paths_per_link: asked.max_paths_per_link.or(own.max_paths_per_link),
+            solver: asked.solver.or(own.solver),
+            objectives: if asked.objectives.is_empty() { own.objectives } else { asked.objectives },
+            plans: asked.plans.or(own.plans),
+            alternatives: None,
         }
     }
 }
@@ -170,6 +188,29 @@ pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName
     all
 }
 
+/// The plan of what is left of an active reservation as one of all of it. What counts time, its start and
+/// its price, counts from the beginning; amounts are those from now on.
+fn as_whole(
+    plan: &mut v1::Plan,
+    window: Window,
+    segments: &BTreeMap<RmName, Vec<Segment>>,
+    topology: &Topology,
+) {
+    plan.window = Some(window_to_wire(window));
+    plan.digest = plan_digest(segments);
+    let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
+    plan.segments = segments.iter().flat_map(of).collect();
+    plan.values.retain_mut(|value| {
+        let whole = match value.objective() {
+            v1::Objective::Start => Some(window.start().as_us().unsigned_abs()),
+            v1::Objective::Price => price_of(topology, segments),
+            _ => Some(value.value),
+        };
+        value.value = whole.unwrap_or_default();
+        whole.is_some()
+    });
+}
+
 impl GrcService {
     /// The whole way of one modify call.
     pub(crate) async fn modify_whole(
@@ -186,24 +227,25 @@ impl GrcService {
             return self.changed(opened, &id, &change);
         }
         // From here the change counts as being planned; whatever ends the planning must say so.
-        let mut answer = match self.plan_and_modify(&wire, &id).await {
+        let answer = match self.plan_and_modify(&wire, &id).await {
             Ok(answer) => answer,
             Err(status) => {
                 self.insist(|| CoordinatorInput::ForgetChange { reservation: id.clone() }).await;
                 return Err(status);
             }
         };
-        let mut replans = 0;
-        loop {
-            match answer.await.map_err(|_| status::stopping())? {
-                Reply::Replan(reservation) => {
-                    replans += 1;
-                    self.pauses.wait(replans).await;
-                    answer = self.replan_change(&wire, reservation).await?;
-                }
-                reply => return self.changed(reply, &id, &change),
-            }
-        }
+        let plan_again = |reservation: ReservationId| async {
+            let standing = self.standing(reservation.as_str()).await?;
+            let refused = move |coordinator: &Coordinator| {
+                let found = coordinator.find(reservation.as_str());
+                found?.change.as_ref().map(|change| change.attempt_refusals.clone())
+            };
+            // As for a reservation: a node that is stopping says nothing more.
+            let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
+            Ok((self.change_candidates(&wire, &standing, &refusals).await?.1, ()))
+        };
+        let (reply, ()) = self.followed(answer, (), true, plan_again).await?;
+        self.changed(reply, &id, &change)
     }
 
     /// What is booked under an id, by the reservation's or the request's.
@@ -236,39 +278,11 @@ impl GrcService {
         // Read again: no other change can come between from here on.
         let standing = self.standing(id.as_str()).await?;
         let (unreachable, outcome) = self.change_candidates(wire, &standing, &[]).await?;
-        let (reservation, notes) = (id.clone(), view::notes(&unreachable, wire.request.as_ref()));
+        let options = standing.options(wire.options.as_ref());
+        let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
+        let reservation = id.clone();
         let input = |token| CoordinatorInput::Modify { reservation, outcome, notes, token };
         self.handle.post(input)
-    }
-
-    /// Others were faster at every plan of the new version: plans it again on what is free now.
-    async fn replan_change(
-        &self,
-        wire: &v1::ModifyRequest,
-        reservation: ReservationId,
-    ) -> Result<oneshot::Receiver<Reply>, Status> {
-        tracing::info!(%reservation, "others were faster; planning the change again");
-        let id = reservation.clone();
-        let refused = move |coordinator: &Coordinator| {
-            let change = coordinator.find(id.as_str()).and_then(|found| found.change.as_ref());
-            change.map(|change| change.attempt_refusals.clone())
-        };
-        // As for a reservation: a node that is stopping says nothing more.
-        let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
-        let outcome = loop {
-            let planned = match self.standing(reservation.as_str()).await {
-                Ok(standing) => self.change_candidates(wire, &standing, &refusals).await,
-                Err(status) => Err(status),
-            };
-            match planned {
-                Ok((_, outcome)) => break outcome,
-                Err(status) if status.code() == Code::ResourceExhausted => {
-                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
-                }
-                Err(status) => break Err(planning_failed(&status)),
-            }
-        };
-        self.replanned(reservation, outcome).await
     }
 
     /// Plans of the new version, best first, or why there is none; and who did not answer.
@@ -277,7 +291,7 @@ impl GrcService {
         wire: &v1::ModifyRequest,
         standing: &Standing,
         refusals: &[Refusal],
-    ) -> Result<(Vec<RmName>, Result<Vec<Candidate>, Refusal>), Status> {
+    ) -> Result<(Vec<RmName>, Candidates), Status> {
         let now = clock::now().wall;
         let (old, plan) = booked(standing)?;
         if old.end() <= now {
@@ -289,16 +303,18 @@ impl GrcService {
         let request = request.ok_or_else(|| status::invalid(&missing()))?;
         let version = version(request, (old, plan), wire.may_move, now)
             .map_err(|error| status::invalid(&error.within("request")))?;
-        let federation = self.federation.snapshot();
-        let options = wire.options.as_ref();
+        let federation = self.federation.settled().await;
+        let options = standing.options(wire.options.as_ref());
         let mut admitted =
-            admission::admit(Some(&version.request), options, self.defaults, &federation)?;
+            admission::admit(Some(&version.request), Some(&options), self.defaults, &federation)?;
         if let Some((whole, cut)) = version.active {
             let duration = whole.end().since(cut);
             admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
         }
         let replaces = standing.transaction.as_ref();
-        let planned = self.plan_admitted(&federation, &admitted, replaces, refusals).await?;
+        let planned = self
+            .plan_admitted(&federation, &admitted, replaces, refusals, Explained::Closest)
+            .await?;
         tracing::info!(
             reservation = %standing.id,
             change = wire.change_id,
@@ -315,11 +331,7 @@ impl GrcService {
             let mut segments = plan.plan.segments(&federation.topology, &admitted.request);
             if let Some((whole, cut)) = version.active {
                 segments = joined(&standing.segments, cut, segments);
-                wire.window = Some(window_to_wire(whole));
-                wire.digest = plan_digest(&segments);
-                let of =
-                    |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
-                wire.segments = segments.iter().flat_map(of).collect();
+                as_whole(&mut wire, whole, &segments, &federation.topology);
             }
             Candidate { segments, order: Vec::new(), details: view::details(&wire).into() }
         });
@@ -339,6 +351,14 @@ impl GrcService {
                 let text =
                     format!("change {other} of {id} is under way; nothing was done, ask again");
                 Err(status::precondition("changing", id.as_str(), text))
+            }
+            Reply::ChangesSpent => {
+                let most = limits::CHANGES_MAX;
+                let text = format!(
+                    "{id} was changed {most} times already, refused changes included, and may not be \
+                     changed more often; it stays as it is, nothing was done"
+                );
+                Err(status::precondition("changes_spent", id.as_str(), text))
             }
             Reply::NotConfirmed(reservation) => {
                 let state = view::reservation(&reservation, clock::now().wall).state();

@@ -30,8 +30,20 @@ pub struct Planned {
     pub plans: Vec<Judged>,
     /// The frames without one, and why, earliest first.
     pub refused: Vec<(Window, Refusal)>,
+    /// Which of them are explained.
+    pub explained: Explained,
     /// RMs that were not asked, or did not answer.
     pub unreachable: Vec<RmName>,
+}
+
+/// Which refused frames are explained: each takes some milliseconds of a planner's thread in a large
+/// federation, and of a reservation one refusal is shown, if any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Explained {
+    /// Each of them.
+    All,
+    /// When there is no plan at all, the one that came closest.
+    Closest,
 }
 
 impl Planned {
@@ -39,14 +51,11 @@ impl Planned {
     /// and which RMs were missing.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
-        let refusal = self
-            .refused
-            .iter()
-            .map(|(_, refusal)| refusal)
-            .max_by_key(|refusal| closeness(refusal))
-            .cloned()
-            .unwrap_or_else(|| Refusal::new(Reason::NoRoute, "there was no frame to plan"));
-        self.blame(refusal)
+        let explained = self.refused.iter().find(|(_, refusal)| refusal.bottleneck.is_some());
+        let explained = explained.filter(|_| self.explained == Explained::Closest);
+        let refusal = explained.or_else(|| closest(&self.refused).map(|at| &self.refused[at]));
+        let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
+        self.blame(refusal.map_or_else(none, |(_, refusal)| refusal.clone()))
     }
 
     /// The refusal of a frame; where RMs were silent it is theirs, and no shortage is proven.
@@ -60,6 +69,11 @@ impl Planned {
         let detail = format!("{detail}; not answering, so not counted: {}", names.join(", "));
         Refusal { detail, reason: Reason::Unreachable, bottleneck: None, ..refusal }
     }
+}
+
+/// The refused frame that came closest to a plan; of several, the last.
+fn closest(refused: &[(Window, Refusal)]) -> Option<usize> {
+    (0..refused.len()).max_by_key(|at| closeness(&refused[*at].1))
 }
 
 /// How far a frame got before it was refused: a missing route comes after enough CPUs were found.
@@ -136,6 +150,7 @@ impl Planners {
         request: CoAllocation,
         options: RequestOptions,
         picture: Picture,
+        explained: Explained,
     ) -> Result<Planned, Status> {
         let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
         let _counted = metrics::Counted::new(&metrics::grc().plannings);
@@ -148,9 +163,42 @@ impl Planners {
             _ => self.on(self.long(options.solver), &job, Stage::Whole, frames).await?,
         };
         let (plans, refused) = best(answers, options.plans as usize);
+        let wanted: Vec<usize> = match explained {
+            Explained::All => (0..refused.len()).collect(),
+            Explained::Closest if plans.is_empty() => closest(&refused).into_iter().collect(),
+            Explained::Closest => Vec::new(),
+        };
+        let refused = self.explain(&job, refused, wanted).await?;
         count(begun, &plans, &refused);
         span.set("coalloc.plans", plans.len());
-        Ok(Planned { plans, refused, unreachable })
+        Ok(Planned { plans, refused, explained, unreachable })
+    }
+
+    /// Says of some of the refused frames what binds there, on the threads for what may take long.
+    async fn explain(
+        &self,
+        job: &Arc<Job>,
+        mut refused: Vec<(Window, Refusal)>,
+        wanted: Vec<usize>,
+    ) -> Result<Vec<(Window, Refusal)>, Status> {
+        if wanted.is_empty() {
+            return Ok(refused);
+        }
+        let (sender, explained) = tokio::sync::oneshot::channel();
+        let job = Arc::clone(job);
+        self.search.spawn(move || {
+            let explain = || {
+                let said = |at: usize| (at, job.explain(&refused[at]));
+                let said: Vec<(usize, Refusal)> = wanted.into_par_iter().map(said).collect();
+                for (at, refusal) in said {
+                    refused[at].1 = refusal;
+                }
+                refused
+            };
+            // The caller may be gone.
+            let _ = sender.send(catch_unwind(AssertUnwindSafe(explain)));
+        });
+        explained.await.ok().and_then(Result::ok).ok_or_else(broken_off)
     }
 
     /// First a short search of each frame, then a whole one of those that it leaves open: it begins
@@ -291,6 +339,19 @@ enum Stage {
 }
 
 impl Job {
+    /// The refusal of a frame, with what binds there.
+    fn explain(&self, (window, refusal): &(Window, Refusal)) -> Refusal {
+        let Self { federation, request, options, views, .. } = self;
+        let view = views.iter().find(|view| view.window == *window);
+        view.map_or_else(
+            || refusal.clone(),
+            |view| {
+                let (topology, ip) = (&federation.topology, ip_options(*options));
+                options.solver.explain(topology, request, view, &ip, refusal.clone())
+            },
+        )
+    }
+
     fn plan(
         &self,
         stage: Stage,
@@ -320,12 +381,7 @@ impl Job {
             let span = self.span.child("frame", SpanKind::Internal);
             span.set("coalloc.window", view.window);
             let packing = Packing::new(topology, request, view, ranking, edges);
-            let answer = packing.solve(planner.as_ref(), &budget);
-            if stage != Stage::Whole && is_open(&answer) {
-                return (view.window, answer);
-            }
-            let explain = |refusal| solver.explain(topology, request, view, &ip, refusal);
-            (view.window, answer.map_err(explain))
+            (view.window, packing.solve(planner.as_ref(), &budget))
         };
         if solver.slides() {
             return slide(frames, plan);
@@ -389,17 +445,69 @@ mod tests {
         Picture { views, changes: Vec::new(), unreachable: Vec::new() }
     }
 
+    /// One site of 4 CPUs, of which so many are free in each of these frames of an hour.
+    fn one_site(free: &[u64]) -> (Arc<Snapshot>, Picture) {
+        let mut topology = Topology::new();
+        let compute = Compute {
+            rm: RmName::composed("crm"),
+            resource: ResourceId::composed("A"),
+            capacity: Cpus(4),
+            unit_value: UnitValue(1),
+            price: None,
+            quality: limits::QUALITY_FULL,
+        };
+        let name = VertexName::composed("A");
+        topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
+        let view = |(hour, free): (i64, &u64)| {
+            let start = Time::from_us(hour * 3_600_000_000);
+            let window = Window::starting(start, Span::from_secs(3_600)).unwrap();
+            FrameView { free_cpus: vec![Cpus(*free)], ..FrameView::nothing(&topology, window) }
+        };
+        let views = (0..).zip(free).map(view).collect();
+        let picture = Picture { views, changes: Vec::new(), unreachable: Vec::new() };
+        let (members, missing) = (BTreeMap::new(), Vec::new());
+        (Arc::new(Snapshot { topology, members, missing }), picture)
+    }
+
+    #[tokio::test]
+    async fn a_reservation_explains_one_refused_frame_and_only_when_there_is_no_plan() {
+        let planners = Planners::start().unwrap();
+        let mut wanted = request();
+        wanted.sites[0].cpus = Cpus(3);
+        wanted.sites[0].pinned = Some(VertexName::composed("A"));
+        let explained = |planned: &Planned| {
+            let refused = planned.refused.iter();
+            refused.filter(|(_, refusal)| refusal.bottleneck.is_some()).count()
+        };
+        let plan = async |free: &[u64], explained| {
+            let (federation, picture) = one_site(free);
+            let options = RequestOptions::default();
+            planners.plan(federation, wanted.clone(), options, picture, explained).await.unwrap()
+        };
+        let none: &[u64] = &[2, 1, 0, 2];
+        let (all, one) = (plan(none, Explained::All).await, plan(none, Explained::Closest).await);
+        assert_eq!((explained(&all), explained(&one)), (4, 1));
+        assert_eq!(one.refusal(), all.refusal(), "what is told at last is the same");
+        assert!(one.refusal().bottleneck.is_some());
+        let some: &[u64] = &[2, 3, 0, 2];
+        let (all, one) = (plan(some, Explained::All).await, plan(some, Explained::Closest).await);
+        assert_eq!((explained(&all), explained(&one)), (3, 0));
+        assert_eq!((all.plans, all.refused.len()), (one.plans, one.refused.len()));
+    }
+
     #[tokio::test]
     async fn too_many_plannings_are_answered_busy_and_a_place_is_given_back() {
         let mut planners = Planners::start().unwrap();
         planners.places = Arc::new(Semaphore::new(1));
         let taken = Arc::clone(&planners.places).try_acquire_owned().unwrap();
         let options = RequestOptions::default();
-        let busy = planners.plan(nothing_known(), request(), options, picture()).await;
+        let busy =
+            planners.plan(nothing_known(), request(), options, picture(), Explained::All).await;
         assert_eq!(busy.unwrap_err().code(), tonic::Code::ResourceExhausted);
         drop(taken);
         for _ in 0..2 {
-            let planned = planners.plan(nothing_known(), request(), options, picture()).await;
+            let planned =
+                planners.plan(nothing_known(), request(), options, picture(), Explained::All).await;
             let planned = planned.unwrap();
             assert!(planned.plans.is_empty(), "an empty federation has no site");
             assert_eq!(planned.refusal().reason, Reason::BeyondCapacity);
@@ -462,7 +570,8 @@ mod tests {
             let picture =
                 Picture { views: views.clone(), changes: Vec::new(), unreachable: Vec::new() };
             let (snapshot, request) = (Arc::clone(&snapshot), request.clone());
-            let planned = planners.plan(snapshot, request, options, picture).await.unwrap();
+            let planned = planners.plan(snapshot, request, options, picture, Explained::All);
+            let planned = planned.await.unwrap();
             assert!(planned.plans.iter().all(|judged| judged.proven_optimal), "{nodes} nodes");
             let plans: Vec<_> = planned.plans.into_iter().map(|judged| judged.plan).collect();
             answers.push((plans, planned.refused));

@@ -29,7 +29,7 @@ use crate::alternatives::{self, Seeker};
 use crate::events::ReservationEvents;
 use crate::federation::{Federation, Snapshot};
 use crate::pauses::Pauses;
-use crate::planning::{Planned, Planners};
+use crate::planning::{Explained, Planned, Planners};
 use crate::shell::Handle;
 use crate::shown::Shown;
 use crate::{learned, picture, shell, view};
@@ -61,18 +61,23 @@ pub(crate) struct Tried {
     pub(crate) unreachable: Vec<RmName>,
     /// What can be made instead of an outdated plan.
     pub(crate) fresh: Vec<v1::Plan>,
-    /// The candidates, best first, or why there are none.
-    pub(crate) outcome: Result<Vec<Candidate>, Refusal>,
+    /// What to try.
+    pub(crate) outcome: Candidates,
 }
 
+/// The candidates, best first, or why there are none.
+pub(crate) type Candidates = Result<Vec<Candidate>, Refusal>;
+
 impl GrcService {
-    /// Hops 3 and 4: ask, then plan, believing `refusals` of earlier attempts where they say less.
+    /// Hops 3 and 4: ask, then plan, believing `refusals` of earlier attempts where they say less, and
+    /// explain as many refused frames as will be read of.
     pub(crate) async fn plan_admitted(
         &self,
         federation: &Arc<Snapshot>,
         admitted: &Admitted,
         replaces: Option<&TransactionId>,
         refusals: &[Refusal],
+        explained: Explained,
     ) -> Result<Planned, Status> {
         let frames = admitted.request.timing.frames(admitted.options.frames);
         let (frames, mut outside) = picture::bookable(federation, frames, clock::now().wall);
@@ -84,8 +89,10 @@ impl GrcService {
         for view in &mut picture.views {
             learned::believe(&federation.topology, refusals, believed, view);
         }
-        let mut planned =
-            self.planners.plan(Arc::clone(federation), request, options, picture).await?;
+        let mut planned = self
+            .planners
+            .plan(Arc::clone(federation), request, options, picture, explained)
+            .await?;
         planned.refused.append(&mut outside);
         planned.refused.sort_by_key(|(window, _)| window.start());
         Ok(planned)
@@ -106,26 +113,68 @@ impl GrcService {
             return Ok((self.stands(opened, id.as_str())?, Vec::new()));
         }
         // From here the request counts as being planned; whatever ends the planning must say so.
-        let (mut answer, mut fresh) = match self.plan_and_reserve(&wire, &id).await {
+        let (answer, fresh) = match self.plan_and_reserve(&wire, &id).await {
             Ok(answer) => answer,
             Err(status) => {
                 self.insist(|| CoordinatorInput::Forget { request: id.clone() }).await;
                 return Err(status);
             }
         };
+        let plan_again = |reservation: ReservationId| async {
+            let refused = move |coordinator: &Coordinator| {
+                coordinator.find(reservation.as_str()).map(|found| found.attempt_refusals.clone())
+            };
+            // A node that is stopping says nothing more; planning on what the RMs say does no harm.
+            let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
+            let tried = self.candidates(&wire, &refusals).await?;
+            Ok((tried.outcome, tried.fresh))
+        };
+        // The next choice of a search that backtracks is another one.
+        let pausing = !self.options(wire.options.as_ref()).solver.reserves_as_it_searches();
+        let (reply, fresh) = self.followed(answer, fresh, pausing, plan_again).await?;
+        Ok((self.stands(reply, id.as_str())?, fresh))
+    }
+
+    /// Follows what was posted to its outcome; whenever others were faster at every plan, plans again on
+    /// what is free then, and says what came of that in any case. `told` is what the planning had to tell
+    /// besides; what the last one tells is given back. `pausing`: whoever wants the same again waits a
+    /// while first.
+    pub(crate) async fn followed<T, F>(
+        &self,
+        mut answer: oneshot::Receiver<Reply>,
+        mut told: T,
+        pausing: bool,
+        plan: impl Fn(ReservationId) -> F,
+    ) -> Result<(Reply, T), Status>
+    where
+        F: Future<Output = Result<(Candidates, T), Status>>,
+    {
         let mut replans = 0;
         loop {
-            match answer.await.map_err(|_| status::stopping())? {
-                Reply::Replan(reservation) => {
-                    replans += 1;
-                    // The next choice of a search is another one; who wants the same again waits a while.
-                    if !self.options(wire.options.as_ref()).solver.reserves_as_it_searches() {
-                        self.pauses.wait(replans).await;
-                    }
-                    (answer, fresh) = self.replan(&wire, reservation).await?;
-                }
-                reply => return Ok((self.stands(reply, id.as_str())?, fresh)),
+            let reservation = match answer.await.map_err(|_| status::stopping())? {
+                Reply::Replan(reservation) => reservation,
+                reply => return Ok((reply, told)),
+            };
+            replans += 1;
+            if pausing {
+                self.pauses.wait(replans).await;
             }
+            tracing::info!(%reservation, "refused; planning again");
+            metrics::grc().replans.inc();
+            let outcome = loop {
+                match plan(reservation.clone()).await {
+                    Ok((outcome, tells)) => {
+                        told = tells;
+                        break outcome;
+                    }
+                    // Busy is no reason to refuse what is half way through.
+                    Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                        tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+                    }
+                    Err(status) => break Err(planning_failed(&status)),
+                }
+            };
+            answer = self.replanned(reservation, outcome).await?;
         }
     }
 
@@ -135,7 +184,8 @@ impl GrcService {
         id: &RequestId,
     ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
         let Tried { unreachable, fresh, outcome } = self.candidates(wire, &[]).await?;
-        let (request, notes) = (id.clone(), view::notes(&unreachable, wire.request.as_ref()));
+        let notes = view::notes(&unreachable, wire.request.as_ref(), wire.options.as_ref());
+        let request = id.clone();
         let posted = self.handle.post(|token| match outcome {
             Ok(candidates) => CoordinatorInput::Reserve { request, candidates, notes, token },
             Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
@@ -148,39 +198,11 @@ impl GrcService {
         plan_options(wire, self.defaults).unwrap_or(self.defaults)
     }
 
-    /// Others were faster at every plan, or at a choice of a search that backtracks: plans again on what is
-    /// free now, and says so in any case.
-    async fn replan(
-        &self,
-        wire: &v1::ReserveRequest,
-        reservation: ReservationId,
-    ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
-        tracing::info!(%reservation, "refused; planning again");
-        metrics::grc().replans.inc();
-        let id = reservation.clone();
-        let refused = move |coordinator: &Coordinator| {
-            coordinator.find(id.as_str()).map(|found| found.attempt_refusals.clone())
-        };
-        // A node that is stopping says nothing more; planning on what the RMs say does no harm.
-        let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
-        let (outcome, fresh) = loop {
-            match self.candidates(wire, &refusals).await {
-                Ok(tried) => break (tried.outcome, tried.fresh),
-                // Busy is no reason to refuse what is half way through.
-                Err(status) if status.code() == tonic::Code::ResourceExhausted => {
-                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
-                }
-                Err(status) => break (Err(planning_failed(&status)), Vec::new()),
-            }
-        };
-        Ok((self.replanned(reservation, outcome).await?, fresh))
-    }
-
     /// Says what planning again has come to.
     pub(crate) async fn replanned(
         &self,
         reservation: ReservationId,
-        outcome: Result<Vec<Candidate>, Refusal>,
+        outcome: Candidates,
     ) -> Result<oneshot::Receiver<Reply>, Status> {
         loop {
             let (reservation, outcome) = (reservation.clone(), outcome.clone());
@@ -207,7 +229,7 @@ impl GrcService {
         wire: &v1::ReserveRequest,
         refusals: &[Refusal],
     ) -> Result<Tried, Status> {
-        let federation = self.federation.snapshot();
+        let federation = self.federation.settled().await;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let admission = traces::part("admission");
         let admitted = admission::admit(request, options, self.defaults, &federation)?;
@@ -215,7 +237,8 @@ impl GrcService {
         if !wire.plan_digest.is_empty() {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
         }
-        let planned = self.plan_admitted(&federation, &admitted, None, refusals).await?;
+        let planned =
+            self.plan_admitted(&federation, &admitted, None, refusals, Explained::Closest).await?;
         tracing::info!(
             request = wire.request_id,
             user = %admitted.user,
@@ -264,7 +287,8 @@ impl GrcService {
         let federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref()?, wire.options.as_ref());
         let admitted = admission::admit(Some(request), options, self.defaults, &federation).ok()?;
-        let mut planned = self.plan_admitted(&federation, &admitted, None, &[]).await.ok()?;
+        let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::Closest);
+        let mut planned = planned.await.ok()?;
         if !planned.plans.is_empty() {
             return None;
         }
@@ -288,6 +312,7 @@ impl GrcService {
             Reply::Unknown => Err(status::not_found("reservation", id)),
             Reply::ChangeUnderWay(_)
             | Reply::NotConfirmed(_)
+            | Reply::ChangesSpent
             | Reply::PlanChange
             | Reply::PlanUpper
             | Reply::Upper(_) => {
@@ -398,11 +423,12 @@ impl CoordinatorRpc for GrcService {
         request: Request<v1::PlanRequest>,
     ) -> Result<Response<v1::PlanResponse>, Status> {
         let wire = request.into_inner();
-        let federation = self.federation.snapshot();
+        let federation = self.federation.settled().await;
         let options = wire.options.as_ref();
         let admitted =
             admission::admit(wire.request.as_ref(), options, self.defaults, &federation)?;
-        let mut planned = self.plan_admitted(&federation, &admitted, None, &[]).await?;
+        let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::All);
+        let mut planned = planned.await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
                 self.alternatives(&federation, request, &admitted, &mut planned).await

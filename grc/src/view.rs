@@ -9,14 +9,25 @@ use coalloc_protocol::coordinator::{
 use serde_json::Value;
 
 /// What the coordinator core keeps for the shell without looking at it: who was missing when it was
-/// planned, and what was asked for.
+/// planned, what was asked for, and how it was searched.
 #[must_use]
 pub fn notes(
     unreachable: &[coalloc_common::RmName],
     request: Option<&v1::CoAllocationRequest>,
+    options: Option<&v1::PlanOptions>,
 ) -> String {
     let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
-    serde_json::json!({ "unreachable": names, "request": request }).to_string()
+    // Alternatives are wanted in one answer, not of a reservation.
+    let options = options.map(|options| v1::PlanOptions { alternatives: None, ..options.clone() });
+    let options = options.filter(|options| *options != v1::PlanOptions::default());
+    serde_json::json!({ "unreachable": names, "request": request, "options": options }).to_string()
+}
+
+/// How a reservation was searched, as its notes say it; ledgers of older releases do not.
+#[must_use]
+pub fn options(notes: &str) -> Option<v1::PlanOptions> {
+    let notes: Value = serde_json::from_str(notes).unwrap_or_default();
+    serde_json::from_value(notes["options"].clone()).ok()
 }
 
 /// A plan as the core keeps it.
@@ -75,6 +86,7 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         request: serde_json::from_value(notes["request"].clone()).ok(),
         version: reservation.version,
         change: reservation.change.as_ref().map(change),
+        options: options(&reservation.notes),
         ..v1::Reservation::default()
     }
 }
@@ -115,5 +127,29 @@ pub(crate) const fn state(state: State, over: bool) -> v1::ReservationState {
         State::Failed => v1::ReservationState::Failed,
         State::Terminating => v1::ReservationState::Terminating,
         State::Terminated => v1::ReservationState::Terminated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_it_was_searched_is_kept_and_older_ledgers_say_nothing() {
+        let asked = v1::PlanOptions {
+            objectives: vec![v1::Objective::Price.into()],
+            solver: Some("mip".to_owned()),
+            alternatives: Some(true),
+            ..v1::PlanOptions::default()
+        };
+        let kept = v1::PlanOptions { alternatives: None, ..asked.clone() };
+        assert_eq!(options(&notes(&[], None, Some(&asked))), Some(kept));
+        let nothing = v1::PlanOptions { alternatives: Some(true), ..v1::PlanOptions::default() };
+        for said in [None, Some(&nothing)] {
+            assert_eq!(options(&notes(&[], None, said)), None);
+        }
+        for older in ["", r#"{"unreachable":["nrm"],"request":null}"#] {
+            assert_eq!(options(older), None, "{older:?}");
+        }
     }
 }

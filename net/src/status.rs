@@ -99,6 +99,16 @@ pub fn not_known_yet(error: &InvalidField, silent: &[&str]) -> Status {
     with_reason(Code::Unavailable, "NOT_KNOWN_YET", &about, text, details)
 }
 
+/// UNAVAILABLE with `google.rpc.RetryInfo`: nobody has said yet what there is.
+#[must_use]
+pub fn nobody_heard(silent: &[&str]) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
+    let silent = silent.join(", ");
+    let text = format!("no resource manager has answered yet since the start: {silent}");
+    let about = [("resource_managers", silent.as_str())];
+    with_reason(Code::Unavailable, "NOT_KNOWN_YET", &about, text, details)
+}
+
 /// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: the message is for another daemon.
 #[must_use]
 pub fn not_for_us(name: &str, meant: &str) -> Status {
@@ -191,6 +201,7 @@ mod tests {
             (stopping(), Code::Unavailable, "STOPPING"),
             (broken_off("it"), Code::Unavailable, "BROKEN_OFF"),
             (not_known_yet(&field, &["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),
+            (nobody_heard(&["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),
             (not_for_us("nrm", "crm"), Code::FailedPrecondition, "OTHER_DAEMON"),
             (not_now("reservation", "r7", "later"), Code::FailedPrecondition, "NOT_NOW"),
             (internal("oh"), Code::Internal, "INTERNAL"),

@@ -15,7 +15,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, Inside, Participant, ParticipantConfig, ParticipantInput, Phase,
+    HoldPolicy, Inside, Participant, ParticipantConfig, ParticipantInput, Phase, Question,
 };
 use divan::Bencher;
 use rand::{RngExt, SeedableRng};
@@ -158,14 +158,36 @@ fn hold_may_move(bencher: Bencher<'_, '_>, gbps: u64) {
     holds(bencher, true, true, gbps);
 }
 
-#[divan::bench(args = [false, true], sample_count = 50, sample_size = 1)]
-fn query_10_frames(bencher: Bencher<'_, '_>, may_move: bool) {
+/// Questions of this many frames at random, and the whole of their answers.
+fn queries(bencher: Bencher<'_, '_>, may_move: bool, frames: usize, slices: usize) {
     let (participant, mut random) = filled(true, may_move);
     bencher
         .with_inputs(|| {
-            (0..10).map(|n| order(&mut random, n, 1).segments[0].window).collect::<Vec<_>>()
+            let window = |n| order(&mut random, n, 1).segments[0].window;
+            Question::new((0..frames).map(window).collect(), UserName::composed("UserA"), None)
         })
-        .bench_local_values(|frames| {
-            participant.availability(&frames, &UserName::composed("UserA"), None, NOW)
+        .bench_local_values(|mut question| {
+            let mut left = slices;
+            while left > 0 && !question.is_answered() {
+                participant.answer(&mut question, NOW);
+                left -= 1;
+            }
+            question
         });
+}
+
+#[divan::bench(args = [false, true], sample_count = 50, sample_size = 1)]
+fn query_10_frames(bencher: Bencher<'_, '_>, may_move: bool) {
+    queries(bencher, may_move, 10, usize::MAX);
+}
+
+#[divan::bench(args = [false, true], sample_count = 20, sample_size = 1)]
+fn query_256_frames(bencher: Bencher<'_, '_>, may_move: bool) {
+    queries(bencher, may_move, 256, usize::MAX);
+}
+
+/// What the protocol waits for at most.
+#[divan::bench(args = [false, true], sample_count = 50, sample_size = 1)]
+fn one_slice_of_256_frames(bencher: Bencher<'_, '_>, may_move: bool) {
+    queries(bencher, may_move, 256, 1);
 }

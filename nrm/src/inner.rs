@@ -110,6 +110,7 @@ impl Inside for Network {
         demands: &[InnerDemand],
         movable: &[InnerPlaced],
         room: &dyn InnerRoom,
+        effort: usize,
     ) -> Option<InnerRearranged> {
         let numbered = self.demands(demands).ok()?;
         // What goes over a link that is gone, or along a path that is gone, stays where it is.
@@ -118,7 +119,8 @@ impl Inside for Network {
             Some((index, Placed { demand, way: self.way(&placed.route)? }))
         });
         let (indices, placed): (Vec<usize>, Vec<Placed>) = known.unzip();
-        let found = self.plan.router.rearrange(&numbered, &placed, &Numbered(self, room))?;
+        let found =
+            self.plan.router.rearrange(&numbered, &placed, &Numbered(self, room), effort)?;
         let moved = found.moved.iter().map(|(index, way)| {
             let (index, route) = (indices[*index], self.names(way));
             let path = &movable[index].demand.path;

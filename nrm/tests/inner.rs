@@ -17,7 +17,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::message::{Answer, HoldOrder, Token};
 use coalloc_protocol::participant::{
     HoldPolicy, InnerRoute, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
-    ParticipantRecord, Phase,
+    ParticipantRecord, Phase, Question,
 };
 use coalloc_protocol::{Core, Log, sync};
 use rand::{RngExt, SeedableRng};
@@ -163,6 +163,55 @@ fn free(participant: &Participant, window: Window, now: Now) -> Vec<u64> {
 
 const W: (i64, i64) = (3_600, 7_200);
 
+/// A path of the name that an inner link has among the resources.
+#[test]
+fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
+    let (paths, inner) = ring(false);
+    let old = v1::Path { name: "inner/ring0".to_owned(), ..paths[0].clone() };
+    let mut before = participant(std::slice::from_ref(&old), None);
+    let start = || ParticipantInput::Start { boot: "first".into() };
+    let mut log: Vec<ParticipantRecord> = Vec::new();
+    let keep = |core: &mut Participant, input, log: &mut Vec<ParticipantRecord>| {
+        struct Keep<'a>(&'a mut Vec<ParticipantRecord>);
+        impl Log for Keep<'_> {
+            type Record = ParticipantRecord;
+            type Error = std::fmt::Error;
+            fn append(&mut self, records: &[&ParticipantRecord]) -> Result<(), std::fmt::Error> {
+                self.0.extend(records.iter().copied().cloned());
+                Ok(())
+            }
+        }
+        let step = core.step(input, at(0));
+        let _ = sync(vec![step], &mut Keep(log)).unwrap();
+    };
+    keep(&mut before, start(), &mut log);
+    let hold = order(1, &[("inner/ring0", 7, window(3_600, 7_200))]);
+    keep(&mut before, ParticipantInput::Hold { order: hold, token: Token(0) }, &mut log);
+    assert_eq!(before.name_of_two(), None, "nothing is inside yet");
+    // With an inner network whose link has the name, the ledger does not fit.
+    let replayed = |paths: &[v1::Path], inner: Option<&v1::InnerNetwork>, log: &[_]| {
+        let mut core = participant(paths, inner);
+        log.iter().for_each(|record| core.apply(record).unwrap());
+        core.name_of_two().map(|(txn, name)| (txn.to_string(), name.to_string()))
+    };
+    let twice = Some(("grc-1/1".to_owned(), "inner/ring0".to_owned()));
+    assert_eq!(replayed(&paths, Some(&inner), &log), twice);
+    let mut renamed = inner.clone();
+    renamed.links[0].name = "arc0".to_owned();
+    assert_eq!(replayed(&paths, Some(&renamed), &log), None, "by another name it does");
+    // The other way round: routed inside, then a path gets the name of the link.
+    let (mut inside, mut log) = (participant(&paths, Some(&inner)), Vec::new());
+    keep(&mut inside, start(), &mut log);
+    let hold = order(1, &[("p0-p1", 7, window(3_600, 7_200))]);
+    keep(&mut inside, ParticipantInput::Hold { order: hold, token: Token(0) }, &mut log);
+    assert_eq!(inside.name_of_two(), None);
+    assert_eq!(replayed(std::slice::from_ref(&old), None, &log), twice);
+    // What has ended is in nobody's way.
+    let by = CoordinatorName::composed("grc");
+    keep(&mut inside, ParticipantInput::Abort { txn: txn(1), by, token: Token(0) }, &mut log);
+    assert_eq!(replayed(std::slice::from_ref(&old), None, &log), None);
+}
+
 #[test]
 fn two_paths_that_share_the_inside_cannot_be_booked_to_their_sum() {
     let mut participant = started(false);
@@ -254,6 +303,42 @@ fn availability_tells_what_moving_makes_possible() {
             assert!(free[index] == 0 || is_held(&yes), "{path}: {} was told", free[index]);
         }
     }
+}
+
+/// A query of as many frames as there may be, each of which wants searches: they are bounded, it is
+/// answered in slices, and what is told without a search is what there is.
+#[test]
+fn a_query_searches_for_so_long_and_tells_no_more_than_there_is_after_that() {
+    let w = window(W.0, W.1);
+    let mut moving = started(true);
+    crossed(&mut moving);
+    let told = |participant: &Participant, frames: usize| {
+        let user = UserName::composed("UserA");
+        let mut question = Question::new(vec![w; frames], user, None);
+        let mut slices = 0;
+        while !question.is_answered() {
+            participant.answer(&mut question, at(0));
+            slices += 1;
+        }
+        (question.into_answer(), slices)
+    };
+    let with = told(&moving, 1).0.remove(0);
+    let mut fixed = started(false);
+    crossed(&mut fixed);
+    let without = told(&fixed, 1).0.remove(0);
+    assert!(with.iter().zip(&without).any(|(with, without)| with > without), "{with:?}");
+    let (answer, slices) = told(&moving, limits::FRAMES_MAX as usize);
+    assert!(slices > 1, "{slices}");
+    let searched = answer.iter().filter(|frame| **frame != without).count();
+    assert!(searched > 1 && searched <= limits::INNER_QUERY_SEARCHES, "{searched}");
+    for frame in &answer {
+        let bounds = without.iter().zip(&with);
+        let within =
+            frame.iter().zip(bounds).all(|(told, (low, high))| low <= told && told <= high);
+        assert!(within, "{frame:?} is not within {without:?} and {with:?}");
+    }
+    assert_eq!(answer.last(), Some(&without));
+    assert_eq!(told(&fixed, limits::FRAMES_MAX as usize).1, 1, "without moving it is one slice");
 }
 
 #[test]

@@ -41,6 +41,47 @@ fn main() {
     for (name, topology, load, pinned, instances) in cases {
         run(name, topology, load, pinned, instances);
     }
+    println!(
+        "\n| requests of 10 frames | refused frames | explaining each | what a reservation shows |"
+    );
+    println!("|---|---|---|---|");
+    reservations("ELGL, scarce, all pinned", (&elgl, fixtures::scarce, true), 1_000);
+    reservations("12 domains, random loads", (&large, fixtures::random_loads, false), 100);
+    reservations("12 domains, scarce, all pinned", (&large, fixtures::scarce, true), 100);
+}
+
+/// Explaining every refused frame of a request beside explaining what its reservation shows: one frame,
+/// when there is no plan at all. Sums over all requests.
+fn reservations(name: &str, (topology, load, pinned): (&Topology, Load, bool), requests: u64) {
+    let options = IpOptions::default();
+    let (mut each, mut shown, mut frames, mut refused_all) = (Duration::ZERO, Duration::ZERO, 0, 0);
+    for seed in 0..requests {
+        let mut rng = ChaCha8Rng::seed_from_u64(1_000_000 + seed);
+        let shape = fixtures::paper_shape(&mut rng);
+        let mut request = fixtures::paper_request(shape, &mut rng);
+        if pinned {
+            pin(topology, &mut request, &mut rng);
+        }
+        let mut refused = Vec::new();
+        for _ in 0..10 {
+            let view = load(topology, &mut rng);
+            let instance = Instance::new(topology, &request, &view);
+            if let Outcome::Refused(refusal) = Exact::new(options).plan(&instance, &BUDGET) {
+                let begin = Instant::now();
+                let _ = black_box(explain(topology, &request, &view, &options, refusal));
+                refused.push(begin.elapsed());
+            }
+        }
+        frames += refused.len();
+        each += refused.iter().sum::<Duration>();
+        if refused.len() == 10 {
+            refused_all += 1;
+            shown += refused[9];
+        }
+    }
+    println!(
+        "| {name}: {requests}, {refused_all} without any plan | {frames} | {each:.1?} | {shown:.1?} |"
+    );
 }
 
 fn run(name: &str, topology: &Topology, load: Load, pinned: bool, instances: u64) {

@@ -14,11 +14,13 @@
 //! the share of each path that is taken, and what one link of the request's mean rate adds to it:
 //! several links over one path do not see one another, because planners add and do not multiply.
 
+use std::collections::BTreeMap;
+
 use coalloc_common::price;
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    CoAllocation, Cpus, EdgeIndex, Objective, Ranking, Refusal, Topology, Value, VertexIndex,
-    Window, limits,
+    BitsPerSecond, CoAllocation, Cpus, EdgeIndex, Objective, Ranking, Refusal, RmName, Segment,
+    Topology, Unit, Value, VertexIndex, Window, limits,
 };
 
 use crate::costs::{Costs, mbps, rate_unit_mbps};
@@ -120,6 +122,32 @@ pub fn shown(objective: Objective, exact: u128) -> u64 {
         }
         Objective::Start | Objective::Preference => u64::try_from(exact).unwrap_or(u64::MAX),
     }
+}
+
+/// What segments cost by the price schedules of their resources, in thousandths of a point, rounded up
+/// once: of something that no one plan made, because it was changed while it ran. `None` when one of
+/// the resources is not of this topology: then nobody knows.
+#[must_use]
+pub fn price_of(topology: &Topology, segments: &BTreeMap<RmName, Vec<Segment>>) -> Option<u64> {
+    let sites = topology.sites().map(|(_, _, compute)| {
+        ((&compute.rm, &compute.resource), (compute.price.as_ref(), Unit::Cpus))
+    });
+    let edges = topology.edges().iter().flat_map(|edge| {
+        [Direction::AToB, Direction::BToA]
+            .map(|way| ((&edge.rm, edge.resource(way)), (edge.price.as_ref(), Unit::BitsPerSecond)))
+    });
+    let prices: BTreeMap<_, _> = sites.chain(edges).collect();
+    let mut sum = 0;
+    for (rm, segment) in segments.iter().flat_map(|(rm, own)| own.iter().map(move |s| (rm, s))) {
+        let (price, unit) = prices.get(&(rm, &segment.resource))?;
+        // In the fine unit of `Measure`.
+        let amount = match unit {
+            Unit::Cpus => 1000 * u128::from(segment.amount.0),
+            Unit::BitsPerSecond => u128::from(mbps(BitsPerSecond(segment.amount.0))),
+        };
+        sum += amount * price.map_or(0, |price| price.unit_price_us(segment.window));
+    }
+    Some(shown(Objective::Price, sum))
 }
 
 /// One objective in a packed number.

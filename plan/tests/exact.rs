@@ -8,37 +8,15 @@ use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, Span, Topology, VertexIndex, VertexName,
+    BitsPerSecond, CoAllocation, Cpus, Reason, Topology, VertexIndex, VertexName,
 };
 use coalloc_plan::ip::brute::Brute;
-use coalloc_plan::ip::{Exact, IpOptions, verify};
-use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Plan};
+use coalloc_plan::ip::{Exact, verify};
+use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-static GO: AtomicBool = AtomicBool::new(false);
-const AMPLE: Budget<'static> =
-    Budget { nodes: 10_000_000, solver_time: Span::from_secs(60), stop: &GO };
-
-fn hops(route_edges_max: u32) -> IpOptions {
-    IpOptions { route_edges_max, ..IpOptions::default() }
-}
-
-fn plan(
-    topology: &Topology,
-    request: &CoAllocation,
-    view: &FrameView,
-    options: IpOptions,
-) -> Result<Plan, Refusal> {
-    match Exact::new(options).plan(&Instance::new(topology, request, view), &AMPLE) {
-        Outcome::Planned(plan) => {
-            assert_eq!(verify(&Instance::new(topology, request, view), &options, &plan), Ok(()));
-            assert!(plan.is_proven_optimal());
-            Ok(plan)
-        }
-        Outcome::Refused(refusal) => Err(refusal),
-    }
-}
+use fixtures::{AMPLE, hops, plan};
 
 #[test]
 fn exact_costs_what_the_enumeration_costs() {

@@ -6,7 +6,6 @@
 mod fixtures;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::topology::{Direction, FrameView};
@@ -16,36 +15,14 @@ use coalloc_common::{
 };
 use coalloc_plan::explain::{bottleneck, check, combination, explain};
 use coalloc_plan::ip::brute::Brute;
-use coalloc_plan::ip::{Exact, IpOptions, verify};
+use coalloc_plan::ip::{Exact, verify};
 use coalloc_plan::nearest::Nearest;
 use coalloc_plan::smaller::smaller;
-use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Plan};
+use coalloc_plan::{FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-static GO: AtomicBool = AtomicBool::new(false);
-const AMPLE: Budget<'static> =
-    Budget { nodes: 10_000_000, solver_time: Span::from_secs(60), stop: &GO };
-
-fn hops(route_edges_max: u32) -> IpOptions {
-    IpOptions { route_edges_max, ..IpOptions::default() }
-}
-
-fn plan(
-    topology: &Topology,
-    request: &CoAllocation,
-    view: &FrameView,
-    options: IpOptions,
-) -> Option<Plan> {
-    let instance = Instance::new(topology, request, view);
-    match Exact::new(options).plan(&instance, &AMPLE) {
-        Outcome::Planned(plan) => Some(plan),
-        Outcome::Refused(refusal) => {
-            assert_ne!(refusal.reason, Reason::BudgetExhausted);
-            None
-        }
-    }
-}
+use fixtures::{AMPLE, hops, plan};
 
 /// The view in which the binding resources have what is asked of them.
 fn relaxed(topology: &Topology, view: &FrameView, found: &Bottleneck) -> FrameView {
@@ -180,7 +157,7 @@ fn the_nearest_window_is_the_earliest_of_all_booking_ends_that_fits() {
         let length = request.timing.duration;
         let fits = |start: Time| {
             let window = Window::starting(start, length).expect("a window");
-            plan(&world.topology, &request, &world.view(window), options).is_some()
+            plan(&world.topology, &request, &world.view(window), options).is_ok()
         };
 
         let batch = rng.random_range(1..40);
@@ -194,7 +171,7 @@ fn the_nearest_window_is_the_earliest_of_all_booking_ends_that_fits() {
             rounds += 1;
             let Some(view) = search.candidate() else { break None };
             assert_eq!(*view, world.view(view.window));
-            match plan(&world.topology, &request, view, options) {
+            match plan(&world.topology, &request, view, options).ok() {
                 Some(plan) => break Some(plan.window.start()),
                 None => search.refute(),
             }
@@ -228,10 +205,10 @@ fn a_smaller_request_fits_and_is_the_largest_that_does() {
         let mut request = request;
         request.links.iter_mut().for_each(|link| link.bandwidth.0 *= 3);
         let options = hops(3);
-        if plan(&topology, &request, &view, options).is_some() {
+        if plan(&topology, &request, &view, options).is_ok() {
             continue;
         }
-        let found = smaller(&request, &mut |tried| plan(&topology, tried, &view, options));
+        let found = smaller(&request, &mut |tried| plan(&topology, tried, &view, options).ok());
         for one in found {
             assert_eq!(one.request.check(), Ok(()), "seed {seed}: {}", one.change);
             let instance = Instance::new(&topology, &one.request, &view);
@@ -265,11 +242,7 @@ fn a_smaller_request_fits_and_is_the_largest_that_does() {
             } else {
                 continue;
             }
-            assert!(
-                plan(&topology, &more, &view, options).is_none(),
-                "seed {seed}: {}",
-                one.change
-            );
+            assert!(plan(&topology, &more, &view, options).is_err(), "seed {seed}: {}", one.change);
         }
     }
     println!("{kinds:?}");
@@ -303,7 +276,7 @@ fn what_only_together_does_not_fit_fits_once_the_named_paths_have_what_is_reques
         }
         together += 1;
         assert!(refusal.detail.contains("together"), "seed {seed}: {refusal}");
-        let mut fits = |view: &FrameView| plan(&topology, &request, view, options);
+        let mut fits = |view: &FrameView| plan(&topology, &request, view, options).ok();
         let refusal = combination(&topology, &request, &view, &options, refusal, &mut fits);
         let Some(found) = refusal.bottleneck else { continue };
         assert_eq!(found.kind, BottleneckKind::Combination);

@@ -13,9 +13,7 @@ use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-static GO: AtomicBool = AtomicBool::new(false);
-const AMPLE: Budget<'static> =
-    Budget { nodes: 10_000_000, solver_time: Span::from_secs(60), stop: &GO };
+use fixtures::AMPLE;
 
 /// Both solvers on one instance; true when there is a plan.
 fn agree(mip: Mip, topology: &Topology, request: &CoAllocation, view: &FrameView) -> bool {

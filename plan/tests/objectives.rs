@@ -5,24 +5,20 @@
 
 mod fixtures;
 
-use std::sync::atomic::AtomicBool;
-
 use coalloc_common::price::BandText;
 use coalloc_common::topology::{Direction, Edge, FrameView, Vertex};
 use coalloc_common::{
-    CoAllocation, EdgeIndex, Objective, PriceSchedule, Ranking, Span, Time, Topology, VertexIndex,
-    Window,
+    CoAllocation, EdgeIndex, Objective, PriceSchedule, Ranking, RmName, Segment, Span, Time,
+    Topology, VertexIndex, Window,
 };
 use coalloc_plan::ip::brute::Brute;
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing, Route, objectives};
+use coalloc_plan::{FramePlanner, Judged, Packing, Route, objectives};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-static GO: AtomicBool = AtomicBool::new(false);
-const AMPLE: Budget<'static> =
-    Budget { nodes: 10_000_000, solver_time: Span::from_secs(60), stop: &GO };
+use fixtures::AMPLE;
 
 /// The same graph with prices, qualities and other values.
 fn priced(topology: &Topology, prices: u64, rng: &mut ChaCha8Rng) -> Topology {
@@ -260,4 +256,42 @@ fn frames_are_ranked_by_the_same_order() {
         let starts: Vec<i64> = plans.iter().map(|j| j.plan.window.start().as_us()).collect();
         assert_eq!(starts.is_sorted(), named[0] != Objective::Price, "{named:?}: {starts:?}");
     }
+}
+
+#[test]
+fn segments_cost_what_the_plan_that_made_them_costs_whole_or_in_pieces() {
+    let mut priced_plans = 0;
+    for seed in 0..2_000 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (topology, mut request, view) = fixtures::tiny(&mut rng);
+        let topology = priced(&topology, 5_000, &mut rng);
+        for link in &mut request.links {
+            // Links over one path are one segment: their sum is rounded as each of them is.
+            link.bandwidth.0 = link.bandwidth.0.div_ceil(1_000_000) * 1_000_000;
+        }
+        let packing = Packing::new(&topology, &request, &view, Ranking::default(), 4);
+        let Some(judged) = solve(&Exact::default(), &packing) else { continue };
+        let price = judged.values.iter().find(|(objective, _)| *objective == Objective::Price);
+        let price = price.map(|(_, price)| *price);
+        let mut segments = judged.plan.segments(&topology, &request);
+        assert_eq!(objectives::price_of(&topology, &segments), price, "seed {seed}");
+        for own in segments.values_mut() {
+            let pieces = own.iter().flat_map(|segment| {
+                let (from, until) = (segment.window.start(), segment.window.end());
+                let cut = Time::from_us(rng.random_range(from.as_us() + 1..until.as_us()));
+                let ends = [(from, cut), (cut, until)];
+                ends.map(|(from, until)| Segment {
+                    window: Window::new(from, until).expect("a piece"),
+                    ..segment.clone()
+                })
+            });
+            *own = pieces.collect();
+        }
+        assert_eq!(objectives::price_of(&topology, &segments), price, "seed {seed}: in pieces");
+        priced_plans += u32::from(price != Some(0));
+        let Some((rm, own)) = segments.pop_first() else { continue };
+        let elsewhere = [(RmName::composed(format!("{rm}-gone")), own)].into();
+        assert_eq!(objectives::price_of(&topology, &elsewhere), None, "seed {seed}");
+    }
+    assert!(priced_plans >= 500, "{priced_plans}");
 }

@@ -114,6 +114,8 @@ pub struct Coordinator {
     planning: BTreeMap<RequestId, (Ticket, Vec<Token>)>,
     /// Changes being planned and who waits for them besides the planner. Forgotten at a restart.
     changing: BTreeMap<ReservationId, (ChangeTicket, Vec<Token>)>,
+    /// The changes of each reservation before its last, by their ids.
+    past_changes: BTreeMap<ReservationId, BTreeMap<RequestId, Change>>,
     /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
     /// ends.
     trying: BTreeMap<ReservationId, Trying>,
@@ -158,6 +160,7 @@ impl Coordinator {
             alarms: BTreeSet::new(),
             planning: BTreeMap::new(),
             changing: BTreeMap::new(),
+            past_changes: BTreeMap::new(),
             trying: BTreeMap::new(),
             waiting: BTreeMap::new(),
             above: Above::default(),

@@ -50,6 +50,7 @@ use coalloc_common::{
     TransactionId, Window, limits,
 };
 
+pub use self::admission::Question;
 pub use self::config::{HoldPolicy, Level, Overcommitted, ParticipantConfig};
 use self::footprint::Footprint;
 pub use self::input::{ParticipantEffect, ParticipantInput};

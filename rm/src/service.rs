@@ -11,7 +11,9 @@ use coalloc_net::{clock, convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::message::{Answer, HoldOrder};
-use coalloc_protocol::participant::{Ending, Entry, Participant, ParticipantInput, Phase};
+use coalloc_protocol::participant::{
+    Ending, Entry, Participant, ParticipantInput, Phase, Question,
+};
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
@@ -69,13 +71,24 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
         let request = request.into_inner();
         let query = Query::parse(&request).map_err(|error| status::invalid(&error))?;
-        let look = move |participant: &Participant| {
-            let Query { frames, user, replaces } = &query;
-            let free = participant.availability(frames, user, replaces.as_ref(), clock::now());
-            (free, participant.next_changes(frames))
+        let Query { frames, user, replaces } = query;
+        let mut question = Question::new(frames, user, replaces);
+        // One slice for almost all; between those of the others the protocol goes on.
+        let changes = loop {
+            let look = move |participant: &Participant| {
+                participant.answer(&mut question, clock::now());
+                let changes =
+                    question.is_answered().then(|| participant.next_changes(question.windows()));
+                (question, changes)
+            };
+            let changes;
+            (question, changes) = self.handle.read(look).await?;
+            if let Some(changes) = changes {
+                break changes;
+            }
         };
-        let (free, changes) = self.handle.read(look).await?;
-        let frames = free
+        let frames = question
+            .into_answer()
             .into_iter()
             .zip(changes)
             .map(|(frame, change)| v1::FrameAvailability {

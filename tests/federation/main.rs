@@ -11,6 +11,7 @@
 mod bad_input;
 mod baselines;
 mod competing;
+mod dashboard;
 mod events;
 mod faults;
 mod harness;

@@ -291,6 +291,106 @@ async fn digests_that_mean_nothing_are_refused_with_what_they_should_be() {
     assert_eq!(error.code(), Code::AlreadyExists, "{error}");
 }
 
+/// A change that lets its sites move, to so many CPUs.
+async fn change(
+    federation: &Federation,
+    change: &str,
+    request: &v1::CoAllocationRequest,
+    options: Option<v1::PlanOptions>,
+) -> v1::Reservation {
+    let request = v1::ModifyRequest {
+        id: "mine".to_owned(),
+        change_id: change.to_owned(),
+        request: Some(v1::CoAllocationRequest { earliest_start: None, ..request.clone() }),
+        options,
+        may_move: true,
+    };
+    let changed = federation.grc().modify(request).await.unwrap().into_inner();
+    let changed = changed.reservation.unwrap();
+    assert_eq!(changed.change.as_ref().unwrap().state(), v1::ChangeState::Done, "{changed:?}");
+    changed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_is_planned_as_its_reservation_was_unless_it_says_otherwise() {
+    let mut federation = federation(DAY_AND_NIGHT).await;
+    let noon = midnight() + 12 * HOUR_US;
+    let mut request = one_site(10, noon, noon);
+    request.sites[0].excluded = vec!["B".into()];
+    let at = |one: &v1::Reservation| one.plan.as_ref().unwrap().placements[0].at.clone();
+    let cheap = options(&[v1::Objective::Price], 1);
+    let mine = reserve(&federation, "mine", &request, cheap.clone(), "").await.unwrap();
+    let mine = mine.reservation.unwrap();
+    assert_eq!((at(&mine), &mine.options), ("B2".to_owned(), &Some(cheap.clone())));
+    // By day B2 is cheaper; of equal value, A is the first.
+    let request = v1::CoAllocationRequest { latest_start: None, ..request };
+    let with = |cpus: u64| {
+        let mut request = request.clone();
+        request.sites[0].cpus = cpus;
+        request
+    };
+    let kept = change(&federation, "kept", &with(11), None).await;
+    assert_eq!((at(&kept), kept.options), ("B2".to_owned(), Some(cheap.clone())));
+    // Durable: after a restart it is still cheap. What is said of one option leaves the others.
+    federation.kill("grc");
+    federation.spawn("grc");
+    federation.complete().await;
+    let mip = v1::PlanOptions { solver: Some("mip".to_owned()), ..Default::default() };
+    let kept = change(&federation, "solver", &with(12), Some(mip.clone())).await;
+    assert_eq!((at(&kept), kept.plan.as_ref().unwrap().solver.as_str()), ("B2".to_owned(), "mip"));
+    let both = v1::PlanOptions { solver: mip.solver, ..cheap };
+    assert_eq!(kept.options, Some(both.clone()));
+    // Said otherwise, from now on.
+    let objectives = vec![v1::Objective::Preference.into()];
+    let preferred = v1::PlanOptions { objectives, ..Default::default() };
+    let moved = change(&federation, "moved", &with(13), Some(preferred.clone())).await;
+    let expected = Some(v1::PlanOptions { objectives: preferred.objectives, ..both });
+    assert_eq!((at(&moved), &moved.options), ("A".to_owned(), &expected));
+    let stays = change(&federation, "stays", &with(14), None).await;
+    assert_eq!((at(&stays), &stays.options), ("A".to_owned(), &expected));
+    federation.audit_at_rest().await;
+}
+
+/// So many thousandths of a point for each CPU and second.
+const BY_THE_SECOND: &str = "  \
+  price:
+    bands: [{from: \"00:00\", to: \"24:00\", unit_price_millipoints: 3600000}]
+  sites: [{name: A, cpus: 100}]
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_changed_while_it_runs_is_worth_what_all_of_it_is() {
+    let federation = federation(BY_THE_SECOND).await;
+    let begun = coalloc_net::clock::now().wall.as_us() / 1_000_000 * 1_000_000 - 20_000_000;
+    let lasting = |cpus, seconds| {
+        let mut request = one_site(cpus, begun, begun);
+        request.sites[0].pinned_to = Some("A".into());
+        request.duration = Some(coalloc_proto::Duration { seconds, nanos: 0 });
+        v1::CoAllocationRequest { latest_start: None, ..request }
+    };
+    let mine = reserve(&federation, "mine", &lasting(10, 600), options(&[], 1), "").await.unwrap();
+    let price = |one: &v1::Reservation| value(one.plan.as_ref().unwrap(), v1::Objective::Price);
+    assert_eq!(price(&mine.reservation.unwrap()), 10 * 600 * 1_000);
+    let longer = change(&federation, "longer", &lasting(10, 1_200), None).await;
+    assert_eq!(price(&longer), 10 * 1_200 * 1_000, "of the whole, not of what is left");
+    let start = value(longer.plan.as_ref().unwrap(), v1::Objective::Start);
+    assert_eq!(start, begun.unsigned_abs(), "when it began, not when it was changed");
+    // What was used costs what was used; what is to come is more.
+    let larger = change(&federation, "larger", &lasting(30, 1_200), None).await;
+    let booked = federation.bookings("crm-A").await;
+    let seconds = |segment: &v1::Segment| {
+        let window = segment.window.as_ref().unwrap();
+        window.end.as_ref().unwrap().seconds - window.start.as_ref().unwrap().seconds
+    };
+    let segments = booked.iter().flat_map(|booking| &booking.segments);
+    let used: Vec<(u64, u64)> =
+        segments.map(|segment| (segment.amount, seconds(segment).unsigned_abs())).collect();
+    assert_eq!(used.iter().map(|(cpus, _)| *cpus).collect::<Vec<_>>(), [10, 30]);
+    let sum: u64 = used.iter().map(|(cpus, seconds)| cpus * seconds * 1_000).sum();
+    assert_eq!(price(&larger), sum);
+    federation.audit_at_rest().await;
+}
+
 #[test]
 fn a_price_schedule_with_a_hole_refuses_to_start_and_says_where() {
     let federation = Federation::prepare();

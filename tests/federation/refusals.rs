@@ -109,7 +109,7 @@ async fn what_is_said_to_be_short_is_short_by_exactly_that() {
         (Kind::Site, Reason::InsufficientCapacity, pinned(pair(41, 1, 3_600, 1_800))),
         (Kind::Sites, Reason::InsufficientCapacity, pair(21, 1, 3_600, 1_800)),
         (Kind::Paths, Reason::NoRoute, pinned(pair(1, 500, 4_200, 600))),
-        (Kind::Packing, Reason::NoRoute, both_ways(pinned(pair(1, 450, 3_600, 600)))),
+        (Kind::Packing, Reason::NoRoute, both_ways(pinned(pair(1, 450, 3_600, 500)))),
         (Kind::Latency, Reason::BeyondCapacity, narrow(pair(1, 1, 3_600, 600))),
         (Kind::Site, Reason::BeyondCapacity, pinned(pair(101, 1, 3_600, 600))),
         (Kind::Paths, Reason::BeyondCapacity, pinned(pair(1, 1_001, 3_600, 600))),

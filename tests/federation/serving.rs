@@ -115,6 +115,53 @@ async fn a_wrong_federation_is_noticed_and_named() {
     assert!(error.message().contains("crm-A"), "{error}");
 }
 
+/// Plans a request, its left site pinned or free, as soon as the coordinator takes connections.
+async fn plan_at_once(
+    federation: &Federation,
+    pin: Option<&str>,
+) -> Result<v1::PlanResponse, tonic::Status> {
+    eventually("the coordinator listens", || async {
+        tokio::net::TcpStream::connect(&federation.addresses["grc"]).await.is_ok()
+    })
+    .await;
+    let mut request = pair(10, 600, 3_600, 600);
+    request.sites[0].pinned_to = pin.map(str::to_owned);
+    let request = v1::PlanRequest { request: Some(request), ..Default::default() };
+    Ok(federation.grc().plan(request).await?.into_inner())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_at_the_start_waits_for_those_who_are_there_pinned_or_not() {
+    let mut federation = Federation::start().await;
+    for pin in [None, Some("A"), None, Some("B")] {
+        federation.kill("grc");
+        federation.spawn("grc");
+        let planned = plan_at_once(&federation, pin).await.unwrap();
+        assert_eq!((planned.plans.len(), planned.unreachable), (1, Vec::new()), "{pin:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_nobody_has_been_heard_of_nothing_is_refused_for_good_pinned_or_not() {
+    let mut federation = Federation::prepare();
+    federation.configure(&Setup::default());
+    federation.spawn("grc");
+    for pin in [None, Some("A")] {
+        let error = plan_at_once(&federation, pin).await.unwrap_err();
+        assert_eq!(error.code(), tonic::Code::Unavailable, "{pin:?}: {error}");
+        assert!(RMS.iter().all(|rm| error.message().contains(rm)), "{pin:?}: {error}");
+    }
+    let request = pair(10, 600, 3_600, 600);
+    let error = federation.try_reserve("one", request.clone()).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
+    // The same request under the same id is reserved once they are there.
+    for name in RMS {
+        federation.spawn(name);
+    }
+    federation.complete().await;
+    assert_eq!(federation.reserve("one", request).await.state(), State::Confirmed);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn configuration_mistakes_name_file_line_and_field() {
     let federation = Federation::prepare();

@@ -17,6 +17,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::transport::server::TcpIncoming;
 
+use crate::dashboard;
 use crate::harness::{Federation, RMS, Setup, eventually, free_port, pair};
 
 /// One span, as the collector got it.
@@ -409,22 +410,24 @@ fn names_in(text: &str) -> BTreeSet<String> {
     words.map(str::to_owned).collect()
 }
 
-/// The guide's table has every metric that there is and no other; the dashboard asks for no other.
+/// The guide's table has every metric that there is and no other; the dashboard's queries get an answer.
 async fn every_name_is_documented(watched: &Watched) {
-    let mut shown = BTreeSet::new();
+    let (mut shown, mut series) = (BTreeSet::new(), dashboard::Series::new());
     for name in watched.metrics.keys() {
-        shown.extend(watched.scrape(name).await.names());
+        let scrape = watched.scrape(name).await;
+        shown.extend(scrape.names());
+        dashboard::read(&scrape.0, &mut series);
     }
     assert!(shown.len() > 30, "{shown:?}");
     let guide = std::fs::read_to_string(root().join("docs/guide/metrics.md")).unwrap();
     let rows: String = guide.lines().filter(|line| line.starts_with("| `coalloc_")).collect();
     assert_eq!(names_in(&rows), shown, "the guide's table, and what is shown");
-    let dashboard = std::fs::read_to_string(root().join("deploy/grafana/coalloc.json")).unwrap();
-    serde_json::from_str::<serde_json::Value>(&dashboard).unwrap();
-    for name in names_in(&dashboard) {
-        let parts = ["_bucket", "_sum", "_count"];
-        let base = parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(&name);
-        assert!(shown.contains(base) || shown.contains(&name), "the dashboard asks for {name}");
+    let text = std::fs::read_to_string(root().join("deploy/grafana/coalloc.json")).unwrap();
+    let queries = dashboard::queries(&serde_json::from_str(&text).unwrap());
+    assert_eq!(queries.len(), text.matches("\"expr\"").count(), "a query outside of the panels");
+    for (panel, query, legend) in queries {
+        let problems = dashboard::problems(&query, &legend, &series);
+        assert!(problems.is_empty(), "{panel}: {query}, {legend:?}: {problems:?}");
     }
 }
 

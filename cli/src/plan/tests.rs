@@ -5,7 +5,7 @@ use std::path::Path;
 use coalloc_plan::Solver;
 
 use super::*;
-use crate::request::ObjectiveArg;
+use crate::request::{ObjectiveArg, SearchArgs};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
@@ -21,11 +21,7 @@ fn request(name: &str) -> RequestArgs {
         earliest_start: None,
         latest_start: None,
         user: None,
-        frames: None,
-        max_paths: None,
-        objective: Vec::new(),
-        plans: None,
-        solver: None,
+        search: SearchArgs::default(),
     }
 }
 
@@ -61,7 +57,7 @@ fn slack_gives_one_plan_a_frame_earliest_first() {
     let slack = RequestArgs {
         earliest_start: Some("now+2h".parse().unwrap()),
         latest_start: Some("now+5h".parse().unwrap()),
-        frames: Some(4),
+        search: SearchArgs { frames: Some(4), ..SearchArgs::default() },
         ..request("two-sites.yaml")
     };
     let (response, _) = planned(elgl(), slack).unwrap();
@@ -119,9 +115,12 @@ fn a_pair_waits_until_its_only_other_site_is_free() {
 fn who_looks_at_the_price_waits_for_the_night() {
     let federation = || example("priced-federation.yaml");
     let asked = |objective: &[ObjectiveArg]| RequestArgs {
-        frames: Some(13),
-        plans: Some(3),
-        objective: objective.to_vec(),
+        search: SearchArgs {
+            frames: Some(13),
+            plans: Some(3),
+            objective: objective.to_vec(),
+            ..SearchArgs::default()
+        },
         ..request("some-day.yaml")
     };
     let price = |plan: &v1::Plan| {
@@ -178,7 +177,8 @@ fn what_is_pinned_to_two_domains_goes_by_where_they_meet() {
 #[test]
 fn both_solvers_agree_on_what_is_cheapest() {
     let cost = |solver| {
-        let args = RequestArgs { solver: Some(solver), ..request("pinned-and-latency.yaml") };
+        let search = SearchArgs { solver: Some(solver), ..SearchArgs::default() };
+        let args = RequestArgs { search, ..request("pinned-and-latency.yaml") };
         let (response, _) = planned(example("small-federation.yaml"), args).unwrap();
         response.plans.iter().map(|plan| plan.cost_millipoints).collect::<Vec<_>>()
     };
@@ -192,8 +192,9 @@ fn both_solvers_agree_on_what_is_cheapest() {
 #[test]
 fn baselines_take_what_they_find_first_and_one_of_them_misses_what_needs_other_computers() {
     let plan = |solver| {
-        let request = request("baselines/pair.yaml");
-        let args = RequestArgs { solver: Some(solver), frames: Some(5), ..request };
+        let mut args = request("baselines/pair.yaml");
+        args.search.solver = Some(solver);
+        args.search.frames = Some(5);
         let (response, exit) = planned(example("baselines/federation.yaml"), args).unwrap();
         assert_eq!(exit, Exit::Done);
         response

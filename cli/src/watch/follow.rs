@@ -84,13 +84,10 @@ impl Source {
         }
     }
 
-    /// How long the reservation that is watched is held yet: no record says it before all hold.
-    async fn held_yet(&mut self) -> Option<coalloc_proto::Duration> {
-        let Self::Grc { client, id, .. } = self else { return None };
-        if id.is_empty() {
-            return None;
-        }
-        let answer = client.get(v1::GetRequest { id: id.clone() });
+    /// How long a reservation is held yet: no record says it before all hold.
+    async fn held_yet(&mut self, id: &str) -> Option<coalloc_proto::Duration> {
+        let Self::Grc { client, .. } = self else { return None };
+        let answer = client.get(v1::GetRequest { id: id.to_owned() });
         let answer = tokio::time::timeout(TICK_PATIENCE, answer).await.ok()?.ok()?;
         answer.into_inner().reservation?.expires_in
     }
@@ -136,7 +133,7 @@ pub(super) async fn follow(
     let heard = Instant::now();
     let mut following =
         Following { shown: Shown::new(json), source, token, ends, seen: 0, heard, answered: false };
-    let (mut pause, mut greeted) = (PAUSE_FIRST, false);
+    let (mut pause, mut greeted, mut told) = (PAUSE_FIRST, false, false);
     let exit = loop {
         following.answered = false;
         let status = match following.connection().await? {
@@ -154,9 +151,13 @@ pub(super) async fn follow(
         }
         if following.answered {
             pause = PAUSE_FIRST;
+            told = false;
         }
         let (code, message) = (status.code(), status.message());
-        following.shown.note(&format!("the connection broke ({code:?}: {message}); resuming"));
+        // Once, however often it is tried in vain.
+        if !std::mem::replace(&mut told, true) {
+            following.shown.note(&format!("the connection broke ({code:?}: {message}); resuming"));
+        }
         if let Some(exit) = following.wait(pause).await {
             break exit;
         }
@@ -206,8 +207,10 @@ impl Following {
                 () = &mut interrupted => return Ok(Over::Exit(Exit::Interrupted)),
                 () = sleep_until(idle) => return Ok(Over::Exit(self.unreached())),
                 () = sleep(TICK), if self.shown.counts_down() => {
-                    if self.shown.is_checking() && let Some(left) = self.source.held_yet().await {
-                        self.shown.held_for(&left);
+                    if let Some(id) = self.shown.next_checked()
+                        && let Some(left) = self.source.held_yet(&id).await
+                    {
+                        self.shown.held_for(&id, &left);
                     }
                     self.shown.tick();
                 }
@@ -253,12 +256,18 @@ impl Following {
         if waiting { Exit::Unfinished } else { Exit::Done }
     }
 
-    /// Waits before the next connection, unless something else ends the watch.
+    /// Waits before the next connection, unless something else ends the watch. What is held runs out all
+    /// the same.
     async fn wait(&self, pause: Duration) -> Option<Exit> {
-        tokio::select! {
-            () = sleep(pause) => None,
-            () = stop_signal() => Some(Exit::Interrupted),
-            () = sleep_until(self.idle_at()) => Some(self.unreached()),
+        let (over, interrupted) = (Instant::now() + pause, stop_signal());
+        tokio::pin!(interrupted);
+        loop {
+            tokio::select! {
+                () = sleep_until(over) => return None,
+                () = &mut interrupted => return Some(Exit::Interrupted),
+                () = sleep_until(self.idle_at()) => return Some(self.unreached()),
+                () = sleep(TICK), if self.shown.counts_down() => self.shown.tick(),
+            }
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Write as _};
+use std::ops::Bound;
 
 use coalloc_common::{Span, Time};
 use coalloc_net::clock;
 use coalloc_net::convert::span_from_wire;
 use coalloc_proto::{Duration, Timestamp, v1};
-use indicatif::{ProgressBar, ProgressStyle};
 use jiff::tz::TimeZone;
 
 use crate::exit::Failure;
@@ -36,30 +36,52 @@ impl Units {
     }
 }
 
+/// The line at the bottom of a terminal, written over again and again. Never as long as the terminal is
+/// wide: what the terminal itself writes behind it, `^C`, must not break it in two.
+struct BottomLine;
+
+/// Columns kept free behind the line.
+const BEHIND: usize = 4;
+
+impl BottomLine {
+    /// On a terminal that knows how to clear a line.
+    fn new() -> Option<Self> {
+        let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        (terminal && !dumb).then_some(Self)
+    }
+
+    fn draw(&self, words: &str) {
+        let width = usize::from(text::width()).saturating_sub(BEHIND);
+        let words: String = words.chars().take(width).collect();
+        // A line that cannot be drawn tells nobody anything that is lost.
+        let _ = write!(std::io::stderr(), "\r\x1b[2K{words}");
+    }
+
+    fn clear(&self) {
+        self.draw("");
+    }
+}
+
 /// Prints events.
 pub(super) struct Shown {
     json: bool,
     zone: TimeZone,
     /// On a terminal only.
-    bar: Option<ProgressBar>,
+    bar: Option<BottomLine>,
     /// When each hold ends that is known to be there, by what is held.
     holds: BTreeMap<String, Time>,
-    /// The last event was of a reservation whose holds are being asked for: which.
-    checking: Option<String>,
+    /// Reservations whose holds are being asked for: no event says when these end.
+    checking: BTreeSet<String>,
+    /// Which of them was asked about last.
+    asked: String,
 }
 
 impl Shown {
     pub(super) fn new(json: bool) -> Self {
-        let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
-        let bar = (terminal && !json).then(|| {
-            let bar = ProgressBar::new_spinner();
-            // The template is a constant and right; the default would do as well.
-            if let Ok(style) = ProgressStyle::with_template("{msg}") {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Self { json, zone: TimeZone::system(), bar, holds: BTreeMap::new(), checking: None }
+        let bar = BottomLine::new().filter(|_| !json);
+        let (holds, checking, asked) = (BTreeMap::new(), BTreeSet::new(), String::new());
+        Self { json, zone: TimeZone::system(), bar, holds, checking, asked }
     }
 
     /// Is there a line that counts down?
@@ -67,8 +89,13 @@ impl Shown {
         self.bar.is_some()
     }
 
-    pub(super) const fn is_checking(&self) -> bool {
-        self.checking.is_some()
+    /// The reservation to ask about how long it is held yet: each of those that are being asked for in
+    /// its turn.
+    pub(super) fn next_checked(&mut self) -> Option<String> {
+        let after = (Bound::Excluded(self.asked.as_str()), Bound::Unbounded);
+        let next = self.checking.range::<str, _>(after).next().or_else(|| self.checking.first());
+        self.asked = next?.clone();
+        Some(self.asked.clone())
     }
 
     /// Prints an event; false when nobody reads any more.
@@ -78,7 +105,11 @@ impl Shown {
     pub(super) fn reservation(&mut self, event: &v1::ReservationEvent) -> Result<bool, Failure> {
         use v1::ReservationState as S;
         let state = event.state();
-        self.checking = (state == S::Checking).then(|| event.reservation.clone());
+        if state == S::Checking {
+            self.checking.insert(event.reservation.clone());
+        } else {
+            self.checking.remove(&event.reservation);
+        }
         self.held(&event.reservation, event.time.as_ref(), event.expires_in.as_ref());
         let line = if self.json { json(event)? } else { reservation(event, &self.zone) };
         self.print(&line)
@@ -101,9 +132,9 @@ impl Shown {
     }
 
     /// What the coordinator says of the reservation that is being held.
-    pub(super) fn held_for(&mut self, left: &Duration) {
-        if let (Some(id), Ok(left)) = (&self.checking, span_from_wire("expires_in", left)) {
-            self.holds.insert(id.clone(), clock::now().wall.saturating_add(left));
+    pub(super) fn held_for(&mut self, id: &str, left: &Duration) {
+        if let Ok(left) = span_from_wire("expires_in", left) {
+            self.holds.insert(id.to_owned(), clock::now().wall.saturating_add(left));
         }
     }
 
@@ -122,36 +153,32 @@ impl Shown {
     /// Draws the line that counts down.
     pub(super) fn tick(&self) {
         if let Some(bar) = &self.bar {
-            bar.set_message(countdown(&self.holds, clock::now().wall));
-            bar.tick();
+            bar.draw(&countdown(&self.holds, &self.checking, clock::now().wall));
         }
     }
 
     /// Says something on standard error.
     pub(super) fn note(&self, words: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| text::note(words)),
-            None => text::note(words),
+        if let Some(bar) = &self.bar {
+            bar.clear();
         }
+        text::note(words);
+        self.tick();
     }
 
     /// Leaves the terminal as it was.
     pub(super) fn end(&mut self) {
         if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
+            bar.clear();
         }
     }
 
     fn print(&self, line: &str) -> Result<bool, Failure> {
-        let print = || {
-            let mut stdout = std::io::stdout().lock();
-            writeln!(stdout, "{line}").and_then(|()| stdout.flush())
-        };
-        let printed = match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        };
-        match printed {
+        if let Some(bar) = &self.bar {
+            bar.clear();
+        }
+        let mut stdout = std::io::stdout().lock();
+        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
             Ok(()) => {
                 self.tick();
                 Ok(true)
@@ -167,9 +194,13 @@ fn json(event: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 /// The line at the bottom: the first of the holds, and how many others there are.
-fn countdown(holds: &BTreeMap<String, Time>, now: Time) -> String {
+fn countdown(holds: &BTreeMap<String, Time>, checking: &BTreeSet<String>, now: Time) -> String {
     let Some((id, ends)) = holds.iter().min_by_key(|(_, ends)| **ends) else {
-        return "nothing is being held".to_owned();
+        return match checking.first() {
+            None => "nothing is being held".to_owned(),
+            Some(id) if checking.len() == 1 => format!("{id} is being asked for"),
+            Some(_) => format!("{} reservations are being asked for", checking.len()),
+        };
     };
     let left = Span::from_us(ends.since(now).as_us().max(0) / 1_000_000 * 1_000_000);
     let others = match holds.len() - 1 {
@@ -302,9 +333,30 @@ mod tests {
     fn the_first_hold_is_counted_down_and_never_below_nothing() {
         let time = |seconds: i64| Time::from_us(seconds * 1_000_000);
         let holds = [("b".to_owned(), time(70)), ("a".to_owned(), time(100))].into();
-        let shown = countdown(&holds, time(8));
+        let nobody = BTreeSet::new();
+        let shown = countdown(&holds, &nobody, time(8));
         assert_eq!(shown, "held: b for another 1 min 2 s (and 1 hold more)");
-        assert!(countdown(&holds, time(200)).starts_with("held: b for another 0"));
-        assert_eq!(countdown(&BTreeMap::new(), time(0)), "nothing is being held");
+        assert!(countdown(&holds, &nobody, time(200)).starts_with("held: b for another 0"));
+        assert_eq!(countdown(&BTreeMap::new(), &nobody, time(0)), "nothing is being held");
+        let checking: BTreeSet<String> = ["grc-7".to_owned()].into();
+        assert_eq!(countdown(&BTreeMap::new(), &checking, time(0)), "grc-7 is being asked for");
+        assert!(countdown(&holds, &checking, time(8)).starts_with("held: b"));
+    }
+
+    #[test]
+    fn all_that_are_being_asked_for_are_asked_about_in_turn() {
+        let mut shown = Shown::new(true);
+        let mut came = |id: &str, state: v1::ReservationState| {
+            let (reservation, state) = (id.to_owned(), state.into());
+            let event = v1::ReservationEvent { reservation, state, ..event() };
+            // The lines go to the test's output.
+            shown.reservation(&event).unwrap();
+            [(); 3].map(|()| shown.next_checked().unwrap_or_default())
+        };
+        use v1::ReservationState as S;
+        assert_eq!(came("b", S::Checking), ["b", "b", "b"]);
+        assert_eq!(came("a", S::Checking), ["a", "b", "a"]);
+        assert_eq!(came("a", S::Confirmed), ["b", "b", "b"]);
+        assert_eq!(came("b", S::Aborting), ["", "", ""]);
     }
 }

@@ -26,7 +26,7 @@ use super::periods::{Periods, Wanted, kept, least, periods};
 use super::shown::{Inner, Shown};
 use crate::modify::merged;
 use crate::picture::{self, Picture};
-use crate::planning::{Planned, ip_options};
+use crate::planning::{Explained, Planned, ip_options};
 use crate::{learned, view};
 
 /// What is booked here for a transaction of the one above.
@@ -188,7 +188,11 @@ impl UpwardService {
             let picture = Picture { views, changes: Vec::new(), unreachable };
             let (request, options) = (inner.request.clone(), self.service.defaults);
             let federation = Arc::clone(federation);
-            let one = self.service.planners.plan(federation, request, options, picture).await?;
+            let one = self
+                .service
+                .planners
+                .plan(federation, request, options, picture, Explained::Closest)
+                .await?;
             if one.plans.is_empty() {
                 return Ok(Err(self.short(shown, &inner, view, &one).await));
             }

@@ -5,7 +5,7 @@
 //! for routes of their own. When that fails everywhere, all that may move are lifted and routed
 //! together with the demand, if they are few.
 
-use coalloc_common::limits;
+use coalloc_common::limits::INNER_SEARCH_DEMANDS;
 
 use super::search::{Load, narrowest};
 use super::{Demand, Room, Router, Way, signed};
@@ -40,17 +40,18 @@ struct Ground<'a, 'b> {
 }
 
 impl Router {
-    /// Routes for all demands with some of `movable` on new routes; `None` when none were found.
+    /// Routes for all demands with some of `movable` on new routes; `None` when none were found within
+    /// `effort`, the number of those that may be routed on the way.
     #[must_use]
     pub fn rearrange(
         &self,
         demands: &[Demand],
         movable: &[Placed],
         room: &dyn Room,
+        effort: usize,
     ) -> Option<Rearranged> {
         let now = movable.iter().map(|placed| placed.way.clone()).collect();
         let load = Load::new(room, self.links.len());
-        let effort = limits::INNER_MOVE_EFFORT;
         let mut ground = Ground { router: self, load, movable, now, effort };
         let mut largest: Vec<usize> = (0..demands.len()).collect();
         largest.sort_by_key(|at| (std::cmp::Reverse(demands[*at].amount), *at));
@@ -81,7 +82,7 @@ impl Ground<'_, '_> {
             }
             self.load.undo(mark);
         }
-        let lifted = near.len() <= limits::INNER_SEARCH_DEMANDS;
+        let lifted = near.len() <= INNER_SEARCH_DEMANDS;
         if lifted { self.together(demand, &near) } else { None }
     }
 

@@ -1,6 +1,6 @@
 //! Against all simple routes, listed by brute force, on small random networks.
 
-use coalloc_common::{Time, Window};
+use coalloc_common::{Time, Window, limits};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -222,7 +222,12 @@ fn a_rearrangement_fits_and_is_found_only_when_there_is_one() {
         let (router, ways, placed, mut taken, mut random) = ground(seed);
         let demand = random_demand(&mut random);
         let alone = router.route(std::slice::from_ref(&demand), &taken).is_ok();
-        let found = router.rearrange(std::slice::from_ref(&demand), &placed, &taken);
+        let found = router.rearrange(
+            std::slice::from_ref(&demand),
+            &placed,
+            &taken,
+            limits::INNER_MOVE_EFFORT,
+        );
         assert!(
             !alone || found.as_ref().is_some_and(|found| found.moved.is_empty()),
             "seed {seed}"

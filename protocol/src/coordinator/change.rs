@@ -10,13 +10,17 @@
 //!
 //! All RMs of the old and of the new version take part: one that is not needed any more holds an order
 //! without segments. Until D3 the reservation stands as it was. A reservation has one change at a time;
-//! what became of each is kept, so that the same change gets the same answer for ever (I8). Candidates
-//! are tried as those of a reservation are, see [`trying`](super::trying).
+//! what became of each is kept, so that the same change gets the same answer for ever (I8). None is
+//! dropped: one that is sent again after its answer was forgotten would be made again. So their number
+//! is bounded, [`limits::CHANGES_MAX`]. Candidates are tried as those of a reservation are, see
+//! [`trying`](super::trying).
 //!
 //! Left out: planning of the new version, and who may ask, which are the shell's. Source:
 //! docs/adr/0005-modify.md; NSI Connection Service 2.1, `reserve` of a new version.
 
-use coalloc_common::{Now, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId};
+use coalloc_common::{
+    Now, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits,
+};
 use serde::{Deserialize, Serialize};
 
 use super::record::CoordinatorRecord;
@@ -72,7 +76,7 @@ pub struct Change {
     pub refusal: Option<Refusal>,
     /// Why each attempt failed, oldest first.
     pub attempt_refusals: Vec<Refusal>,
-    /// What the shell wanted remembered.
+    /// What the shell wants remembered with the new version; nothing once it is over.
     pub notes: String,
 }
 
@@ -82,15 +86,16 @@ impl Change {
     pub const fn is_under_way(&self) -> bool {
         !matches!(self.state, ChangeState::Done | ChangeState::Refused)
     }
+
+    /// Nothing comes of it: what is kept from now on is why.
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.refusal = Some(refusal.clone());
+        self.candidate = None;
+        self.notes.clear();
+    }
 }
 
 impl Reservation {
-    /// The change of this id, the last one or one before.
-    #[must_use]
-    pub fn find_change(&self, id: &str) -> Option<&Change> {
-        self.change.iter().chain(&self.past_changes).find(|change| change.id.as_str() == id)
-    }
-
     /// Is a change of it under way?
     #[must_use]
     pub fn is_changing(&self) -> bool {
@@ -112,13 +117,21 @@ impl Reservation {
 }
 
 impl Coordinator {
+    /// The change of this id of a reservation, the last one or one before.
+    #[must_use]
+    pub fn find_change(&self, reservation: &ReservationId, id: &str) -> Option<&Change> {
+        let last = self.reservations.get(reservation)?.change.as_ref();
+        let past = || self.past_changes.get(reservation)?.get(id);
+        last.filter(|change| change.id.as_str() == id).or_else(past)
+    }
+
     /// A change came.
     pub(super) fn open_change(&mut self, ticket: ChangeTicket, token: Token, out: &mut Gathered) {
         let Some(reservation) = self.reservations.get(&ticket.reservation) else {
             return out.reply(token, Reply::Unknown);
         };
         let id = ticket.reservation.clone();
-        if let Some(change) = reservation.find_change(ticket.change.as_str()) {
+        if let Some(change) = self.find_change(&id, ticket.change.as_str()) {
             if change.content != ticket.content {
                 out.reply(token, Reply::OtherContent);
             } else if change.is_under_way() {
@@ -142,6 +155,9 @@ impl Coordinator {
         // What a coordinator above has only that one may change (I21), and it has no way to.
         if reservation.state != State::Confirmed || reservation.upper.is_some() {
             return out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
+        }
+        if reservation.changes >= limits::CHANGES_MAX {
+            return out.reply(token, Reply::ChangesSpent);
         }
         self.changing.insert(id, (ticket, Vec::new()));
         out.reply(token, Reply::PlanChange);
@@ -279,12 +295,13 @@ impl Coordinator {
         ticket: &ChangeTicket,
         notes: &str,
     ) -> Result<(), ReplayError> {
-        let reservation = self.reservation_mut(&ticket.reservation)?;
         let id = &ticket.change;
+        let known = self.find_change(&ticket.reservation, id.as_str()).is_some();
+        let reservation = self.reservation_mut(&ticket.reservation)?;
         if reservation.state != State::Confirmed || reservation.is_changing() {
             return Err(ReplayError(format!("change {id} of what cannot be changed")));
         }
-        if reservation.find_change(id.as_str()).is_some() {
+        if known {
             return Err(ReplayError(format!("change {id} begins twice")));
         }
         let change = Change {
@@ -298,7 +315,11 @@ impl Coordinator {
             attempt_refusals: Vec::new(),
             notes: notes.to_owned(),
         };
-        reservation.past_changes.extend(reservation.change.replace(change));
+        reservation.changes += 1;
+        if let Some(past) = reservation.change.replace(change) {
+            let of = self.past_changes.entry(ticket.reservation.clone()).or_default();
+            of.insert(past.id.clone(), past);
+        }
         Ok(())
     }
 
@@ -314,8 +335,7 @@ impl Coordinator {
             return Err(ReplayError(format!("{id}: a change is refused that is not undecided")));
         };
         change.state = if unfinished { ChangeState::Aborting } else { ChangeState::Refused };
-        change.refusal = Some(refusal.clone());
-        change.candidate = None;
+        change.refuse(refusal);
         Ok(())
     }
 
@@ -336,7 +356,7 @@ impl Coordinator {
                 change.state = ChangeState::Done;
                 reservation.candidate = change.candidate.take();
                 reservation.transaction = Some(txn.clone());
-                reservation.notes.clone_from(&change.notes);
+                reservation.notes = std::mem::take(&mut change.notes);
                 reservation.version += 1;
             }
             ChangeState::Aborting if !unfinished => change.state = ChangeState::Refused,
@@ -356,8 +376,7 @@ impl Coordinator {
         let old = reservation.transaction.clone();
         if let Some(change) = reservation.change.as_mut() {
             change.state = ChangeState::Refused;
-            change.refusal = Some(refusal.clone());
-            change.candidate = None;
+            change.refuse(refusal);
         }
         if let Some(old) = old {
             self.transaction_mut(&old)?.turn(Goal::Release);

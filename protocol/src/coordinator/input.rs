@@ -190,6 +190,8 @@ pub enum Reply {
     PlanChange,
     /// To OpenChange: this one is under way; nothing was done.
     ChangeUnderWay(RequestId),
+    /// To OpenChange: the reservation was changed as often as it may be; nothing was done.
+    ChangesSpent,
     /// To OpenChange, Modify: it cannot be changed as it stands; nothing was done.
     NotConfirmed(Box<Reservation>),
     /// To a Hold from above: it is new; plan it, then send it again with what came of that.

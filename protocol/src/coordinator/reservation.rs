@@ -54,10 +54,11 @@ pub struct Reservation {
     pub notes: String,
     /// 1 when it was made, one more after each change that was booked.
     pub version: u32,
-    /// The last change.
+    /// The last change. Those before it are the coordinator's: what is told of a reservation does not grow
+    /// with how often it was changed.
     pub change: Option<Change>,
-    /// Those before it, oldest first: the same change gets the same answer for ever (I8).
-    pub past_changes: Vec<Change>,
+    /// Changes that were ever begun.
+    pub changes: usize,
     /// Transactions opened so far, those of changes included: the next one's number is one more.
     pub(super) opened: u32,
     /// The transaction of the coordinator above that it serves; `None` for a user's own.
@@ -84,7 +85,7 @@ impl Reservation {
             notes,
             version: 1,
             change: None,
-            past_changes: Vec::new(),
+            changes: 0,
             opened: 0,
             upper: None,
         }

@@ -607,5 +607,36 @@ fn one_change_at_a_time_and_each_has_one_answer() {
     let _ = bench.release("grc-t-1", at(121));
     let effects = bench.step(new_version(&[plan(&["a"])]), at(122));
     assert!(matches!(&replies(&effects)[..], [(USER, Reply::NotConfirmed(_))]), "{effects:?}");
-    assert!(bench.core.find("grc-t-1").unwrap().find_change("c3").is_none());
+    assert!(bench.core.find_change(&ReservationId::composed("grc-t-1"), "c3").is_none());
+}
+
+#[test]
+fn changes_are_bounded_what_was_answered_stays_answered_and_replies_do_not_grow() {
+    let mut bench = Bench::confirmed();
+    for number in 0..limits::CHANGES_MAX {
+        let opened = bench.step(change(&format!("c{number}"), "x", USER), at(50));
+        assert_eq!(replies(&opened), [(USER, Reply::PlanChange)], "{number}");
+        let told = replies(&bench.step(new_version(&[]), at(51)));
+        let [(USER, Reply::Stands(known))] = &told[..] else { panic!("an outcome: {told:?}") };
+        let last = known.change.as_ref().unwrap();
+        assert_eq!((last.state, last.notes.as_str()), (ChangeState::Refused, ""), "{number}");
+        assert_eq!(known.changes, number + 1);
+    }
+    for _ in 0..2 {
+        let more = replies(&bench.step(change("more", "x", OTHER), at(60)));
+        assert_eq!(more, [(OTHER, Reply::ChangesSpent)]);
+        for number in [0, 1, limits::CHANGES_MAX - 1] {
+            let again = replies(&bench.step(change(&format!("c{number}"), "x", OTHER), at(61)));
+            let [(OTHER, Reply::Stands(known))] = &again[..] else { panic!("{again:?}") };
+            let told = known.change.as_ref().unwrap();
+            assert_eq!(
+                (told.id.as_str(), told.state),
+                (&*format!("c{number}"), ChangeState::Refused)
+            );
+        }
+        let other = replies(&bench.step(change("c0", "y", OTHER), at(62)));
+        assert_eq!(other, [(OTHER, Reply::OtherContent)]);
+        let _ = bench.restart(at(70));
+    }
+    assert_eq!(told(&bench.release("grc-t-1", at(80))), [], "it can be released as ever");
 }

@@ -32,10 +32,54 @@ struct Asker<'a> {
     share: u32,
 }
 
+/// A question of what may be taken, and as much of its answer as there is. It is answered in slices, so
+/// that whoever asks for much does not keep the thread that the participant lives on from everybody
+/// else; what holds others change in between is seen by the slices after it.
+#[derive(Debug, Clone)]
+pub struct Question {
+    windows: Vec<Window>,
+    user: UserName,
+    replaces: Option<TransactionId>,
+    /// By window, then by resource in the order of the configuration; the last may lack some.
+    free: Vec<Vec<Amount>>,
+    /// Searches for new routes of others that may still be made for it,
+    searches: usize,
+    /// and for the window that is being answered: its share of those.
+    here: usize,
+    answered: bool,
+}
+
+impl Question {
+    /// Asks for the amount of every resource that a hold of this user may take over each window.
+    /// `replaces` is the booking it would replace; one that is not booked counts for nothing.
+    #[must_use]
+    pub fn new(windows: Vec<Window>, user: UserName, replaces: Option<TransactionId>) -> Self {
+        let (free, searches) = (Vec::with_capacity(windows.len()), limits::INNER_QUERY_SEARCHES);
+        let answered = windows.is_empty();
+        Self { windows, user, replaces, free, searches, here: 0, answered }
+    }
+
+    /// The windows, in the order of the answer.
+    #[must_use]
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// Is nothing left to answer?
+    #[must_use]
+    pub const fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// The answer so far: of each window, in the order of the configuration, the minimum over it.
+    #[must_use]
+    pub fn into_answer(self) -> Vec<Vec<Amount>> {
+        self.free
+    }
+}
+
 impl Participant {
-    /// The amount of every resource that a hold of this user may take over each window, in the order of
-    /// the configuration: the minimum over the window. `replaces` is the booking it would replace; one
-    /// that is not booked here counts for nothing.
+    /// The whole answer to a [`Question`], in one go.
     #[must_use]
     pub fn availability(
         &self,
@@ -44,22 +88,53 @@ impl Participant {
         replaces: Option<&TransactionId>,
         now: Now,
     ) -> Vec<Vec<Amount>> {
-        let own = self.booked_footprint(replaces);
+        let mut question = Question::new(windows.to_vec(), user.clone(), replaces.cloned());
+        while !question.is_answered() {
+            self.answer(&mut question, now);
+        }
+        question.into_answer()
+    }
+
+    /// Answers a slice more of a question: at least one resource of one window, at most about
+    /// [`limits::QUERY_SLICE_WORK`].
+    pub fn answer(&self, question: &mut Question, now: Now) {
+        let Question { windows, user, replaces, free, searches, here, answered } = question;
+        let own = self.booked_footprint(replaces.as_ref());
         let share = self.share(user);
         let (nothing, none) = (Steps::default(), Steps::default());
-        let of = |window: &Window| {
-            let mut inner = self.inner_at(*window, replaces);
-            let of = |(resource, _): &(ResourceId, Amount)| {
-                let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
-                let Some(timetable) = self.timetables.get(resource) else { return Amount::ZERO };
-                let most = self.may_take(timetable, *window, asker, &none, now);
-                inner
-                    .as_mut()
-                    .map_or(most, |inner| inside(inner, resource, timetable, asker, most, now))
+        let mut work = 0;
+        while work < limits::QUERY_SLICE_WORK && !*answered {
+            if free.last().is_none_or(|last| last.len() >= self.config.resources.len()) {
+                let left = windows.len().saturating_sub(free.len()).max(1);
+                *here = searches.div_ceil(left);
+                free.push(Vec::with_capacity(self.config.resources.len()));
+            }
+            let (Some(at), Some(done)) = (free.len().checked_sub(1), free.last_mut()) else {
+                return;
             };
-            self.config.resources.iter().map(of).collect()
-        };
-        windows.iter().map(of).collect()
+            let window = windows[at];
+            let mut inner = self.inner_at(window, replaces.as_ref(), *here);
+            let before = work;
+            let left = self.config.resources.iter().skip(done.len());
+            for (count, (resource, _)) in (1..).zip(left) {
+                let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
+                let most = self.timetables.get(resource).map_or(Amount::ZERO, |timetable| {
+                    let most = self.may_take(timetable, window, asker, &none, now);
+                    let inner = inner.as_mut();
+                    inner.map_or(most, |inner| inside(inner, resource, timetable, asker, most, now))
+                });
+                done.push(most);
+                work = before + count + inner.as_ref().map_or(0, InnerAt::work);
+                if work >= limits::QUERY_SLICE_WORK {
+                    break;
+                }
+            }
+            let unspent = inner.map_or(*here, |inner| inner.searches());
+            *searches = searches.saturating_sub(*here - unspent);
+            *here = unspent;
+            let whole = done.len() >= self.config.resources.len();
+            *answered = whole && free.len() == windows.len();
+        }
     }
 
     /// Percent of what is free that a user may take.
@@ -186,7 +261,9 @@ impl Participant {
         if let Some(detail) = outer {
             return refuse(Reason::OutsideHorizon, None, detail);
         }
-        let mut inner = (asker.share < WHOLE).then(|| self.inner_at(window, replaces)).flatten();
+        let searches = limits::INNER_MOVE_GUESSES;
+        let inner = || self.inner_at(window, replaces, searches);
+        let mut inner = (asker.share < WHOLE).then(inner).flatten();
         let mut most = |asker| {
             let most = self.may_take(timetable, window, asker, before, now);
             let inner = inner.as_mut();

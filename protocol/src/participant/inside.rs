@@ -102,12 +102,14 @@ pub trait Inside: Debug + Send + Sync {
         room: &dyn InnerRoom,
     ) -> Result<Vec<InnerRoute>, InnerShort>;
 
-    /// The same with new routes for some of those that may be moved; `None` when that does not help.
+    /// The same with new routes for some of those that may be moved; `None` when that does not help, as
+    /// far as routing this many of them tells.
     fn rearrange(
         &self,
         demands: &[InnerDemand],
         movable: &[InnerPlaced],
         room: &dyn InnerRoom,
+        effort: usize,
     ) -> Option<InnerRearranged>;
 }
 
@@ -175,6 +177,9 @@ pub(super) struct InnerAt<'a> {
     free: Vec<i64>,
     /// Who may move, and what would be free of each link without them; asked for when it matters.
     movable: Option<(Vec<InnerPlaced>, Vec<i64>)>,
+    /// How many searches for new routes may still be made, and were made.
+    searches: usize,
+    searched: usize,
 }
 
 impl InnerAt<'_> {
@@ -182,7 +187,21 @@ impl InnerAt<'_> {
         self.window
     }
 
-    /// The most of a path that one route can carry: as things are, or after others have moved.
+    /// How many searches for new routes of others may still be made.
+    pub(super) const fn searches(&self) -> usize {
+        self.searches
+    }
+
+    /// What was done so far, in looks at a timetable.
+    pub(super) fn work(&self) -> usize {
+        let looked = self.movable.as_ref().map_or(0, |_| {
+            self.room.participant.entries.len() / limits::INNER_ENTRIES_A_LOOK + self.free.len()
+        });
+        self.free.len() + looked + self.searched * limits::INNER_SEARCH_WORK
+    }
+
+    /// The most of a path that one route can carry: as things are, or after others have moved. When no
+    /// search is left, as things are: a hold may then find more room than was told.
     pub(super) fn most(&mut self, path: &ResourceId, most: Amount, now: Now) -> Amount {
         let participant = self.room.participant;
         let begun = self.old.filter(|old| old.begins_by(move_from(now)));
@@ -191,7 +210,7 @@ impl InnerAt<'_> {
             return most.min(Amount(free.unwrap_or(0).max(0).unsigned_abs()));
         }
         let here = self.inside.widest(path, &self.free, most);
-        if here >= most || !self.inside.may_move() {
+        if here >= most || !self.inside.may_move() || self.searches == 0 {
             return here;
         }
         let demand =
@@ -210,10 +229,13 @@ impl InnerAt<'_> {
         let (mut low, mut high) = (here, self.inside.widest(path, without, most));
         let mut next = high;
         for _ in 0..limits::INNER_MOVE_GUESSES {
-            if next <= low {
+            if next <= low || self.searches == 0 {
                 break;
             }
-            if self.inside.rearrange(&[demand(next)], movable, &room).is_some() {
+            self.searches -= 1;
+            self.searched += 1;
+            let effort = limits::INNER_QUERY_EFFORT;
+            if self.inside.rearrange(&[demand(next)], movable, &room, effort).is_some() {
                 low = next;
             } else {
                 high = next;
@@ -225,6 +247,24 @@ impl InnerAt<'_> {
 }
 
 impl Participant {
+    /// A live entry that takes a path of an inner link's name, or a link of a path's name: the inventory
+    /// has changed so that one name means two things. The two would share a timetable, so that whoever
+    /// finds one must not start.
+    #[must_use]
+    pub fn name_of_two(&self) -> Option<(&TransactionId, &ResourceId)> {
+        let disclosed =
+            |name: &ResourceId| self.config.resources.iter().any(|(own, _)| own == name);
+        self.entries.iter().filter(|(_, entry)| entry.in_timetables().is_some()).find_map(
+            |(txn, entry)| {
+                let segments = entry.order.iter().flat_map(|order| &order.segments);
+                let mut paths = segments.map(|segment| &segment.resource);
+                let mut links = entry.inner.iter().flatten().flatten();
+                let name = paths.find(|path| self.links.contains(*path));
+                name.or_else(|| links.find(|link| disclosed(link))).map(|name| (txn, name))
+            },
+        )
+    }
+
     /// Live entries that have no route although there is an inner network: it was configured after
     /// them, and they did not fit into it.
     #[must_use]
@@ -262,7 +302,8 @@ impl Participant {
             // move there.
             let room = Beside { participant: self, own: Footprint::default() };
             let placed: Vec<InnerPlaced> = movable.iter().map(|m| m.placed.clone()).collect();
-            if let Some(found) = inside.rearrange(&demands, &placed, &room) {
+            let effort = limits::INNER_MOVE_EFFORT;
+            if let Some(found) = inside.rearrange(&demands, &placed, &room, effort) {
                 let moves = self.moves(&movable, found.moved);
                 return Ok(Chosen { inner: Some(found.routes), moves });
             }
@@ -270,18 +311,20 @@ impl Participant {
         Err(Box::new(self.no_route(order, short)))
     }
 
-    /// The inside over a window, to whoever may replace a booking; `None` without an inner network.
+    /// The inside over a window, to whoever may replace a booking, with so many searches for new routes
+    /// of others; `None` without an inner network.
     pub(super) fn inner_at(
         &self,
         window: Window,
         replaces: Option<&TransactionId>,
+        searches: usize,
     ) -> Option<InnerAt<'_>> {
         let inside = self.config.inside.as_deref()?;
         let old = self.booked(replaces);
         let own = old.map(Entry::inner_footprint).unwrap_or_default();
         let room = Beside { participant: self, own };
         let free = inside.links().iter().map(|(link, _)| room.free(link, window)).collect();
-        Some(InnerAt { inside, old, room, window, free, movable: None })
+        Some(InnerAt { inside, old, room, window, free, movable: None, searches, searched: 0 })
     }
 
     fn booked(&self, txn: Option<&TransactionId>) -> Option<&Entry> {

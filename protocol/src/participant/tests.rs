@@ -159,6 +159,36 @@ fn reason(answer: Answer) -> Reason {
 }
 
 #[test]
+fn a_large_question_is_answered_in_slices_and_as_if_it_were_many_small_ones() {
+    const RESOURCES: usize = 3_000;
+    let names: Vec<String> = (0..RESOURCES).map(|n| format!("r{n}")).collect();
+    let resources: Vec<(&str, u64)> =
+        names.iter().enumerate().map(|(n, name)| (name.as_str(), n as u64)).collect();
+    let mut p = Participant::new(config(&resources));
+    let taken = |name: &str, window| {
+        let resource = ResourceId::composed(name);
+        let segments = vec![Segment { resource, amount: Amount(5), window }];
+        HoldOrder { segments, ..order(name, 0, window) }
+    };
+    for (name, from) in [("r7", 100), ("r1500", 200), ("r2999", 300)] {
+        assert!(matches!(hold(&mut p, taken(name, window(from, 400)), at(1)), Answer::Held { .. }));
+    }
+    let windows: Vec<Window> = (1..=4).map(|n| window(n * 90, n * 90 + 20)).collect();
+    let mut question = Question::new(windows.clone(), user(), None);
+    let mut slices = 0;
+    while !question.is_answered() {
+        p.answer(&mut question, at(1));
+        slices += 1;
+    }
+    let all = windows.len() * RESOURCES;
+    assert_eq!(slices, all.div_ceil(limits::QUERY_SLICE_WORK), "none is larger than it may be");
+    let alone = windows.iter().map(|one| p.availability(&[*one], &user(), None, at(1)).remove(0));
+    let alone: Vec<Vec<Amount>> = alone.collect();
+    assert_eq!(question.into_answer(), alone);
+    assert_eq!((alone[0][7], alone[1][7], alone[3][2_999]), (Amount(2), Amount(2), Amount(2_994)));
+}
+
+#[test]
 fn hold_commit_release_and_the_capacity_is_free_again() {
     let mut p = participant();
     let day = window(3_600, 7_200);

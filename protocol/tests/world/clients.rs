@@ -235,7 +235,10 @@ impl World {
         self.say_user(demand, false, &print::reply(&reply));
         match reply {
             Reply::Stands(reservation) => self.heard_of_change(demand, wish, &reservation),
-            Reply::ChangeUnderWay(_) | Reply::NotConfirmed(_) | Reply::Forgotten => Ok(()),
+            Reply::ChangeUnderWay(_)
+            | Reply::NotConfirmed(_)
+            | Reply::ChangesSpent
+            | Reply::Forgotten => Ok(()),
             other => Err(format!("demand {demand} wants a change and is told {other:?}")),
         }
     }
@@ -248,7 +251,8 @@ impl World {
         reservation: &Reservation,
     ) -> Result<(), String> {
         let known = &mut self.clients.demands[demand].changes[wish];
-        let Some(change) = reservation.find_change(known.id.as_str()) else {
+        let Some(change) = reservation.change.as_ref().filter(|change| change.id == known.id)
+        else {
             // It was released before the change was recorded.
             return Ok(());
         };
@@ -400,6 +404,7 @@ impl World {
             | Reply::PlanChange
             | Reply::ChangeUnderWay(_)
             | Reply::NotConfirmed(_)
+            | Reply::ChangesSpent
             | Reply::Resolution(_)
             | Reply::PlanUpper
             | Reply::Upper(_) => Err(format!("demand {demand} is told {reply:?}")),

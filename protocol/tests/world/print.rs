@@ -166,6 +166,7 @@ pub(crate) fn reply(reply: &Reply) -> String {
         Reply::Unknown => "Unknown: there is none".to_owned(),
         Reply::PlanChange => "a new change, to be planned".to_owned(),
         Reply::ChangeUnderWay(change) => format!("ChangeUnderWay: {change}"),
+        Reply::ChangesSpent => "ChangesSpent: it was changed as often as it may be".to_owned(),
         Reply::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
         Reply::Resolution(resolution) => format!("{resolution:?}"),
         Reply::PlanUpper => "new, to be planned".to_owned(),

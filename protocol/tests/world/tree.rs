@@ -140,14 +140,12 @@ impl World {
             };
             order.segments.iter().filter(has).cloned().collect()
         };
-        let at = |rms: &[RmName]| Candidate {
-            segments: rms
-                .iter()
-                .map(|rm| (rm.clone(), of(rm)))
-                .filter(|(_, s)| !s.is_empty())
-                .collect(),
-            order: if in_turns { rms.iter().rev().cloned().collect() } else { Vec::new() },
-            details: Details::default(),
+        let at = |rms: &[RmName]| {
+            let segments = rms.iter().map(|rm| (rm.clone(), of(rm)));
+            let segments: BTreeMap<RmName, Vec<Segment>> =
+                segments.filter(|(_, segments)| !segments.is_empty()).collect();
+            let order = segments.keys().rev().filter(|_| in_turns).cloned().collect();
+            Candidate { segments, order, details: Details::default() }
         };
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
         match if self.is_story() { 7 } else { self.dice.below(8) } {
