@@ -70,6 +70,8 @@ pub const PLANNING_NODES_MAX: u64 = 1 << 40;
 /// Search nodes of one frame that a planner takes with the priority of everybody else: some
 /// milliseconds. More than that gives way to the protocol.
 pub const QUICK_NODES: u64 = 2_000;
+/// And of all frames of a request together, so that one with 256 frames takes no more of it than ten.
+pub const QUICK_NODES_ALL: u64 = 20_000;
 /// Search nodes of one frame before what is open is handed to an outside solver, when there is time for
 /// one: 95 % of frames of 120 sites are decided within a tenth of them.
 pub const EXACT_NODES_MAX: u64 = 1 << 19;

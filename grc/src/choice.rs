@@ -57,8 +57,8 @@ impl GrcService {
         let unreachable = planned.unreachable.clone();
         if let Some((judged, wire)) = plans.iter().find(|(_, wire)| wire.digest.starts_with(digest))
         {
-            let outcome =
-                Ok(vec![candidate(federation, admitted, &judged.plan, view::details(wire).into())]);
+            let chosen = candidate(federation, admitted, &judged.plan, view::details(wire).into());
+            let outcome = Ok(vec![at_once(chosen)]);
             return Ok(Tried { unreachable, fresh: Vec::new(), outcome });
         }
         let Some(refusal) = outdated else {
@@ -116,6 +116,11 @@ impl GrcService {
                 }
             },
         )?;
-        Ok(candidate(federation, admitted, &plan, view::details(&shown.plan).into()))
+        Ok(at_once(candidate(federation, admitted, &plan, view::details(&shown.plan).into())))
     }
+}
+
+/// A chosen plan has no next choice to search for, so that nothing is gained by holding it in turn.
+fn at_once(candidate: Candidate) -> Candidate {
+    Candidate { order: Vec::new(), ..candidate }
 }

@@ -186,7 +186,8 @@ impl Planners {
         }
         let (sender, explained) = tokio::sync::oneshot::channel();
         let job = Arc::clone(job);
-        self.search.spawn(move || {
+        // Some milliseconds: not behind the searches of others.
+        self.quick.spawn(move || {
             let explain = || {
                 let said = |at: usize| (at, job.explain(&refused[at]));
                 let said: Vec<(usize, Refusal)> = wanted.into_par_iter().map(said).collect();
@@ -266,7 +267,7 @@ impl Planners {
     /// waits for it any more; the last two it is told by the flag.
     ///
     /// # Errors
-    /// As [`Planners::plan`].
+    /// As [`Planners::plan`]; RESOURCE_EXHAUSTED also when no thread was free in that time.
     pub async fn run<T: Send + 'static>(
         &self,
         solver: Solver,
@@ -275,16 +276,20 @@ impl Planners {
     ) -> Result<T, Status> {
         let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
+        let (started, mut has_started) = tokio::sync::oneshot::channel();
         let (sender, mut done) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
         self.long(solver).spawn(move || {
-            // The caller may be gone.
+            // The caller may be gone, both times.
+            let _ = started.send(());
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
         });
         let outcome = match tokio::time::timeout(time.to_std(), &mut done).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 stop.0.store(true, Ordering::Relaxed);
+                // What waits behind the searches of others is not waited for; what works stops soon.
+                has_started.try_recv().map_err(|_| status::busy())?;
                 done.await
             }
         };
@@ -371,7 +376,7 @@ impl Job {
         let rounds = frames.len().div_ceil(outside.current_num_threads().max(1)).max(1);
         let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
         let nodes = match stage {
-            Stage::Short(nodes) => nodes,
+            Stage::Short(nodes) => nodes.min(limits::QUICK_NODES_ALL / frames.len().max(1) as u64),
             Stage::Whole => limits::PLANNING_NODES_MAX,
         };
         let budget = Budget { nodes, solver_time: solver.outside_time(share), stop };

@@ -129,8 +129,10 @@ impl GrcService {
             let tried = self.candidates(&wire, &refusals).await?;
             Ok((tried.outcome, tried.fresh))
         };
-        // The next choice of a search that backtracks is another one.
-        let pausing = !self.options(wire.options.as_ref()).solver.reserves_as_it_searches();
+        // The next choice of a search that backtracks is another one; a chosen plan stays the same.
+        let chosen = !wire.plan_digest.is_empty();
+        let pausing =
+            chosen || !self.options(wire.options.as_ref()).solver.reserves_as_it_searches();
         let (reply, fresh) = self.followed(answer, fresh, pausing, plan_again).await?;
         Ok((self.stands(reply, id.as_str())?, fresh))
     }

@@ -221,6 +221,8 @@ impl ResourceManager for UpwardService {
         &self,
         _: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeResponse>, Status> {
+        // Whoever describes itself before it has heard of its own says that it has nothing.
+        self.service.federation.settled().await;
         let shown = self.shown()?;
         let (sites, paths) = shown.describe();
         let members = shown.snapshot.members.values();

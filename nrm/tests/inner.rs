@@ -187,12 +187,12 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     keep(&mut before, start(), &mut log);
     let hold = order(1, &[("inner/ring0", 7, window(3_600, 7_200))]);
     keep(&mut before, ParticipantInput::Hold { order: hold, token: Token(0) }, &mut log);
-    assert_eq!(before.name_of_two(), None, "nothing is inside yet");
+    assert_eq!(before.name_of_two(at(0)), None, "nothing is inside yet");
     // With an inner network whose link has the name, the ledger does not fit.
     let replayed = |paths: &[v1::Path], inner: Option<&v1::InnerNetwork>, log: &[_]| {
         let mut core = participant(paths, inner);
         log.iter().for_each(|record| core.apply(record).unwrap());
-        core.name_of_two().map(|(txn, name)| (txn.to_string(), name.to_string()))
+        core.name_of_two(at(0)).map(|(txn, name)| (txn.to_string(), name.to_string()))
     };
     let twice = Some(("grc-1/1".to_owned(), "inner/ring0".to_owned()));
     assert_eq!(replayed(&paths, Some(&inner), &log), twice);
@@ -204,7 +204,7 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     keep(&mut inside, start(), &mut log);
     let hold = order(1, &[("p0-p1", 7, window(3_600, 7_200))]);
     keep(&mut inside, ParticipantInput::Hold { order: hold, token: Token(0) }, &mut log);
-    assert_eq!(inside.name_of_two(), None);
+    assert_eq!(inside.name_of_two(at(0)), None);
     assert_eq!(replayed(std::slice::from_ref(&old), None, &log), twice);
     // What has ended is in nobody's way.
     let by = CoordinatorName::composed("grc");

@@ -157,15 +157,10 @@ impl Participant {
         &self.config
     }
 
-    /// When, after each window's start, some hold or booking here ends, so that more may be free.
-    #[must_use]
-    pub fn next_changes(&self, windows: &[Window]) -> Vec<Option<Time>> {
+    /// When, after a window's start, some hold or booking here ends, so that more may be free.
+    fn next_change(&self, window: Window) -> Option<Time> {
         let own = self.config.resources.iter().filter_map(|(name, _)| self.timetables.get(name));
-        let own: Vec<&Timetable> = own.collect();
-        let next = |window: &Window| {
-            own.iter().filter_map(|timetable| timetable.next_relief(window.start())).min()
-        };
-        windows.iter().map(next).collect()
+        own.filter_map(|timetable| timetable.next_relief(window.start())).min()
     }
 
     /// Every transaction ever heard of, by id.

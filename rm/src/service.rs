@@ -74,23 +74,15 @@ impl ResourceManager for RmService {
         let Query { frames, user, replaces } = query;
         let mut question = Question::new(frames, user, replaces);
         // One slice for almost all; between those of the others the protocol goes on.
-        let changes = loop {
+        while !question.is_answered() {
             let look = move |participant: &Participant| {
                 participant.answer(&mut question, clock::now());
-                let changes =
-                    question.is_answered().then(|| participant.next_changes(question.windows()));
-                (question, changes)
+                question
             };
-            let changes;
-            (question, changes) = self.handle.read(look).await?;
-            if let Some(changes) = changes {
-                break changes;
-            }
-        };
+            question = self.handle.read(look).await?;
+        }
         let frames = question
-            .into_answer()
-            .into_iter()
-            .zip(changes)
+            .into_answer_with_changes()
             .map(|(frame, change)| v1::FrameAvailability {
                 free: frame.iter().map(|a| a.0).collect(),
                 next_change: change.map(convert::time_to_wire),

@@ -42,7 +42,7 @@ pub fn open(
     });
     let (path, kind) = (&config.daemon.ledger, config.kind.word());
     let ledger = node::open_ledger(path, kind, config.name.as_str(), &mut participant)?;
-    if let Some((txn, name)) = participant.name_of_two() {
+    if let Some((txn, name)) = participant.name_of_two(clock::now()) {
         let text = format!(
             "{name} is a path to one of the ledger's bookings and an inner link to the configuration, or \
              the other way round ({txn}): give one of the configuration another name, or release what is \

@@ -1,6 +1,7 @@
 //! Watching real daemons: nothing lost and nothing told twice, whoever is killed; slow watchers harm
 //! nobody; tokens of another past are refused; an expired hold is seen.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -462,20 +463,26 @@ async fn the_command_goes_on_by_itself_after_a_kill_and_prints_every_event_once(
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_coalloc"));
     command.args(["watch", "--from", "start", "--json", "--count", "8", "--idle", "40s"]);
     command.args(["--grc", &federation.addresses["grc"]]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     federation.reserve("one", pair(1, 1, 3_600, 600)).await;
+    // It follows once it has printed something; only then is an end of the connection an interruption.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (first, lines) =
+        tokio::task::spawn_blocking(|| (lines.next().unwrap().unwrap(), lines)).await.unwrap();
     federation.kill("grc");
     federation.spawn("grc");
     federation.complete().await;
     federation.reserve("two", pair(1, 1, 3_600, 600)).await;
+    let rest = tokio::task::spawn_blocking(|| lines.map(Result::unwrap).collect::<Vec<_>>());
+    let rest = rest.await.unwrap();
     let output = tokio::task::spawn_blocking(|| child.wait_with_output()).await.unwrap().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{errors}");
-    let printed: Vec<u64> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
+    let printed: Vec<u64> = [first]
+        .into_iter()
+        .chain(rest)
         .map(|line| {
-            let event: v1::ReservationEvent = serde_json::from_str(line).unwrap();
+            let event: v1::ReservationEvent = serde_json::from_str(&line).unwrap();
             event.sequence
         })
         .collect();

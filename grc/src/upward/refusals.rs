@@ -34,7 +34,10 @@ pub(super) fn outward(
     };
     let resource = &segment.resource;
     let detail = match refusal.reason {
-        Reason::ServiceLevel => refusal.detail.clone(),
+        // Of what was asked for by its name; else it names what is inside.
+        Reason::ServiceLevel if refusal.resource.as_ref() == Some(resource) => {
+            refusal.detail.clone()
+        }
         _ => {
             let shown = |amount| shown(name, resource, amount);
             let (can, asked) = (shown(available), shown(segment.amount));
@@ -110,7 +113,8 @@ pub(super) fn words(name: &str, refusal: &Refusal) -> String {
         Reason::Replaced => "a newer version has taken its place",
         Reason::NotHeld => "nothing is held, and never will be",
         Reason::OutsideHorizon => return refusal.detail.clone(),
-        Reason::UnknownResource => return refusal.detail.clone(),
+        // One that came from inside names what is inside.
+        Reason::UnknownResource if refusal.rm.is_none() => return refusal.detail.clone(),
         Reason::Mixed => "some of it could not be booked; the rest is released",
         Reason::InsufficientCapacity | Reason::BeyondCapacity | Reason::NoRoute => {
             "there is no way inside for all that is asked"
@@ -189,7 +193,19 @@ mod tests {
         assert!(text.starts_with("A: 3 CPUs of 4 CPUs can be had in "), "{text}");
         let text = of("B-X", 300_000_000, 299_999_800).detail;
         assert!(text.starts_with("g:B--X: 100 bit/s of 300 bit/s can be had in "), "{text}");
-        let all = [of("B-X", 300, 200), of("s-X", 500, 420), of("elsewhere", 7, 0)];
+        // The sentences of those inside name what is inside, whatever they refuse for.
+        let of_reason = |reason, resource: &str| {
+            let detail = "50 % of what is free: 100 of 250 of s-X";
+            let refusal = Refusal { reason, detail: detail.into(), ..inside(resource, 500, 420) };
+            outward("g", &refusal, &order, Some(&plan))
+        };
+        let all = [
+            of("B-X", 300, 200),
+            of("s-X", 500, 420),
+            of("elsewhere", 7, 0),
+            of_reason(Reason::ServiceLevel, "s-X"),
+            of_reason(Reason::UnknownResource, "elsewhere"),
+        ];
         for refusal in all {
             assert!(!refusal.to_string().contains("s-X") && refusal.rm.is_none(), "{refusal:?}");
         }

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
-    Amount, Now, Reason, Refusal, ResourceId, Segment, TransactionId, UserName, Window, limits,
+    Amount, Now, Reason, Refusal, ResourceId, Segment, Time, TransactionId, UserName, Window,
+    limits,
 };
 
 use super::footprint::{Footprint, Steps, pieces};
@@ -42,6 +43,8 @@ pub struct Question {
     replaces: Option<TransactionId>,
     /// By window, then by resource in the order of the configuration; the last may lack some.
     free: Vec<Vec<Amount>>,
+    /// Of each window that is whole: when something ends after its start.
+    changes: Vec<Option<Time>>,
     /// Searches for new routes of others that may still be made for it,
     searches: usize,
     /// and for the window that is being answered: its share of those.
@@ -56,13 +59,8 @@ impl Question {
     pub fn new(windows: Vec<Window>, user: UserName, replaces: Option<TransactionId>) -> Self {
         let (free, searches) = (Vec::with_capacity(windows.len()), limits::INNER_QUERY_SEARCHES);
         let answered = windows.is_empty();
-        Self { windows, user, replaces, free, searches, here: 0, answered }
-    }
-
-    /// The windows, in the order of the answer.
-    #[must_use]
-    pub fn windows(&self) -> &[Window] {
-        &self.windows
+        let changes = Vec::with_capacity(windows.len());
+        Self { windows, user, replaces, free, changes, searches, here: 0, answered }
     }
 
     /// Is nothing left to answer?
@@ -75,6 +73,12 @@ impl Question {
     #[must_use]
     pub fn into_answer(self) -> Vec<Vec<Amount>> {
         self.free
+    }
+
+    /// The same, and with it when, after each window's start, some hold or booking ends, so that more may be
+    /// free.
+    pub fn into_answer_with_changes(self) -> impl Iterator<Item = (Vec<Amount>, Option<Time>)> {
+        self.free.into_iter().zip(self.changes)
     }
 }
 
@@ -98,7 +102,8 @@ impl Participant {
     /// Answers a slice more of a question: at least one resource of one window, at most about
     /// [`limits::QUERY_SLICE_WORK`].
     pub fn answer(&self, question: &mut Question, now: Now) {
-        let Question { windows, user, replaces, free, searches, here, answered } = question;
+        let Question { windows, user, replaces, free, changes, searches, here, answered } =
+            question;
         let own = self.booked_footprint(replaces.as_ref());
         let share = self.share(user);
         let (nothing, none) = (Steps::default(), Steps::default());
@@ -133,6 +138,10 @@ impl Participant {
             *searches = searches.saturating_sub(*here - unspent);
             *here = unspent;
             let whole = done.len() >= self.config.resources.len();
+            if whole {
+                changes.push(self.next_change(window));
+                work += self.config.resources.len();
+            }
             *answered = whole && free.len() == windows.len();
         }
     }

@@ -249,20 +249,22 @@ impl InnerAt<'_> {
 impl Participant {
     /// A live entry that takes a path of an inner link's name, or a link of a path's name: the inventory
     /// has changed so that one name means two things. The two would share a timetable, so that whoever
-    /// finds one must not start.
+    /// finds one must not start. What has ended takes nothing any more.
     #[must_use]
-    pub fn name_of_two(&self) -> Option<(&TransactionId, &ResourceId)> {
+    pub fn name_of_two(&self, now: Now) -> Option<(&TransactionId, &ResourceId)> {
         let disclosed =
             |name: &ResourceId| self.config.resources.iter().any(|(own, _)| own == name);
-        self.entries.iter().filter(|(_, entry)| entry.in_timetables().is_some()).find_map(
-            |(txn, entry)| {
-                let segments = entry.order.iter().flat_map(|order| &order.segments);
-                let mut paths = segments.map(|segment| &segment.resource);
-                let mut links = entry.inner.iter().flatten().flatten();
-                let name = paths.find(|path| self.links.contains(*path));
-                name.or_else(|| links.find(|link| disclosed(link))).map(|name| (txn, name))
-            },
-        )
+        let live = |entry: &Entry| {
+            let mut segments = entry.order.iter().flat_map(|order| &order.segments);
+            entry.in_timetables().is_some() && segments.any(|s| s.window.end() > now.wall)
+        };
+        self.entries.iter().filter(|(_, entry)| live(entry)).find_map(|(txn, entry)| {
+            let segments = entry.order.iter().flat_map(|order| &order.segments);
+            let mut paths = segments.map(|segment| &segment.resource);
+            let mut links = entry.inner.iter().flatten().flatten();
+            let name = paths.find(|path| self.links.contains(*path));
+            name.or_else(|| links.find(|link| disclosed(link))).map(|name| (txn, name))
+        })
     }
 
     /// Live entries that have no route although there is an inner network: it was configured after
