@@ -186,8 +186,10 @@ impl Planners {
         }
         let (sender, explained) = tokio::sync::oneshot::channel();
         let job = Arc::clone(job);
-        // Some milliseconds: not behind the searches of others.
-        self.quick.spawn(move || {
+        // One takes some milliseconds and does not wait behind the searches of others; many of a what-if plan
+        // may take seconds.
+        let pool = if wanted.len() == 1 { &self.quick } else { &self.search };
+        pool.spawn(move || {
             let explain = || {
                 let said = |at: usize| (at, job.explain(&refused[at]));
                 let said: Vec<(usize, Refusal)> = wanted.into_par_iter().map(said).collect();
