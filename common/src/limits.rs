@@ -229,6 +229,9 @@ pub const INNER_SEARCH_NODES: usize = 1_000;
 pub const INNER_MOVE_EFFORT: usize = 500;
 /// Amounts tried to tell how much could be had by routing others anew.
 pub const INNER_MOVE_GUESSES: usize = 4;
+/// How long the thread that owns a ledger goes on with reads before inputs go first again, at least one read
+/// each time: less than an fsync takes on a slow disk, so that holds do not notice.
+pub const READS_TIME: Span = Span::from_millis(2);
 /// Looks at a timetable that answering a query may take in one go of the thread that owns the ledger,
 /// some milliseconds; between two goes it serves the protocol. Ten frames of 400 resources.
 pub const QUERY_SLICE_WORK: usize = 4_096;

@@ -13,12 +13,13 @@
 //!   check_invariants (debug builds)          │ before anything is written or said
 //!   sync: one append, one fsync              │ fails: on_failure, and no effect leaves (I16)
 //!   on_effect for every effect, in order     │
-//!   run every read, in order ────────────────┘
+//!   run reads, in order, for a while ────────┘ those that are left come after the next batch
 //! ```
 //!
 //! Reads come last although the state they ask for has long been in memory: what they see, they
 //! tell, and nobody may be told of a booking that a crash could still undo. A read may see inputs
-//! of its own batch which were posted after it; they are durable, too.
+//! which were posted after it; they are durable, too. Reads that take long share the thread with what
+//! comes in meanwhile: after [`limits::READS_TIME`] inputs go first again.
 //!
 //! Inputs of one batch share one reading of the clock, taken after the last of them arrived: no
 //! expiry is judged by a time before its input came.
@@ -26,12 +27,13 @@
 //! Left out: retries. A failed append leaves it open what is on the disk, and a panic of the core
 //! what is in memory; either ends the owner for good, and the daemon with it.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coalloc_common::{Now, limits};
 use coalloc_protocol::{Core, Log, Unsynced, sync};
@@ -198,8 +200,9 @@ where
     let stopping = Arc::new(AtomicBool::new(false));
     let waiting = Arc::new(AtomicUsize::new(0));
     let (raised, taken) = (Arc::clone(&stopping), Arc::clone(&waiting));
+    let reads = VecDeque::new();
     let mut turner =
-        Turner { core, log, clock, on_effect, inbox, stopping: raised, waiting: taken };
+        Turner { core, log, clock, on_effect, inbox, reads, stopping: raised, waiting: taken };
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Nothing of the turner is used after a panic, so no broken state is seen.
         let end = catch_unwind(AssertUnwindSafe(|| turner.run()));
@@ -222,6 +225,8 @@ struct Turner<C: Core, L, K, F> {
     clock: K,
     on_effect: F,
     inbox: Receiver<Command<C>>,
+    /// Taken out, and not run yet.
+    reads: VecDeque<Read<C>>,
     stopping: Arc<AtomicBool>,
     waiting: Arc<AtomicUsize>,
 }
@@ -229,7 +234,6 @@ struct Turner<C: Core, L, K, F> {
 /// Commands drained for one turn.
 struct Batch<C: Core> {
     inputs: Vec<C::Input>,
-    reads: Vec<Read<C>>,
     /// Nobody can post any more.
     last: bool,
 }
@@ -247,7 +251,7 @@ where
             let batch = self.gather();
             let last = batch.last;
             self.turn(batch)?;
-            if last {
+            if last && self.reads.is_empty() {
                 return Ok(());
             }
         }
@@ -255,7 +259,12 @@ where
 
     /// Waits for a command or the core's wake, then takes what else is there.
     fn gather(&mut self) -> Batch<C> {
-        let mut batch = Batch { inputs: Vec::new(), reads: Vec::new(), last: false };
+        let mut batch = Batch { inputs: Vec::new(), last: false };
+        // Who waits to read makes whoever posts wait: what is taken out is bounded.
+        let room = limits::GROUP_COMMIT_MAX.saturating_sub(self.reads.len());
+        if room == 0 {
+            return batch;
+        }
         let mut next = match self.inbox.recv_timeout(self.patience()) {
             Ok(command) => Ok(command),
             Err(RecvTimeoutError::Timeout) => Err(TryRecvError::Empty),
@@ -267,7 +276,7 @@ where
             }
             match next {
                 Ok(Command::Input(input)) => batch.inputs.push(input),
-                Ok(Command::Read(read)) => batch.reads.push(read),
+                Ok(Command::Read(read)) => self.reads.push_back(read),
                 Ok(Command::Stop) => {}
                 Err(TryRecvError::Empty) => {
                     // Posts are refused since the flag is up, so empty stays empty.
@@ -279,7 +288,7 @@ where
                     break;
                 }
             }
-            if taken == limits::GROUP_COMMIT_MAX {
+            if taken == room {
                 break;
             }
             next = self.inbox.try_recv();
@@ -289,8 +298,8 @@ where
 
     /// How long to wait when nothing is posted.
     fn patience(&self) -> Duration {
-        // A stop that found the inbox full has no command to wake us with.
-        if self.stopping.load(Ordering::Acquire) {
+        // A stop that found the inbox full has no command to wake us with; and reads wait already.
+        if self.stopping.load(Ordering::Acquire) || !self.reads.is_empty() {
             return Duration::ZERO;
         }
         let Some(wake) = self.core.next_wake() else {
@@ -306,7 +315,7 @@ where
         let tick = due.then(C::tick);
         let steps: Vec<Unsynced<C::Record, C::Effect>> =
             tick.into_iter().chain(batch.inputs).map(|input| self.core.step(input, now)).collect();
-        if steps.is_empty() && batch.reads.is_empty() {
+        if steps.is_empty() && self.reads.is_empty() {
             return Ok(());
         }
         if cfg!(debug_assertions) {
@@ -316,8 +325,12 @@ where
         for effect in synced.into_effects() {
             (self.on_effect)(effect);
         }
-        for read in batch.reads {
+        let begun = Instant::now();
+        while let Some(read) = self.reads.pop_front() {
             read(&self.core);
+            if begun.elapsed() >= limits::READS_TIME.to_std() {
+                break;
+            }
         }
         Ok(())
     }

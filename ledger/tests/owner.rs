@@ -240,6 +240,50 @@ fn reads_behind_a_failed_append_are_dropped_not_answered() {
 }
 
 #[test]
+fn reads_that_take_long_let_inputs_go_first() {
+    let (watched, _) = in_memory();
+    let held = || {
+        let ((began, begins), (end, ends)) = (mpsc::channel(), mpsc::channel::<()>());
+        let look = move |_: &Sum| {
+            began.send(Instant::now()).unwrap();
+            ends.recv_timeout(PATIENCE).unwrap();
+        };
+        watched.owner.read(look).unwrap();
+        (begins, end)
+    };
+    let (first, go_on) = held();
+    first.recv_timeout(PATIENCE).unwrap();
+    // These two are taken out together. The input comes after both, while the first of them runs.
+    let (long, end) = held();
+    let last = read(&watched.owner, |sum| sum.sum);
+    go_on.send(()).unwrap();
+    let began = long.recv_timeout(PATIENCE).unwrap();
+    watched.owner.post(Input::Add(7)).unwrap();
+    while began.elapsed() < limits::READS_TIME.to_std() {
+        std::thread::yield_now();
+    }
+    end.send(()).unwrap();
+    assert_eq!(last.recv_timeout(PATIENCE).unwrap(), 7);
+    watched.owner.stop();
+    assert!(watched.thread.join());
+}
+
+#[test]
+fn more_reads_than_a_batch_takes_are_all_answered_also_by_one_that_is_stopping() {
+    let (watched, appends, open) = gated();
+    watched.owner.post(Input::Add(1)).unwrap();
+    appends.recv_timeout(PATIENCE).unwrap();
+    let looks: Vec<_> =
+        (0..3 * limits::GROUP_COMMIT_MAX).map(|_| read(&watched.owner, |sum| sum.sum)).collect();
+    watched.owner.stop();
+    open.send(()).unwrap();
+    for look in looks {
+        assert_eq!(look.recv_timeout(PATIENCE).unwrap(), 1);
+    }
+    assert!(watched.thread.join());
+}
+
+#[test]
 fn a_broken_invariant_is_neither_written_nor_said() {
     if !cfg!(debug_assertions) {
         return;
