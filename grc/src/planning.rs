@@ -17,6 +17,7 @@ use coalloc_plan::ip::handover::Elsewhere;
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_plan::{Budget, Judged, Packing, Solver};
 use rayon::prelude::*;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
@@ -315,6 +316,21 @@ fn yield_to_others() {
     if let Err(error) = rustix::process::setpriority_process(None, PLANNER_NICENESS) {
         tracing::warn!(%error, "planners run with the priority of everybody else");
     }
+    if let Err(error) = leave_a_core() {
+        tracing::warn!(%error, "planners run on every core");
+    }
+}
+
+/// Keeps the calling thread from the first of the cores that it may use, when there are others. Fewer
+/// threads than cores are not enough: moved from one core to another they are in the way on both.
+fn leave_a_core() -> std::io::Result<()> {
+    let mut cores = sched_getaffinity(None)?;
+    let first = (0..CpuSet::MAX_CPU).find(|core| cores.is_set(*core));
+    if let Some(first) = first.filter(|_| cores.count() > 1) {
+        cores.unset(first);
+        sched_setaffinity(None, &cores)?;
+    }
+    Ok(())
 }
 
 /// What planning one request came to.
@@ -500,6 +516,18 @@ mod tests {
         let (all, one) = (plan(some, Explained::All).await, plan(some, Explained::Closest).await);
         assert_eq!((explained(&all), explained(&one)), (3, 0));
         assert_eq!((all.plans, all.refused.len()), (one.plans, one.refused.len()));
+    }
+
+    #[test]
+    fn long_work_leaves_a_core_alone_and_short_work_does_not() {
+        let here = sched_getaffinity(None).unwrap();
+        let planners = Planners::start().unwrap();
+        let cores = |pool: &rayon::ThreadPool| {
+            pool.broadcast(|_| sched_getaffinity(None).unwrap().count()).into_iter().max().unwrap()
+        };
+        assert_eq!(cores(&planners.quick), here.count());
+        let left = (here.count() - 1).max(1);
+        assert_eq!((cores(&planners.search), cores(&planners.outside)), (left, left));
     }
 
     #[tokio::test]
