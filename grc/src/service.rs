@@ -1,5 +1,7 @@
 //! Hop 1: the Coordinator and Resolver services. A reserve call runs in a task of its own: the caller
 //! waits for it, and a caller that goes away does not stop it.
+//!
+//! A few lines over 600: one request read from its arrival to its outcome, and the calls beside it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
