@@ -43,11 +43,11 @@ bench-highs:
 
 # More seeds of the protocol's fault runs.
 seeds N="20000":
-    COALLOC_SEEDS={{N}} cargo test --release -p coalloc-protocol --test faults
+    COALLOC_SEEDS={{N}} cargo test --release -p coalloc-sim --test faults
 
 # Write the protocol's story files anew; read the diff before you commit it.
 bless:
-    COALLOC_BLESS=1 cargo test -p coalloc-protocol --test stories
+    COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories
 
 # Licences, bans and sources of all dependencies.
 deny:

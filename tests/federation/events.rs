@@ -4,9 +4,6 @@
 //! two steps. Every record is turned into its event twice, once soon after it was written and once at
 //! the end: it must be the same event.
 
-#[path = "../../protocol/tests/world/mod.rs"]
-mod world;
-
 use std::collections::BTreeMap;
 
 use coalloc_common::{
@@ -22,10 +19,10 @@ use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{Ending, HoldPolicy, ParticipantConfig, Phase};
 use coalloc_rm::events::BookingEvents;
 
-use self::world::clients::{Demand, Visit};
-use self::world::network::Weather;
-use self::world::node::{Node, Record, WALL_START};
-use self::world::{Event, Trace, World};
+use coalloc_sim::world::clients::{Demand, Visit};
+use coalloc_sim::world::network::Weather;
+use coalloc_sim::world::node::{Node, Record, WALL_START};
+use coalloc_sim::world::{Event, Trace, World};
 
 const SEEDS: u64 = 30;
 const SECOND: i64 = 1_000_000;

@@ -11,15 +11,12 @@
 //!
 //! A few lines over 600: one event loop over all kinds of nodes, read as a whole.
 
-// Two test programs share this module, and each leaves a part of it unused.
-#![allow(dead_code)]
-
-pub(crate) mod check;
-pub(crate) mod clients;
-pub(crate) mod network;
-pub(crate) mod node;
-pub(crate) mod print;
-pub(crate) mod tree;
+pub mod check;
+pub mod clients;
+pub mod network;
+pub mod node;
+pub mod print;
+pub mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +29,7 @@ use coalloc_protocol::participant::{
     Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
 };
 
-pub(crate) use self::check::Counts;
+pub use self::check::Counts;
 use self::check::Watch;
 use self::clients::{Clients, Visit};
 use self::network::{Call, Dice, Fate, Packet, Question, Rule, Weather};
@@ -40,14 +37,14 @@ use self::node::{CrashPoint, Node};
 
 /// Where a node stands in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Address {
+pub enum Address {
     Grc(usize),
     Rm(usize),
 }
 
 /// What waits in the queue.
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
+pub enum Event {
     /// A packet arrives.
     Arrive { from: Address, to: Address, packet: Packet },
     /// A call of a coordinator has had its time.
@@ -78,7 +75,7 @@ pub(crate) enum Event {
 
 /// Who waits behind a token of a coordinator.
 #[derive(Debug, Clone)]
-pub(crate) enum Waiter {
+pub enum Waiter {
     /// A user of this demand.
     User { demand: usize },
     /// A user of this demand, for one of its changes.
@@ -91,42 +88,42 @@ pub(crate) enum Waiter {
 
 /// What becomes of the transcript.
 #[derive(Debug)]
-pub(crate) enum Trace {
+pub enum Trace {
     Off,
     Keep(Vec<String>),
     Print,
 }
 
-pub(crate) struct World {
-    pub(crate) now_us: i64,
+pub struct World {
+    pub now_us: i64,
     queue: BTreeMap<(i64, u64), Event>,
     serial: u64,
-    pub(crate) grcs: Vec<Node<Coordinator>>,
+    pub grcs: Vec<Node<Coordinator>>,
     grc_names: Vec<CoordinatorName>,
-    pub(crate) rms: Vec<Node<Participant>>,
+    pub rms: Vec<Node<Participant>>,
     /// The RMs of each coordinator that serves others above it.
-    pub(crate) members: BTreeMap<usize, Vec<RmName>>,
+    pub members: BTreeMap<usize, Vec<RmName>>,
     /// So many candidates in a thousand have their RMs asked one after the other.
-    pub(crate) in_turns: u64,
+    pub in_turns: u64,
     /// Why each refused what one above wanted held.
     refused_above: BTreeMap<(usize, TransactionId), Reason>,
-    pub(crate) dice: Dice,
-    pub(crate) weather: Weather,
+    pub dice: Dice,
+    pub weather: Weather,
     cuts: BTreeSet<(Address, Address)>,
-    pub(crate) rules: Vec<Rule>,
+    pub rules: Vec<Rule>,
     /// The story's crashes, at the next sync that writes.
-    pub(crate) crash_next: BTreeMap<Address, CrashPoint>,
+    pub crash_next: BTreeMap<Address, CrashPoint>,
     calls: BTreeMap<u64, Call>,
     questions: BTreeMap<u64, Question>,
-    pub(crate) waiters: BTreeMap<u64, Waiter>,
-    pub(crate) clients: Clients,
-    pub(crate) watch: Watch,
-    pub(crate) trace: Trace,
-    pub(crate) counts: Counts,
+    pub waiters: BTreeMap<u64, Waiter>,
+    pub clients: Clients,
+    pub watch: Watch,
+    pub trace: Trace,
+    pub counts: Counts,
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, trace: Trace) -> Self {
+    pub fn new(seed: u64, trace: Trace) -> Self {
         Self {
             now_us: 0,
             queue: BTreeMap::new(),
@@ -153,7 +150,7 @@ impl World {
     }
 
     /// Adds a coordinator and starts it.
-    pub(crate) fn add_grc(&mut self, config: CoordinatorConfig) -> Result<(), String> {
+    pub fn add_grc(&mut self, config: CoordinatorConfig) -> Result<(), String> {
         self.grc_names.push(config.name.clone());
         // Two ledgers under one name are told apart in the transcript.
         let twins = self.grcs.iter().filter(|grc| grc.name == config.name.as_str()).count();
@@ -164,7 +161,7 @@ impl World {
     }
 
     /// Adds a participant and starts it.
-    pub(crate) fn add_rm(&mut self, config: ParticipantConfig) -> Result<(), String> {
+    pub fn add_rm(&mut self, config: ParticipantConfig) -> Result<(), String> {
         let name = config.name.clone();
         let make = move |_: &str| Participant::new(config.clone());
         let start = |boot| ParticipantInput::Start { boot };
@@ -172,38 +169,38 @@ impl World {
         self.restart(Address::Rm(self.rms.len() - 1), false)
     }
 
-    pub(crate) fn at(&mut self, at_us: i64, event: Event) {
+    pub fn at(&mut self, at_us: i64, event: Event) {
         self.serial += 1;
         self.queue.insert((at_us.max(self.now_us), self.serial), event);
     }
 
-    pub(crate) fn after(&mut self, us: i64, event: Event) {
+    pub fn after(&mut self, us: i64, event: Event) {
         self.at(self.now_us.saturating_add(us), event);
     }
 
-    pub(crate) fn fresh(&mut self) -> u64 {
+    pub fn fresh(&mut self) -> u64 {
         self.serial += 1;
         self.serial
     }
 
-    pub(crate) fn name(&self, node: Address) -> &str {
+    pub fn name(&self, node: Address) -> &str {
         match node {
             Address::Grc(index) => &self.grcs[index].name,
             Address::Rm(index) => &self.rms[index].name,
         }
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<Address> {
+    pub fn find(&self, name: &str) -> Option<Address> {
         let grc = self.grcs.iter().position(|node| node.name == name).map(Address::Grc);
         grc.or_else(|| self.rms.iter().position(|node| node.name == name).map(Address::Rm))
     }
 
-    pub(crate) fn rm_index(&self, name: &RmName) -> Option<usize> {
+    pub fn rm_index(&self, name: &RmName) -> Option<usize> {
         self.rms.iter().position(|rm| rm.name == name.as_str())
     }
 
     /// Adds a line to the transcript; the text is made only when somebody reads it.
-    pub(crate) fn say(&mut self, who: impl Fn(&Self) -> String, what: impl Fn(&Self) -> String) {
+    pub fn say(&mut self, who: impl Fn(&Self) -> String, what: impl Fn(&Self) -> String) {
         if matches!(self.trace, Trace::Off) {
             return;
         }
@@ -221,7 +218,7 @@ impl World {
     }
 
     /// Is nothing under way but patience?
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let under_way = |event: &Event| {
             matches!(event, Event::Arrive { .. } | Event::Synced(..) | Event::Visit(_))
         };
@@ -233,12 +230,12 @@ impl World {
     }
 
     /// When the next event comes.
-    pub(crate) fn next_at(&self) -> Option<i64> {
+    pub fn next_at(&self) -> Option<i64> {
         self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// The next event. False when there is none.
-    pub(crate) fn step(&mut self) -> Result<bool, String> {
+    pub fn step(&mut self) -> Result<bool, String> {
         let Some(((at, _), event)) = self.queue.pop_first() else { return Ok(false) };
         self.now_us = at;
         self.counts.events += 1;
@@ -268,7 +265,7 @@ impl World {
         Ok(true)
     }
 
-    pub(crate) fn cut(&mut self, from: Address, to: Address) {
+    pub fn cut(&mut self, from: Address, to: Address) {
         self.cuts.insert((from, to));
         self.say(
             |world| format!("{} -> {}", world.name(from), world.name(to)),
@@ -276,16 +273,16 @@ impl World {
         );
     }
 
-    pub(crate) fn mend(&mut self, from: Address, to: Address) {
+    pub fn mend(&mut self, from: Address, to: Address) {
         self.cuts.remove(&(from, to));
     }
 
-    pub(crate) fn mend_all(&mut self) {
+    pub fn mend_all(&mut self) {
         self.cuts.clear();
     }
 
     /// Forgets the faults that are still to come.
-    pub(crate) fn drop_faults(&mut self) {
+    pub fn drop_faults(&mut self) {
         self.queue.retain(|_, event| {
             !matches!(event, Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. })
         });
@@ -322,7 +319,7 @@ impl World {
     }
 
     /// Dies at once. Comes back by itself unless `down_us` is negative.
-    pub(crate) fn crash(&mut self, node: Address, down_us: i64, reboot: bool) {
+    pub fn crash(&mut self, node: Address, down_us: i64, reboot: bool) {
         if !self.is_up(node) {
             return;
         }
@@ -337,7 +334,7 @@ impl World {
         }
     }
 
-    pub(crate) fn restart(&mut self, node: Address, reboot: bool) -> Result<(), String> {
+    pub fn restart(&mut self, node: Address, reboot: bool) -> Result<(), String> {
         if self.is_up(node) {
             return Ok(());
         }
@@ -351,7 +348,7 @@ impl World {
     }
 
     /// Begins a batch where something waits; else sees to it that the node is woken in time.
-    pub(crate) fn begin(&mut self, node: Address) -> Result<(), String> {
+    pub fn begin(&mut self, node: Address) -> Result<(), String> {
         let began = match node {
             Address::Grc(index) => self.grcs[index].begin(self.now_us)?,
             Address::Rm(index) => self.rms[index].begin(self.now_us)?,

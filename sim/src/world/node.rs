@@ -13,14 +13,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The wall clock of the world at its beginning: 2026-11-21T10:00:00Z.
-pub(crate) const WALL_START: Time = Time::from_us(1_795_255_200_000_000);
+pub const WALL_START: Time = Time::from_us(1_795_255_200_000_000);
 
 /// What a record has to be, to be kept as the ledger keeps it.
-pub(crate) trait Record: Serialize + DeserializeOwned + PartialEq + Debug + Clone {}
+pub trait Record: Serialize + DeserializeOwned + PartialEq + Debug + Clone {}
 impl<T: Serialize + DeserializeOwned + PartialEq + Debug + Clone> Record for T {}
 
 /// A disk that keeps every appended record as JSON.
-pub(crate) struct MemoryLog<R> {
+pub struct MemoryLog<R> {
     lines: Vec<String>,
     /// Appended since somebody last looked.
     fresh: Vec<R>,
@@ -28,7 +28,7 @@ pub(crate) struct MemoryLog<R> {
 
 impl<R: Record> MemoryLog<R> {
     /// Everything on the disk, read back.
-    pub(crate) fn records(&self) -> Vec<R> {
+    pub fn records(&self) -> Vec<R> {
         self.lines.iter().map(|line| serde_json::from_str(line).expect("read back")).collect()
     }
 }
@@ -51,11 +51,11 @@ impl<R: Record> Log for MemoryLog<R> {
 
 /// The two clocks of a machine, against the time of the world.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     /// How far its wall clock is ahead of the world's.
-    pub(crate) wall_ahead_us: i64,
+    pub wall_ahead_us: i64,
     /// Somebody has set it.
-    pub(crate) was_set: bool,
+    pub was_set: bool,
     /// When its machine was booted.
     booted_us: i64,
     /// How often.
@@ -64,7 +64,7 @@ pub(crate) struct Clock {
 
 /// Where a crash falls, seen from the batch in hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CrashPoint {
+pub enum CrashPoint {
     /// Records and effects are lost.
     BeforeSync,
     /// The records are durable; only so many effects left.
@@ -74,23 +74,23 @@ pub(crate) enum CrashPoint {
 /// A batch that has become durable: what was written, and what may be said.
 type Finished<C> = (Vec<<C as Core>::Record>, Vec<<C as Core>::Effect>);
 
-pub(crate) struct Node<C: Core> {
-    pub(crate) name: String,
+pub struct Node<C: Core> {
+    pub name: String,
     /// For a machine in this boot.
     make: Box<dyn Fn(&str) -> C>,
     start: fn(String) -> C::Input,
     /// `None` while it is down.
-    pub(crate) core: Option<C>,
+    pub core: Option<C>,
     /// The fold of its log.
-    pub(crate) shadow: C,
-    pub(crate) log: MemoryLog<C::Record>,
+    pub shadow: C,
+    pub log: MemoryLog<C::Record>,
     /// Counts its lives: what belongs to an earlier one is void.
-    pub(crate) life: u64,
-    pub(crate) clock: Clock,
+    pub life: u64,
+    pub clock: Clock,
     inbox: Vec<C::Input>,
     batch: Option<Vec<Unsynced<C::Record, C::Effect>>>,
     /// The earliest tick that is in the queue of the world.
-    pub(crate) tick_queued: Option<i64>,
+    pub tick_queued: Option<i64>,
 }
 
 impl<C: Core> Node<C>
@@ -98,7 +98,7 @@ where
     C::Record: Record,
 {
     /// A node that is down and has an empty log.
-    pub(crate) fn new(
+    pub fn new(
         name: &str,
         make: impl Fn(&str) -> C + 'static,
         start: fn(String) -> C::Input,
@@ -118,12 +118,12 @@ where
         }
     }
 
-    pub(crate) const fn is_up(&self) -> bool {
+    pub const fn is_up(&self) -> bool {
         self.core.is_some()
     }
 
     /// Is nothing on its way to the disk, so that core and shadow must agree?
-    pub(crate) const fn is_settled(&self) -> bool {
+    pub const fn is_settled(&self) -> bool {
         self.core.is_some() && self.batch.is_none()
     }
 
@@ -133,20 +133,20 @@ where
     }
 
     /// When it wants a tick, in the time of the world.
-    pub(crate) fn wants_tick_at(&self) -> Option<i64> {
+    pub fn wants_tick_at(&self) -> Option<i64> {
         let wake = self.core.as_ref().filter(|_| self.batch.is_none())?.next_wake()?;
         Some(wake.as_us().saturating_add(self.clock.booted_us))
     }
 
     /// Gives it an input, unless it is down.
-    pub(crate) fn post(&mut self, input: C::Input) {
+    pub fn post(&mut self, input: C::Input) {
         if self.is_up() {
             self.inbox.push(input);
         }
     }
 
     /// Steps all that waits, if it is idle. True when there is now a batch to sync.
-    pub(crate) fn begin(&mut self, world_us: i64) -> Result<bool, String> {
+    pub fn begin(&mut self, world_us: i64) -> Result<bool, String> {
         let now = self.now(world_us);
         let Some(core) = self.core.as_mut().filter(|_| self.batch.is_none()) else {
             return Ok(false);
@@ -168,12 +168,12 @@ where
     }
 
     /// Has the batch in hand anything to write?
-    pub(crate) fn batch_writes(&self) -> bool {
+    pub fn batch_writes(&self) -> bool {
         self.batch.iter().flatten().any(|step| !step.records().is_empty())
     }
 
     /// Syncs the batch in hand.
-    pub(crate) fn finish(&mut self) -> Result<Finished<C>, String> {
+    pub fn finish(&mut self) -> Result<Finished<C>, String> {
         let batch = self.batch.take().unwrap_or_default();
         let Ok(synced) = sync(batch, &mut self.log);
         let records: Vec<C::Record> = self.log.fresh.drain(..).collect();
@@ -184,7 +184,7 @@ where
         Ok((records, synced.into_effects()))
     }
 
-    pub(crate) fn crash(&mut self) {
+    pub fn crash(&mut self) {
         self.life += 1;
         self.core = None;
         self.batch = None;
@@ -193,7 +193,7 @@ where
     }
 
     /// A new process, after a reboot of the machine if so said: replay, then `Start`.
-    pub(crate) fn restart(&mut self, world_us: i64, reboot: bool) -> Result<(), String> {
+    pub fn restart(&mut self, world_us: i64, reboot: bool) -> Result<(), String> {
         if self.is_up() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use super::network::Packet;
 use super::node::WALL_START;
 
 /// One line of the transcript.
-pub(crate) fn line(now_us: i64, who: &str, what: &str) -> String {
+pub fn line(now_us: i64, who: &str, what: &str) -> String {
     let (s, ms) = (now_us / 1_000_000, now_us / 1_000 % 1_000);
     format!("{s:>3}.{ms:03}s {who:<18} {what}")
 }
@@ -33,7 +33,7 @@ fn candidate(candidate: &Candidate) -> String {
     if order.is_empty() { all } else { format!("{all}; in turns: {}", order.join(", ")) }
 }
 
-pub(crate) fn packet(packet: &Packet) -> String {
+pub fn packet(packet: &Packet) -> String {
     match packet {
         Packet::Message { txn, message: Message::Hold(order), .. } => {
             format!("Hold {txn}  {}", hold(order))
@@ -62,7 +62,7 @@ fn hold(order: &HoldOrder) -> String {
     format!("{} for {}{ask}{old}", segments(&order.segments), order.user)
 }
 
-pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
+pub fn coordinator_record(record: &CoordinatorRecord) -> String {
     match record {
         CoordinatorRecord::Refused { reservation, ticket, refusal, .. } => {
             format!("refused {reservation} ({}): {refusal}", ticket.request)
@@ -107,7 +107,7 @@ pub(crate) fn coordinator_record(record: &CoordinatorRecord) -> String {
     }
 }
 
-pub(crate) fn participant_record(record: &ParticipantRecord) -> String {
+pub fn participant_record(record: &ParticipantRecord) -> String {
     match record {
         ParticipantRecord::Opened { boot, .. } => format!("opened in {boot}"),
         ParticipantRecord::Held { order, soft, hard, .. } => {
@@ -138,7 +138,7 @@ fn cause(cause: &Cause) -> String {
     }
 }
 
-pub(crate) fn reservation(reservation: &Reservation) -> String {
+pub fn reservation(reservation: &Reservation) -> String {
     let why = reservation
         .refusal
         .as_ref()
@@ -156,7 +156,7 @@ pub(crate) fn reservation(reservation: &Reservation) -> String {
     format!("{state:?} {id} after {attempts} attempt{s}{why}{version}{change}")
 }
 
-pub(crate) fn reply(reply: &Reply) -> String {
+pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Plan => "new, to be planned".to_owned(),
         Reply::Replan(id) => format!("{id}: to be planned again"),

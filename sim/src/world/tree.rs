@@ -21,7 +21,7 @@ const PLANNING_US: i64 = 50_000;
 
 impl World {
     /// Adds a coordinator that serves others above it, and starts it. `own` are its RMs.
-    pub(crate) fn add_lower(
+    pub fn add_lower(
         &mut self,
         config: CoordinatorConfig,
         above: Above,

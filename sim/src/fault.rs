@@ -5,14 +5,10 @@
 //! all is quiet, and again when every packet that was still in flight has arrived.
 //!
 //! ```text
-//! cargo test -p coalloc-protocol --test faults                     the ordinary run
-//! COALLOC_SEEDS=20000 cargo test -p coalloc-protocol --test faults    more
-//! COALLOC_SEED=17 cargo test -p coalloc-protocol --test faults -- --nocapture    one, as a transcript
+//! cargo test -p coalloc-sim --test faults                     the ordinary run
+//! COALLOC_SEEDS=20000 cargo test -p coalloc-sim --test faults    more
+//! COALLOC_SEED=17 cargo test -p coalloc-sim --test faults -- --nocapture    one, as a transcript
 //! ```
-
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
-
-mod world;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,30 +19,39 @@ use coalloc_common::{
 use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
-use world::clients::{Demand, Visit, Wish};
-use world::network::Weather;
-use world::node::WALL_START;
-use world::{Address, Counts, Event, Trace, World};
+pub use crate::world::Counts;
+use crate::world::clients::{Demand, Visit, Wish};
+use crate::world::network::Weather;
+use crate::world::node::WALL_START;
+use crate::world::{Address, Event, Trace, World};
 
-/// Seeds of the ordinary run.
-const SEEDS: u64 = 4_000;
+/// What kind of world a seed makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Coordinators side by side, and RMs.
+    Flat,
+    /// Two levels of coordinators.
+    Tree,
+    /// Either, where most reservations are held one RM after the other.
+    Turns,
+}
 
-/// Seeds that find again what was found once; each fails without its fix. They run first.
-const CORPUS: &[(u64, &str)] = &[
-    (2, "after a restart the late end of an attempt left behind concluded its reservation"),
-    (138, "a reservation was terminated while an earlier attempt was still held"),
-    (1819, "the same, of another attempt"),
-    (0, "an RM that denied the Commit after it had held was not told of the mixed outcome"),
-];
-
-/// Trees of the ordinary run.
-const TREE_SEEDS: u64 = 1_000;
-
-/// The same for trees.
-const TREE_CORPUS: &[(u64, &str)] = &[];
-
-/// Worlds of the ordinary run in which most reservations are held one RM after the other.
-const TURN_SEEDS: u64 = 1_500;
+/// Runs one seed; a panic is a failure like any other. `print` writes the transcript to standard error.
+///
+/// # Errors
+/// What did not hold, with the number of the invariant.
+pub fn run(kind: Kind, seed: u64, print: bool) -> Result<Counts, String> {
+    let trace = || if print { Trace::Print } else { Trace::Off };
+    let run = || match kind {
+        Kind::Flat => run_flat(seed, trace()),
+        Kind::Tree => run_tree(seed, trace()),
+        Kind::Turns => run_in_turns(seed, trace()),
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
 
 const SECOND: i64 = 1_000_000;
 const CAPACITY: u64 = 1_000;
@@ -325,7 +330,7 @@ fn tree_users(world: &mut World) {
 }
 
 /// One seed from its beginning to its rest.
-fn run(seed: u64, trace: Trace) -> Result<Counts, String> {
+fn run_flat(seed: u64, trace: Trace) -> Result<Counts, String> {
     let mut world = World::new(seed, trace);
     let twins = federation(&mut world)?;
     users(&mut world);
@@ -380,100 +385,4 @@ fn to_rest(mut world: World, twins: bool) -> Result<Counts, String> {
     }
     world.check_rest().map_err(|error| format!("after the last packet: {error}"))?;
     Ok(world.counts)
-}
-
-type Run = fn(u64, Trace) -> Result<Counts, String>;
-
-/// A run whose panics are failures like any other.
-fn run_caught(run: Run, seed: u64) -> Result<Counts, String> {
-    catch_unwind(AssertUnwindSafe(|| run(seed, Trace::Off))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        Err(format!("panic: {}", text.unwrap_or_default()))
-    })
-}
-
-#[allow(clippy::disallowed_methods)] // A test is told by its environment which seeds to run.
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
-/// The corpus and as many seeds as are wanted: how many, and what happened. `None` when the one seed
-/// that was named ran.
-fn run_all(run: Run, corpus: &[(u64, &str)], ordinary: u64) -> Option<(u64, Counts)> {
-    if let Some(seed) = variable("COALLOC_SEED") {
-        let counts = run(seed, Trace::Print).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        eprintln!("{counts:?}");
-        return None;
-    }
-    let seeds = variable("COALLOC_SEEDS").unwrap_or(ordinary);
-    let mut total = Counts::default();
-    let mut failed = Vec::new();
-    for seed in corpus.iter().map(|(seed, _)| *seed).chain(0..seeds) {
-        match run_caught(run, seed) {
-            Ok(counts) => total.add(&counts),
-            Err(error) => {
-                let replay = "cargo test -p coalloc-protocol --test faults -- --nocapture";
-                eprintln!("seed {seed}: {error}\n  COALLOC_SEED={seed} {replay}");
-                failed.push(seed);
-            }
-        }
-    }
-    assert!(failed.is_empty(), "{} seeds failed: {failed:?}", failed.len());
-    Some((seeds, total))
-}
-
-#[test]
-fn every_tree_comes_to_rest_as_it_should_on_both_levels() {
-    let Some((seeds, total)) = run_all(run_tree, TREE_CORPUS, TREE_SEEDS) else { return };
-    eprintln!("{seeds} seeds of trees: {total:?}");
-    if seeds < TREE_SEEDS {
-        return;
-    }
-    let lively = [total.lost, total.doubled, total.late, total.crashes];
-    assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
-    assert!(total.prepared >= seeds / 2 && total.confirmed >= seeds / 4, "too few: {total:?}");
-    let changes = [
-        total.changed,
-        total.unchanged,
-        total.replaced,
-        total.replaced_below,
-        total.replanned_below,
-    ];
-    assert!(changes.iter().all(|count| *count >= seeds / 10), "too few changes: {total:?}");
-    assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
-}
-
-#[test]
-fn every_seed_held_one_by_one_comes_to_rest_as_it_should() {
-    let Some((seeds, total)) = run_all(run_in_turns, &[], TURN_SEEDS) else { return };
-    eprintln!("{seeds} seeds in turns: {total:?}");
-    if seeds < TURN_SEEDS {
-        return;
-    }
-    let lively = [total.lost, total.doubled, total.late, total.crashes];
-    assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
-    let turns = [total.held_after, total.went_back, total.confirmed];
-    assert!(turns.iter().all(|count| *count >= seeds / 10), "too few turns: {total:?}");
-    assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
-}
-
-#[test]
-fn every_seed_comes_to_rest_as_it_should() {
-    let Some((seeds, total)) = run_all(run, CORPUS, SEEDS) else { return };
-    eprintln!("{seeds} seeds: {total:?}");
-    if seeds < SEEDS {
-        return;
-    }
-    // A run in which nothing happened proves nothing.
-    let lively = [total.lost, total.doubled, total.late, total.crashes, total.confirmed];
-    assert!(lively.iter().all(|count| *count >= seeds / 2), "too calm: {total:?}");
-    let changes = [total.changed, total.unchanged, total.replaced];
-    assert!(changes.iter().all(|count| *count >= seeds / 10), "too few changes: {total:?}");
-    assert!(total.mixed > 0 && total.expired > 0, "nothing came too late: {total:?}");
-}
-
-#[test]
-fn the_same_seed_gives_the_same_world() {
-    let counts = |seed| format!("{:?}", run(seed, Trace::Off).unwrap());
-    assert_eq!(counts(3), counts(3));
 }

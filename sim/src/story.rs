@@ -1,7 +1,7 @@
 //! Stories: what the protocol does, told message by message in `tests/stories/*.txt`.
 //!
 //! A story file is prose in lines that begin with `#`, a script, a line `----`, and the transcript
-//! that the script gives. `COALLOC_BLESS=1 cargo test -p coalloc-protocol --test stories` writes the
+//! that the script gives. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories` writes the
 //! transcripts anew: commit one only if you understand the change. After etcd/raft's test scripts.
 //!
 //! ```text
@@ -30,14 +30,7 @@
 //! A packet takes 10 ms, a sync and planning nothing. Words: Hold, Commit, Abort, Release, Held, Done,
 //! Refused, Resolve, Resolution.
 
-// The crate is pure; this test reads the stories from their files.
-#![allow(clippy::disallowed_methods)]
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
-
-mod world;
-
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
@@ -45,15 +38,23 @@ use coalloc_common::{
 use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig, Details};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
-use world::clients::{Demand, Visit, Wish};
-use world::network::{Fate, Rule};
-use world::node::{CrashPoint, WALL_START};
-use world::{Address, Trace, World, print};
+use crate::world::clients::{Demand, Visit, Wish};
+use crate::world::network::{Fate, Rule};
+use crate::world::node::{CrashPoint, WALL_START};
+use crate::world::{Address, Trace, World, print};
 
 /// A story may not take longer than this to settle.
 const SETTLE_US: i64 = 1_200 * 1_000_000;
 
 type Told = Result<(), String>;
+
+/// The transcript that a script gives, line by line.
+///
+/// # Errors
+/// The line that is no command, or what did not hold after it.
+pub fn tell(script: &str) -> Result<Vec<String>, String> {
+    Teller::tell(script)
+}
 
 /// A world and the names of its demands.
 struct Teller {
@@ -353,66 +354,4 @@ fn time(text: &str) -> Result<Span, String> {
     }
     let s = text.strip_suffix('s').ok_or_else(wrong)?;
     Ok(Span::from_secs(s.parse().map_err(|_| wrong())?))
-}
-
-/// Where two transcripts part, with some lines before and after.
-fn difference(expected: &[&str], actual: &[&str]) -> String {
-    let same = expected.iter().zip(actual).take_while(|(a, b)| a == b).count();
-    let (left, right) = (&expected[same..], &actual[same..]);
-    let tail = left.iter().rev().zip(right.iter().rev()).take_while(|(a, b)| a == b).count();
-    let mut text = String::new();
-    let mut add = |sign: char, lines: &[&str]| {
-        lines.iter().for_each(|line| text.push_str(&format!("    {sign} {line}\n")));
-    };
-    add(' ', &expected[same.saturating_sub(3)..same]);
-    add('-', &left[..left.len() - tail]);
-    add('+', &right[..right.len() - tail]);
-    add(' ', &left[left.len() - tail..(left.len() - tail + tail.min(3))]);
-    text
-}
-
-fn stories() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/stories");
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|ending| ending == "txt")).collect();
-    paths.sort();
-    paths
-}
-
-#[allow(clippy::disallowed_methods)] // A test is told by its environment whether to bless.
-fn blessing() -> bool {
-    std::env::var("COALLOC_BLESS").is_ok_and(|value| value == "1")
-}
-
-#[test]
-fn every_story_is_told_as_it_is_written() {
-    let mut wrong = Vec::new();
-    let paths = stories();
-    assert!(paths.len() >= 14, "stories are missing: {paths:?}");
-    for path in paths {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let (script, expected) = text.split_once("----\n").unwrap_or((&text, ""));
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let lines = match Teller::tell(script) {
-            Ok(lines) => lines,
-            Err(error) => {
-                wrong.push(format!("{name}: {error}"));
-                continue;
-            }
-        };
-        let actual: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let expected: Vec<&str> = expected.lines().collect();
-        if actual == expected {
-            continue;
-        }
-        if blessing() {
-            let told = format!("{script}----\n{}\n", actual.join("\n"));
-            std::fs::write(&path, told).unwrap();
-        } else {
-            wrong.push(format!("{name}:\n{}", difference(&expected, &actual)));
-        }
-    }
-    let hint = "COALLOC_BLESS=1 writes them anew: only if you understand the change";
-    assert!(wrong.is_empty(), "{}\n{hint}", wrong.join("\n"));
 }

@@ -16,35 +16,46 @@ const SYNC_US_MAX: i64 = 10_000_000;
 
 /// How much happened.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    pub(crate) events: u64,
-    pub(crate) packets: u64,
-    pub(crate) lost: u64,
-    pub(crate) doubled: u64,
-    pub(crate) late: u64,
-    pub(crate) crashes: u64,
-    pub(crate) mixed: u64,
-    pub(crate) confirmed: u64,
-    pub(crate) expired: u64,
+pub struct Counts {
+    /// Events of the queue.
+    pub events: u64,
+    /// Packets that were sent.
+    pub packets: u64,
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Packets that came twice.
+    pub doubled: u64,
+    /// Packets that came late.
+    pub late: u64,
+    /// Processes that died.
+    pub crashes: u64,
+    /// Recorded mixed outcomes.
+    pub mixed: u64,
+    /// Reservations whose users were told "confirmed".
+    pub confirmed: u64,
+    /// Holds that expired.
+    pub expired: u64,
     /// Promises that were given to a coordinator above.
-    pub(crate) prepared: u64,
-    /// Changes whose users were told that they are done; that nothing changed.
-    pub(crate) changed: u64,
-    pub(crate) unchanged: u64,
+    pub prepared: u64,
+    /// Changes whose users were told that they are done.
+    pub changed: u64,
+    /// Changes whose users were told that nothing changed.
+    pub unchanged: u64,
     /// Bookings that a newer version replaced.
-    pub(crate) replaced: u64,
+    pub replaced: u64,
     /// Holds that waited for the yes of another RM.
-    pub(crate) held_after: u64,
+    pub held_after: u64,
     /// Attempts in turns that were refused when something was held already.
-    pub(crate) went_back: u64,
+    pub went_back: u64,
     /// What a coordinator below had for one above, and a newer version replaced.
-    pub(crate) replaced_below: u64,
+    pub replaced_below: u64,
     /// Holds of one above that were planned again below.
-    pub(crate) replanned_below: u64,
+    pub replanned_below: u64,
 }
 
 impl Counts {
-    pub(crate) const fn add(&mut self, other: &Self) {
+    /// Adds those of another run.
+    pub const fn add(&mut self, other: &Self) {
         self.events += other.events;
         self.packets += other.packets;
         self.lost += other.lost;
@@ -67,7 +78,7 @@ impl Counts {
 
 /// What the durable records of all nodes have said so far.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub struct Watch {
     intents: BTreeSet<TransactionId>,
     committed: BTreeSet<TransactionId>,
     aborted: BTreeSet<TransactionId>,
@@ -97,11 +108,7 @@ impl Watch {
 }
 
 impl World {
-    pub(crate) fn watch_grc(
-        &mut self,
-        index: usize,
-        records: &[CoordinatorRecord],
-    ) -> Result<(), String> {
+    pub fn watch_grc(&mut self, index: usize, records: &[CoordinatorRecord]) -> Result<(), String> {
         let watch = &mut self.watch;
         for record in records {
             match record {
@@ -150,11 +157,7 @@ impl World {
         self.check_shadow_grc(index)
     }
 
-    pub(crate) fn watch_rm(
-        &mut self,
-        index: usize,
-        records: &[ParticipantRecord],
-    ) -> Result<(), String> {
+    pub fn watch_rm(&mut self, index: usize, records: &[ParticipantRecord]) -> Result<(), String> {
         for record in records {
             match record {
                 ParticipantRecord::Held { order, hard, .. } => {
@@ -244,12 +247,7 @@ impl World {
     }
 
     /// I4, I8: yes only with a hold on the disk; once refused, always refused, for the same reason.
-    pub(crate) fn watch_answer(
-        &mut self,
-        rm: usize,
-        call: u64,
-        answer: &Answer,
-    ) -> Result<(), String> {
+    pub fn watch_answer(&mut self, rm: usize, call: u64, answer: &Answer) -> Result<(), String> {
         let Some(call) = self.calls.get(&call) else { return Ok(()) };
         let key = (rm, call.txn.clone());
         let entry = self.rms[rm].shadow.entries().get(&call.txn);
@@ -292,7 +290,7 @@ impl World {
     }
 
     /// I6: a user hears "confirmed" and every RM has the booking on its disk.
-    pub(crate) fn check_confirmed(
+    pub fn check_confirmed(
         &mut self,
         reservation: &Reservation,
         released: bool,
@@ -337,7 +335,7 @@ impl World {
     }
 
     /// A definite "no", or "released": nothing of it is held or booked anywhere.
-    pub(crate) fn check_gone(&self, reservation: &Reservation) -> Result<(), String> {
+    pub fn check_gone(&self, reservation: &Reservation) -> Result<(), String> {
         let own = format!("{}/", reservation.id);
         for rm in &self.rms {
             for (txn, entry) in rm.shadow.entries() {
@@ -353,12 +351,12 @@ impl World {
     }
 
     /// Is everything ended and everybody told?
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.are_nodes_quiet() && self.clients.demands.iter().all(Demand::is_content)
     }
 
     /// Is nothing unfinished, nothing held, nobody down?
-    pub(crate) fn are_nodes_quiet(&self) -> bool {
+    pub fn are_nodes_quiet(&self) -> bool {
         let grcs = self.grcs.iter().all(|node| {
             node.core.as_ref().is_some_and(|core| {
                 core.unfinished() == 0 && core.reservations().all(Reservation::is_definite)
@@ -372,7 +370,7 @@ impl World {
     }
 
     /// What is not, in words.
-    pub(crate) fn why_not_quiet(&self) -> String {
+    pub fn why_not_quiet(&self) -> String {
         let mut why = Vec::new();
         for node in &self.grcs {
             let Some(core) = &node.core else {
@@ -399,7 +397,7 @@ impl World {
     }
 
     /// At rest: I1, I5, I6, I7, and every node is the fold of its log.
-    pub(crate) fn check_rest(&self) -> Result<(), String> {
+    pub fn check_rest(&self) -> Result<(), String> {
         let mut owners: BTreeMap<TransactionId, &Reservation> = BTreeMap::new();
         for (index, node) in self.grcs.iter().enumerate() {
             let Some(core) = &node.core else { return Err(format!("{} is down", node.name)) };

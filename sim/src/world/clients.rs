@@ -12,35 +12,35 @@ use super::{Address, Event, Waiter, World, print};
 
 /// One request of one user at one coordinator, with the plans that planning will find.
 #[derive(Debug, Clone)]
-pub(crate) struct Demand {
-    pub(crate) grc: usize,
-    pub(crate) ticket: Ticket,
-    pub(crate) candidates: Vec<Candidate>,
+pub struct Demand {
+    pub grc: usize,
+    pub ticket: Ticket,
+    pub candidates: Vec<Candidate>,
     /// The same id is used with other content elsewhere: being told so is an outcome.
-    pub(crate) impostor: bool,
+    pub impostor: bool,
     /// Calls again after this long without an outcome; zero when it calls by hand only.
-    pub(crate) patience_us: i64,
+    pub patience_us: i64,
     /// What was heard.
-    pub(crate) id: Option<ReservationId>,
-    pub(crate) outcome: Option<State>,
-    pub(crate) told_other_content: bool,
+    pub id: Option<ReservationId>,
+    pub outcome: Option<State>,
+    pub told_other_content: bool,
     /// It shall be released, once it is known.
-    pub(crate) release: bool,
+    pub release: bool,
     /// Its changes, in the order in which they are wanted.
-    pub(crate) changes: Vec<Wish>,
+    pub changes: Vec<Wish>,
 }
 
 /// A change that a user wants.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
-    pub(crate) id: RequestId,
-    pub(crate) candidates: Vec<Candidate>,
+pub struct Wish {
+    pub id: RequestId,
+    pub candidates: Vec<Candidate>,
     /// What was heard; a change of what is released or being changed has none.
-    pub(crate) outcome: Option<ChangeState>,
+    pub outcome: Option<ChangeState>,
 }
 
 impl Demand {
-    pub(crate) fn new(grc: usize, request: &str, user: &str, candidates: Vec<Candidate>) -> Self {
+    pub fn new(grc: usize, request: &str, user: &str, candidates: Vec<Candidate>) -> Self {
         let ticket = Ticket {
             request: RequestId::composed(request),
             user: UserName::composed(user),
@@ -61,7 +61,7 @@ impl Demand {
     }
 
     /// Has its user heard all that there is to hear?
-    pub(crate) fn is_content(&self) -> bool {
+    pub fn is_content(&self) -> bool {
         match self.outcome {
             Some(State::Failed | State::Terminated) => true,
             Some(_) => !self.release,
@@ -72,7 +72,7 @@ impl Demand {
 
 /// A user's doing.
 #[derive(Debug, Clone)]
-pub(crate) enum Visit {
+pub enum Visit {
     /// Sends the request.
     Open(usize),
     /// Sends it again if there is no outcome yet, and the release if one is wanted.
@@ -90,21 +90,21 @@ pub(crate) enum Visit {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Clients {
-    pub(crate) demands: Vec<Demand>,
+pub struct Clients {
+    pub demands: Vec<Demand>,
     /// One planning in so many thousand breaks off.
-    pub(crate) planning_fails: u64,
-    pub(crate) planning_us: i64,
+    pub planning_fails: u64,
+    pub planning_us: i64,
 }
 
 impl World {
     /// Adds a demand; the caller schedules its visits.
-    pub(crate) fn add_demand(&mut self, demand: Demand) -> usize {
+    pub fn add_demand(&mut self, demand: Demand) -> usize {
         self.clients.demands.push(demand);
         self.clients.demands.len() - 1
     }
 
-    pub(crate) fn visit(&mut self, visit: Visit) -> Result<(), String> {
+    pub fn visit(&mut self, visit: Visit) -> Result<(), String> {
         match visit {
             Visit::Open(demand) => self.open(demand),
             Visit::Again(demand) => self.again(demand),
@@ -206,7 +206,7 @@ impl World {
     }
 
     /// A coordinator answers a user that wanted a change.
-    pub(crate) fn tell_changer(
+    pub fn tell_changer(
         &mut self,
         grc: usize,
         (demand, wish): (usize, usize),
@@ -360,7 +360,7 @@ impl World {
     }
 
     /// A coordinator answers a user.
-    pub(crate) fn tell(
+    pub fn tell(
         &mut self,
         grc: usize,
         demand: usize,

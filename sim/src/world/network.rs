@@ -9,29 +9,29 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::Address;
 
 /// The one source of chance.
-pub(crate) struct Dice(ChaCha8Rng);
+pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
     /// One of `0..n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n.max(1)
     }
 
     /// One of `from..=to`.
-    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
+    pub fn between(&mut self, from: i64, to: i64) -> i64 {
         from + self.below((to - from + 1).unsigned_abs()).cast_signed()
     }
 
     /// Happens so many times in a thousand. Never costs a throw when it cannot.
-    pub(crate) fn per_mille(&mut self, chance: u64) -> bool {
+    pub fn per_mille(&mut self, chance: u64) -> bool {
         chance > 0 && self.below(1_000) < chance
     }
 
-    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         let index = self.below(of.len() as u64);
         &of[usize::try_from(index).expect("an index")]
     }
@@ -39,7 +39,7 @@ impl Dice {
 
 /// What flies from one node to another. `call` and `ask` tell the caller what the answer is to.
 #[derive(Debug, Clone)]
-pub(crate) enum Packet {
+pub enum Packet {
     /// A coordinator's message.
     Message { call: u64, txn: TransactionId, message: Message },
     /// An RM's answer to it.
@@ -54,7 +54,7 @@ pub(crate) enum Packet {
 
 impl Packet {
     /// The one word that a story names it by.
-    pub(crate) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::Message { message, .. } => match message.kind() {
                 MessageKind::Hold => "Hold",
@@ -78,51 +78,51 @@ impl Packet {
 
 /// A message of a coordinator that waits for its answer.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) grc: usize,
-    pub(crate) life: u64,
+pub struct Call {
+    pub grc: usize,
+    pub life: u64,
     /// An RM, or a coordinator that serves as one.
-    pub(crate) to: Address,
-    pub(crate) txn: TransactionId,
-    pub(crate) kind: MessageKind,
-    pub(crate) open: bool,
+    pub to: Address,
+    pub txn: TransactionId,
+    pub kind: MessageKind,
+    pub open: bool,
 }
 
 /// A question of an RM that waits for its answer.
 #[derive(Debug)]
-pub(crate) struct Question {
-    pub(crate) by: Address,
-    pub(crate) life: u64,
-    pub(crate) txn: TransactionId,
-    pub(crate) open: bool,
+pub struct Question {
+    pub by: Address,
+    pub life: u64,
+    pub txn: TransactionId,
+    pub open: bool,
 }
 
 /// How often things go wrong, per thousand; all zero in stories.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Weather {
+pub struct Weather {
     /// A packet is lost.
-    pub(crate) loss: u64,
+    pub loss: u64,
     /// It arrives twice.
-    pub(crate) twice: u64,
+    pub twice: u64,
     /// It takes seconds, often beyond every patience.
-    pub(crate) slow: u64,
+    pub slow: u64,
     /// It takes longer than the longest hold.
-    pub(crate) ghost: u64,
+    pub ghost: u64,
     /// A call to a node that is down is refused at once, instead of silence.
-    pub(crate) reset: u64,
+    pub reset: u64,
     /// The door of an RM denies a Commit or a Release: a certificate ran out, a role was taken away.
-    pub(crate) deny: u64,
+    pub deny: u64,
     /// A node dies at a sync that writes.
-    pub(crate) crash: u64,
+    pub crash: u64,
     /// A sync takes seconds.
-    pub(crate) slow_disk: u64,
+    pub slow_disk: u64,
     /// Ordinary delays differ by up to this.
-    pub(crate) jitter_us: i64,
+    pub jitter_us: i64,
 }
 
 impl Weather {
     /// The flying time of one copy.
-    pub(crate) fn delay_us(&self, dice: &mut Dice) -> i64 {
+    pub fn delay_us(&self, dice: &mut Dice) -> i64 {
         let jitter = if self.jitter_us > 0 { dice.between(0, self.jitter_us) } else { 0 };
         let extra = if dice.per_mille(self.ghost) {
             dice.between(100, 1_200) * 1_000_000
@@ -135,7 +135,7 @@ impl Weather {
     }
 
     /// The time of one sync.
-    pub(crate) fn sync_us(&self, dice: &mut Dice) -> i64 {
+    pub fn sync_us(&self, dice: &mut Dice) -> i64 {
         if dice.per_mille(self.slow_disk) {
             return dice.between(200, 4_000) * 1_000;
         }
@@ -145,17 +145,17 @@ impl Weather {
 
 /// What a story does to the next packet of a kind on a way.
 #[derive(Debug, Clone)]
-pub(crate) struct Rule {
-    pub(crate) word: String,
-    pub(crate) from: Address,
-    pub(crate) to: Address,
-    pub(crate) fate: Fate,
-    pub(crate) times: u32,
+pub struct Rule {
+    pub word: String,
+    pub from: Address,
+    pub to: Address,
+    pub fate: Fate,
+    pub times: u32,
 }
 
 /// One packet's fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     Lose,
     Delay(Span),
     Twice,
