@@ -14,6 +14,7 @@ pub mod id;
 pub mod invalid;
 pub mod limits;
 pub mod objective;
+pub mod planted;
 pub mod price;
 pub mod refusal;
 pub mod request;

@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use crate::amount::Amount;
 use crate::limits;
+use crate::planted::{self, Bug};
 use crate::time::{Span, Time, Window};
 
 mod run;
@@ -240,6 +241,9 @@ impl Timetable {
     /// when that is more than the capacity.
     #[must_use]
     pub fn free_min(&self, window: Window) -> Amount {
+        if planted::is(Bug::SumForMinimum) {
+            return amount((self.capacity - self.sum_in(window)).max(0));
+        }
         amount((self.capacity - self.max_total(window)).max(0))
     }
 
@@ -354,7 +358,19 @@ impl Timetable {
 
     /// The highest held + booked in a window.
     fn max_total(&self, window: Window) -> i64 {
+        if planted::is(Bug::EndInclusive) {
+            let end = window.end().saturating_add(Span::from_us(1));
+            return self.breakpoints.extremes(window.start(), end).max_total;
+        }
         self.breakpoints.extremes(window.start(), window.end()).max_total
+    }
+
+    /// What a peer of ours takes for the above, see the top: a planted bug.
+    fn sum_in(&self, window: Window) -> i64 {
+        let totals: Vec<u64> =
+            self.profile(window).iter().map(|step| step.held.0 + step.booked.0).collect();
+        let more = totals.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        signed(Amount(totals[0] + more.sum::<u64>()))
     }
 
     /// The highest total beside which an amount can be added; none at all, beside any.

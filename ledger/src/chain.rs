@@ -33,6 +33,42 @@ pub(crate) fn link(previous: &Hash, sequence: u64, body: &str) -> Hash {
     digest.finalize().into()
 }
 
+/// How far a chain has come. The ledger in a file and its simulated twin append and verify with this,
+/// and with nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// The sequence number of the last record, and its hash.
+    pub(crate) last: u64,
+    pub(crate) tip: Hash,
+}
+
+impl Chain {
+    /// Of a ledger without records.
+    pub(crate) fn new(ledger_id: &str) -> Self {
+        Self { last: FIRST - 1, tip: genesis(ledger_id) }
+    }
+
+    /// The next record is this one.
+    pub(crate) fn append(&mut self, body: &str) {
+        self.last += 1;
+        self.tip = link(&self.tip, self.last, body);
+    }
+
+    /// The next record that was read is this one, if it is as it was written and in its place.
+    pub(crate) fn verify(&mut self, sequence: i64, body: &str, hash: &[u8]) -> Result<(), String> {
+        let expected = self.last + 1;
+        if u64::try_from(sequence) != Ok(expected) {
+            return Err(format!("it is missing, the next one is {sequence}"));
+        }
+        let tip = link(&self.tip, expected, body);
+        if hash != tip {
+            return Err("its hash is not that of its content and place".to_owned());
+        }
+        (self.last, self.tip) = (expected, tip);
+        Ok(())
+    }
+}
+
 /// The length in bytes as 64 bits, which hold any `usize`.
 fn length(text: &str) -> [u8; 8] {
     (text.len() as u64).to_be_bytes()

@@ -57,11 +57,14 @@ mod lock;
 pub mod memory;
 pub mod owner;
 pub mod reader;
+mod replay;
 pub mod sqlite;
+pub mod turn;
 mod wal;
 
 pub use error::{LedgerError, chain_text};
-pub use memory::{Cut, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
+pub use memory::{Cut, Damage, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
 pub use owner::{Command, Owner, OwnerThread, PostError, spawn};
 pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
 pub use sqlite::{Identity, SqliteLedger};
+pub use turn::step_all;

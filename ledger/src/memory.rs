@@ -1,25 +1,31 @@
 //! The simulated twin of the ledger: the same promise, on a disk that fails when told to.
 //!
 //! A [`SimulatedDisk`] outlives the node; a [`MemoryLedger`] is one life of the node upon it. An
-//! append is the point of durability, so there are three places where it can be cut ([`Cut`]), and
+//! append is the point of durability, so there are four places where it can be cut ([`Cut`]), and
 //! after each the node is dead: it must be opened again, and replays what the disk kept. Opening
-//! also shuts out the life before, as the lock of the real ledger does.
+//! also shuts out the life before, as the lock of the real ledger does, and rolls back a last
+//! transaction that has no end.
 //!
-//! Records are kept as the JSON that the real ledger would write, so that a record which cannot be
-//! read back is found by simulation. Left out are the hash chain and damaged bytes, which are tested
-//! on the real file, and every delay, which is the simulator's to add.
+//! Rows are those of the real ledger: sequence number, the record as JSON, its hash in the chain
+//! (I15). They are appended and verified by the same code, so that a record which cannot be read back,
+//! or a damaged one that is not noticed, is found by simulation. What a bad disk does is [`Damage`].
+//! Left out are SQLite's own pages, which are tested on the real file, and every delay, which is the
+//! simulator's to add.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_protocol::{Log, ReplayError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::chain::{Chain, Hash};
 use crate::error::LedgerError;
+use crate::replay;
 
-/// Where an append is cut. An I/O error or a full disk is the first; a power cut is any of them.
+/// Where an append is cut. An I/O error or a full disk is one of the first three; a power cut is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cut {
     /// Nothing was written.
@@ -27,13 +33,32 @@ pub enum Cut {
     /// It was written, and lost before it was durable. The disk looks as after `BeforeWrite`, but
     /// until the crash it could be read.
     BeforeDurable,
+    /// It was written, and a part of it survived without its end: the next opening rolls it back.
+    Torn,
     /// It is durable, and nobody was told.
     BeforeReturn,
 }
 
 impl Cut {
     /// All of them, in the order of an append.
-    pub const ALL: [Self; 3] = [Self::BeforeWrite, Self::BeforeDurable, Self::BeforeReturn];
+    pub const ALL: [Self; 4] =
+        [Self::BeforeWrite, Self::BeforeDurable, Self::Torn, Self::BeforeReturn];
+}
+
+/// What a bad disk, or a bad tool, does to a record that was durable (I15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Damage {
+    /// One byte of its body is another.
+    Flipped,
+    /// It is missing, and another comes after it.
+    Missing,
+    /// It has changed places with the one after it.
+    Swapped,
+}
+
+impl Damage {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Flipped, Self::Missing, Self::Swapped];
 }
 
 /// What happened on a disk so far.
@@ -47,14 +72,25 @@ pub struct DiskCounts {
     pub records: u64,
     /// Appends that were cut.
     pub cuts: u64,
+    /// Unfinished last transactions that an opening has rolled back.
+    pub rolled_back: u64,
 }
 
-#[derive(Debug, Default)]
+/// One row, as the real ledger has it in its file.
+#[derive(Debug, Clone)]
+struct Row {
+    sequence: i64,
+    body: String,
+    hash: Hash,
+    /// The transaction ends here.
+    ends: bool,
+}
+
+#[derive(Debug, Default, Clone)]
 struct Disk {
     name: String,
-    durable: Vec<String>,
-    /// Written, not durable: gone with the next crash.
-    cached: Vec<String>,
+    /// Shared with whoever replays them right now.
+    rows: Arc<Vec<Row>>,
     /// Cut the append after so many more.
     plan: Option<(u64, Cut)>,
     /// The life that may append: how often the disk was opened or crashed.
@@ -67,7 +103,7 @@ struct Disk {
 pub struct SimulatedDisk(Arc<Mutex<Disk>>);
 
 impl SimulatedDisk {
-    /// An empty disk; errors call it by this name.
+    /// An empty disk; errors call it by this name, and it is the id of the ledger upon it.
     pub fn new(name: &str) -> Self {
         Self(Arc::new(Mutex::new(Disk { name: name.to_owned(), ..Disk::default() })))
     }
@@ -77,22 +113,77 @@ impl SimulatedDisk {
         self.disk().plan = Some((appends, cut));
     }
 
-    /// The node dies between two appends: its ledger can write no more, what was not durable is
-    /// gone, and a planned cut is forgotten.
+    /// The node dies between two appends: its ledger can write no more, and a planned cut is forgotten.
     pub fn crash(&self) {
         self.disk().crash();
     }
 
     /// The durable records, as JSON.
     pub fn bodies(&self) -> Vec<String> {
-        self.disk().durable.clone()
+        let rows = self.disk().whole();
+        rows.iter().map(|row| row.body.clone()).collect()
+    }
+
+    /// How many durable records there are.
+    pub fn records(&self) -> usize {
+        self.disk().ended()
+    }
+
+    /// The hash of every durable record, with its body.
+    pub(crate) fn chained(&self) -> Vec<(String, Hash)> {
+        let rows = self.disk().whole();
+        rows.iter().map(|row| (row.body.clone(), row.hash)).collect()
+    }
+
+    /// The id of the ledger upon it: its name.
+    pub(crate) fn id(&self) -> String {
+        self.disk().name.clone()
     }
 
     /// Puts back an older state of the disk, its first `records` (F11). The node dies as well.
     pub fn restore(&self, records: usize) {
         let mut disk = self.disk();
         disk.crash();
-        disk.durable.truncate(records);
+        let rows = Arc::make_mut(&mut disk.rows);
+        rows.truncate(records);
+        // A copy is taken between two transactions, or of as much of the last one as it has.
+        if let Some(last) = rows.last_mut() {
+            last.ends = true;
+        }
+    }
+
+    /// Another disk with the same content.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.disk().clone())))
+    }
+
+    /// Damages a record, counted from 0, which must not be the last. The node dies as well.
+    ///
+    /// # Panics
+    /// When there is no such record, or none after it.
+    pub fn damage(&self, record: usize, damage: Damage) {
+        let mut disk = self.disk();
+        disk.crash();
+        let rows = Arc::make_mut(&mut disk.rows);
+        assert!(record + 1 < rows.len(), "a record inside");
+        match damage {
+            Damage::Flipped => {
+                let body = &mut rows[record].body;
+                // Text stays text: what is no text SQLite finds itself.
+                let end = body.pop().unwrap_or('!');
+                body.push(if end == '~' { '!' } else { '~' });
+            }
+            Damage::Missing => {
+                rows.remove(record);
+            }
+            Damage::Swapped => {
+                rows.swap(record, record + 1);
+                let first = rows[record].sequence;
+                rows[record].sequence = rows[record + 1].sequence;
+                rows[record + 1].sequence = first;
+            }
+        }
     }
 
     /// What happened so far.
@@ -109,8 +200,29 @@ impl SimulatedDisk {
 impl Disk {
     fn crash(&mut self) {
         self.life += 1;
-        self.cached.clear();
         self.plan = None;
+    }
+
+    /// Rows up to the last end of a transaction.
+    fn ended(&self) -> usize {
+        self.rows.iter().rposition(|row| row.ends).map_or(0, |last| last + 1)
+    }
+
+    fn whole(&mut self) -> Arc<Vec<Row>> {
+        let ended = self.ended();
+        if ended == self.rows.len() {
+            return Arc::clone(&self.rows);
+        }
+        Arc::new(self.rows[..ended].to_vec())
+    }
+
+    /// As write-ahead logs do: what follows the last end was never a transaction.
+    fn roll_back(&mut self) {
+        let ended = self.ended();
+        if ended < self.rows.len() {
+            Arc::make_mut(&mut self.rows).truncate(ended);
+            self.counts.rolled_back += 1;
+        }
     }
 
     /// Is this append to be cut, and where?
@@ -120,13 +232,24 @@ impl Disk {
         (left == 0).then_some(cut)
     }
 
-    fn append(&mut self, bodies: Vec<String>) -> Result<(), SimulatedError> {
-        let records = bodies.len() as u64;
+    fn append(&mut self, mut rows: Vec<Row>) -> Result<(), SimulatedError> {
+        let records = rows.len() as u64;
         let cut = self.take_cut();
         match cut {
-            Some(Cut::BeforeWrite) => {}
-            Some(Cut::BeforeDurable) => self.cached.extend(bodies),
-            Some(Cut::BeforeReturn) | None => self.durable.extend(bodies),
+            Some(Cut::BeforeWrite | Cut::BeforeDurable) => {}
+            Some(Cut::Torn) => {
+                if let Some(last) = rows.last_mut() {
+                    last.ends = false;
+                }
+                Arc::make_mut(&mut self.rows).append(&mut rows);
+            }
+            None if planted::is(Bug::SkippedSync) => {
+                // Durable is what was written before.
+                Arc::make_mut(&mut self.rows).iter_mut().for_each(|row| row.ends = true);
+                rows.iter_mut().for_each(|row| row.ends = false);
+                Arc::make_mut(&mut self.rows).append(&mut rows);
+            }
+            Some(Cut::BeforeReturn) | None => Arc::make_mut(&mut self.rows).append(&mut rows),
         }
         if let Some(cut) = cut {
             self.counts.cuts += 1;
@@ -158,6 +281,7 @@ pub enum SimulatedError {
 pub struct MemoryLedger<R> {
     disk: SimulatedDisk,
     life: u64,
+    chain: Chain,
     _records: PhantomData<fn() -> R>,
 }
 
@@ -166,32 +290,32 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
     /// at 1.
     ///
     /// # Errors
-    /// [`LedgerError::Undecodable`] and [`LedgerError::DoesNotFit`], with the disk's name as path.
+    /// [`LedgerError::ChainBroken`], [`LedgerError::Undecodable`] and [`LedgerError::DoesNotFit`], with
+    /// the disk's name as path.
     pub fn open(
         disk: &SimulatedDisk,
         mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
     ) -> Result<Self, LedgerError> {
         // Not held during replay: the callback may look at the disk.
-        let (life, path, bodies) = {
+        let (life, path, rows) = {
             let mut disk = disk.disk();
             disk.life += 1;
-            disk.cached.clear();
             disk.counts.opens += 1;
-            (disk.life, PathBuf::from(&disk.name), disk.durable.clone())
+            disk.roll_back();
+            (disk.life, PathBuf::from(&disk.name), Arc::clone(&disk.rows))
         };
-        for (sequence, body) in (1..).zip(&bodies) {
-            let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
-                path: path.clone(),
-                sequence,
-                source,
-            })?;
-            replay(sequence, record).map_err(|source| LedgerError::DoesNotFit {
-                path: path.clone(),
-                sequence,
-                source,
+        let mut chain = Chain::new(&path.to_string_lossy());
+        for row in rows.iter() {
+            let row = (row.sequence, row.body.as_str(), row.hash.as_slice());
+            replay::record(&path, &mut chain, row, &mut |sequence, record| {
+                let is_last = sequence == rows.len() as u64;
+                match planted::is(Bug::ReplayMissesLast) && is_last {
+                    true => Ok(()),
+                    false => replay(sequence, record),
+                }
             })?;
         }
-        Ok(Self { disk: disk.clone(), life, _records: PhantomData })
+        Ok(Self { disk: disk.clone(), life, chain, _records: PhantomData })
     }
 
     fn encode(record: &R) -> Result<String, SimulatedError> {
@@ -205,6 +329,21 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
             }
         }
         Ok(body)
+    }
+
+    fn rows(chain: &mut Chain, records: &[&R]) -> Result<Vec<Row>, SimulatedError> {
+        let mut rows = Vec::with_capacity(records.len());
+        for record in records {
+            let body = Self::encode(record)?;
+            chain.append(&body);
+            // `as` is exact: nobody writes 2^63 records.
+            let (sequence, hash) = (chain.last as i64, chain.tip);
+            rows.push(Row { sequence, body, hash, ends: false });
+        }
+        if let Some(last) = rows.last_mut() {
+            last.ends = true;
+        }
+        Ok(rows)
     }
 }
 
@@ -220,9 +359,13 @@ impl<R: Serialize + DeserializeOwned> Log for MemoryLedger<R> {
         if records.is_empty() {
             return Ok(());
         }
-        let bodies = records.iter().map(|record| Self::encode(record)).collect();
-        match bodies {
-            Ok(bodies) => disk.append(bodies),
+        let mut chain = self.chain;
+        match Self::rows(&mut chain, records) {
+            Ok(rows) => {
+                disk.append(rows)?;
+                self.chain = chain;
+                Ok(())
+            }
             Err(error) => {
                 disk.crash();
                 Err(error)
@@ -247,7 +390,7 @@ mod tests {
 
     #[test]
     fn every_cut_leaves_all_or_nothing_and_ends_the_life() {
-        for (cut, kept) in Cut::ALL.into_iter().zip([1, 1, 3]) {
+        for (cut, kept) in Cut::ALL.into_iter().zip([1, 1, 1, 3]) {
             let disk = SimulatedDisk::new("north");
             disk.cut_after(1, cut);
             let (mut ledger, _) = open(&disk);
@@ -257,7 +400,8 @@ mod tests {
             let (mut ledger, seen) = open(&disk);
             assert_eq!(seen, [1, 2, 3][..kept], "{cut:?}");
             ledger.append(&[&5]).unwrap();
-            let counts = DiskCounts { opens: 2, appends: 2, records: 2, cuts: 1 };
+            let rolled_back = u64::from(cut == Cut::Torn);
+            let counts = DiskCounts { opens: 2, appends: 2, records: 2, cuts: 1, rolled_back };
             assert_eq!(disk.counts(), counts);
         }
     }
@@ -304,5 +448,34 @@ mod tests {
         };
         let error = MemoryLedger::<u64>::open(&disk, refuse).unwrap_err();
         assert!(error.to_string().starts_with("record 2 of north cannot follow"), "{error}");
+    }
+
+    #[test]
+    fn damage_inside_is_found_at_the_first_record_that_is_wrong() {
+        let disk = SimulatedDisk::new("north");
+        let (mut ledger, _) = open(&disk);
+        ledger.append(&[&1, &2, &3]).unwrap();
+        ledger.append(&[&4]).unwrap();
+        for damage in Damage::ALL {
+            for record in 0..3 {
+                let copy = disk.copy();
+                copy.damage(record, damage);
+                let error = MemoryLedger::<u64>::open(&copy, |_, _| Ok(())).unwrap_err();
+                let found = matches!(error, LedgerError::ChainBroken { sequence, .. }
+                    if sequence == record as u64 + 1);
+                assert!(found, "{damage:?} of record {record}: {error}");
+            }
+        }
+        assert_eq!(open(&disk).1, [1, 2, 3, 4], "a copy is another disk");
+    }
+
+    #[test]
+    fn records_of_one_disk_cannot_stand_on_another() {
+        let disk = SimulatedDisk::new("north");
+        let (mut ledger, _) = open(&disk);
+        ledger.append(&[&1]).unwrap();
+        disk.disk().name = "south".to_owned();
+        let error = MemoryLedger::<u64>::open(&disk, |_, _| Ok(())).unwrap_err();
+        assert!(matches!(error, LedgerError::ChainBroken { sequence: 1, .. }), "{error}");
     }
 }

@@ -36,9 +36,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use coalloc_common::{Now, limits};
-use coalloc_protocol::{Core, Log, Unsynced, sync};
+use coalloc_protocol::{Core, Log, sync};
 
 use crate::error::chain_text;
+use crate::turn::step_all;
 
 /// Shortest wait for a tick, so that a core whose `next_wake` stays in the past does not spin.
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -311,10 +312,7 @@ where
     /// One batch, from inputs to answers.
     fn turn(&mut self, batch: Batch<C>) -> Result<(), String> {
         let now = (self.clock)();
-        let due = self.core.next_wake().is_some_and(|wake| wake <= now.boot);
-        let tick = due.then(C::tick);
-        let steps: Vec<Unsynced<C::Record, C::Effect>> =
-            tick.into_iter().chain(batch.inputs).map(|input| self.core.step(input, now)).collect();
+        let steps = step_all(&mut self.core, batch.inputs, now);
         if steps.is_empty() && self.reads.is_empty() {
             return Ok(());
         }

@@ -129,7 +129,7 @@ impl<R: DeserializeOwned> ReadRecords for LedgerReader<R> {
     }
 }
 
-/// A reader of a simulated disk. Its chain is that of a ledger whose id is empty.
+/// A reader of a simulated disk. Its chain is that of a ledger whose id is the disk's name.
 #[derive(Debug)]
 pub struct MemoryReader<R> {
     disk: SimulatedDisk,
@@ -142,16 +142,6 @@ impl<R> MemoryReader<R> {
     pub const fn new(disk: SimulatedDisk) -> Self {
         Self { disk, _records: PhantomData }
     }
-
-    /// Every durable body with its hash.
-    fn chained(&self) -> Vec<(String, Hash)> {
-        let link = |(sequence, tip): &mut (u64, Hash), body: String| {
-            *tip = chain::link(tip, *sequence, &body);
-            *sequence += 1;
-            Some((body, *tip))
-        };
-        self.disk.bodies().into_iter().scan((chain::FIRST, chain::genesis("")), link).collect()
-    }
 }
 
 impl<R: DeserializeOwned> ReadRecords for MemoryReader<R> {
@@ -159,7 +149,8 @@ impl<R: DeserializeOwned> ReadRecords for MemoryReader<R> {
 
     fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<R>>, LedgerError> {
         let path = Path::new("simulated");
-        let after = (1..).zip(self.chained()).filter(|(at, _)| (cursor + 1..=last).contains(at));
+        let after =
+            (1..).zip(self.disk.chained()).filter(|(at, _)| (cursor + 1..=last).contains(at));
         let (mut chunk, mut bytes) = (Vec::new(), 0);
         for (sequence, (body, hash)) in after.take(limits::WATCH_CHUNK) {
             if bytes >= limits::WATCH_CHUNK_BYTES {
@@ -173,10 +164,10 @@ impl<R: DeserializeOwned> ReadRecords for MemoryReader<R> {
 
     fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError> {
         let Some(index) = sequence.checked_sub(chain::FIRST) else {
-            return Ok(Some(chain::genesis("")));
+            return Ok(Some(chain::genesis(&self.disk.id())));
         };
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        Ok(self.chained().get(index).map(|(_, hash)| *hash))
+        Ok(self.disk.chained().get(index).map(|(_, hash)| *hash))
     }
 }
 

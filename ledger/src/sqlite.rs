@@ -15,10 +15,10 @@ use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::chain::{self, Hash};
+use crate::chain::Chain;
 use crate::error::LedgerError;
 use crate::lock::Lock;
-use crate::{create, inspect, wal};
+use crate::{create, inspect, replay, wal};
 
 /// The format this binary writes, and the newest it reads.
 pub const FORMAT_VERSION: i64 = 1;
@@ -59,9 +59,8 @@ pub struct SqliteLedger<R> {
     path: PathBuf,
     connection: Connection,
     id: String,
-    /// Sequence number and hash of the last durable record.
-    last: u64,
-    tip: Hash,
+    /// Up to the last durable record.
+    chain: Chain,
     /// An append failed: what the disk has is unknown, so nothing is built upon it.
     failed: bool,
     /// Declared last, so that it is freed after the connection is closed.
@@ -96,15 +95,14 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         let mut ledger = Self {
             path,
             connection,
-            last: chain::FIRST - 1,
-            tip: chain::genesis(&id),
+            chain: Chain::new(&id),
             id,
             failed: false,
             _lock: lock,
             _records: PhantomData,
         };
         ledger.replay(replay)?;
-        tracing::info!(path = %ledger.path.display(), records = ledger.last, "ledger open");
+        tracing::info!(path = %ledger.path.display(), records = ledger.chain.last, "ledger open");
         Ok(ledger)
     }
 
@@ -113,12 +111,12 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         &mut self,
         mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
     ) -> Result<(), LedgerError> {
-        let (mut last, mut tip) = (self.last, self.tip);
+        let mut chain = self.chain;
         let mut statement =
             self.connection.prepare(SELECT).map_err(sqlite(&self.path, "reading"))?;
         let mut rows = statement.query([]).map_err(sqlite(&self.path, "reading"))?;
         loop {
-            let expected = last + 1;
+            let expected = chain.last + 1;
             let reading =
                 |source| sqlite(&self.path, format!("reading record {expected} of"))(source);
             let Some(row) = rows.next().map_err(reading)? else {
@@ -130,52 +128,37 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
                 why,
             };
             let sequence: i64 = row.get(0).map_err(reading)?;
-            if u64::try_from(sequence) != Ok(expected) {
-                return Err(broken(format!("it is missing, the next one is {sequence}")));
-            }
             let body = row.get_ref(1).map_err(reading)?.as_str();
             let body = body.map_err(|error| broken(format!("its body is no text ({error})")))?;
-            let hash = chain::link(&tip, expected, body);
-            if row.get_ref(2).map_err(reading)?.as_blob() != Ok(&hash) {
-                return Err(broken("its hash is not that of its content and place".to_owned()));
-            }
-            let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
-                path: self.path.clone(),
-                sequence: expected,
-                source,
-            })?;
-            replay(expected, record).map_err(|source| LedgerError::DoesNotFit {
-                path: self.path.clone(),
-                sequence: expected,
-                source,
-            })?;
-            (last, tip) = (expected, hash);
+            let hash = row.get_ref(2).map_err(reading)?.as_blob().unwrap_or_default();
+            replay::record(&self.path, &mut chain, (sequence, body, hash), &mut replay)?;
         }
         drop(rows);
         drop(statement);
-        (self.last, self.tip) = (last, tip);
+        self.chain = chain;
         Ok(())
     }
 
     /// One transaction: all records or none, on the disk when this returns.
     fn write(&mut self, records: &[&R]) -> Result<(), LedgerError> {
-        let (mut last, mut tip) = (self.last, self.tip);
+        let mut chain = self.chain;
         let failed = sqlite(&self.path, "writing to");
         let transaction = self.connection.transaction().map_err(&failed)?;
         {
             let mut insert = transaction.prepare_cached(INSERT).map_err(&failed)?;
             for record in records {
-                last += 1;
                 let body = serde_json::to_string(record).map_err(|source| {
-                    LedgerError::Unencodable { path: self.path.clone(), sequence: last, source }
+                    let (path, sequence) = (self.path.clone(), chain.last + 1);
+                    LedgerError::Unencodable { path, sequence, source }
                 })?;
-                tip = chain::link(&tip, last, &body);
+                chain.append(&body);
                 // `as` is exact: nobody writes 2^63 records.
-                insert.execute(params![last as i64, body, tip.as_slice()]).map_err(&failed)?;
+                let row = params![chain.last as i64, body, chain.tip.as_slice()];
+                insert.execute(row).map_err(&failed)?;
             }
         }
         transaction.commit().map_err(&failed)?;
-        (self.last, self.tip) = (last, tip);
+        self.chain = chain;
         Ok(())
     }
 }
@@ -188,12 +171,12 @@ impl<R> SqliteLedger<R> {
 
     /// The sequence number of the last durable record; the first record is 1.
     pub const fn last_sequence(&self) -> u64 {
-        self.last
+        self.chain.last
     }
 
     /// The hash of the last durable record. Kept elsewhere, it tells whether a tail was cut off.
     pub const fn tip(&self) -> &[u8; 32] {
-        &self.tip
+        &self.chain.tip
     }
 
     /// Where it is.
@@ -205,7 +188,7 @@ impl<R> SqliteLedger<R> {
 impl<R> std::fmt::Debug for SqliteLedger<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut f = f.debug_struct("SqliteLedger");
-        f.field("path", &self.path).field("id", &self.id).field("last", &self.last);
+        f.field("path", &self.path).field("id", &self.id).field("last", &self.chain.last);
         f.field("failed", &self.failed).finish_non_exhaustive()
     }
 }

@@ -45,6 +45,7 @@ mod upper_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Segment,
     Span, TransactionId, UserName,
@@ -224,7 +225,7 @@ impl Coordinator {
 
     fn open(&mut self, ticket: Ticket, token: Token, out: &mut Gathered) {
         if let Some(reservation) = self.find_request(&ticket.request) {
-            if reservation.ticket != ticket {
+            if reservation.ticket != ticket && !planted::is(Bug::OtherContentTaken) {
                 out.reply(token, Reply::OtherContent);
             } else if reservation.has_outcome() {
                 out.reply(token, Reply::Stands(Box::new(reservation.clone())));
@@ -258,7 +259,10 @@ impl Coordinator {
     fn admit(&mut self, request: &RequestId, token: Token) -> Option<(Ticket, ReservationId)> {
         let (ticket, mut waiting) = self.planning.remove(request)?;
         let number = self.order.len() + 1;
-        let id = format!("{}-{}-{number}", self.config.name, self.config.tag);
+        let id = match planted::is(Bug::IdReused) {
+            true => format!("{}-{number}", self.config.name),
+            false => format!("{}-{}-{number}", self.config.name, self.config.tag),
+        };
         let id = ReservationId::composed(id);
         waiting.push(token);
         self.waiting.insert(id.clone(), waiting);
@@ -323,7 +327,11 @@ impl Coordinator {
             Some(_) if !known.is_some_and(|known| known.has_party(rm)) => Resolution::NotMine,
             // D1 comes before any Hold, so whoever asks holds something that a ledger knew. It is not
             // this one, or not the whole of it (F10, F11): deciding is not for us.
+            None if planted::is(Bug::StrangerAborts) => Resolution::Decided(Decision::Abort),
             None => Resolution::NotMine,
+            Some(Goal::Hold) if planted::is(Bug::ResolveUnrecorded) => {
+                Resolution::Decided(Decision::Abort)
+            }
             Some(Goal::Hold) => {
                 let text = format!("{rm} asked before all had answered");
                 self.abort(txn, Refusal::new(Reason::TimedOut, text), None, now, out);
@@ -350,6 +358,12 @@ impl Coordinator {
             .collect();
         for txn in open {
             self.rearm(&txn, now);
+            if planted::is(Bug::DecisionForgotten)
+                && let Some(decided) = self.transactions.get_mut(&txn)
+                && decided.goal == Goal::Commit
+            {
+                decided.turn(Goal::Abort);
+            }
             let goal = self.transactions.get(&txn).map(|txn| txn.goal);
             if goal == Some(Goal::Prepared) {
                 self.rearm_promise(&txn, now);

@@ -44,6 +44,7 @@ mod version_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::{
     Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, Segment, Span, Time,
@@ -222,6 +223,9 @@ impl Participant {
             Ok(chosen) => chosen,
             Err(refusal) => {
                 let answer = Answer::Refused((*refusal).clone());
+                if planted::is(Bug::RefusalForgotten) {
+                    return reply(token, answer);
+                }
                 let record = ParticipantRecord::Refused { order, refusal: *refusal, at: now };
                 return self.record(record, token, answer);
             }
@@ -272,6 +276,9 @@ impl Participant {
             Gate::Known(entry) => match &entry.phase {
                 Phase::Booked => return reply(token, Answer::Done),
                 Phase::Refused(refusal) => return reply(token, Answer::Refused(refusal.clone())),
+                Phase::Ended(Ending::Expired) if planted::is(Bug::CommitOfExpired) => {
+                    return reply(token, Answer::Done);
+                }
                 Phase::Ended(ending) => {
                     return reply(token, Answer::Refused(ending.refusal(&self.config.name, &txn)));
                 }
@@ -314,6 +321,7 @@ impl Participant {
             Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
                 return reply(token, Answer::Done);
             }
+            Gate::Unknown if planted::is(Bug::NoTombstone) => return reply(token, Answer::Done),
             Gate::Known(Entry { phase: Phase::Held(_), .. }) | Gate::Unknown => {}
         }
         self.end(txn, by, Ending::Aborted, token, now)
@@ -323,6 +331,9 @@ impl Participant {
         match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
             Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
+                return reply(token, Answer::Done);
+            }
+            Gate::Known(_) if planted::is(Bug::ReleaseUnrecorded) => {
                 return reply(token, Answer::Done);
             }
             Gate::Known(_) | Gate::Unknown => {}
@@ -392,7 +403,9 @@ impl Participant {
                 let (ending, by) = (Ending::Expired, Cause::Expiry);
                 let record = ParticipantRecord::Ended { txn, coordinator, ending, by, at: now };
                 self.must_apply(&record);
-                records.push(record);
+                if !planted::is(Bug::ExpiryUnrecorded) {
+                    records.push(record);
+                }
                 continue;
             }
             self.alarms.remove(&(due, txn.clone()));

@@ -289,11 +289,11 @@ impl Teller {
         match words.get(1..) {
             None | Some([]) => self.world.crash(node, -1, false),
             Some(["before-sync"]) => {
-                self.world.crash_next.insert(node, CrashPoint::BeforeSync);
+                self.world.crash_next.insert(node, CrashPoint::BeforeWrite);
             }
             Some(["after-sync", count]) => {
                 let count = count.parse().map_err(|_| "how many effects?")?;
-                self.world.crash_next.insert(node, CrashPoint::AfterSync(count));
+                self.world.crash_next.insert(node, CrashPoint::AfterEffects(count));
             }
             Some(_) => return Err("before-sync or after-sync N".to_owned()),
         }

@@ -13,6 +13,7 @@
 
 pub mod check;
 pub mod clients;
+pub mod model;
 pub mod network;
 pub mod node;
 pub mod print;
@@ -33,7 +34,7 @@ pub use self::check::Counts;
 use self::check::Watch;
 use self::clients::{Clients, Visit};
 use self::network::{Call, Dice, Fate, Packet, Question, Rule, Weather};
-use self::node::{CrashPoint, Node};
+use self::node::{CrashPoint, Finished, Node, Survives};
 
 /// Where a node stands in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +114,8 @@ pub struct World {
     pub rules: Vec<Rule>,
     /// The story's crashes, at the next sync that writes.
     pub crash_next: BTreeMap<Address, CrashPoint>,
+    /// Crashes at a node's sync of this number, counted from 1 over all its lives: those that write.
+    pub crash_at: BTreeMap<(Address, u64), CrashPoint>,
     calls: BTreeMap<u64, Call>,
     questions: BTreeMap<u64, Question>,
     pub waiters: BTreeMap<u64, Waiter>,
@@ -139,6 +142,7 @@ impl World {
             cuts: BTreeSet::new(),
             rules: Vec::new(),
             crash_next: BTreeMap::new(),
+            crash_at: BTreeMap::new(),
             calls: BTreeMap::new(),
             questions: BTreeMap::new(),
             waiters: BTreeMap::new(),
@@ -375,39 +379,36 @@ impl World {
         Ok(())
     }
 
-    /// Where this batch is cut, if it is.
+    /// Where in this batch the node dies, if it does.
     fn crash_point(&mut self, node: Address) -> Option<CrashPoint> {
-        let writes = match node {
-            Address::Grc(index) => self.grcs[index].batch_writes(),
-            Address::Rm(index) => self.rms[index].batch_writes(),
+        let number = match node {
+            Address::Grc(index) => self.grcs[index].next_write(),
+            Address::Rm(index) => self.rms[index].next_write(),
         };
-        if !writes {
-            return None;
-        }
-        if let Some(point) = self.crash_next.remove(&node) {
+        let number = number?;
+        let planned = self.crash_at.remove(&(node, number));
+        if let Some(point) = planned.or_else(|| self.crash_next.remove(&node)) {
             return Some(point);
         }
         let chance = self.weather.crash;
-        self.dice.per_mille(chance).then(|| match self.dice.below(4) {
-            0 => CrashPoint::BeforeSync,
-            sent => CrashPoint::AfterSync(usize::try_from(sent - 1).expect("small")),
+        self.dice.per_mille(chance).then(|| match self.dice.below(8) {
+            0 => CrashPoint::BeforeWrite,
+            1 => CrashPoint::BeforeFsync(Survives::Nothing),
+            2 => CrashPoint::BeforeFsync(Survives::Part),
+            3 => CrashPoint::BeforeFsync(Survives::All),
+            4 => CrashPoint::AfterFsync,
+            sent => CrashPoint::AfterEffects(usize::try_from(sent - 4).expect("small")),
         })
     }
 
-    /// The disk is done: records are seen, effects leave, or a crash comes between.
+    /// The disk is done: records are seen, effects leave, or the node dies on the way.
     fn synced(&mut self, node: Address) -> Result<(), String> {
         let point = self.crash_point(node);
-        if point != Some(CrashPoint::BeforeSync) {
-            let sent = match point {
-                Some(CrashPoint::AfterSync(count)) => count,
-                _ => usize::MAX,
-            };
-            match node {
-                Address::Grc(index) => self.grc_synced(index, sent)?,
-                Address::Rm(index) => self.rm_synced(index, sent)?,
-            }
-        }
-        if point.is_none() {
+        let failed = match node {
+            Address::Grc(index) => self.grc_synced(index, point)?,
+            Address::Rm(index) => self.rm_synced(index, point)?,
+        };
+        if point.is_none() && !failed {
             return self.begin(node);
         }
         // A story says itself when the node comes back.
@@ -418,13 +419,13 @@ impl World {
         Ok(())
     }
 
-    fn grc_synced(&mut self, index: usize, sent: usize) -> Result<(), String> {
-        let (records, effects) = self.grcs[index].finish()?;
+    fn grc_synced(&mut self, index: usize, point: Option<CrashPoint>) -> Result<bool, String> {
+        let Finished { records, effects, failed } = self.grcs[index].finish(point)?;
         for record in &records {
             self.say_at(Address::Grc(index), || print::coordinator_record(record));
         }
         self.watch_grc(index, &records)?;
-        for effect in effects.into_iter().take(sent) {
+        for effect in effects {
             match effect {
                 CoordinatorEffect::Send { rm, txn, message } => {
                     self.call(index, &rm, txn, message);
@@ -435,16 +436,16 @@ impl World {
                 }
             }
         }
-        Ok(())
+        Ok(failed)
     }
 
-    fn rm_synced(&mut self, index: usize, sent: usize) -> Result<(), String> {
-        let (records, effects) = self.rms[index].finish()?;
+    fn rm_synced(&mut self, index: usize, point: Option<CrashPoint>) -> Result<bool, String> {
+        let Finished { records, effects, failed } = self.rms[index].finish(point)?;
         for record in &records {
             self.say_at(Address::Rm(index), || print::participant_record(record));
         }
         self.watch_rm(index, &records)?;
-        for effect in effects.into_iter().take(sent) {
+        for effect in effects {
             match effect {
                 ParticipantEffect::Reply { token: Token(call), answer } => {
                     self.watch_answer(index, call, &answer)?;
@@ -457,7 +458,7 @@ impl World {
                 }
             }
         }
-        Ok(())
+        Ok(failed)
     }
 
     /// A coordinator's call leaves.

@@ -94,7 +94,7 @@ where
     C::Record: Record,
     E: Events<C>,
 {
-    let records = node.log.records().into_iter().enumerate().skip(from);
+    let records = node.records().into_iter().enumerate().skip(from);
     let entries: Vec<Entry<C::Record>> = records
         .map(|(index, record)| Entry { sequence: index as u64 + 1, hash: [0; 32], record })
         .collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId, limits,
 };
@@ -318,6 +319,10 @@ impl Coordinator {
             }
             Delivery::Answered(answer @ Answer::Refused(_)) => Some(answer),
             Delivery::Rejected(text) => denied(&text),
+            Delivery::Lost if planted::is(Bug::LostForRefused) && goal == Goal::Hold => {
+                let refusal = Refusal::new(Reason::TimedOut, "it did not answer");
+                Some(Answer::Refused(refusal))
+            }
             Delivery::Lost => None,
         };
         match (goal, answer) {
@@ -358,12 +363,18 @@ impl Coordinator {
             Answer::Done | Answer::OtherContent | Answer::Denied => return,
         };
         let Some(txn) = self.transactions.get_mut(id) else { return };
-        let opened = txn.opened;
+        let opened = if planted::is(Bug::ExpiryFromAnswer) { now.boot } else { txn.opened };
         if let Some(party) = txn.parties.get_mut(rm) {
             party.answered = true;
             party.expires_at = Some(opened.saturating_add(expires_in));
         }
-        if !txn.all_answered() {
+        if planted::is(Bug::CommitBeforeDecision) {
+            let (rm, txn, message) = (rm.clone(), id.clone(), Message::Commit);
+            out.effects.push(CoordinatorEffect::Send { rm, txn, message });
+        }
+        let early = planted::is(Bug::PromisedEarly) && self.is_for_above(id);
+        let Some(txn) = self.transactions.get(id) else { return };
+        if !txn.all_answered() && !early {
             // It may be the next one's turn.
             self.send_due(id, now, out);
             return;
@@ -374,16 +385,23 @@ impl Coordinator {
             .iter()
             .find(|(_, party)| party.expires_at.is_none_or(|expires| expires < margin_from))
             .map(|(rm, _)| rm.clone());
+        let short = short.filter(|_| !early && !planted::is(Bug::MarginIgnored));
         if let Some(rm) = short {
             let text = "its hold is about to run out, too late to decide";
             return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
         }
-        let reservation = txn.reservation.clone();
-        if self.reservations.get(&reservation).is_some_and(|r| r.upper.is_some()) {
+        if self.is_for_above(id) {
             self.prepare(id, now, out);
         } else {
             self.decide_commit(id, now, out);
         }
+    }
+
+    /// Does a transaction serve one of a coordinator above?
+    fn is_for_above(&self, id: &TransactionId) -> bool {
+        let reservation = self.transactions.get(id).map(|txn| &txn.reservation);
+        let reservation = reservation.and_then(|id| self.reservations.get(id));
+        reservation.is_some_and(|known| known.upper.is_some())
     }
 
     /// D3, yes; then Commit to every RM.
@@ -446,7 +464,9 @@ impl Coordinator {
 
     fn finish_or_go_on(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
         let Some(txn) = self.transactions.get(id) else { return };
-        if !txn.all_answered() {
+        let early = planted::is(Bug::ConfirmedEarly) && txn.goal == Goal::Commit;
+        let whole = txn.all_answered() || (early && txn.silent().count() == 1);
+        if !whole {
             self.send_due(id, now, out);
             return;
         }

@@ -1,5 +1,6 @@
 //! What a participant writes down, and the one place where its state changes: the fold of records.
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::{Layer, Shortfall, Timetable};
 use coalloc_common::{
     Amount, CoordinatorName, Now, Reason, Refusal, ResourceId, RmName, Segment, Span,
@@ -166,7 +167,7 @@ impl Participant {
     }
 
     fn reopen(&mut self, boot: &str, at: Now) {
-        if self.boot.as_deref() == Some(boot) {
+        if self.boot.as_deref() == Some(boot) || planted::is(Bug::StaleBoot) {
             return;
         }
         self.boot = Some(boot.to_owned());
@@ -177,6 +178,7 @@ impl Participant {
             // within what the hold could have left at all, so that a set-back clock harms little (I18).
             let soft = held.soft_at.since(held.since.boot);
             let elapsed = at.wall.since(held.since.wall).clamp(Span::ZERO, held.expires_in);
+            let elapsed = if planted::is(Bug::ExpiryFromRestart) { Span::ZERO } else { elapsed };
             held.since =
                 Now { wall: held.since.wall, boot: at.boot.saturating_add(negate(elapsed)) };
             held.soft_at = held.since.boot.saturating_add(soft);
@@ -229,6 +231,9 @@ impl Participant {
         };
         self.entries.insert(order.txn.clone(), entry);
         if let Some(old) = &order.replaces {
+            if planted::is(Bug::OldReleasedAtHold) {
+                self.fold_ended(old, &order.coordinator, Ending::Replaced)?;
+            }
             self.replacing.insert(old.clone(), order.txn.clone());
         }
         self.set_alarm(&order.txn);
@@ -250,7 +255,8 @@ impl Participant {
         layer: Layer,
         segments: &[Segment],
     ) -> Result<(), ReplayError> {
-        for segment in segments {
+        let kept = usize::from(planted::is(Bug::SegmentKept) && segments.len() > 1);
+        for segment in &segments[..segments.len() - kept] {
             if let Some(timetable) = self.timetables.get_mut(&segment.resource) {
                 timetable
                     .remove(layer, segment.window, segment.amount)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
@@ -10,9 +11,10 @@ use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phas
 
 use super::World;
 use super::clients::Demand;
+use super::model::Model;
 
 /// A sync takes no longer than this in any weather, so that much a record may be older than durable.
-const SYNC_US_MAX: i64 = 10_000_000;
+pub(super) const SYNC_US_MAX: i64 = 10_000_000;
 
 /// How much happened.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,11 +97,22 @@ pub struct Watch {
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
     /// The last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
+    pub(super) model: Model,
 }
 
 impl Watch {
     pub(super) fn is_committed(&self, txn: &TransactionId) -> bool {
         self.committed.contains(txn)
+    }
+
+    /// Is it decided, either way?
+    pub(super) fn is_decided(&self, txn: &TransactionId) -> bool {
+        self.committed.contains(txn) || self.aborted.contains(txn)
+    }
+
+    /// When a hold became durable, and how long it may last.
+    pub(super) fn hold(&self, rm: usize, txn: &TransactionId) -> Option<(i64, Span)> {
+        self.held.get(&(rm, txn.clone())).copied()
     }
 
     pub(super) fn was_held(&self, rm: usize, txn: &TransactionId) -> bool {
@@ -148,6 +161,7 @@ impl World {
             }
         }
         for record in records {
+            self.model_grc(index, record)?;
             self.watch_levels(index, record)?;
         }
         let watch = &self.watch;
@@ -158,7 +172,9 @@ impl World {
     }
 
     pub fn watch_rm(&mut self, index: usize, records: &[ParticipantRecord]) -> Result<(), String> {
+        self.model_batch(index, records);
         for record in records {
+            self.model_rm(index, record)?;
             match record {
                 ParticipantRecord::Held { order, hard, .. } => {
                     if !self.watch.intents.contains(&order.txn) {
@@ -398,6 +414,9 @@ impl World {
 
     /// At rest: I1, I5, I6, I7, and every node is the fold of its log.
     pub fn check_rest(&self) -> Result<(), String> {
+        if planted::is(Bug::Canary) {
+            return Err("a canary, planted".to_owned());
+        }
         let mut owners: BTreeMap<TransactionId, &Reservation> = BTreeMap::new();
         for (index, node) in self.grcs.iter().enumerate() {
             let Some(core) = &node.core else { return Err(format!("{} is down", node.name)) };

@@ -1,14 +1,15 @@
-//! One node: a core, its durable log, its clocks, and the shell's batch between step and send.
+//! One node: a core, its ledger on a disk, its clocks, and the shell's batch between step and send.
 //!
-//! A batch is what the ledger's owner does: a tick if it is due, every input that waits, one sync,
-//! then the effects. A crash may come at any of these places. Beside the core runs its shadow, the
-//! fold of what is durable: the two must agree whenever nothing is on its way to the disk (I12, I14).
+//! A batch is what the ledger's owner does, by the owner's own code: a tick if it is due, every input
+//! that waits, one sync, then the effects. A node may die at any of these places ([`CrashPoint`]), and
+//! what is then on the disk is for the disk to say. Beside the core runs its shadow, the fold of what is
+//! durable: the two must agree whenever nothing is on its way to the disk (I12, I14).
 
-use std::convert::Infallible;
 use std::fmt::Debug;
 
-use coalloc_common::{BootTime, Now, Span, Time};
-use coalloc_protocol::{Core, Log, Unsynced, sync};
+use coalloc_common::{BootTime, Now, Span, Time, limits};
+use coalloc_ledger::{Cut, LedgerError, MemoryLedger, SimulatedDisk, step_all};
+use coalloc_protocol::{Core, Unsynced, sync};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,36 +19,6 @@ pub const WALL_START: Time = Time::from_us(1_795_255_200_000_000);
 /// What a record has to be, to be kept as the ledger keeps it.
 pub trait Record: Serialize + DeserializeOwned + PartialEq + Debug + Clone {}
 impl<T: Serialize + DeserializeOwned + PartialEq + Debug + Clone> Record for T {}
-
-/// A disk that keeps every appended record as JSON.
-pub struct MemoryLog<R> {
-    lines: Vec<String>,
-    /// Appended since somebody last looked.
-    fresh: Vec<R>,
-}
-
-impl<R: Record> MemoryLog<R> {
-    /// Everything on the disk, read back.
-    pub fn records(&self) -> Vec<R> {
-        self.lines.iter().map(|line| serde_json::from_str(line).expect("read back")).collect()
-    }
-}
-
-impl<R: Record> Log for MemoryLog<R> {
-    type Record = R;
-    type Error = Infallible;
-
-    fn append(&mut self, records: &[&R]) -> Result<(), Infallible> {
-        for record in records {
-            let line = serde_json::to_string(record).expect("a record has a JSON form");
-            let again: R = serde_json::from_str(&line).expect("its JSON form is read back");
-            assert_eq!(again, **record, "a record is read back as it was written");
-            self.lines.push(line);
-            self.fresh.push(again);
-        }
-        Ok(())
-    }
-}
 
 /// The two clocks of a machine, against the time of the world.
 #[derive(Debug, Clone, Copy)]
@@ -62,17 +33,59 @@ pub struct Clock {
     boots: u32,
 }
 
-/// Where a crash falls, seen from the batch in hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a node dies, seen from the batch in hand: at every durability point before and after write,
+/// fsync and send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CrashPoint {
-    /// Records and effects are lost.
-    BeforeSync,
-    /// The records are durable; only so many effects left.
-    AfterSync(usize),
+    /// Nothing of the batch is written.
+    BeforeWrite,
+    /// All of it is written, and not durable: this much survives.
+    BeforeFsync(Survives),
+    /// It is durable, and no effect has left.
+    AfterFsync,
+    /// It is durable, and so many effects have left.
+    AfterEffects(usize),
 }
 
-/// A batch that has become durable: what was written, and what may be said.
-type Finished<C> = (Vec<<C as Core>::Record>, Vec<<C as Core>::Effect>);
+/// What a disk has after a crash of what was written and not yet durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Survives {
+    /// Nothing.
+    Nothing,
+    /// A part without its end, which the next opening rolls back.
+    Part,
+    /// All of it, by luck.
+    All,
+}
+
+impl CrashPoint {
+    /// Where the append of the batch is cut; `None` when it is not.
+    const fn cut(self) -> Option<Cut> {
+        match self {
+            Self::BeforeWrite => Some(Cut::BeforeWrite),
+            Self::BeforeFsync(Survives::Nothing) => Some(Cut::BeforeDurable),
+            Self::BeforeFsync(Survives::Part) => Some(Cut::Torn),
+            Self::BeforeFsync(Survives::All) | Self::AfterFsync => Some(Cut::BeforeReturn),
+            Self::AfterEffects(_) => None,
+        }
+    }
+
+    /// Effects that leave before it, when the append has not failed; after one that has, none does.
+    const fn effects(self) -> usize {
+        match self {
+            Self::AfterEffects(count) => count,
+            _ => usize::MAX,
+        }
+    }
+}
+
+/// A batch after its sync: what is durable of it, and what leaves the node.
+pub struct Finished<C: Core> {
+    pub records: Vec<C::Record>,
+    pub effects: Vec<C::Effect>,
+    /// The append failed: the node has to end, and says nothing (I16).
+    pub failed: bool,
+}
 
 pub struct Node<C: Core> {
     pub name: String,
@@ -81,14 +94,20 @@ pub struct Node<C: Core> {
     start: fn(String) -> C::Input,
     /// `None` while it is down.
     pub core: Option<C>,
-    /// The fold of its log.
+    /// The fold of what is durable.
     pub shadow: C,
-    pub log: MemoryLog<C::Record>,
+    /// It outlives the process.
+    pub disk: SimulatedDisk,
+    log: Option<MemoryLedger<C::Record>>,
+    /// Syncs that had something to write, over all its lives.
+    pub writes: u64,
     /// Counts its lives: what belongs to an earlier one is void.
     pub life: u64,
     pub clock: Clock,
     inbox: Vec<C::Input>,
     batch: Option<Vec<Unsynced<C::Record, C::Effect>>>,
+    /// An append has failed: its process is ending.
+    failed: bool,
     /// The earliest tick that is in the queue of the world.
     pub tick_queued: Option<i64>,
 }
@@ -97,7 +116,7 @@ impl<C: Core> Node<C>
 where
     C::Record: Record,
 {
-    /// A node that is down and has an empty log.
+    /// A node that is down and has an empty disk.
     pub fn new(
         name: &str,
         make: impl Fn(&str) -> C + 'static,
@@ -109,11 +128,14 @@ where
             make: Box::new(make),
             start,
             core: None,
-            log: MemoryLog { lines: Vec::new(), fresh: Vec::new() },
+            disk: SimulatedDisk::new(name),
+            log: None,
+            writes: 0,
             life: 0,
             clock: Clock { wall_ahead_us: 0, was_set: false, booted_us: -1_000_000, boots: 1 },
             inbox: Vec::new(),
             batch: None,
+            failed: false,
             tick_queued: None,
         }
     }
@@ -124,12 +146,23 @@ where
 
     /// Is nothing on its way to the disk, so that core and shadow must agree?
     pub const fn is_settled(&self) -> bool {
-        self.core.is_some() && self.batch.is_none()
+        self.core.is_some() && self.batch.is_none() && !self.failed
+    }
+
+    /// Every durable record, read back.
+    pub fn records(&self) -> Vec<C::Record> {
+        let bodies = self.disk.bodies();
+        bodies.iter().map(|body| serde_json::from_str(body).expect("read back")).collect()
     }
 
     fn now(&self, world_us: i64) -> Now {
         let wall = WALL_START.saturating_add(Span::from_us(world_us + self.clock.wall_ahead_us));
         Now { wall, boot: BootTime::from_us(world_us - self.clock.booted_us) }
+    }
+
+    /// The time of the world at an instant of its machine.
+    pub fn world_us(&self, boot: BootTime) -> i64 {
+        boot.as_us().saturating_add(self.clock.booted_us)
     }
 
     /// When it wants a tick, in the time of the world.
@@ -151,43 +184,61 @@ where
         let Some(core) = self.core.as_mut().filter(|_| self.batch.is_none()) else {
             return Ok(false);
         };
-        let mut batch = Vec::new();
-        if core.next_wake().is_some_and(|wake| wake <= now.boot) {
-            batch.push(core.step(C::tick(), now));
-            if core.next_wake().is_some_and(|wake| wake <= now.boot) {
-                return Err(format!("{}: a tick leaves it waiting for a tick", self.name));
-            }
+        let taken = self.inbox.len().min(limits::GROUP_COMMIT_MAX);
+        let batch = step_all(core, self.inbox.drain(..taken), now);
+        if taken == 0 && core.next_wake().is_some_and(|wake| wake <= now.boot) {
+            return Err(format!("{}: a tick leaves it waiting for a tick", self.name));
         }
-        for input in self.inbox.drain(..) {
-            batch.push(core.step(input, now));
+        if batch.is_empty() {
+            return Ok(false);
         }
         core.check_invariants().map_err(|error| format!("{}: {error}", self.name))?;
-        let any = !batch.is_empty();
-        self.batch = any.then_some(batch);
-        Ok(any)
+        self.batch = Some(batch);
+        Ok(true)
     }
 
-    /// Has the batch in hand anything to write?
-    pub fn batch_writes(&self) -> bool {
-        self.batch.iter().flatten().any(|step| !step.records().is_empty())
+    /// The number of the sync that comes now, of those that write; `None` when it has nothing to write.
+    pub fn next_write(&self) -> Option<u64> {
+        let writes = self.batch.iter().flatten().any(|step| !step.records().is_empty());
+        writes.then_some(self.writes + 1)
     }
 
-    /// Syncs the batch in hand.
-    pub fn finish(&mut self) -> Result<Finished<C>, String> {
+    /// Syncs the batch in hand. A node that dies here is given the point; its caller ends it then, and
+    /// also when the append has failed.
+    pub fn finish(&mut self, point: Option<CrashPoint>) -> Result<Finished<C>, String> {
         let batch = self.batch.take().unwrap_or_default();
-        let Ok(synced) = sync(batch, &mut self.log);
-        let records: Vec<C::Record> = self.log.fresh.drain(..).collect();
+        let Some(log) = self.log.as_mut() else {
+            return Err(format!("{}: it is down and has a batch", self.name));
+        };
+        let mut records: Vec<C::Record> =
+            batch.iter().flat_map(|step| step.records().iter().cloned()).collect();
+        if let Some(cut) = point.and_then(CrashPoint::cut) {
+            self.disk.cut_after(0, cut);
+        }
+        self.writes += u64::from(!records.is_empty());
+        let before = self.disk.records();
+        let synced = sync(batch, log);
+        // What is durable the disk says, not the code that wrote to it.
+        records.truncate(self.disk.records() - before);
         for record in &records {
             let problem = |error| format!("{}: I12: its own log: {error}", self.name);
             self.shadow.apply(record).map_err(problem)?;
         }
-        Ok((records, synced.into_effects()))
+        self.failed = synced.is_err();
+        let mut effects = synced.map(coalloc_protocol::Synced::into_effects).unwrap_or_default();
+        if let Some(point) = point {
+            effects.truncate(point.effects());
+        }
+        Ok(Finished { records, effects, failed: self.failed })
     }
 
     pub fn crash(&mut self) {
         self.life += 1;
         self.core = None;
+        self.log = None;
+        self.disk.crash();
         self.batch = None;
+        self.failed = false;
         self.inbox.clear();
         self.tick_queued = None;
     }
@@ -202,13 +253,34 @@ where
             self.clock.boots += 1;
         }
         let boot = format!("boot-{}", self.clock.boots);
-        let mut core = (self.make)(&boot);
-        for record in self.log.records() {
-            let problem = |error| format!("{}: I14: replay: {error}", self.name);
-            core.apply(&record).map_err(problem)?;
-        }
-        self.core = Some(core);
+        let (core, log) = self.open(&self.disk, &boot).map_err(|error| {
+            let error = coalloc_ledger::chain_text(&error);
+            format!("{}: I14: it does not start again: {error}", self.name)
+        })?;
+        (self.core, self.log) = (Some(core), Some(log));
         self.inbox.push((self.start)(boot));
+        Ok(())
+    }
+
+    /// A core that has replayed what is on a disk.
+    pub fn open(
+        &self,
+        disk: &SimulatedDisk,
+        boot: &str,
+    ) -> Result<(C, MemoryLedger<C::Record>), LedgerError> {
+        let mut core = (self.make)(boot);
+        let log = MemoryLedger::open(disk, |_, record| core.apply(&record))?;
+        Ok((core, log))
+    }
+
+    /// The disk is as it was after so many records (F11). The node must be down.
+    pub fn restore(&mut self, records: usize) -> Result<(), String> {
+        self.disk.restore(records);
+        self.shadow = (self.make)("boot-1");
+        for record in self.records() {
+            let problem = |error| format!("{}: I14: a shorter log: {error}", self.name);
+            self.shadow.apply(&record).map_err(problem)?;
+        }
         Ok(())
     }
 }

@@ -1,0 +1,37 @@
+//! Reading one record back at start: the chain, the decoder, the state machine, in this order.
+//!
+//! The ledger in a file and its simulated twin read through here, so that what a fault run finds about
+//! a damaged log is true of the real one. Left out: where the rows come from.
+
+use std::path::Path;
+
+use coalloc_protocol::ReplayError;
+use serde::de::DeserializeOwned;
+
+use crate::chain::Chain;
+use crate::error::LedgerError;
+
+/// Checks one row (sequence number, body, hash) against the chain and hands its record on.
+pub(crate) fn record<R: DeserializeOwned>(
+    path: &Path,
+    chain: &mut Chain,
+    (sequence, body, hash): (i64, &str, &[u8]),
+    replay: &mut impl FnMut(u64, R) -> Result<(), ReplayError>,
+) -> Result<(), LedgerError> {
+    let expected = chain.last + 1;
+    chain.verify(sequence, body, hash).map_err(|why| LedgerError::ChainBroken {
+        path: path.to_owned(),
+        sequence: expected,
+        why,
+    })?;
+    let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
+        path: path.to_owned(),
+        sequence: expected,
+        source,
+    })?;
+    replay(expected, record).map_err(|source| LedgerError::DoesNotFit {
+        path: path.to_owned(),
+        sequence: expected,
+        source,
+    })
+}

@@ -1,0 +1,207 @@
+//! A second opinion on capacity and time, made of the records alone and by the simplest means: amounts
+//! are added up instant by instant in lists, intervals are measured by the time of the world.
+//!
+//! The cores check themselves against their own timetables and clocks, and the shadows share their
+//! code. A mistake in that code is a mistake on both sides; here it is not. Planted bugs showed what was
+//! missing: refusals that were not necessary, holds that last too long, decisions that come too late,
+//! aborts that nobody has decided.
+//!
+//! Left out: what service levels and inner networks refuse, which other rooms test.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Amount, Reason, ResourceId, Segment, Span, Time, TransactionId, limits};
+use coalloc_protocol::coordinator::CoordinatorRecord;
+use coalloc_protocol::message::{Cause, Decision, HoldOrder};
+use coalloc_protocol::participant::{Ending, ParticipantRecord, Phase};
+
+use super::World;
+use super::check::SYNC_US_MAX;
+
+/// What is held or booked, and since when there are which processes.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// By RM.
+    live: BTreeMap<usize, BTreeMap<TransactionId, HoldOrder>>,
+    /// When the running process of each RM began.
+    opened_us: BTreeMap<usize, i64>,
+}
+
+/// What one transaction wants of a resource at an instant.
+fn wants(segments: &[Segment], resource: &ResourceId, at: Time) -> u64 {
+    let there = |segment: &&Segment| {
+        segment.resource == *resource && segment.window.start() <= at && at < segment.window.end()
+    };
+    segments.iter().filter(there).map(|segment| segment.amount.0).sum()
+}
+
+impl Model {
+    /// What all others have of a resource at an instant; of a booking and its new version, the larger.
+    fn others(&self, rm: usize, order: &HoldOrder, resource: &ResourceId, at: Time) -> u64 {
+        let Some(live) = self.live.get(&rm) else { return 0 };
+        let others = live
+            .iter()
+            .filter(|(txn, _)| **txn != order.txn && Some(*txn) != order.replaces.as_ref());
+        let beyond = |(_, other): (&TransactionId, &HoldOrder)| {
+            let old = other.replaces.as_ref().and_then(|old| live.get(old));
+            let old = old.map_or(0, |old| wants(&old.segments, resource, at));
+            wants(&other.segments, resource, at).saturating_sub(old)
+        };
+        others.map(beyond).sum()
+    }
+
+    /// What the booking that an order replaces has.
+    fn own(&self, rm: usize, order: &HoldOrder, resource: &ResourceId, at: Time) -> u64 {
+        let old = order.replaces.as_ref().and_then(|old| self.live.get(&rm)?.get(old));
+        old.map_or(0, |old| wants(&old.segments, resource, at))
+    }
+
+    /// Every instant at which something that the order wants begins, or another's within that.
+    fn instants(&self, rm: usize, order: &HoldOrder) -> Vec<(ResourceId, Time)> {
+        let mut instants = Vec::new();
+        for segment in &order.segments {
+            let (resource, window) = (&segment.resource, segment.window);
+            let all = self.live.get(&rm).into_iter().flat_map(BTreeMap::values);
+            let of = all.chain([order]).flat_map(|order| &order.segments);
+            let of = of.filter(|other| other.resource == *resource);
+            let edges = of.flat_map(|other| [other.window.start(), other.window.end()]);
+            let inside = edges.filter(|at| window.start() <= *at && *at < window.end());
+            instants.extend(inside.map(|at| (resource.clone(), at)));
+        }
+        instants.sort_unstable();
+        instants.dedup();
+        instants
+    }
+
+    /// Where the order does not fit beside all others, if it does not.
+    fn excess(
+        &self,
+        rm: usize,
+        order: &HoldOrder,
+        capacity: impl Fn(&ResourceId) -> Amount,
+    ) -> Option<(ResourceId, Time)> {
+        self.instants(rm, order).into_iter().find(|(resource, at)| {
+            let new = wants(&order.segments, resource, *at);
+            let more = new > self.own(rm, order, resource, *at);
+            more && self.others(rm, order, resource, *at) + new > capacity(resource).0
+        })
+    }
+}
+
+impl World {
+    /// An RM's ledger was put back to an older state: what it has now is what that says.
+    pub fn model_again(&mut self, rm: usize) {
+        let live = self.rms[rm].shadow.entries().iter().filter_map(|(txn, entry)| {
+            let is_live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
+            Some((txn.clone(), entry.order.clone().filter(|_| is_live)?))
+        });
+        let live = live.collect();
+        self.watch.model.live.insert(rm, live);
+    }
+
+    /// Records of an RM, before any of them is looked at. What was due while it was down ends with the
+    /// first batch of the new process, which may be before that says that it has opened.
+    pub(super) fn model_batch(&mut self, rm: usize, records: &[ParticipantRecord]) {
+        if records.iter().any(|record| matches!(record, ParticipantRecord::Opened { .. })) {
+            self.watch.model.opened_us.insert(rm, self.now_us);
+        }
+    }
+
+    /// One record of an RM, in its turn.
+    pub(super) fn model_rm(&mut self, rm: usize, record: &ParticipantRecord) -> Result<(), String> {
+        match record {
+            ParticipantRecord::Held { order, .. } => {
+                if let Some((resource, at)) = self.model_excess(rm, order) {
+                    let (name, txn) = (&self.rms[rm].name, &order.txn);
+                    return Err(format!("I1: {name} holds {txn} beyond {resource} at {at}"));
+                }
+                let live = self.watch.model.live.entry(rm).or_default();
+                live.insert(order.txn.clone(), order.clone());
+            }
+            ParticipantRecord::Refused { order, refusal, .. } => {
+                let config = self.rms[rm].shadow.config();
+                let plain = config.levels.is_empty() && config.inside.is_none();
+                if plain
+                    && refusal.reason == Reason::InsufficientCapacity
+                    && self.model_excess(rm, order).is_none()
+                {
+                    let (name, txn) = (&self.rms[rm].name, &order.txn);
+                    return Err(format!("{name} refuses {txn}, which would fit: {refusal}"));
+                }
+            }
+            ParticipantRecord::Booked { txn, .. } => {
+                self.check_length(rm, txn, false)?;
+                let live = self.watch.model.live.entry(rm).or_default();
+                if let Some(old) = live.get(txn).and_then(|order| order.replaces.clone()) {
+                    live.remove(&old);
+                }
+            }
+            ParticipantRecord::Ended { txn, ending, by, .. } => {
+                if *ending == Ending::Expired {
+                    self.check_length(rm, txn, true)?;
+                }
+                let told = matches!(by, Cause::Coordinator(_) | Cause::Resolve(_));
+                if *ending == Ending::Aborted && told && !self.watch.is_decided(txn) {
+                    let name = &self.rms[rm].name;
+                    return Err(format!("I3: {name} aborts {txn}, which nobody has decided"));
+                }
+                self.watch.model.live.entry(rm).or_default().remove(txn);
+            }
+            ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn model_excess(&self, rm: usize, order: &HoldOrder) -> Option<(ResourceId, Time)> {
+        let shadow = &self.rms[rm].shadow;
+        let capacity = |resource: &ResourceId| {
+            shadow.timetable(resource).map_or(Amount(u64::MAX), |known| known.capacity())
+        };
+        self.watch.model.excess(rm, order, capacity)
+    }
+
+    /// No hold is booked, or expires, later than it was to last: by the time of the world, on a machine
+    /// whose wall clock nobody set. One that was down then expires when it is back (I14).
+    fn check_length(&self, rm: usize, txn: &TransactionId, expires: bool) -> Result<(), String> {
+        let node = &self.rms[rm];
+        let Some((held_us, hard)) = self.watch.hold(rm, txn).filter(|_| !node.clock.was_set) else {
+            return Ok(());
+        };
+        let opened_us = self.watch.model.opened_us.get(&rm).copied().unwrap_or_default();
+        let due_us = held_us + hard.as_us();
+        let due_us = if expires { due_us.max(opened_us) } else { due_us };
+        if self.now_us > due_us + SYNC_US_MAX {
+            let (name, lasted) = (&node.name, Span::from_us(self.now_us - held_us));
+            return Err(format!("I14: {txn} at {name} was held for {hard} and lasts {lasted}"));
+        }
+        Ok(())
+    }
+
+    /// A decision leaves every hold its margin, and says no more of them than is so (I3).
+    pub(super) fn model_grc(&self, grc: usize, record: &CoordinatorRecord) -> Result<(), String> {
+        let CoordinatorRecord::Decided {
+            txn,
+            decision: Decision::Commit,
+            expires_in: Some(expires_in),
+            at,
+            ..
+        } = record
+        else {
+            return Ok(());
+        };
+        let below = self.members.contains_key(&grc);
+        if !below && *expires_in < limits::COMMIT_MARGIN {
+            return Err(format!("I3: {txn} is decided {expires_in} before a hold of it ends"));
+        }
+        let ends_us = self.grcs[grc].world_us(at.boot).saturating_add(expires_in.as_us());
+        for rm in 0..self.rms.len() {
+            if let Some((held_us, hard)) = self.watch.hold(rm, txn)
+                && ends_us > held_us + hard.as_us()
+            {
+                let name = &self.rms[rm].name;
+                return Err(format!("I3: {txn} is decided on a hold at {name} that ends before"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Every planted bug is found; see `coalloc_common::planted`. The table is in `docs/PROTOCOL.md`.
+//!
+//! ```text
+//! cargo test -p coalloc-sim --features planted --test planted                   all, and the table is right
+//! COALLOC_BLESS=1 cargo test -p coalloc-sim --features planted --test planted   writes the table anew
+//! COALLOC_BUG=StaleBoot COALLOC_SEED=7 cargo test .. --test planted -- --nocapture   one, as a transcript
+//! ```
+
+#![allow(clippy::disallowed_methods)] // This test reads the page that it checks.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+
+use coalloc_common::planted::{self, Bug};
+
+#[cfg(feature = "planted")]
+mod page;
+
+/// Without the feature a bug cannot even be turned on: the switch is a constant.
+#[cfg(not(feature = "planted"))]
+#[test]
+fn nothing_is_planted() {
+    const { assert!(!planted::is(Bug::Canary)) };
+    assert!(Bug::ALL.into_iter().all(|bug| !planted::is(bug)));
+}
+
+#[cfg(feature = "planted")]
+mod on {
+    use std::panic;
+
+    use coalloc_sim::fault::{Kind, run};
+    use rayon::prelude::*;
+
+    use super::{Bug, page, planted};
+
+    /// A bug that takes longer is not found.
+    const SEEDS_MAX: u64 = 10_000;
+
+    /// In which run, what it said, and how many seeds it took.
+    struct Found {
+        bug: Bug,
+        seeds: u64,
+        message: String,
+    }
+
+    fn world(seed: u64, print: bool) -> Result<(), String> {
+        let kind = [Kind::Flat, Kind::Tree, Kind::Turns][usize::try_from(seed % 3).unwrap()];
+        run(kind, seed / 3, print).map(|_| ())
+    }
+
+    fn find(bug: Bug) -> Option<Found> {
+        planted::with(bug, || {
+            (0..SEEDS_MAX).find_map(|seed| {
+                let message = world(seed, false).err()?;
+                Some(Found { bug, seeds: seed + 1, message })
+            })
+        })
+    }
+
+    /// The invariant that a message names, or what else it is.
+    fn caught_by(message: &str) -> String {
+        if message.starts_with("panic") {
+            return "a core's own assertion".to_owned();
+        }
+        let words = message.split([' ', ':', ',']);
+        let number = |word: &&str| {
+            let digits = word.strip_prefix(['I', 'D']);
+            digits.is_some_and(|d| !d.is_empty() && d.chars().all(|c| c.is_ascii_digit()))
+        };
+        words.into_iter().find(number).map_or_else(|| "what was told".to_owned(), str::to_owned)
+    }
+
+    /// The first words of a message, as a cell of a table.
+    fn short(message: &str) -> String {
+        let plain = message.replace(['|', '\n', '`', '<'], " ");
+        let mut words = String::new();
+        for word in plain.split_whitespace() {
+            if words.len() + word.len() > 72 {
+                words.push_str(" ...");
+                break;
+            }
+            if !words.is_empty() {
+                words.push(' ');
+            }
+            words.push_str(word);
+        }
+        words
+    }
+
+    fn row(found: &Found) -> String {
+        let (side, what) = found.bug.what();
+        let message = short(&found.message);
+        let (bug, by, seeds) = (found.bug, caught_by(&found.message), found.seeds);
+        format!("| `{bug:?}` | {side} | {what} | {by} | {seeds} | {message} |")
+    }
+
+    /// What the page must say whatever the seeds were: names and descriptions.
+    fn names(table: &str) -> Vec<String> {
+        let cells = |line: &str| line.split('|').take(4).collect::<Vec<_>>().join("|");
+        table.lines().filter(|line| line.starts_with("| `")).map(cells).collect()
+    }
+
+    fn variable(name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    #[test]
+    fn every_planted_bug_is_found() {
+        if let (Some(name), Some(seed)) = (variable("COALLOC_BUG"), variable("COALLOC_SEED")) {
+            let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name);
+            let bug = bug.unwrap_or_else(|| panic!("COALLOC_BUG={name} is none of {:?}", Bug::ALL));
+            let seed = seed.parse().expect("COALLOC_SEED is a number");
+            eprintln!("{:?}", planted::with(bug, || world(seed, true)));
+            return;
+        }
+        // What finds a bug may be a panic, which is caught: no need to read hundreds of them.
+        panic::set_hook(Box::new(|_| {}));
+        let found: Vec<(Bug, Option<Found>)> =
+            Bug::ALL.into_par_iter().map(|bug| (bug, find(bug))).collect();
+        let _ = panic::take_hook();
+        let missed: Vec<Bug> =
+            found.iter().filter(|(_, found)| found.is_none()).map(|(bug, _)| *bug).collect();
+        let rows: Vec<String> = found.iter().filter_map(|(_, f)| f.as_ref()).map(row).collect();
+        eprintln!("{}", rows.join("\n"));
+        assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
+        let head = "| bug | of | what is wrong | caught by | seeds | first words of the report |\n\
+                    |---|---|---|---|---|---|\n";
+        let table = format!("{head}{}\n", rows.join("\n"));
+        // Seeds change with every change of the generator; names and descriptions do not.
+        page::check("planted bugs", &table, |old, new| names(old) == names(new));
+    }
+
+    #[test]
+    fn without_a_bug_the_same_seeds_pass() {
+        for seed in 0..100 {
+            world(seed, false).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
+}
