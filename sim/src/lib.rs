@@ -1,6 +1,7 @@
 //! Simulated worlds in which the unchanged state machines live, and what is done to them.
 //!
 //! * [`fault`]: random worlds under faults, one seed each; every invariant after every event.
+//! * [`matrix`]: scripted worlds in which nodes die at every durability point, and at every two.
 //! * [`story`]: scripted worlds, told message by message.
 //!
 //! Both stand on one world: one event queue, one seed, integer time (`world.rs`).
@@ -12,6 +13,7 @@
 #![allow(clippy::expect_used)]
 
 pub mod fault;
+pub mod matrix;
 pub mod story;
 // Its parts are public for tests of other rooms; fields are named by the words of the protocol.
 #[allow(missing_docs)]

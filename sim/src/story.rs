@@ -56,6 +56,16 @@ pub fn tell(script: &str) -> Result<Vec<String>, String> {
     Teller::tell(script)
 }
 
+/// A world with the nodes, demands and changes of a script, and where its demands stand.
+pub(crate) fn set_up(
+    script: &str,
+    world: World,
+) -> Result<(World, BTreeMap<String, usize>), String> {
+    let mut teller = Teller::new(script, world);
+    teller.commands(script)?;
+    Ok((teller.world, teller.demands))
+}
+
 /// A world and the names of its demands.
 struct Teller {
     world: World,
@@ -69,6 +79,15 @@ struct Teller {
 
 impl Teller {
     fn tell(script: &str) -> Result<Vec<String>, String> {
+        let mut teller = Self::new(script, World::new(0, Trace::Keep(Vec::new())));
+        teller.commands(script)?;
+        match teller.world.trace {
+            Trace::Keep(lines) => Ok(lines),
+            Trace::Off | Trace::Print => Ok(Vec::new()),
+        }
+    }
+
+    fn new(script: &str, world: World) -> Self {
         let kinds = ["grc ", "lower "];
         let of = |line: &'_ str| {
             kinds.iter().find_map(|kind| line.strip_prefix(kind).map(str::to_owned))
@@ -76,23 +95,23 @@ impl Teller {
         let grcs: Vec<String> = script.lines().filter_map(of).collect();
         let grcs = grcs.iter();
         let names = grcs.filter_map(|line| line.split_whitespace().next());
-        let mut teller = Self {
-            world: World::new(0, Trace::Keep(Vec::new())),
+        Self {
+            world,
             demands: BTreeMap::new(),
             last: None,
             last_is_change: false,
             coordinators: names.map(CoordinatorName::composed).collect(),
-        };
+        }
+    }
+
+    fn commands(&mut self, script: &str) -> Told {
         for (number, line) in (1..).zip(script.lines()) {
             if line.starts_with('#') || line.trim().is_empty() {
                 continue;
             }
-            teller.command(line).map_err(|error| format!("line {number}: {line:?}: {error}"))?;
+            self.command(line).map_err(|error| format!("line {number}: {line:?}: {error}"))?;
         }
-        match teller.world.trace {
-            Trace::Keep(lines) => Ok(lines),
-            Trace::Off | Trace::Print => Ok(Vec::new()),
-        }
+        Ok(())
     }
 
     fn command(&mut self, line: &str) -> Told {
@@ -347,7 +366,7 @@ fn option<'a>(options: &[&'a str], key: &str) -> Option<&'a str> {
 }
 
 /// `10ms`, `7s`.
-fn time(text: &str) -> Result<Span, String> {
+pub(crate) fn time(text: &str) -> Result<Span, String> {
     let wrong = || format!("{text} is not a time such as 10ms or 7s");
     if let Some(ms) = text.strip_suffix("ms") {
         return Ok(Span::from_millis(ms.parse().map_err(|_| wrong())?));

@@ -17,6 +17,7 @@ pub mod model;
 pub mod network;
 pub mod node;
 pub mod print;
+pub mod script;
 pub mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ use self::check::Watch;
 use self::clients::{Clients, Visit};
 use self::network::{Call, Dice, Fate, Packet, Question, Rule, Weather};
 use self::node::{CrashPoint, Finished, Node, Survives};
+use self::script::{Script, coordinator_point, participant_point};
 
 /// Where a node stands in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,6 +114,8 @@ pub struct World {
     pub weather: Weather,
     cuts: BTreeSet<(Address, Address)>,
     pub rules: Vec<Rule>,
+    /// Nothing is left to chance.
+    pub script: Option<Script>,
     /// The story's crashes, at the next sync that writes.
     pub crash_next: BTreeMap<Address, CrashPoint>,
     /// Crashes at a node's sync of this number, counted from 1 over all its lives: those that write.
@@ -141,6 +145,7 @@ impl World {
             weather: Weather::default(),
             cuts: BTreeSet::new(),
             rules: Vec::new(),
+            script: None,
             crash_next: BTreeMap::new(),
             crash_at: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -218,7 +223,7 @@ impl World {
 
     /// Is everything that happens said by a script?
     const fn is_story(&self) -> bool {
-        matches!(self.trace, Trace::Keep(_))
+        matches!(self.trace, Trace::Keep(_)) || self.script.is_some()
     }
 
     /// Is nothing under way but patience?
@@ -411,10 +416,12 @@ impl World {
         if point.is_none() && !failed {
             return self.begin(node);
         }
-        // A story says itself when the node comes back.
-        let story = self.is_story();
-        let down_us = if story { -1 } else { self.dice.between(0, 20_000) * 1_000 };
-        let reboot = !story && self.dice.per_mille(300);
+        let (down_us, reboot) = match &self.script {
+            Some(script) => (script.down_us, script.reboot),
+            // A story says itself when the node comes back.
+            None if self.is_story() => (-1, false),
+            None => (self.dice.between(0, 20_000) * 1_000, self.dice.per_mille(300)),
+        };
         self.crash(node, down_us, reboot);
         Ok(())
     }
@@ -424,6 +431,8 @@ impl World {
         for record in &records {
             self.say_at(Address::Grc(index), || print::coordinator_record(record));
         }
+        let points: Vec<_> = records.iter().map(coordinator_point).collect();
+        self.note_sync(Address::Grc(index), &points, effects.len());
         self.watch_grc(index, &records)?;
         for effect in effects {
             match effect {
@@ -444,6 +453,8 @@ impl World {
         for record in &records {
             self.say_at(Address::Rm(index), || print::participant_record(record));
         }
+        let points: Vec<_> = records.iter().map(participant_point).collect();
+        self.note_sync(Address::Rm(index), &points, effects.len());
         self.watch_rm(index, &records)?;
         for effect in effects {
             match effect {

@@ -1,0 +1,89 @@
+//! What a scripted world notes: every sync that writes, so that whoever runs it can end nodes there.
+//!
+//! A script leaves nothing to chance, as a story does; but nodes come back by themselves.
+
+use coalloc_protocol::coordinator::CoordinatorRecord;
+use coalloc_protocol::message::Decision;
+use coalloc_protocol::participant::{Ending, ParticipantRecord};
+
+use super::{Address, World};
+
+/// A world's script.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// A node that dies comes back so much later,
+    pub down_us: i64,
+    /// with its machine booted anew.
+    pub reboot: bool,
+    /// What was synced so far.
+    pub syncs: Vec<Sync>,
+}
+
+/// One sync that wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sync {
+    pub node: Address,
+    /// Of those that write, over all lives of the node.
+    pub number: u64,
+    pub at_us: i64,
+    /// What it wrote.
+    pub point: String,
+    /// Messages and replies that left after it.
+    pub effects: usize,
+}
+
+impl World {
+    pub(super) fn note_sync(&mut self, node: Address, points: &[&'static str], effects: usize) {
+        let (number, at_us) = (
+            match node {
+                Address::Grc(index) => self.grcs[index].writes,
+                Address::Rm(index) => self.rms[index].writes,
+            },
+            self.now_us,
+        );
+        let Some(script) = self.script.as_mut().filter(|_| !points.is_empty()) else { return };
+        let mut names: Vec<&str> = Vec::new();
+        for point in points {
+            if !names.contains(point) {
+                names.push(point);
+            }
+        }
+        let point = names.join(", ");
+        script.syncs.push(Sync { node, number, at_us, point, effects });
+    }
+}
+
+/// The durability point that a record is.
+pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
+    match record {
+        CoordinatorRecord::Refused { .. } => "refused",
+        CoordinatorRecord::Opened { .. } | CoordinatorRecord::UpperOpened { .. } => "opened",
+        CoordinatorRecord::Intent { .. } => "D1 intent",
+        CoordinatorRecord::Decided { decision: Decision::Commit, .. } => "D3 commit",
+        CoordinatorRecord::Decided { decision: Decision::Abort, .. } => "D3 abort",
+        CoordinatorRecord::Mixed { .. } => "mixed",
+        CoordinatorRecord::Releasing { .. } => "releasing",
+        CoordinatorRecord::ChangeOpened { .. } => "change opened",
+        CoordinatorRecord::ChangeRefused { .. } => "change refused",
+        CoordinatorRecord::Finished { .. } => "D6 finished",
+        CoordinatorRecord::Prepared { .. } => "D2 prepared",
+        CoordinatorRecord::UpperEnded { .. } => "D5 tombstone",
+        CoordinatorRecord::UpperReplaced { .. } => "replaced",
+        CoordinatorRecord::Concluded { .. } => "concluded",
+    }
+}
+
+/// The same at an RM.
+pub const fn participant_point(record: &ParticipantRecord) -> &'static str {
+    match record {
+        ParticipantRecord::Opened { .. } => "start",
+        ParticipantRecord::Held { .. } => "D2 held",
+        ParticipantRecord::Moved { .. } => "moved",
+        ParticipantRecord::Refused { .. } => "D2 refused",
+        ParticipantRecord::Booked { .. } => "D4 booked",
+        ParticipantRecord::Ended { ending: Ending::Aborted, .. } => "D5 aborted",
+        ParticipantRecord::Ended { ending: Ending::Expired, .. } => "D5 expired",
+        ParticipantRecord::Ended { ending: Ending::Released, .. } => "D5 released",
+        ParticipantRecord::Ended { ending: Ending::Replaced, .. } => "D5 replaced",
+    }
+}
