@@ -152,6 +152,26 @@ impl SimulatedDisk {
         }
     }
 
+    /// How many records there are up to the last end of a transaction that is no later than this one.
+    pub fn end_before(&self, records: usize) -> usize {
+        let disk = self.disk();
+        let rows = disk.rows.iter().take(records);
+        rows.rev().position(|row| row.ends).map_or(0, |after| records.min(disk.rows.len()) - after)
+    }
+
+    /// Every record as another release would have written it; the chain is that release's as well. The
+    /// node dies.
+    pub fn rewrite(&self, write: impl Fn(&str) -> String) {
+        let mut disk = self.disk();
+        disk.crash();
+        let mut chain = Chain::new(&disk.name);
+        for row in Arc::make_mut(&mut disk.rows) {
+            row.body = write(&row.body);
+            chain.append(&row.body);
+            row.hash = chain.tip;
+        }
+    }
+
     /// Another disk with the same content.
     #[must_use]
     pub fn copy(&self) -> Self {

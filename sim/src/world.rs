@@ -13,14 +13,18 @@
 
 pub mod check;
 pub mod clients;
+pub mod counts;
+pub mod exempt;
 pub mod model;
 pub mod network;
 pub mod node;
 pub mod print;
 pub mod script;
 pub mod tree;
+pub mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, TransactionId, limits};
 use coalloc_protocol::coordinator::{
@@ -31,12 +35,13 @@ use coalloc_protocol::participant::{
     Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
 };
 
-pub use self::check::Counts;
 use self::check::Watch;
 use self::clients::{Clients, Visit};
+pub use self::counts::{Counts, Fault};
 use self::network::{Call, Dice, Fate, Packet, Question, Rule, Weather};
 use self::node::{CrashPoint, Finished, Node, Survives};
 use self::script::{Script, coordinator_point, participant_point};
+use self::trouble::{Trouble, Troubles};
 
 /// Where a node stands in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +73,8 @@ pub enum Event {
     Mend(Address, Address),
     /// An operator, or a bad time server, sets the wall clock.
     WallJump(Address, i64),
+    /// Something befalls a node or a way, or is over.
+    Trouble(Trouble),
     /// A coordinator below has planned what one above wants held.
     PlannedAbove { grc: usize, life: u64, call: u64, order: HoldOrder },
     /// It has planned it again.
@@ -93,8 +100,11 @@ pub enum Waiter {
 #[derive(Debug)]
 pub enum Trace {
     Off,
+    /// A story's: kept, and everything happens as its script says.
     Keep(Vec<String>),
     Print,
+    /// Kept for whoever has the other end, also when the world panics.
+    Share(Arc<Mutex<Vec<String>>>),
 }
 
 pub struct World {
@@ -106,6 +116,8 @@ pub struct World {
     pub rms: Vec<Node<Participant>>,
     /// The RMs of each coordinator that serves others above it.
     pub members: BTreeMap<usize, Vec<RmName>>,
+    /// Whom each coordinator of a tree has under it, for those who want something of it.
+    pub served: BTreeMap<usize, Vec<RmName>>,
     /// So many candidates in a thousand have their RMs asked one after the other.
     pub in_turns: u64,
     /// Why each refused what one above wanted held.
@@ -113,6 +125,7 @@ pub struct World {
     pub dice: Dice,
     pub weather: Weather,
     cuts: BTreeSet<(Address, Address)>,
+    pub troubles: Troubles,
     pub rules: Vec<Rule>,
     /// Nothing is left to chance.
     pub script: Option<Script>,
@@ -139,11 +152,13 @@ impl World {
             grc_names: Vec::new(),
             rms: Vec::new(),
             members: BTreeMap::new(),
+            served: BTreeMap::new(),
             in_turns: 0,
             refused_above: BTreeMap::new(),
             dice: Dice::new(seed),
             weather: Weather::default(),
             cuts: BTreeSet::new(),
+            troubles: Troubles::default(),
             rules: Vec::new(),
             script: None,
             crash_next: BTreeMap::new(),
@@ -218,6 +233,10 @@ impl World {
             Trace::Off => {}
             Trace::Keep(lines) => lines.push(line.trim_end().to_owned()),
             Trace::Print => eprintln!("{line}"),
+            Trace::Share(lines) => {
+                let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.push(line.trim_end().to_owned());
+            }
         }
     }
 
@@ -252,6 +271,13 @@ impl World {
             Event::Arrive { from, to, packet } => self.arrive(from, to, packet)?,
             Event::CallOver(call) => self.call_ends(call, Delivery::Lost)?,
             Event::AskOver(ask) => self.ask_ends(ask, Resolution::Lost)?,
+            Event::Synced(node, life) | Event::Wake(node, life)
+                if life == self.life(node) && self.troubles.frozen_until(node).is_some() =>
+            {
+                // A stopped process goes on where it was.
+                let until_us = self.troubles.frozen_until(node).unwrap_or(at);
+                self.at(until_us.max(at + 1), event);
+            }
             Event::Synced(node, life) if life == self.life(node) => self.synced(node)?,
             Event::Wake(node, life) if life == self.life(node) => {
                 self.forget_tick(node);
@@ -263,6 +289,7 @@ impl World {
             Event::Cut(from, to) => self.cut(from, to),
             Event::Mend(from, to) => self.mend(from, to),
             Event::WallJump(node, us) => self.wall_jump(node, us),
+            Event::Trouble(trouble) => self.trouble(trouble)?,
             Event::PlannedAbove { grc, life, call, order } => {
                 self.planned_above(grc, life, call, order)?;
             }
@@ -276,6 +303,8 @@ impl World {
 
     pub fn cut(&mut self, from: Address, to: Address) {
         self.cuts.insert((from, to));
+        self.counts.cuts += 1;
+        self.counts.fault(Fault::F2);
         self.say(
             |world| format!("{} -> {}", world.name(from), world.name(to)),
             |_| "nothing passes from now on".to_owned(),
@@ -292,12 +321,16 @@ impl World {
 
     /// Forgets the faults that are still to come.
     pub fn drop_faults(&mut self) {
-        self.queue.retain(|_, event| {
-            !matches!(event, Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. })
+        self.queue.retain(|_, event| match event {
+            Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. } => false,
+            Event::Trouble(trouble) => !trouble.begins(),
+            _ => true,
         });
     }
 
     fn wall_jump(&mut self, node: Address, us: i64) {
+        self.counts.jumps += 1;
+        self.counts.fault(Fault::F5);
         self.say_at(node, || format!("wall clock is set, {} s ahead of now", us / 1_000_000));
         let clock = match node {
             Address::Grc(index) => &mut self.grcs[index].clock,
@@ -333,6 +366,7 @@ impl World {
             return;
         }
         self.counts.crashes += 1;
+        self.troubles.end_process(node);
         self.say_at(node, || "dies".to_owned());
         match node {
             Address::Grc(index) => self.grcs[index].crash(),
@@ -347,6 +381,7 @@ impl World {
         if self.is_up(node) {
             return Ok(());
         }
+        self.start_damaged(node)?;
         let what = if reboot { "starts, its machine booted anew" } else { "starts" };
         self.say_at(node, || what.to_owned());
         match node {
@@ -358,6 +393,9 @@ impl World {
 
     /// Begins a batch where something waits; else sees to it that the node is woken in time.
     pub fn begin(&mut self, node: Address) -> Result<(), String> {
+        if self.troubles.frozen_until(node).is_some() {
+            return Ok(());
+        }
         let began = match node {
             Address::Grc(index) => self.grcs[index].begin(self.now_us)?,
             Address::Rm(index) => self.rms[index].begin(self.now_us)?,
@@ -395,15 +433,57 @@ impl World {
         if let Some(point) = planned.or_else(|| self.crash_next.remove(&node)) {
             return Some(point);
         }
-        let chance = self.weather.crash;
-        self.dice.per_mille(chance).then(|| match self.dice.below(8) {
+        if self.troubles.is_full(node) {
+            self.counts.full += 1;
+            self.counts.fault(Fault::F4);
+            return Some(CrashPoint::BeforeWrite);
+        }
+        let unsynced = [Survives::Nothing, Survives::Part, Survives::All];
+        let (crash, error) = (self.weather.crash, self.weather.io_error);
+        if self.dice.per_mille(error) {
+            self.counts.io_errors += 1;
+            self.counts.fault(Fault::F4);
+            let survives = *self.dice.pick(&unsynced);
+            let at_write = self.dice.per_mille(500);
+            let point = CrashPoint::BeforeFsync(survives);
+            return Some(if at_write { CrashPoint::BeforeWrite } else { point });
+        }
+        if !self.dice.per_mille(crash) {
+            return None;
+        }
+        let point = match self.dice.below(8) {
             0 => CrashPoint::BeforeWrite,
-            1 => CrashPoint::BeforeFsync(Survives::Nothing),
-            2 => CrashPoint::BeforeFsync(Survives::Part),
-            3 => CrashPoint::BeforeFsync(Survives::All),
+            which @ 1..=3 => {
+                CrashPoint::BeforeFsync(unsynced[usize::try_from(which - 1).expect("small")])
+            }
             4 => CrashPoint::AfterFsync,
             sent => CrashPoint::AfterEffects(usize::try_from(sent - 4).expect("small")),
-        })
+        };
+        self.count_crash(node, point);
+        Some(point)
+    }
+
+    fn count_crash(&mut self, node: Address, point: CrashPoint) {
+        self.counts.fault(Fault::F1);
+        match point {
+            CrashPoint::BeforeWrite => self.counts.before_write += 1,
+            CrashPoint::BeforeFsync(survives) => {
+                self.counts.before_fsync += 1;
+                match survives {
+                    Survives::Nothing => self.counts.lost_writes += 1,
+                    Survives::Part => self.counts.torn += 1,
+                    Survives::All => {}
+                }
+                if survives != Survives::All {
+                    self.counts.fault(Fault::F4);
+                }
+            }
+            CrashPoint::AfterFsync => self.counts.after_fsync += 1,
+            CrashPoint::AfterEffects(_) => self.counts.after_effects += 1,
+        }
+        let rms = (0..self.rms.len()).map(Address::Rm);
+        let mut others = (0..self.grcs.len()).map(Address::Grc).chain(rms);
+        self.counts.pairs += u64::from(others.any(|other| other != node && !self.is_up(other)));
     }
 
     /// The disk is done: records are seen, effects leave, or the node dies on the way.
@@ -428,6 +508,8 @@ impl World {
 
     fn grc_synced(&mut self, index: usize, point: Option<CrashPoint>) -> Result<bool, String> {
         let Finished { records, effects, failed } = self.grcs[index].finish(point)?;
+        self.counts.records += records.len() as u64;
+        self.counts.syncs += u64::from(!records.is_empty());
         for record in &records {
             self.say_at(Address::Grc(index), || print::coordinator_record(record));
         }
@@ -450,6 +532,8 @@ impl World {
 
     fn rm_synced(&mut self, index: usize, point: Option<CrashPoint>) -> Result<bool, String> {
         let Finished { records, effects, failed } = self.rms[index].finish(point)?;
+        self.counts.records += records.len() as u64;
+        self.counts.syncs += u64::from(!records.is_empty());
         for record in &records {
             self.say_at(Address::Rm(index), || print::participant_record(record));
         }
@@ -461,6 +545,7 @@ impl World {
                 ParticipantEffect::Reply { token: Token(call), answer } => {
                     self.watch_answer(index, call, &answer)?;
                     let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { continue };
+                    let answer = self.lied(index, call, answer);
                     let packet = Packet::Answer { call, answer };
                     self.send(Address::Rm(index), Address::Grc(grc), packet);
                 }
@@ -483,6 +568,7 @@ impl World {
 
     /// An RM's question leaves, to whoever answers to that name.
     fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
+        self.counts.asked += 1;
         let names = self.grc_names.iter().enumerate();
         let named: Vec<usize> =
             names.filter(|(_, name)| *name == coordinator).map(|(index, _)| index).collect();
@@ -491,6 +577,9 @@ impl World {
         }
         // In a story the newest has taken the name over; by chance either has.
         let grc = if self.is_story() { named[named.len() - 1] } else { *self.dice.pick(&named) };
+        if named.len() > 1 && self.grcs[grc].shadow.reservation_of(&txn).is_none() {
+            self.counts.strangers += 1;
+        }
         let (ask, life) = (self.fresh(), self.life(by));
         self.questions.insert(ask, Question { by, life, txn: txn.clone(), open: true });
         self.after(limits::MESSAGE_PATIENCE.as_us(), Event::AskOver(ask));
@@ -510,9 +599,10 @@ impl World {
             || fate == Some(Fate::Lose)
             || self.dice.per_mille(self.weather.loss);
         let twice = fate == Some(Fate::Twice) || self.dice.per_mille(self.weather.twice);
+        let held_up_us = self.held_up_us(from, to);
         let mut note = if twice { "   (twice)".to_owned() } else { String::new() };
         for _ in 0..=u8::from(twice) {
-            let mut delay_us = self.weather.delay_us(&mut self.dice);
+            let mut delay_us = self.weather.delay_us(&mut self.dice) + held_up_us;
             if let Some(Fate::Delay(span)) = fate {
                 delay_us = span.as_us();
             }
@@ -522,6 +612,9 @@ impl World {
             }
             if delay_us >= 200_000 {
                 self.counts.late += 1;
+                if held_up_us == 0 {
+                    self.counts.fault(Fault::F3);
+                }
                 note = format!(
                     "   (takes {}.{:03} s)",
                     delay_us / 1_000_000,
@@ -532,6 +625,7 @@ impl World {
         }
         self.counts.lost += u64::from(lost);
         self.counts.doubled += u64::from(twice);
+        (0..u64::from(lost) + u64::from(twice)).for_each(|_| self.counts.fault(Fault::F3));
         self.say(
             |world| format!("{} -> {}", world.name(from), world.name(to)),
             |_| format!("{}{note}", print::packet(&packet)),
@@ -558,6 +652,11 @@ impl World {
                     self.send(to, from, packet);
                     return Ok(());
                 }
+                if self.rejects(index, call, &message)
+                    || self.promises_falsely(index, call, &message)
+                {
+                    return Ok(());
+                }
                 self.rms[index].post(match message {
                     Message::Hold(order) => ParticipantInput::Hold { order, token },
                     Message::Commit => ParticipantInput::Commit { txn, by, token },
@@ -580,6 +679,7 @@ impl World {
             (_, Packet::Answer { call, answer }) => {
                 self.call_ends(call, Delivery::Answered(answer))
             }
+            (_, Packet::Rejected { call, text }) => self.call_ends(call, Delivery::Rejected(text)),
             (_, Packet::Resolution { ask, resolution }) => self.ask_ends(ask, resolution),
             (_, Packet::Reset { to }) => match *to {
                 Packet::Message { call, .. } => self.call_ends(call, Delivery::Lost),

@@ -26,7 +26,7 @@ fn nothing_is_planted() {
 mod on {
     use std::panic;
 
-    use coalloc_sim::fault::{Kind, run};
+    use coalloc_sim::fault::run;
     use rayon::prelude::*;
 
     use super::{Bug, page, planted};
@@ -42,8 +42,7 @@ mod on {
     }
 
     fn world(seed: u64, print: bool) -> Result<(), String> {
-        let kind = [Kind::Flat, Kind::Tree, Kind::Turns][usize::try_from(seed % 3).unwrap()];
-        run(kind, seed / 3, print).map(|_| ())
+        run(seed, print).map(|_| ()).map_err(|failure| failure.what)
     }
 
     fn find(bug: Bug) -> Option<Found> {

@@ -1,4 +1,11 @@
 //! What must hold: at every record, at every word to a user, and when all is at rest.
+//!
+//! A state changes in one place, a node's own step, so what must hold of it is looked at after every
+//! event by looking at the node that the event was for: its core's own invariants when it has stepped
+//! (I1, I2, I10, I22), its records when they are durable (I3, I4, I9, I14), that it is the fold of them
+//! (I12), and every word that leaves it (I4, I6, I8). What spans nodes is looked at when it is said
+//! (I6: "confirmed", "nothing is held") and at rest (I5, I7). What cannot be promised is left out by
+//! [`exempt`](super::exempt).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,78 +16,18 @@ use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
 use coalloc_protocol::message::{Answer, Decision};
 use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phase};
 
-use super::World;
 use super::clients::Demand;
+use super::exempt::Exempt;
 use super::model::Model;
+use super::{Address, World};
 
 /// A sync takes no longer than this in any weather, so that much a record may be older than durable.
 pub(super) const SYNC_US_MAX: i64 = 10_000_000;
 
-/// How much happened.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Counts {
-    /// Events of the queue.
-    pub events: u64,
-    /// Packets that were sent.
-    pub packets: u64,
-    /// Packets that were lost.
-    pub lost: u64,
-    /// Packets that came twice.
-    pub doubled: u64,
-    /// Packets that came late.
-    pub late: u64,
-    /// Processes that died.
-    pub crashes: u64,
-    /// Recorded mixed outcomes.
-    pub mixed: u64,
-    /// Reservations whose users were told "confirmed".
-    pub confirmed: u64,
-    /// Holds that expired.
-    pub expired: u64,
-    /// Promises that were given to a coordinator above.
-    pub prepared: u64,
-    /// Changes whose users were told that they are done.
-    pub changed: u64,
-    /// Changes whose users were told that nothing changed.
-    pub unchanged: u64,
-    /// Bookings that a newer version replaced.
-    pub replaced: u64,
-    /// Holds that waited for the yes of another RM.
-    pub held_after: u64,
-    /// Attempts in turns that were refused when something was held already.
-    pub went_back: u64,
-    /// What a coordinator below had for one above, and a newer version replaced.
-    pub replaced_below: u64,
-    /// Holds of one above that were planned again below.
-    pub replanned_below: u64,
-}
-
-impl Counts {
-    /// Adds those of another run.
-    pub const fn add(&mut self, other: &Self) {
-        self.events += other.events;
-        self.packets += other.packets;
-        self.lost += other.lost;
-        self.doubled += other.doubled;
-        self.late += other.late;
-        self.crashes += other.crashes;
-        self.mixed += other.mixed;
-        self.confirmed += other.confirmed;
-        self.expired += other.expired;
-        self.prepared += other.prepared;
-        self.changed += other.changed;
-        self.unchanged += other.unchanged;
-        self.replaced += other.replaced;
-        self.held_after += other.held_after;
-        self.went_back += other.went_back;
-        self.replaced_below += other.replaced_below;
-        self.replanned_below += other.replanned_below;
-    }
-}
-
 /// What the durable records of all nodes have said so far.
 #[derive(Debug, Default)]
 pub struct Watch {
+    pub exempt: Exempt,
     intents: BTreeSet<TransactionId>,
     committed: BTreeSet<TransactionId>,
     aborted: BTreeSet<TransactionId>,
@@ -91,8 +38,8 @@ pub struct Watch {
     replaces: BTreeMap<TransactionId, TransactionId>,
     /// In which order each attempt asks its RMs; those that ask all at once are not here.
     orders: BTreeMap<TransactionId, Vec<RmName>>,
-    /// Booked once, at some RM.
-    booked: BTreeSet<TransactionId>,
+    /// What each coordinator has promised to one above, by its transaction there.
+    pub(super) promised: BTreeSet<(Address, TransactionId)>,
     /// When each hold became durable, and how long it may last, by RM and transaction.
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
     /// The last refusal of a Hold, by RM and transaction.
@@ -101,6 +48,15 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// A decision is final (D3).
+    fn one_way(&self, txn: &TransactionId) -> Result<(), String> {
+        let both = self.committed.contains(txn) && self.aborted.contains(txn);
+        if both && !self.exempt.is_lost_txn(txn) {
+            return Err(format!("{txn} is decided both ways"));
+        }
+        Ok(())
+    }
+
     pub(super) fn is_committed(&self, txn: &TransactionId) -> bool {
         self.committed.contains(txn)
     }
@@ -115,8 +71,14 @@ impl Watch {
         self.held.get(&(rm, txn.clone())).copied()
     }
 
+    /// Has this coordinator promised a transaction of one above it?
+    pub(super) fn was_promised(&self, grc: Option<Address>, txn: &TransactionId) -> bool {
+        let promised = grc.is_some_and(|grc| self.promised.contains(&(grc, txn.clone())));
+        promised || self.exempt.is_lost_txn(txn)
+    }
+
     pub(super) fn was_held(&self, rm: usize, txn: &TransactionId) -> bool {
-        self.held.contains_key(&(rm, txn.clone()))
+        self.held.contains_key(&(rm, txn.clone())) || self.exempt.is_free(rm, txn)
     }
 }
 
@@ -133,10 +95,13 @@ impl World {
                         watch.replaces.insert(txn.clone(), old.clone());
                     }
                     let new = watch.intents.insert(txn.clone());
-                    new.then_some(()).ok_or_else(|| format!("the id {txn} is given twice"))?;
+                    if !new && !watch.exempt.is_lost_txn(txn) {
+                        return Err(format!("the id {txn} is given twice"));
+                    }
                 }
                 CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
                     watch.committed.insert(txn.clone());
+                    watch.one_way(txn)?;
                 }
                 CoordinatorRecord::Decided { txn, refusal, .. } => {
                     let reason = refusal.as_ref().map(|refusal| refusal.reason);
@@ -146,6 +111,10 @@ impl World {
                         self.counts.went_back += 1;
                     }
                     watch.aborted.insert(txn.clone());
+                    watch.one_way(txn)?;
+                }
+                CoordinatorRecord::UpperOpened { reservation, order, .. } => {
+                    watch.exempt.note_above(reservation, &order.txn);
                 }
                 CoordinatorRecord::Mixed { txn, .. } => {
                     self.counts.mixed += 1;
@@ -164,10 +133,6 @@ impl World {
             self.model_grc(index, record)?;
             self.watch_levels(index, record)?;
         }
-        let watch = &self.watch;
-        if let Some(both) = watch.committed.intersection(&watch.aborted).next() {
-            return Err(format!("{both} is decided both ways"));
-        }
         self.check_shadow_grc(index)
     }
 
@@ -180,7 +145,8 @@ impl World {
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
-                    if self.watch.finished.contains(&order.txn) {
+                    let lost = self.watch.exempt.is_lost_txn(&order.txn);
+                    if self.watch.finished.contains(&order.txn) && !lost {
                         return Err(format!("I9: {} is held after it was finished", order.txn));
                     }
                     self.check_turn(index, &order.txn)?;
@@ -191,11 +157,13 @@ impl World {
                     if !self.watch.committed.contains(txn) {
                         return Err(format!("I3: {txn} is booked without a decision"));
                     }
-                    self.watch.booked.insert(txn.clone());
+                    self.counts.booked += 1;
                     self.check_replaced(index, txn)?;
                 }
                 ParticipantRecord::Ended { txn, ending: Ending::Aborted, .. }
-                    if self.watch.committed.contains(txn) && !self.may_end(txn) =>
+                    if self.watch.committed.contains(txn)
+                        && !self.may_end(txn)
+                        && !self.watch.exempt.is_free(index, txn) =>
                 {
                     return Err(format!("I3: {txn} is aborted after it was decided"));
                 }
@@ -243,6 +211,9 @@ impl World {
     fn check_replaced(&mut self, rm: usize, txn: &TransactionId) -> Result<(), String> {
         let Some(old) = self.watch.replaces.get(txn) else { return Ok(()) };
         let entries = self.rms[rm].shadow.entries();
+        if self.watch.exempt.is_free(rm, txn) {
+            return Ok(());
+        }
         let had = entries.get(txn).and_then(|entry| entry.order.as_ref());
         if had.is_none_or(|order| order.replaces.is_none()) {
             // New to the reservation.
@@ -266,18 +237,19 @@ impl World {
     pub fn watch_answer(&mut self, rm: usize, call: u64, answer: &Answer) -> Result<(), String> {
         let Some(call) = self.calls.get(&call) else { return Ok(()) };
         let key = (rm, call.txn.clone());
+        let lost = self.watch.exempt.is_lost_txn(&call.txn);
         let entry = self.rms[rm].shadow.entries().get(&call.txn);
         match answer {
             // A later input of the same batch may have ended it already; held it was.
             Answer::Held { .. } if entry.is_none_or(|entry| entry.order.is_none()) => {
                 return Err(format!("I4: {} is said to be held and is not", call.txn));
             }
-            Answer::Held { .. } if self.watch.refused.contains_key(&key) => {
+            Answer::Held { .. } if self.watch.refused.contains_key(&key) && !lost => {
                 return Err(format!("I8: {} was refused and is held", call.txn));
             }
             Answer::Refused(refusal) if call.kind == super::MessageKind::Hold => {
                 let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
-                if before != refusal.reason {
+                if before != refusal.reason && !lost {
                     let (now, txn) = (refusal.reason, &call.txn);
                     return Err(format!("I8: {txn} was refused as {before:?}, now {now:?}"));
                 }
@@ -325,6 +297,9 @@ impl World {
         let missing = || format!("I6: {id} is confirmed without transaction or candidate");
         let txn = reservation.transaction.as_ref().ok_or_else(missing)?;
         let candidate = reservation.candidate.as_ref().ok_or_else(missing)?;
+        if self.watch.exempt.is_lost_txn(txn) {
+            return Ok(());
+        }
         for (name, segments) in &candidate.segments {
             let Some(rm) = self.rm_index(name) else {
                 self.check_below(name, txn, segments, released)?;
@@ -337,7 +312,10 @@ impl World {
                 || (self.is_replaced(txn) && matches!(phase, Some(Phase::Ended(_))));
             let content: Option<&Vec<Segment>> =
                 entry.and_then(|entry| entry.order.as_ref()).map(|order| &order.segments);
-            if !booked || content != Some(segments) {
+            // What it has is its own affair when it lies; that it said so is the truth that is known.
+            let exempt = &self.watch.exempt;
+            let believed = exempt.has_lied(rm, txn) && exempt.said_booked(rm, txn);
+            if !(booked && content == Some(segments)) && !believed {
                 return Err(format!("I6: {id} is confirmed and {txn} at {name} is {phase:?}"));
             }
         }
@@ -353,10 +331,15 @@ impl World {
     /// A definite "no", or "released": nothing of it is held or booked anywhere.
     pub fn check_gone(&self, reservation: &Reservation) -> Result<(), String> {
         let own = format!("{}/", reservation.id);
-        for rm in &self.rms {
-            for (txn, entry) in rm.shadow.entries() {
+        if self.watch.exempt.is_lost(reservation.id.as_str()) {
+            return Ok(());
+        }
+        for (index, rm) in self.rms.iter().enumerate() {
+            // Ids are sorted: those of this reservation stand together.
+            let all = rm.shadow.entries().range(TransactionId::composed(own.as_str())..);
+            for (txn, entry) in all.take_while(|(txn, _)| txn.as_str().starts_with(&own)) {
                 let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
-                if live && txn.as_str().starts_with(&own) {
+                if live && !self.watch.exempt.has_lied(index, txn) {
                     let (id, state, name) = (&reservation.id, reservation.state, &rm.name);
                     let phase = &entry.phase;
                     return Err(format!("{id} is {state:?}, but {txn} at {name} is {phase:?}"));
@@ -433,12 +416,13 @@ impl World {
         }
         for (index, node) in self.rms.iter().enumerate() {
             node.core.as_ref().ok_or("an RM is down")?.check_invariants()?;
+            let free = |txn| self.watch.exempt.is_free(index, txn);
             self.check_shadow_rm(index)?;
             for (txn, entry) in node.shadow.entries() {
                 let name = &node.name;
                 match (&entry.phase, owners.get(txn)) {
                     (Phase::Held(_), _) => return Err(format!("I7: {txn} is held at {name}")),
-                    (Phase::Booked, None) => {
+                    (Phase::Booked, None) if !free(txn) => {
                         return Err(format!("I5: {txn} is booked at {name} for nobody"));
                     }
                     _ => {}
@@ -457,6 +441,9 @@ impl World {
                     self.check_below(name, txn, segments, false)?;
                     continue;
                 };
+                if self.watch.exempt.is_free(rm, txn) {
+                    continue;
+                }
                 let entry = self.rms[rm].shadow.entries().get(txn);
                 let booked = entry.is_some_and(|entry| {
                     let same = entry.order.as_ref().is_some_and(|o| o.segments == *segments);
@@ -474,6 +461,9 @@ impl World {
     fn check_outcome(&self, reservation: &Reservation) -> Result<(), String> {
         let Some(txn) = &reservation.transaction else { return Ok(()) };
         let id = &reservation.id;
+        if self.watch.exempt.is_lost(id.as_str()) {
+            return Ok(());
+        }
         // Of a change too: both versions end then.
         let own = format!("{id}/");
         let mixed = self.watch.mixed.iter().any(|txn| txn.as_str().starts_with(&own));

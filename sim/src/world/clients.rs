@@ -8,7 +8,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::Token;
 
-use super::{Address, Event, Waiter, World, print};
+use super::{Address, Event, Fault, Waiter, World, print};
 
 /// One request of one user at one coordinator, with the plans that planning will find.
 #[derive(Debug, Clone)]
@@ -26,6 +26,10 @@ pub struct Demand {
     pub told_other_content: bool,
     /// It shall be released, once it is known.
     pub release: bool,
+    /// Its user went away and asks nothing any more (F8).
+    pub vanished: bool,
+    /// The coordinator does not know it any more, because an old disk was put back (F11).
+    pub lost: bool,
     /// Its changes, in the order in which they are wanted.
     pub changes: Vec<Wish>,
 }
@@ -56,12 +60,17 @@ impl Demand {
             outcome: None,
             told_other_content: false,
             release: false,
+            vanished: false,
+            lost: false,
             changes: Vec::new(),
         }
     }
 
     /// Has its user heard all that there is to hear?
     pub fn is_content(&self) -> bool {
+        if self.vanished || self.lost {
+            return true;
+        }
         match self.outcome {
             Some(State::Failed | State::Terminated) => true,
             Some(_) => !self.release,
@@ -87,6 +96,8 @@ pub enum Visit {
     ChangePlanned { demand: usize, wish: usize, life: u64, token: u64 },
     /// Wants it released from now on.
     Release(usize),
+    /// Is gone for good, whatever it waits for.
+    Vanish(usize),
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +117,26 @@ impl World {
 
     pub fn visit(&mut self, visit: Visit) -> Result<(), String> {
         match visit {
+            Visit::Open(demand)
+            | Visit::Again(demand)
+            | Visit::Change { demand, .. }
+            | Visit::Release(demand)
+                if self.clients.demands[demand].vanished =>
+            {
+                Ok(())
+            }
+            Visit::Vanish(demand) => {
+                self.say_user(demand, true, "(vanishes)");
+                let known = &mut self.clients.demands[demand];
+                known.vanished = true;
+                let waits = known.outcome.is_none()
+                    || (known.release && known.outcome == Some(State::Confirmed))
+                    || known.changes.iter().any(|change| change.outcome.is_none());
+                if waits {
+                    self.counts.fault(Fault::F8);
+                }
+                Ok(())
+            }
             Visit::Open(demand) => self.open(demand),
             Visit::Again(demand) => self.again(demand),
             Visit::Planned { demand, life, token } => self.planned(demand, life, token),
@@ -239,6 +270,7 @@ impl World {
             | Reply::NotConfirmed(_)
             | Reply::ChangesSpent
             | Reply::Forgotten => Ok(()),
+            Reply::Unknown if self.is_lost(demand) => Ok(()),
             other => Err(format!("demand {demand} wants a change and is told {other:?}")),
         }
     }
@@ -259,7 +291,8 @@ impl World {
         if !matches!(change.state, ChangeState::Done | ChangeState::Refused) {
             return Ok(());
         }
-        if known.outcome.is_some_and(|before| before != change.state) {
+        let lost = self.watch.exempt.is_lost(reservation.id.as_str());
+        if known.outcome.is_some_and(|before| before != change.state) && !lost {
             let (id, before) = (&known.id, known.outcome);
             return Err(format!("I8: change {id} was told {before:?}, now {:?}", change.state));
         }
@@ -386,6 +419,7 @@ impl World {
         match reply {
             Reply::Stands(reservation) => self.heard(demand, &reservation),
             Reply::OtherContent => {
+                self.counts.stolen += 1;
                 let known = &mut self.clients.demands[demand];
                 known.told_other_content = true;
                 let impostors = self.clients.demands.iter().filter(|other| {
@@ -398,6 +432,10 @@ impl World {
                 Ok(())
             }
             Reply::Forgotten => Ok(()),
+            Reply::Unknown if self.is_lost(demand) => {
+                self.clients.demands[demand].lost = true;
+                Ok(())
+            }
             Reply::Plan
             | Reply::Replan(_)
             | Reply::Unknown
@@ -414,6 +452,10 @@ impl World {
     /// The outcome, compared with what was heard before.
     fn heard(&mut self, demand: usize, reservation: &Reservation) -> Result<(), String> {
         let request = self.clients.demands[demand].ticket.request.clone();
+        if self.is_lost(demand) || self.watch.exempt.is_lost(reservation.id.as_str()) {
+            self.heard_anything(demand, reservation);
+            return Ok(());
+        }
         if reservation.ticket != self.clients.demands[demand].ticket {
             return Err(format!("I8: {request} is answered with another ticket's reservation"));
         }
@@ -448,8 +490,35 @@ impl World {
         known.outcome = Some(reservation.state);
         match reservation.state {
             State::Confirmed => self.check_confirmed(reservation, released),
-            _ => self.check_gone(reservation),
+            State::Terminated => {
+                self.counts.released += 1;
+                self.check_gone(reservation)
+            }
+            _ => {
+                self.counts.refused += 1;
+                self.check_gone(reservation)
+            }
         }
+    }
+
+    /// Was what its user knows as its reservation lost with a disk (F11)?
+    fn is_lost(&self, demand: usize) -> bool {
+        let id = self.known_id(demand);
+        id.is_some_and(|id| self.watch.exempt.is_lost(id.as_str()))
+    }
+
+    /// An outcome of which nothing is promised: the user takes it, and is content with it.
+    fn heard_anything(&mut self, demand: usize, reservation: &Reservation) {
+        if !reservation.is_definite() {
+            return;
+        }
+        let known = &mut self.clients.demands[demand];
+        if reservation.ticket != known.ticket {
+            known.lost = true;
+            return;
+        }
+        known.id = Some(reservation.id.clone());
+        known.outcome = Some(reservation.state);
     }
 
     fn say_user(&mut self, demand: usize, asks: bool, what: &str) {

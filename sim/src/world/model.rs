@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{Amount, Reason, ResourceId, Segment, Span, Time, TransactionId, limits};
+use coalloc_common::{Amount, Now, Reason, ResourceId, Segment, Span, Time, TransactionId, limits};
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::message::{Cause, Decision, HoldOrder};
 use coalloc_protocol::participant::{Ending, ParticipantRecord, Phase};
@@ -23,8 +23,8 @@ use super::check::SYNC_US_MAX;
 pub struct Model {
     /// By RM.
     live: BTreeMap<usize, BTreeMap<TransactionId, HoldOrder>>,
-    /// When the running process of each RM began.
-    opened_us: BTreeMap<usize, i64>,
+    /// When the process of each RM began, or went on.
+    awake_us: BTreeMap<usize, i64>,
 }
 
 /// What one transaction wants of a resource at an instant.
@@ -90,7 +90,7 @@ impl Model {
 
 impl World {
     /// An RM's ledger was put back to an older state: what it has now is what that says.
-    pub fn model_again(&mut self, rm: usize) {
+    pub(super) fn model_again(&mut self, rm: usize) {
         let live = self.rms[rm].shadow.entries().iter().filter_map(|(txn, entry)| {
             let is_live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
             Some((txn.clone(), entry.order.clone().filter(|_| is_live)?))
@@ -99,11 +99,16 @@ impl World {
         self.watch.model.live.insert(rm, live);
     }
 
+    /// The process of an RM has begun, or goes on after it was stopped.
+    pub(super) fn model_awake(&mut self, rm: usize) {
+        self.watch.model.awake_us.insert(rm, self.now_us);
+    }
+
     /// Records of an RM, before any of them is looked at. What was due while it was down ends with the
     /// first batch of the new process, which may be before that says that it has opened.
     pub(super) fn model_batch(&mut self, rm: usize, records: &[ParticipantRecord]) {
         if records.iter().any(|record| matches!(record, ParticipantRecord::Opened { .. })) {
-            self.watch.model.opened_us.insert(rm, self.now_us);
+            self.model_awake(rm);
         }
     }
 
@@ -129,16 +134,16 @@ impl World {
                     return Err(format!("{name} refuses {txn}, which would fit: {refusal}"));
                 }
             }
-            ParticipantRecord::Booked { txn, .. } => {
-                self.check_length(rm, txn, false)?;
+            ParticipantRecord::Booked { txn, at, .. } => {
+                self.check_length(rm, txn, *at, false)?;
                 let live = self.watch.model.live.entry(rm).or_default();
                 if let Some(old) = live.get(txn).and_then(|order| order.replaces.clone()) {
                     live.remove(&old);
                 }
             }
-            ParticipantRecord::Ended { txn, ending, by, .. } => {
+            ParticipantRecord::Ended { txn, ending, by, at, .. } => {
                 if *ending == Ending::Expired {
-                    self.check_length(rm, txn, true)?;
+                    self.check_length(rm, txn, *at, true)?;
                 }
                 let told = matches!(by, Cause::Coordinator(_) | Cause::Resolve(_));
                 if *ending == Ending::Aborted && told && !self.watch.is_decided(txn) {
@@ -160,18 +165,25 @@ impl World {
         self.watch.model.excess(rm, order, capacity)
     }
 
-    /// No hold is booked, or expires, later than it was to last: by the time of the world, on a machine
-    /// whose wall clock nobody set. One that was down then expires when it is back (I14).
-    fn check_length(&self, rm: usize, txn: &TransactionId, expires: bool) -> Result<(), String> {
+    /// No hold is booked later than it was to last, or expires much later, by the time of the world, on a
+    /// machine whose wall clock nobody set (I14). One that was down or stopped expires when it is back.
+    fn check_length(
+        &self,
+        rm: usize,
+        txn: &TransactionId,
+        at: Now,
+        expires: bool,
+    ) -> Result<(), String> {
         let node = &self.rms[rm];
         let Some((held_us, hard)) = self.watch.hold(rm, txn).filter(|_| !node.clock.was_set) else {
             return Ok(());
         };
-        let opened_us = self.watch.model.opened_us.get(&rm).copied().unwrap_or_default();
+        let awake_us = self.watch.model.awake_us.get(&rm).copied().unwrap_or_default();
         let due_us = held_us + hard.as_us();
-        let due_us = if expires { due_us.max(opened_us) } else { due_us };
-        if self.now_us > due_us + SYNC_US_MAX {
-            let (name, lasted) = (&node.name, Span::from_us(self.now_us - held_us));
+        let due_us = if expires { due_us.max(awake_us) + SYNC_US_MAX } else { due_us };
+        let at_us = node.world_us(at.boot);
+        if at_us > due_us && !self.watch.exempt.is_lost_txn(txn) {
+            let (name, lasted) = (&node.name, Span::from_us(at_us - held_us));
             return Err(format!("I14: {txn} at {name} was held for {hard} and lasts {lasted}"));
         }
         Ok(())
@@ -197,6 +209,7 @@ impl World {
         for rm in 0..self.rms.len() {
             if let Some((held_us, hard)) = self.watch.hold(rm, txn)
                 && ends_us > held_us + hard.as_us()
+                && !self.watch.exempt.is_free(rm, txn)
             {
                 let name = &self.rms[rm].name;
                 return Err(format!("I3: {txn} is decided on a hold at {name} that ends before"));

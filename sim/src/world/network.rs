@@ -44,6 +44,8 @@ pub enum Packet {
     Message { call: u64, txn: TransactionId, message: Message },
     /// An RM's answer to it.
     Answer { call: u64, answer: Answer },
+    /// Its transport says that it does not know such a message.
+    Rejected { call: u64, text: String },
     /// An RM's question.
     Ask { ask: u64, txn: TransactionId },
     /// The answer to it.
@@ -69,6 +71,7 @@ impl Packet {
                 Answer::OtherContent => "OtherContent",
                 Answer::Denied => "Denied",
             },
+            Self::Rejected { .. } => "Rejected",
             Self::Ask { .. } => "Resolve",
             Self::Resolution { .. } => "Resolution",
             Self::Reset { .. } => "Reset",
@@ -114,6 +117,8 @@ pub struct Weather {
     pub deny: u64,
     /// A node dies at a sync that writes.
     pub crash: u64,
+    /// A write or an fsync fails, and the node ends (I16).
+    pub io_error: u64,
     /// A sync takes seconds.
     pub slow_disk: u64,
     /// Ordinary delays differ by up to this.

@@ -8,7 +8,7 @@
 use std::fmt::Debug;
 
 use coalloc_common::{BootTime, Now, Span, Time, limits};
-use coalloc_ledger::{Cut, LedgerError, MemoryLedger, SimulatedDisk, step_all};
+use coalloc_ledger::{Cut, Damage, LedgerError, MemoryLedger, SimulatedDisk, step_all};
 use coalloc_protocol::{Core, Unsynced, sync};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -271,6 +271,20 @@ where
         let mut core = (self.make)(boot);
         let log = MemoryLedger::open(disk, |_, record| core.apply(&record))?;
         Ok((core, log))
+    }
+
+    /// A start on a copy of the disk with a damaged record: it must be refused, and name it (I15).
+    pub fn start_damaged(&self, record: usize, damage: Damage) -> Result<(), String> {
+        let copy = self.disk.copy();
+        copy.damage(record, damage);
+        let found = match self.open(&copy, "boot") {
+            Err(LedgerError::ChainBroken { sequence, .. }) if sequence == record as u64 + 1 => {
+                return Ok(());
+            }
+            Err(error) => coalloc_ledger::chain_text(&error),
+            Ok(_) => "it starts".to_owned(),
+        };
+        Err(format!("I15: {}: record {} is damaged ({damage:?}): {found}", self.name, record + 1))
     }
 
     /// The disk is as it was after so many records (F11). The node must be down.

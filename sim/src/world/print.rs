@@ -48,6 +48,7 @@ pub fn packet(packet: &Packet) -> String {
             format!("Refused ({:?}): {refusal}", refusal.reason)
         }
         Packet::Answer { .. } => packet.word().to_owned(),
+        Packet::Rejected { text, .. } => format!("Rejected: {text}"),
         Packet::Resolution { resolution: Resolution::Decided(decision), .. } => {
             format!("Resolution: {decision:?}")
         }

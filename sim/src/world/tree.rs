@@ -198,6 +198,7 @@ impl World {
                 let known = self.grcs[grc].shadow.reservation_of(txn);
                 if let Some(upper) = known.and_then(|known| known.upper.as_ref())
                     && !self.watch.is_committed(upper)
+                    && !self.watch.exempt.is_lost_txn(upper)
                 {
                     return Err(format!("I3: {txn} is decided below, {upper} is not above"));
                 }
@@ -205,17 +206,22 @@ impl World {
             CoordinatorRecord::Prepared { txn, .. } => {
                 self.counts.prepared += 1;
                 let known = self.grcs[grc].shadow.reservation_of(txn);
+                let upper = known.and_then(|known| known.upper.clone());
                 let plan = known.and_then(|known| known.candidate.as_ref());
                 for name in plan.iter().flat_map(|plan| plan.segments.keys()) {
-                    let rm = self.rm_index(name).ok_or("no such RM")?;
-                    if !self.watch.was_held(rm, txn) {
+                    let held = match self.rm_index(name) {
+                        Some(rm) => self.watch.was_held(rm, txn),
+                        None => self.watch.was_promised(self.find(name.as_str()), txn),
+                    };
+                    if !held {
                         return Err(format!("I4: {txn} is promised and not held at {name}"));
                     }
                 }
+                self.watch.promised.extend(upper.map(|upper| (Address::Grc(grc), upper)));
             }
             CoordinatorRecord::UpperReplaced { by, .. } => {
                 self.counts.replaced_below += 1;
-                if !self.watch.is_committed(by) {
+                if !self.watch.is_committed(by) && !self.watch.exempt.is_lost_txn(by) {
                     return Err(format!("I3: {by} has replaced a booking, undecided above"));
                 }
             }
@@ -228,6 +234,9 @@ impl World {
     fn watch_answer_above(&mut self, grc: usize, call: u64, answer: &Answer) -> Result<(), String> {
         let Some(known) = self.calls.get(&call) else { return Ok(()) };
         let (kind, txn) = (known.kind, known.txn.clone());
+        if self.watch.exempt.is_lost_txn(&txn) {
+            return Ok(());
+        }
         let name = RmName::composed(self.grcs[grc].name.as_str());
         let below = self.below(&name, &txn).map(|(_, _, known)| known.clone());
         match (answer, kind) {
@@ -274,6 +283,9 @@ impl World {
         segments: &[Segment],
         released: bool,
     ) -> Result<(), String> {
+        if self.watch.exempt.is_lost_txn(txn) {
+            return Ok(());
+        }
         let Some((_, order, known)) = self.below(name, txn) else {
             return Err(format!("I6: {txn} is confirmed and unknown at {name}"));
         };
@@ -293,7 +305,7 @@ impl World {
             for (txn, entry) in node.shadow.uppers() {
                 let Some((_, id)) = entry.order.as_ref() else { continue };
                 let Some(known) = node.shadow.find(id.as_str()) else { continue };
-                if !txn.as_str().starts_with(&own) {
+                if !txn.as_str().starts_with(&own) || self.watch.exempt.is_lost(id.as_str()) {
                     continue;
                 }
                 if !known.is_over() {
@@ -314,6 +326,7 @@ impl World {
         for (txn, reservation) in owners {
             if let Some(upper) = &reservation.upper
                 && !owners.contains_key(upper)
+                && !self.watch.exempt.is_lost_txn(upper)
             {
                 return Err(format!("I5: {txn} is booked below for {upper}, which is not"));
             }

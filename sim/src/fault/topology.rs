@@ -1,0 +1,131 @@
+//! Who is there: 2 to 20 RMs under 1 to 3 coordinators side by side, or under a tree of two or three
+//! levels of them.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, limits};
+use coalloc_protocol::coordinator::{Above, CoordinatorConfig};
+use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
+
+use crate::world::World;
+
+const CAPACITY: u64 = 1_000;
+/// Most RMs of a world.
+const RMS_MAX: u64 = 20;
+
+fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName, String> {
+    let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30, 120]));
+    let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
+    let name = RmName::composed(name);
+    world.add_rm(ParticipantConfig {
+        name: name.clone(),
+        unit: Unit::Cpus,
+        resources: ["a", "b"].map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
+        coordinators: above.iter().cloned().collect(),
+        policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
+        levels: BTreeMap::new(),
+        inside: None,
+    })?;
+    Ok(name)
+}
+
+/// Most worlds are small, so that users meet; some are large.
+fn how_many(world: &mut World) -> u64 {
+    match world.dice.below(4) {
+        0 => 2,
+        1 | 2 => 2 + world.dice.below(5),
+        _ => 2 + world.dice.below(RMS_MAX - 1),
+    }
+}
+
+fn coordinator(world: &mut World, name: CoordinatorName, tag: u64) -> CoordinatorConfig {
+    let hold_for = world.dice.per_mille(400).then(|| Span::from_secs(5));
+    CoordinatorConfig { name, tag: tag.to_string(), hold_for }
+}
+
+/// Coordinators side by side. True when two ledgers of them are under one name (F10).
+pub(super) fn federation(world: &mut World) -> Result<bool, String> {
+    let grcs = 1 + world.dice.below(3);
+    let twins = grcs >= 2 && world.dice.per_mille(350);
+    let mut coordinators = Vec::new();
+    for number in 1..=grcs {
+        let is_twin = twins && number == 2;
+        let name = if is_twin || number == 1 { "grc".to_owned() } else { format!("grc-{number}") };
+        coordinators.push(CoordinatorName::composed(name));
+    }
+    for number in 1..=how_many(world) {
+        rm(world, &format!("rm-{number}"), &coordinators)?;
+    }
+    for (number, name) in (1..).zip(coordinators) {
+        let config = coordinator(world, name, number);
+        world.add_grc(config)?;
+    }
+    Ok(twins)
+}
+
+/// A coordinator that is to be added, with what it serves and whom.
+struct Level {
+    name: CoordinatorName,
+    above: Vec<CoordinatorName>,
+    own: Vec<RmName>,
+}
+
+/// One or two coordinators above one to three, and below some of those one or two more; RMs anywhere.
+pub(super) fn tree(world: &mut World) -> Result<(), String> {
+    let tops: Vec<CoordinatorName> = match world.dice.below(4) {
+        0 => ["top", "top-2"].map(CoordinatorName::composed).into(),
+        _ => vec![CoordinatorName::composed("top")],
+    };
+    let mut left = RMS_MAX;
+    let mut levels = Vec::new();
+    let mut members = Vec::new();
+    for number in 1..=1 + world.dice.below(3) {
+        let name = CoordinatorName::composed(format!("low-{number}"));
+        let mut own = Vec::new();
+        // A third level below this one.
+        if world.dice.per_mille(300) {
+            for deeper in 1..=1 + world.dice.below(2) {
+                let deep = CoordinatorName::composed(format!("deep-{number}{deeper}"));
+                let of = rms(world, &format!("rm-{number}{deeper}"), &deep, 2, &mut left)?;
+                own.push(RmName::composed(deep.as_str()));
+                levels.push(Level { name: deep, above: vec![name.clone()], own: of });
+            }
+        }
+        own.extend(rms(world, &format!("rm-{number}"), &name, 3, &mut left)?);
+        members.push(RmName::composed(name.as_str()));
+        levels.push(Level { name, above: tops.clone(), own });
+    }
+    // Beside the coordinators below, the ones above may have RMs of their own.
+    for number in 0..world.dice.below(3).min(left) {
+        members.push(rm(world, &format!("rm-top{number}"), &tops)?);
+    }
+    // Above first: accidents know them as the first coordinators.
+    for (tag, name) in (1..).zip(tops) {
+        let config = coordinator(world, name, tag);
+        world.add_grc(config)?;
+        world.served.insert(world.grcs.len() - 1, members.clone());
+    }
+    for Level { name, above, own } in levels {
+        let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30]));
+        let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
+        let boot = String::new();
+        let above = Above { coordinators: above.into_iter().collect(), soft, hard, boot };
+        let config = coordinator(world, name, 1);
+        world.add_lower(config, above, own.clone())?;
+        world.served.insert(world.grcs.len() - 1, own);
+    }
+    Ok(())
+}
+
+/// One to `most` RMs of one coordinator, as far as there may be more.
+fn rms(
+    world: &mut World,
+    name: &str,
+    above: &CoordinatorName,
+    most: u64,
+    left: &mut u64,
+) -> Result<Vec<RmName>, String> {
+    let count = (1 + world.dice.below(most)).min(*left);
+    *left -= count;
+    (1..=count).map(|n| rm(world, &format!("{name}-{n}"), std::slice::from_ref(above))).collect()
+}

@@ -1,0 +1,147 @@
+//! Who wants what: reservations, changes, releases, at any time, several times; clients that vanish, and
+//! ids that somebody else uses for something else.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Amount, RequestId, ResourceId, RmName, Segment, Span, Window};
+use coalloc_protocol::coordinator::{Candidate, Details};
+
+use super::{FAULTS_US, SECOND};
+use crate::world::clients::{Demand, Visit, Wish};
+use crate::world::node::WALL_START;
+use crate::world::{Event, World};
+
+/// Most RMs of one plan.
+const PLAN_RMS_MAX: u64 = 6;
+/// Most plans of one request.
+const PLANS_MAX: u64 = 5;
+
+/// A plan over some of these: one or two segments at each.
+fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
+    let mut segments = BTreeMap::new();
+    let most = if world.dice.per_mille(100) { PLAN_RMS_MAX } else { 3 };
+    let rms = 1 + world.dice.below((names.len() as u64).min(most));
+    // Soon windows make short holds, far ones meet one another.
+    let start_us = match world.dice.below(3) {
+        0 => opened_us + world.dice.between(0, 40) * SECOND,
+        _ => (3_600 + world.dice.between(0, 2) * 1_800) * SECOND,
+    };
+    for _ in 0..rms {
+        let rm = world.dice.pick(names).clone();
+        let mut list = Vec::new();
+        for resource in ["a", "b"] {
+            if !list.is_empty() && world.dice.per_mille(600) {
+                continue;
+            }
+            let start = WALL_START.saturating_add(Span::from_us(start_us));
+            let window = Window::starting(start, Span::from_secs(3_600)).expect("not empty");
+            let amount = Amount(*world.dice.pick(&[100, 300, 500, 700, 1_000]));
+            list.push(Segment { resource: ResourceId::composed(resource), amount, window });
+        }
+        segments.insert(rm, list);
+    }
+    let order = order_of(world, segments.keys().cloned().collect());
+    Candidate { segments, order, details: Details::default() }
+}
+
+/// These RMs in any order, now and then; else none.
+fn order_of(world: &mut World, mut rms: Vec<RmName>) -> Vec<RmName> {
+    if !world.dice.per_mille(world.in_turns) {
+        return Vec::new();
+    }
+    let mut order = Vec::with_capacity(rms.len());
+    while !rms.is_empty() {
+        let next = world.dice.below(rms.len() as u64);
+        order.push(rms.remove(usize::try_from(next).expect("an index")));
+    }
+    order
+}
+
+/// Users of any coordinator, most of them of the first ones, and what they want of whom it serves.
+pub(super) fn users(world: &mut World) {
+    world.clients.planning_us = 50_000;
+    world.clients.planning_fails = *world.dice.pick(&[0, 0, 100]);
+    let demands = match world.dice.below(4) {
+        0..=2 => world.dice.between(2, 12),
+        _ => world.dice.between(8, 30),
+    };
+    let all: Vec<RmName> = world.rms.iter().map(|rm| RmName::composed(&*rm.name)).collect();
+    for number in 0..demands {
+        let any = usize::try_from(world.dice.below(world.grcs.len() as u64)).expect("an index");
+        let is_tree = !world.served.is_empty();
+        let grc = if is_tree && world.dice.per_mille(500) { 0 } else { any };
+        let names = world.served.get(&grc).cloned().unwrap_or_else(|| all.clone());
+        let at_us = world.dice.between(0, FAULTS_US / SECOND * 3 / 4) * SECOND;
+        demand(world, &format!("r{number}"), grc, &names, at_us);
+    }
+}
+
+fn demand(world: &mut World, request: &str, grc: usize, names: &[RmName], at_us: i64) {
+    let candidates = world.dice.below(PLANS_MAX);
+    let plans = (0..candidates).map(|_| candidate(world, names, at_us)).collect();
+    let mut demand = Demand::new(grc, request, "UserA", plans);
+    demand.patience_us = world.dice.between(2, 40) * SECOND;
+    let mut visits = vec![at_us];
+    while world.dice.per_mille(300) {
+        visits.push(at_us + world.dice.between(0, 20_000) * 1_000);
+    }
+    let index = world.add_demand(demand.clone());
+    for visit in visits {
+        world.at(visit, Event::Visit(Visit::Open(index)));
+    }
+    world.at(at_us + demand.patience_us, Event::Visit(Visit::Again(index)));
+    if world.dice.per_mille(400) {
+        let later = world.dice.between(0, 60_000) * 1_000;
+        world.at(at_us + later, Event::Visit(Visit::Release(index)));
+    }
+    changes(world, index, names, at_us);
+    if world.dice.per_mille(100) {
+        // At any moment of its calls.
+        let later = world.dice.between(0, 30_000) * 1_000;
+        world.at(at_us + later, Event::Visit(Visit::Vanish(index)));
+    }
+    if world.dice.per_mille(200) {
+        // Somebody else uses the id: whoever comes second is told so.
+        let mut other = Demand { impostor: true, changes: Vec::new(), ..demand };
+        other.ticket.content = "other content".to_owned();
+        let impostor = world.add_demand(other);
+        let later = at_us + world.dice.between(0, 5_000) * 1_000;
+        world.at(later, Event::Visit(Visit::Open(impostor)));
+        world.at(later + 10 * SECOND, Event::Visit(Visit::Again(impostor)));
+        world.clients.demands[index].impostor = true;
+    }
+}
+
+/// Changes of a demand at some of these, some of them asked for twice.
+fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
+    let count = *world.dice.pick(&[0, 0, 1, 1, 2, 4]);
+    for number in 0..count {
+        let later_us = at_us + world.dice.between(0, 90_000) * 1_000;
+        let candidates = 0..world.dice.below(4);
+        let candidates = candidates.map(|_| version(world, demand, names, at_us)).collect();
+        let id = RequestId::composed(format!("c{number}"));
+        world.clients.demands[demand].changes.push(Wish { id, candidates, outcome: None });
+        let change = Event::Visit(Visit::Change { demand, wish: number });
+        world.at(later_us, change.clone());
+        while world.dice.per_mille(500) {
+            let again_us = later_us + world.dice.between(0, 40_000) * 1_000;
+            world.at(again_us, change.clone());
+        }
+    }
+}
+
+/// A new version: some plan, or one of those wanted before with other amounts or another end.
+fn version(world: &mut World, demand: usize, names: &[RmName], at_us: i64) -> Candidate {
+    let plans = world.clients.demands[demand].candidates.clone();
+    if plans.is_empty() || world.dice.per_mille(300) {
+        return candidate(world, names, at_us);
+    }
+    let mut plan = world.dice.pick(&plans).clone();
+    for segment in plan.segments.values_mut().flatten() {
+        let length = *world.dice.pick(&[600, 3_600, 7_200]);
+        let start = segment.window.start();
+        segment.window = Window::starting(start, Span::from_secs(length)).expect("not empty");
+        segment.amount = Amount(*world.dice.pick(&[100, 300, 500, 700, 1_000]));
+    }
+    plan
+}

@@ -1,0 +1,187 @@
+//! How much happened in a world: what the protocol did, and every fault that it was given.
+
+/// A class of faults, by its number in the design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    F1,
+    F2,
+    F3,
+    F4,
+    F5,
+    F6,
+    F7,
+    F8,
+    F9,
+    F10,
+    F11,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::F1,
+        Self::F2,
+        Self::F3,
+        Self::F4,
+        Self::F5,
+        Self::F6,
+        Self::F7,
+        Self::F8,
+        Self::F9,
+        Self::F10,
+        Self::F11,
+    ];
+
+    /// What it is, and what one of it is counted as.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::F1 => "a process dies at a durability point: before write, fsync or any effect",
+            Self::F2 => "a way is cut, one way or both, or clogged until it is opened again",
+            Self::F3 => "a packet is lost, doubled, or late enough to be overtaken",
+            Self::F4 => "a write is torn, lost, fails or finds no room; a record is damaged",
+            Self::F5 => "a wall clock jumps, or a process freezes",
+            Self::F6 => "a packet of a slow resource manager",
+            Self::F7 => "a lie of a resource manager",
+            Self::F8 => "a client vanishes",
+            Self::F9 => "an older release: a message it rejects, or its ledger read by this one",
+            Self::F10 => "a federation with two coordinators under one name",
+            Self::F11 => "an older disk is put back",
+        }
+    }
+}
+
+/// Declares the counters once: their fields, their sum and their names.
+macro_rules! counts {
+    ($($(#[doc = $doc:literal])+ $field:ident: $label:literal,)+) => {
+        /// How much happened.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[doc = $doc])+ pub $field: u64,)+
+            /// Faults of each class, F1 first.
+            pub faults: [u64; 11],
+        }
+
+        impl Counts {
+            /// Adds those of another run.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)+
+                for (sum, more) in self.faults.iter_mut().zip(other.faults) {
+                    *sum += more;
+                }
+            }
+
+            /// Every counter but those of the classes of faults, with its name.
+            #[must_use]
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($label, self.$field),)+]
+            }
+        }
+    };
+}
+
+counts! {
+    /// Simulated microseconds.
+    simulated_us: "simulated microseconds",
+    /// Events of the queue.
+    events: "events",
+    /// Batches that had something to write, each one fsync.
+    syncs: "syncs",
+    /// Durable records.
+    records: "records",
+    /// Packets that were sent.
+    packets: "packets sent",
+    /// Reservations whose users were told "confirmed".
+    confirmed: "answers: confirmed",
+    /// Reservations whose users were told "failed, nothing is held".
+    refused: "answers: failed, nothing held",
+    /// Reservations whose users were told "released".
+    released: "answers: released",
+    /// Changes whose users were told that they are done.
+    changed: "answers: changed",
+    /// Changes whose users were told that nothing changed.
+    unchanged: "answers: not changed",
+    /// Bookings at resource managers.
+    booked: "bookings",
+    /// Bookings that a newer version replaced.
+    replaced: "bookings replaced by a change",
+    /// Recorded mixed outcomes.
+    mixed: "mixed outcomes, recorded",
+    /// Holds that expired.
+    expired: "holds expired",
+    /// Questions of resource managers (Resolve).
+    asked: "questions (Resolve)",
+    /// Promises that were given to a coordinator above.
+    prepared: "promises to a coordinator above",
+    /// Holds that waited for the yes of another RM.
+    held_after: "holds in turn",
+    /// Attempts in turns that were refused when something was held already.
+    went_back: "attempts in turn that went back",
+    /// What a coordinator below had for one above, and a newer version replaced.
+    replaced_below: "changes made below",
+    /// Holds of one above that were planned again below.
+    replanned_below: "plans made again below",
+    /// Calls of a client with an id that was used for something else.
+    stolen: "ids used for something else",
+    /// Processes that died, for whatever reason.
+    crashes: "processes that died",
+    /// Of those at a durability point: before the write.
+    before_write: "F1 before the write",
+    /// Between write and fsync.
+    before_fsync: "F1 between write and fsync",
+    /// After the fsync, before the first effect.
+    after_fsync: "F1 after the fsync",
+    /// After some effects.
+    after_effects: "F1 after some effects",
+    /// Died while another one was down.
+    pairs: "F1 while another one was down",
+    /// Ways cut.
+    cuts: "F2 ways cut",
+    /// Ways clogged.
+    clogs: "F2 ways clogged",
+    /// Packets that were lost.
+    lost: "F3 packets lost",
+    /// Packets that came twice.
+    doubled: "F3 packets doubled",
+    /// Packets that came late.
+    late: "F3 packets late",
+    /// Writes that were lost before they were durable.
+    lost_writes: "F4 writes lost",
+    /// Transactions of which a part survived.
+    torn: "F4 writes torn",
+    /// Writes or fsyncs that failed.
+    io_errors: "F4 writes or fsyncs failed",
+    /// Appends that found no room.
+    full: "F4 appends without room",
+    /// Holds and requests refused while only little room was left (I17).
+    no_room: "F4 refused for want of room",
+    /// Damaged records, each of which stopped a start (I15).
+    damaged: "F4 damaged records found at start",
+    /// Wall clocks that jumped.
+    jumps: "F5 clocks that jumped",
+    /// Processes that froze.
+    freezes: "F5 processes that froze",
+    /// Lies about what is held or booked.
+    lies: "F7 lies",
+    /// Messages rejected by an older release.
+    rejected: "F9 messages rejected",
+    /// Ledgers of an older release that this one went on with.
+    upgrades: "F9 ledgers of an older release",
+    /// Questions that went to the other of two twins.
+    strangers: "F10 questions to the wrong twin",
+    /// Records that were lost with a restored disk.
+    forgotten: "F11 records lost",
+}
+
+impl Counts {
+    /// One more fault of this class.
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults[fault as usize] += 1;
+    }
+
+    /// How many of this class.
+    #[must_use]
+    pub const fn of(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+}

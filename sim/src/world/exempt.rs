@@ -1,0 +1,152 @@
+//! What cannot be promised where an old disk was put back (F11) or a resource manager lies (F7); the
+//! checks leave out exactly this, and hold everything else to what it is without such faults.
+//!
+//! **F11.** A disk put back has lost its last records. Every reservation that one of them was about is
+//! *lost*, and with it whatever belongs to it on the levels above and below: its users may hear "unknown"
+//! or another outcome than before, it may be booked at one RM and not at another, its ids may be given
+//! again. Nothing is taken from reservations whose records are all there; from I1, which every RM
+//! keeps by what it knows; from I7 and I22: what is held for a lost reservation ends like any other hold.
+//!
+//! **F7.** An RM that has lied about a transaction is believed: a coordinator has nothing else. Its users
+//! may be told "confirmed" where every RM has *said* that it booked, and "nothing is held" where every
+//! one has said so. Taken is only what the liar itself has or has not of that reservation. The
+//! honest RMs of the same reservation owe everything: I1, I4, I5, I6 among themselves, and I7.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{ReservationId, TransactionId};
+use serde_json::Value;
+
+/// Keys of records whose values are ids of transactions or reservations.
+const ID_KEYS: [&str; 4] = ["txn", "reservation", "replaces", "by"];
+
+#[derive(Debug, Default)]
+pub struct Exempt {
+    /// Reservations of which a record was lost, and the topmost ones that they belong to.
+    lost: BTreeSet<String>,
+    /// For which transaction above each reservation below was made.
+    above: BTreeMap<String, TransactionId>,
+    /// Which RM has lied about which topmost reservation.
+    lied: BTreeSet<(usize, String)>,
+    /// Which RM has said that it has booked what.
+    said_booked: BTreeSet<(usize, TransactionId)>,
+}
+
+/// The reservation that a transaction is an attempt of.
+fn reservation(txn: &str) -> &str {
+    txn.rsplit_once('/').map_or(txn, |(reservation, _)| reservation)
+}
+
+impl Exempt {
+    /// The reservation at the top that one belongs to.
+    fn root<'a>(&'a self, mut id: &'a str) -> &'a str {
+        // An id that is given again below might be above itself.
+        for _ in 0..8 {
+            match self.above.get(id) {
+                Some(upper) => id = reservation(upper.as_str()),
+                None => break,
+            }
+        }
+        id
+    }
+
+    /// A coordinator below has made a reservation for a transaction above.
+    pub fn note_above(&mut self, below: &ReservationId, upper: &TransactionId) {
+        self.above.insert(below.as_str().to_owned(), upper.clone());
+        if self.lost.contains(below.as_str()) {
+            // The id is given again: what it is given to now is no better off.
+            let root = self.root(below.as_str()).to_owned();
+            self.lost.insert(root);
+        }
+    }
+
+    /// These records are gone (F11).
+    pub fn lose(&mut self, bodies: &[String]) {
+        for body in bodies {
+            let Ok(value) = serde_json::from_str::<Value>(body) else { continue };
+            self.lose_ids(&value);
+        }
+    }
+
+    fn lose_ids(&mut self, value: &Value) {
+        let Value::Object(fields) = value else { return };
+        for (key, value) in fields {
+            match value {
+                Value::String(id) if ID_KEYS.contains(&key.as_str()) => {
+                    let id = reservation(id).to_owned();
+                    let root = self.root(&id).to_owned();
+                    self.lost.extend([id, root]);
+                }
+                other => self.lose_ids(other),
+            }
+        }
+    }
+
+    /// Has a disk lost a record of it?
+    pub fn is_lost(&self, id: &str) -> bool {
+        !self.lost.is_empty() && (self.lost.contains(id) || self.lost.contains(self.root(id)))
+    }
+
+    /// Of its reservation?
+    pub fn is_lost_txn(&self, txn: &TransactionId) -> bool {
+        !self.lost.is_empty() && self.is_lost(reservation(txn.as_str()))
+    }
+
+    /// An RM lies about a transaction; maybe that it has booked it.
+    pub fn lie(&mut self, rm: usize, txn: &TransactionId, booked: bool) {
+        let root = self.root(reservation(txn.as_str())).to_owned();
+        self.lied.insert((rm, root));
+        if booked {
+            self.said_booked.insert((rm, txn.clone()));
+        }
+    }
+
+    /// Has this RM lied about the reservation of a transaction?
+    pub fn has_lied(&self, rm: usize, txn: &TransactionId) -> bool {
+        let root = || self.root(reservation(txn.as_str())).to_owned();
+        !self.lied.is_empty() && self.lied.contains(&(rm, root()))
+    }
+
+    /// Has this RM said that it booked a transaction, and lied?
+    pub fn said_booked(&self, rm: usize, txn: &TransactionId) -> bool {
+        self.said_booked.contains(&(rm, txn.clone()))
+    }
+
+    /// Does this RM owe nothing for a transaction?
+    pub fn is_free(&self, rm: usize, txn: &TransactionId) -> bool {
+        self.is_lost_txn(txn) || self.has_lied(rm, txn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn txn(id: &str) -> TransactionId {
+        TransactionId::composed(id)
+    }
+
+    #[test]
+    fn a_lost_record_takes_its_reservation_on_every_level_and_no_other() {
+        let mut exempt = Exempt::default();
+        exempt.note_above(&ReservationId::composed("mid-1-1"), &txn("top-1-7/2"));
+        exempt.note_above(&ReservationId::composed("low-1-1"), &txn("mid-1-1/1"));
+        exempt.lose(&[r#"{"record":"held","order":{"txn":"low-1-1/1"},"by":{"x":"y"}}"#.into()]);
+        for lost in ["low-1-1/3", "mid-1-1/1", "top-1-7/2", "top-1-7/3"] {
+            assert!(exempt.is_lost_txn(&txn(lost)), "{lost}");
+        }
+        assert!(!exempt.is_lost("top-1-8") && !exempt.is_lost("mid-1-2"));
+        // Its id is given again, for another one above.
+        exempt.note_above(&ReservationId::composed("low-1-1"), &txn("top-1-9/1"));
+        assert!(exempt.is_lost("top-1-9"));
+    }
+
+    #[test]
+    fn a_liar_is_free_for_what_it_lied_about() {
+        let mut exempt = Exempt::default();
+        exempt.lie(3, &txn("a-1-1/1"), true);
+        assert!(exempt.is_free(3, &txn("a-1-1/2")) && exempt.said_booked(3, &txn("a-1-1/1")));
+        assert!(!exempt.said_booked(3, &txn("a-1-1/2")));
+        assert!(!exempt.is_free(2, &txn("a-1-1/1")) && !exempt.is_free(3, &txn("a-1-2/1")));
+    }
+}

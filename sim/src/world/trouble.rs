@@ -1,0 +1,335 @@
+//! What befalls single nodes and ways: freezing, slowness, clogs, full disks, damage, old disks, old
+//! releases, lies. The weather over all of them is in `network`, deaths are in `world`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{Reason, Refusal, RmName, Span, TransactionId};
+use coalloc_ledger::Damage;
+use coalloc_protocol::coordinator::MessageKind;
+use coalloc_protocol::message::{Answer, Message};
+use serde_json::Value;
+
+use super::network::Packet;
+use super::{Address, Event, Fault, World};
+
+/// What begins or ends.
+#[derive(Debug, Clone, Copy)]
+pub enum Trouble {
+    /// A process is stopped for so long; what is sent to it waits (F5).
+    Freeze(Address, i64),
+    Thaw(Address),
+    /// Whatever it sends takes up to so much longer (F6).
+    Slow(Address, i64),
+    Swift(Address),
+    /// What is sent this way waits until it is open again (F2).
+    Clog {
+        from: Address,
+        to: Address,
+        us: i64,
+    },
+    /// Its disk takes nothing more (F4).
+    Full(Address),
+    Room(Address),
+    /// Its disk is put back as it was before so many thousandths of its records (F11).
+    Restore {
+        node: Address,
+        lost: u64,
+        down_us: i64,
+    },
+    /// It was an older release, and is started as this one (F9).
+    Upgrade(Address),
+}
+
+impl Trouble {
+    /// Does it begin something, so that it does not come any more once faults have stopped?
+    pub const fn begins(self) -> bool {
+        !matches!(self, Self::Thaw(_) | Self::Swift(_) | Self::Room(_) | Self::Upgrade(_))
+    }
+}
+
+/// What is wrong right now.
+#[derive(Debug, Default)]
+pub struct Troubles {
+    frozen: BTreeMap<Address, i64>,
+    slow: BTreeMap<Address, i64>,
+    clogged: BTreeMap<(Address, Address), i64>,
+    full: BTreeSet<Address>,
+    /// RMs that lie, so many times in a thousand.
+    pub liars: BTreeMap<usize, u64>,
+    /// Nodes of an older release.
+    pub old: BTreeSet<Address>,
+    /// So many starts in a thousand find a damaged disk first.
+    pub damage: u64,
+}
+
+impl Troubles {
+    /// When this process goes on, if it is stopped.
+    pub fn frozen_until(&self, node: Address) -> Option<i64> {
+        self.frozen.get(&node).copied()
+    }
+
+    pub fn is_full(&self, node: Address) -> bool {
+        self.full.contains(&node)
+    }
+
+    /// A new process is not stopped.
+    pub fn end_process(&mut self, node: Address) {
+        self.frozen.remove(&node);
+    }
+}
+
+impl World {
+    pub(super) fn trouble(&mut self, trouble: Trouble) -> Result<(), String> {
+        match trouble {
+            Trouble::Freeze(node, us) => {
+                if self.is_up(node) && self.troubles.frozen_until(node).is_none() {
+                    self.say_at(node, || format!("freezes for {} s", us / 1_000_000));
+                    self.counts.freezes += 1;
+                    self.counts.fault(Fault::F5);
+                    self.troubles.frozen.insert(node, self.now_us + us);
+                    self.after(us, Event::Trouble(Trouble::Thaw(node)));
+                }
+            }
+            Trouble::Thaw(node) => {
+                let now_us = self.now_us;
+                if self.troubles.frozen_until(node).is_some_and(|until| until <= now_us) {
+                    self.troubles.frozen.remove(&node);
+                    self.went_on(node);
+                    self.say_at(node, || "goes on".to_owned());
+                    self.begin(node)?;
+                }
+            }
+            Trouble::Slow(node, us) => {
+                self.say_at(node, || format!("is slow, up to {} s", us / 1_000_000));
+                self.troubles.slow.insert(node, us);
+            }
+            Trouble::Swift(node) => {
+                self.troubles.slow.remove(&node);
+            }
+            Trouble::Clog { from, to, us } => {
+                self.counts.clogs += 1;
+                self.counts.fault(Fault::F2);
+                self.troubles.clogged.insert((from, to), self.now_us + us);
+                self.say(
+                    |world| format!("{} -> {}", world.name(from), world.name(to)),
+                    |_| format!("clogged for {} s", us / 1_000_000),
+                );
+            }
+            Trouble::Full(node) => {
+                self.say_at(node, || "its disk is full".to_owned());
+                self.troubles.full.insert(node);
+            }
+            Trouble::Room(node) => {
+                self.troubles.full.remove(&node);
+            }
+            Trouble::Restore { node, lost, down_us } => self.restore(node, lost, down_us)?,
+            Trouble::Upgrade(node) => self.upgrade(node)?,
+        }
+        Ok(())
+    }
+
+    /// All that was wrong is over; whoever is stopped goes on.
+    pub fn calm(&mut self) -> Result<(), String> {
+        let frozen = std::mem::take(&mut self.troubles.frozen);
+        let old = std::mem::take(&mut self.troubles.old);
+        self.troubles = Troubles { old, ..Troubles::default() };
+        frozen.into_keys().try_for_each(|node| {
+            self.went_on(node);
+            self.begin(node)
+        })
+    }
+
+    fn went_on(&mut self, node: Address) {
+        if let Address::Rm(rm) = node {
+            self.model_awake(rm);
+        }
+    }
+
+    /// By how much a packet is late because of who sends it, or which way.
+    pub(super) fn held_up_us(&mut self, from: Address, to: Address) -> i64 {
+        let mut us = 0;
+        if let Some(&most) = self.troubles.slow.get(&from) {
+            us += self.dice.between(most / 4, most);
+            self.counts.fault(Fault::F6);
+        }
+        if let Some(&until) = self.troubles.clogged.get(&(from, to)) {
+            if until <= self.now_us {
+                self.troubles.clogged.remove(&(from, to));
+            }
+            us += (until - self.now_us).max(0);
+        }
+        us
+    }
+
+    /// A start finds a record inside damaged, and refuses (I15). Then the disk is mended from a mirror.
+    pub(super) fn start_damaged(&mut self, node: Address) -> Result<(), String> {
+        let chance = self.troubles.damage;
+        let records = match node {
+            Address::Grc(index) => self.grcs[index].disk.records(),
+            Address::Rm(index) => self.rms[index].disk.records(),
+        };
+        if records < 2 || !self.dice.per_mille(chance) {
+            return Ok(());
+        }
+        let record = usize::try_from(self.dice.below(records as u64 - 1)).expect("an index");
+        let damage = *self.dice.pick(&Damage::ALL);
+        self.counts.damaged += 1;
+        self.counts.fault(Fault::F4);
+        self.say_at(node, || format!("starts; record {} is damaged: {damage:?}", record + 1));
+        match node {
+            Address::Grc(index) => self.grcs[index].start_damaged(record, damage),
+            Address::Rm(index) => self.rms[index].start_damaged(record, damage),
+        }
+    }
+
+    /// An older copy of its disk is put back while it is down (F11).
+    fn restore(&mut self, node: Address, lost: u64, down_us: i64) -> Result<(), String> {
+        self.crash(node, down_us, false);
+        let disk = match node {
+            Address::Grc(index) => self.grcs[index].disk.clone(),
+            Address::Rm(index) => self.rms[index].disk.clone(),
+        };
+        let bodies = disk.bodies();
+        let keep = bodies.len() - bodies.len() * usize::try_from(lost).expect("small") / 1_000;
+        // A copy was made between two transactions.
+        let keep = disk.end_before(keep);
+        if keep == bodies.len() {
+            return Ok(());
+        }
+        let gone = bodies.len() - keep;
+        self.say_at(node, || format!("its disk is put back, {gone} records older"));
+        self.counts.forgotten += gone as u64;
+        self.counts.fault(Fault::F11);
+        self.watch.exempt.lose(&bodies[keep..]);
+        match node {
+            Address::Grc(index) => self.grcs[index].restore(keep),
+            Address::Rm(index) => {
+                self.rms[index].restore(keep)?;
+                self.model_again(index);
+                Ok(())
+            }
+        }
+    }
+
+    /// It was an older release until now: it is stopped, and this release goes on with its ledger, whose
+    /// records lack whatever that one did not write yet.
+    fn upgrade(&mut self, node: Address) -> Result<(), String> {
+        if !self.troubles.old.remove(&node) {
+            return Ok(());
+        }
+        self.crash(node, 1_000_000, false);
+        self.counts.upgrades += 1;
+        self.counts.fault(Fault::F9);
+        self.say_at(node, || "is upgraded".to_owned());
+        let disk = match node {
+            Address::Grc(index) => &self.grcs[index].disk,
+            Address::Rm(index) => &self.rms[index].disk,
+        };
+        disk.rewrite(as_older_release);
+        Ok(())
+    }
+
+    /// What an RM of an older release says to a message that is new: it rejects it (F9).
+    pub(super) fn rejects(&mut self, rm: usize, call: u64, message: &Message) -> bool {
+        let is_new = matches!(message, Message::Hold(order) if order.replaces.is_some());
+        if !is_new || !self.troubles.old.contains(&Address::Rm(rm)) {
+            return false;
+        }
+        let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { return true };
+        self.counts.rejected += 1;
+        self.counts.fault(Fault::F9);
+        let text = "this release does not know `replaces`".to_owned();
+        self.send(Address::Rm(rm), Address::Grc(grc), Packet::Rejected { call, text });
+        true
+    }
+
+    /// A liar says yes to a Hold that its core never hears of (F7).
+    pub(super) fn promises_falsely(&mut self, rm: usize, call: u64, message: &Message) -> bool {
+        if !matches!(message, Message::Hold(_)) || !self.will_lie(rm) {
+            return false;
+        }
+        let Some(known) = self.calls.get(&call) else { return false };
+        let (grc, txn) = (known.grc, known.txn.clone());
+        let expires_in = self.any_span();
+        self.has_lied(rm, &txn, false);
+        let answer = Answer::Held { expires_in };
+        self.send(Address::Rm(rm), Address::Grc(grc), Packet::Answer { call, answer });
+        true
+    }
+
+    /// What a liar says instead of the truth (F7): the contrary, or nonsense.
+    pub(super) fn lied(&mut self, rm: usize, call: u64, truth: Answer) -> Answer {
+        if !self.will_lie(rm) {
+            return truth;
+        }
+        let Some(known) = self.calls.get(&call) else { return truth };
+        let (kind, txn) = (known.kind, known.txn.clone());
+        let reasons = [Reason::InsufficientCapacity, Reason::NotHeld, Reason::Expired];
+        let reason = *self.dice.pick(&reasons);
+        let name = RmName::composed(&*self.rms[rm].name);
+        let refused = || Answer::Refused(Refusal::new(reason, "a lie").at(&name));
+        let lie = match (self.dice.below(6), &truth, kind) {
+            (0, ..) => Answer::OtherContent,
+            (1, ..) => Answer::Denied,
+            (2, ..) => Answer::Held { expires_in: self.any_span() },
+            (_, Answer::Done | Answer::Held { .. }, _) => refused(),
+            (_, _, MessageKind::Hold) => Answer::Held { expires_in: self.any_span() },
+            _ => Answer::Done,
+        };
+        if self.dice.per_mille(200) {
+            self.asks_nonsense(rm);
+        }
+        self.has_lied(rm, &txn, kind == MessageKind::Commit && lie == Answer::Done);
+        lie
+    }
+
+    fn will_lie(&mut self, rm: usize) -> bool {
+        let chance = self.troubles.liars.get(&rm).copied().unwrap_or(0);
+        self.dice.per_mille(chance)
+    }
+
+    fn has_lied(&mut self, rm: usize, txn: &TransactionId, booked: bool) {
+        self.counts.lies += 1;
+        self.counts.fault(Fault::F7);
+        self.watch.exempt.lie(rm, txn, booked);
+        self.say_at(Address::Rm(rm), || "lies:".to_owned());
+    }
+
+    fn any_span(&mut self) -> Span {
+        let spans = [i64::MIN, -1, 0, 1_000_000, 900_000_000, i64::MAX];
+        Span::from_us(*self.dice.pick(&spans))
+    }
+
+    /// It asks what became of a transaction that is none of its business (I21).
+    fn asks_nonsense(&mut self, rm: usize) {
+        let others: Vec<usize> = (0..self.rms.len()).filter(|other| *other != rm).collect();
+        if others.is_empty() {
+            return;
+        }
+        let other = *self.dice.pick(&others);
+        let entries = self.rms[other].shadow.entries();
+        let alien =
+            entries.iter().find(|(txn, _)| !self.rms[rm].shadow.entries().contains_key(*txn));
+        let Some((txn, coordinator)) =
+            alien.map(|(txn, entry)| (txn.clone(), entry.coordinator.clone()))
+        else {
+            return;
+        };
+        // Where it is of that transaction after all, its question decides like any other.
+        self.has_lied(rm, &txn, false);
+        self.ask(Address::Rm(rm), &coordinator, txn);
+    }
+}
+
+/// A record as a release would have written it that did not know the fields which were added since.
+fn as_older_release(body: &str) -> String {
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(body) else { return body.to_owned() };
+    let kind = fields.get("record").and_then(Value::as_str).unwrap_or_default().to_owned();
+    // Stamps for those who follow the log; a promise's `expires_in` is as old as promises.
+    fields.remove("state");
+    fields.remove("version");
+    if kind == "decided" {
+        fields.remove("expires_in");
+    }
+    Value::Object(fields).to_string()
+}
