@@ -1,6 +1,7 @@
 //! Simulated worlds in which the unchanged state machines live, and what is done to them.
 //!
 //! * [`fault`]: random worlds under faults, one seed each; every invariant after every event.
+//! * [`cost`]: messages and fsyncs of every operation, counted.
 //! * [`matrix`]: scripted worlds in which nodes die at every durability point, and at every two.
 //! * [`story`]: scripted worlds, told message by message.
 //!
@@ -12,6 +13,7 @@
 // A world that cannot go on is a defect of the simulator: runs catch the panic and report it.
 #![allow(clippy::expect_used)]
 
+pub mod cost;
 pub mod fault;
 pub mod matrix;
 pub mod story;

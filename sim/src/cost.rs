@@ -1,0 +1,135 @@
+//! What the protocol costs: messages and fsyncs of one operation over `n` RMs, counted in a world without
+//! faults. Left out: what planning asks before, and how long anything takes.
+
+use crate::story;
+use crate::world::clients::Visit;
+use crate::world::script::Script;
+use crate::world::{Address, Event, Trace, World};
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// A reservation that every RM holds and books.
+    Reserve,
+    /// Of RMs that are asked one after the other.
+    ReserveOneByOne,
+    /// A first plan that one RM refuses, in the order of their names the last; there is no second.
+    Refused,
+    /// The same, and a second plan over as many RMs that is booked.
+    SecondPlan,
+    /// A change at every RM.
+    Modify,
+    /// The end of a booking.
+    Release,
+    /// A reservation over so many coordinators below, each with two RMs.
+    Tree,
+    /// Eight reservations at once, each over all RMs, on disks that take up to 5 ms for an fsync.
+    EightAtOnce,
+}
+
+/// Counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Messages and their answers, on every level.
+    pub messages: u64,
+    /// Fsyncs of the coordinator that is asked.
+    pub grc: u64,
+    /// Of all coordinators below it.
+    pub below: u64,
+    /// Of all RMs.
+    pub rms: u64,
+}
+
+/// Users call at these times.
+const FIRST_US: i64 = 1_000_000;
+const THEN_US: i64 = 10_000_000;
+
+/// Counts one operation.
+///
+/// # Errors
+/// What did not hold, or that the operation came to another end than it should.
+pub fn count(operation: Operation, n: usize) -> Result<Cost, String> {
+    let mut world = World::new(0, Trace::Off);
+    world.script = Some(Script { down_us: 0, reboot: false, syncs: Vec::new() });
+    if operation == Operation::EightAtOnce {
+        world.weather.jitter_us = 1;
+    }
+    let (mut world, demands) = story::set_up(&script(operation, n), world)?;
+    for demand in demands.into_values() {
+        world.at(FIRST_US, Event::Visit(Visit::Open(demand)));
+    }
+    let from_us = match operation {
+        Operation::Modify => {
+            world.at(THEN_US, Event::Visit(Visit::Change { demand: 0, wish: 0 }));
+            THEN_US
+        }
+        Operation::Release => {
+            world.at(THEN_US, Event::Visit(Visit::Release(0)));
+            THEN_US
+        }
+        _ => FIRST_US,
+    };
+    while world.next_at().is_some_and(|at| at < from_us) {
+        world.step()?;
+    }
+    let before = world.counts.packets;
+    while world.step()? {}
+    world.check_rest()?;
+    if !world.is_quiet() {
+        return Err(format!("{operation:?} of {n}: {}", world.why_not_quiet()));
+    }
+    let mut cost = Cost { messages: world.counts.packets - before, ..Cost::default() };
+    let syncs = world.script.map(|script| script.syncs).unwrap_or_default();
+    for sync in syncs.iter().filter(|sync| sync.at_us >= from_us) {
+        match sync.node {
+            Address::Grc(0) => cost.grc += 1,
+            Address::Grc(_) => cost.below += 1,
+            Address::Rm(_) => cost.rms += 1,
+        }
+    }
+    Ok(cost)
+}
+
+/// A federation of `n` RMs and what is wanted of it, as a story says it.
+fn script(operation: Operation, n: usize) -> String {
+    let over = |amount: u64, last: u64| {
+        let one = |rm: usize| {
+            let amount = if rm == n { last } else { amount };
+            format!("rm-{rm} cpus {amount} [3600,7200)")
+        };
+        (1..=n).map(one).collect::<Vec<_>>().join(" ; ")
+    };
+    let mut text = "grc grc 1\n".to_owned();
+    if operation == Operation::Tree {
+        for below in 1..=n {
+            text += &format!("rm rm-{below}-a a{below}=100\nrm rm-{below}-b b{below}=100\n");
+            text += &format!("lower low-{below} 1 grc rm-{below}-a,rm-{below}-b\n");
+        }
+        let one = |below: usize| {
+            format!("low-{below} a{below} 4 [3600,7200) ; low-{below} b{below} 4 [3600,7200)")
+        };
+        let plan = (1..=n).map(one).collect::<Vec<_>>().join(" ; ");
+        return text + &format!("demand r1 alice grc\nplan {plan}\n");
+    }
+    for rm in 1..=n {
+        text += &format!("rm rm-{rm} cpus=100\n");
+    }
+    let of = |name: &str| format!("demand {name} alice grc\n");
+    text + &match operation {
+        Operation::ReserveOneByOne => of("r1") + &format!("turns {}\n", over(4, 4)),
+        Operation::Refused => of("r1") + &format!("plan {}\n", over(4, 101)),
+        Operation::SecondPlan => {
+            of("r1") + &format!("plan {}\nplan {}\n", over(4, 101), over(4, 4))
+        }
+        Operation::Modify => {
+            let (old, new) = (over(4, 4), over(8, 8));
+            of("r1") + &format!("plan {old}\nchange c1 r1\nplan {new}\n")
+        }
+        Operation::EightAtOnce => {
+            (1..=8).map(|r| of(&format!("r{r}")) + &format!("plan {}\n", over(4, 4))).collect()
+        }
+        Operation::Reserve | Operation::Release | Operation::Tree => {
+            of("r1") + &format!("plan {}\n", over(4, 4))
+        }
+    }
+}
