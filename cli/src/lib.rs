@@ -21,6 +21,7 @@ pub mod reservations;
 pub mod reserve;
 pub mod rpc;
 pub mod serve;
+pub mod sim;
 pub mod text;
 pub mod topology;
 pub mod watch;
@@ -46,6 +47,7 @@ enum Command {
     Demo(demo::DemoArgs),
     Bench(bench::BenchArgs),
     Compare(compare::CompareArgs),
+    Sim(sim::SimArgs),
     Plan(plan::PlanArgs),
     Reserve(reserve::ReserveArgs),
     List(reservations::ListArgs),
@@ -83,6 +85,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Demo(args) => demo::run(args).await,
             Command::Bench(args) => bench::run(args).await,
             Command::Compare(args) => compare::run(args).await,
+            Command::Sim(args) => sim::run(args).await,
             Command::Plan(args) => plan::run(args).await,
             Command::Reserve(args) => reserve::run(args).await,
             Command::List(args) => reservations::list(args).await,

@@ -131,7 +131,6 @@ pub fn run_kind(kind: Option<Kind>, seed: u64, trace: Trace) -> Result<Counts, F
 }
 
 /// Runs one seed and keeps its event log, also when it fails.
-#[must_use]
 pub fn run_logged(kind: Option<Kind>, seed: u64) -> (Vec<String>, Result<Counts, Failure>) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let end = run_kind(kind, seed, Trace::Share(Arc::clone(&log)));

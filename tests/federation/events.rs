@@ -138,7 +138,7 @@ fn run(seed: u64) -> Result<BTreeMap<String, usize>, String> {
     let all = ReservationEvents::default();
     let (mut early, mut early_rms) = (Vec::new(), vec![Vec::new(); world.rms.len()]);
     let (mut steps, mut calm, mut looked_us) = (0, false, 0);
-    while world.next_at().is_some_and(|at| at <= REST_US) && !(steps > 0 && world.is_quiet_after())
+    while world.next_at().is_some_and(|at| at <= REST_US) && !(steps > 0 && is_quiet_after(&world))
     {
         if !calm && world.next_at().is_some_and(|at| at > FAULTS_US) {
             calm = true;
@@ -198,11 +198,9 @@ fn run(seed: u64) -> Result<BTreeMap<String, usize>, String> {
     Ok(kinds)
 }
 
-impl World {
-    /// Quiet after the faults.
-    fn is_quiet_after(&self) -> bool {
-        self.now_us > FAULTS_US && self.is_quiet()
-    }
+/// Quiet after the faults.
+fn is_quiet_after(world: &World) -> bool {
+    world.now_us > FAULTS_US && world.is_quiet()
 }
 
 #[test]

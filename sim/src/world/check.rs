@@ -315,7 +315,7 @@ impl World {
             // What it has is its own affair when it lies; that it said so is the truth that is known.
             let exempt = &self.watch.exempt;
             let believed = exempt.has_lied(rm, txn) && exempt.said_booked(rm, txn);
-            if !(booked && content == Some(segments)) && !believed {
+            if !(believed || booked && content == Some(segments)) {
                 return Err(format!("I6: {id} is confirmed and {txn} at {name} is {phase:?}"));
             }
         }
