@@ -6,11 +6,12 @@
 //!
 //! ```text
 //! grc NAME TAG [hold_for=5s]               starts a coordinator, its ledger tagged so
-//! lower NAME TAG TOP RM,RM                 starts a coordinator below TOP, with RMs of its own
+//! lower NAME TAG TOP RM,RM [soft=120s] [hard=900s]        starts a coordinator below TOP, with RMs of its own
 //! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
 //! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless said
 //!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
-//!   turns RM RESOURCE AMOUNT [START,END) ; RM ..          the same, held one RM after the other
+//!   turns RM RESOURCE AMOUNT [START,END) ; RM .. | RM ..  the same, held one RM after the other; those
+//!                                                         behind `|` last, together
 //! change NAME DEMAND                       a change of it; `plan` lines behind it are its candidates
 //! modify DEMAND NAME                       its user sends that change
 //! reserve DEMAND | release DEMAND          its user sends it
@@ -20,8 +21,15 @@
 //! cut A -> B | mend A -> B                 one way, all packets
 //! crash NODE                               at once
 //! crash NODE before-sync                   at its next sync that writes: nothing is kept or said
+//! crash NODE torn-sync                     likewise: a part is written, without its end
 //! crash NODE after-sync N                  likewise: all is kept, the first N effects are out
 //! restart NODE [reboot]                    the process, or the machine
+//! restore NODE N                           dies, and an older copy of its disk is put back, which lacks the
+//!                                          last N records at least
+//! full NODE | room NODE                    its disk takes nothing more; it does again
+//! clock NODE TIME                          its wall clock is set, so much ahead of the world's, or `-30s` back
+//! freeze NODE TIME                         its process is stopped for so long
+//! vanish DEMAND                            its user is gone, and hears nothing more
 //! wait TIME                                10ms, 7s
 //! settle                                   until all is at rest; what must hold then is checked
 //! show                                     reservations and what the RMs have of them
@@ -40,8 +48,9 @@ use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
 use crate::world::clients::{Demand, Visit, Wish};
 use crate::world::network::{Fate, Rule};
-use crate::world::node::{CrashPoint, WALL_START};
-use crate::world::{Address, Trace, World, print};
+use crate::world::node::{CrashPoint, Survives, WALL_START};
+use crate::world::trouble::Trouble;
+use crate::world::{Address, Event, Trace, World, print};
 
 /// A story may not take longer than this to settle.
 const SETTLE_US: i64 = 1_200 * 1_000_000;
@@ -153,6 +162,9 @@ impl Teller {
                 let node = self.node(words.first())?;
                 self.world.restart(node, words.get(1) == Some(&"reboot"))?;
             }
+            "restore" => self.restore(&words)?,
+            "full" | "room" | "freeze" | "clock" => self.trouble(word, &words)?,
+            "vanish" => self.world.visit(Visit::Vanish(self.known(&words)?))?,
             "wait" => self.wait(time(words.first().ok_or("how long?")?)?)?,
             "settle" => self.settle()?,
             "show" => self.show(),
@@ -192,12 +204,15 @@ impl Teller {
     }
 
     fn lower(&mut self, words: &[&str]) -> Told {
-        let [name, tag, top, own] = words else { return Err("NAME TAG TOP RM,RM".to_owned()) };
+        let [name, tag, top, own, options @ ..] = words else {
+            return Err("NAME TAG TOP RM,RM".to_owned());
+        };
+        let span = |key, or| option(options, key).map_or(Ok(or), time);
         let name = CoordinatorName::composed(*name);
         let above = Above {
             coordinators: [CoordinatorName::composed(*top)].into(),
-            soft: limits::HOLD_SOFT_DEFAULT,
-            hard: limits::HOLD_HARD_DEFAULT,
+            soft: span("soft", limits::HOLD_SOFT_DEFAULT)?,
+            hard: span("hard", limits::HOLD_HARD_DEFAULT)?,
             boot: String::new(),
         };
         let own = own.split(',').map(RmName::composed).collect();
@@ -266,7 +281,10 @@ impl Teller {
         let demand = self.last.ok_or("a plan belongs to a demand")?;
         let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
         let mut order = Vec::new();
-        for part in rest.split(';') {
+        let (turns, together) = rest.split_once('|').unwrap_or((rest, ""));
+        let parts = turns.split(';').map(|part| (part, in_turns));
+        let together = together.split(';').filter(|part| !part.trim().is_empty());
+        for (part, in_turns) in parts.chain(together.map(|part| (part, false))) {
             let words: Vec<&str> = part.split_whitespace().collect();
             let [rm, resource, amount, window] = words[..] else {
                 return Err("RM RESOURCE AMOUNT [START,END)".to_owned());
@@ -310,13 +328,38 @@ impl Teller {
             Some(["before-sync"]) => {
                 self.world.crash_next.insert(node, CrashPoint::BeforeWrite);
             }
+            Some(["torn-sync"]) => {
+                let point = CrashPoint::BeforeFsync(Survives::Part);
+                self.world.crash_next.insert(node, point);
+            }
             Some(["after-sync", count]) => {
                 let count = count.parse().map_err(|_| "how many effects?")?;
                 self.world.crash_next.insert(node, CrashPoint::AfterEffects(count));
             }
-            Some(_) => return Err("before-sync or after-sync N".to_owned()),
+            Some(_) => return Err("before-sync, torn-sync or after-sync N".to_owned()),
         }
         Ok(())
+    }
+
+    fn restore(&mut self, words: &[&str]) -> Told {
+        let node = self.node(words.first())?;
+        let lost = words.get(1).ok_or("how many records?")?;
+        let lost: usize = lost.parse().map_err(|_| "how many records?")?;
+        self.world.crash(node, -1, false);
+        self.world.restore_without(node, lost)
+    }
+
+    fn trouble(&mut self, word: &str, words: &[&str]) -> Told {
+        let node = self.node(words.first())?;
+        let us = words.get(1).map_or(Ok(Span::ZERO), |text| time(text))?.as_us();
+        let event = match word {
+            "full" => Event::Trouble(Trouble::Full(node)),
+            "room" => Event::Trouble(Trouble::Room(node)),
+            "freeze" => Event::Trouble(Trouble::Freeze(node, us)),
+            _ => Event::WallJump(node, us),
+        };
+        self.world.at(self.world.now_us, event);
+        self.wait(Span::ZERO)
     }
 
     fn wait(&mut self, span: Span) -> Told {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Reason, Refusal, RmName, Span, TransactionId};
-use coalloc_ledger::Damage;
+use coalloc_ledger::{Damage, SimulatedDisk};
 use coalloc_protocol::coordinator::MessageKind;
 use coalloc_protocol::message::{Answer, Message};
 use serde_json::Value;
@@ -182,17 +182,26 @@ impl World {
         }
     }
 
-    /// An older copy of its disk is put back while it is down (F11).
+    /// It dies, and an older copy of its disk is put back (F11).
     fn restore(&mut self, node: Address, lost: u64, down_us: i64) -> Result<(), String> {
         self.crash(node, down_us, false);
-        let disk = match node {
+        let lost = self.disk(node).records() * usize::try_from(lost).expect("small") / 1_000;
+        self.restore_without(node, lost)
+    }
+
+    fn disk(&self, node: Address) -> SimulatedDisk {
+        match node {
             Address::Grc(index) => self.grcs[index].disk.clone(),
             Address::Rm(index) => self.rms[index].disk.clone(),
-        };
+        }
+    }
+
+    /// An older copy of its disk is put back while it is down, which lacks so many records at least.
+    pub fn restore_without(&mut self, node: Address, lost: usize) -> Result<(), String> {
+        let disk = self.disk(node);
         let bodies = disk.bodies();
-        let keep = bodies.len() - bodies.len() * usize::try_from(lost).expect("small") / 1_000;
         // A copy was made between two transactions.
-        let keep = disk.end_before(keep);
+        let keep = disk.end_before(bodies.len().saturating_sub(lost));
         if keep == bodies.len() {
             return Ok(());
         }
