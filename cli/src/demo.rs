@@ -3,10 +3,9 @@
 //!
 //! In order: [`layout`] writes a configuration a daemon, [`daemons`] starts `coalloc serve` for each,
 //! [`workload`] draws the requests, [`traffic`] sends them, [`readback`] asks every resource manager
-//! what it has, [`audit`] checks that, [`report`] tells (with a chart by [`gantt`]). Whatever happens,
+//! what it has, [`crate::audit`] checks that, [`report`] tells (with a chart by [`gantt`]). Whatever happens,
 //! the daemons are stopped at the end, unless they are asked to be kept.
 
-pub mod audit;
 pub mod daemons;
 pub mod gantt;
 pub mod layout;
@@ -27,6 +26,7 @@ use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
+use crate::audit::rules::{audit, audit_tree};
 use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
 use crate::rpc;
@@ -283,8 +283,8 @@ async fn exercise(
     text::note(&format!("all answered in {seconds:.1} s, {each:.0} ms a request\n"));
     let heard = readback::hear(&mut clients, posts, &lower, &mut reservations).await?;
     let checks = match args.shape() {
-        Shape::Tree => audit::audit_tree(&heard.testimonies, &heard.lower, &reservations),
-        Shape::One | Shape::Rivals(_) => audit::audit(&heard.testimonies, &reservations),
+        Shape::Tree => audit_tree(&heard.testimonies, &heard.lower, &reservations),
+        Shape::One | Shape::Rivals(_) => audit(&heard.testimonies, &reservations),
     };
     Ok(Report {
         federation: file.name.clone(),

@@ -12,7 +12,7 @@ use coalloc_proto::file::FileError;
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// The demo's proof failed, or this program did.
+    /// The proof of a demo or an audit failed, or this program did.
     Failed = 1,
     /// Bad input: nothing was done.
     BadInput = 2,
@@ -31,7 +31,7 @@ pub enum Exit {
 /// Every code and what it means, for `--help`.
 const MEANINGS: [(Exit, &str); 8] = [
     (Exit::Done, "done"),
-    (Exit::Failed, "the demo's proof failed, or an internal error"),
+    (Exit::Failed, "the proof of a demo or an audit failed, or an internal error"),
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (Exit::Refused, "refused for certain: there is no plan, or nothing is reserved"),
     (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),
@@ -127,8 +127,7 @@ mod tests {
     #[test]
     fn help_lists_every_code_once() {
         let text = help();
-        for code in
-            ["0  done", "1  the demo's", "2  bad", "3  refused", "4  not", "5  the", "6  no"]
+        for code in ["0  done", "1  the proof", "2  bad", "3  refused", "4  not", "5  the", "6  no"]
         {
             assert_eq!(text.matches(&format!("  {code}")).count(), 1, "{code}: {text}");
         }

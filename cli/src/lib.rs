@@ -8,14 +8,18 @@
 //! Left out on purpose: planning, checking of values and the protocol. A command reads files and flags,
 //! asks a daemon (or, offline, a planner) and shows what it is told.
 
+pub mod audit;
 pub mod bench;
 pub mod compare;
+pub mod compose;
 pub mod demo;
 pub mod exit;
+pub mod health;
 pub mod modify;
 pub mod offline;
 pub mod plan;
 pub mod refused;
+pub mod relay;
 pub mod request;
 pub mod reservations;
 pub mod reserve;
@@ -45,6 +49,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArgs),
+    Audit(audit::AuditArgs),
     Bench(bench::BenchArgs),
     Compare(compare::CompareArgs),
     Sim(sim::SimArgs),
@@ -56,6 +61,9 @@ enum Command {
     Release(reservations::ReleaseArgs),
     Watch(watch::WatchArgs),
     Topology(topology::TopologyArgs),
+    Health(health::HealthArgs),
+    Compose(compose::ComposeArgs),
+    Relay(relay::RelayArgs),
     Serve(serve::ServeArgs),
     /// Print a completion script for a shell
     Completions {
@@ -72,6 +80,10 @@ pub fn main() -> ExitCode {
         // A daemon has a runtime, logs and an exit code of its own.
         Command::Serve(args) => serve::run(&args),
         Command::Completions { shell } => finish(Ok(completions(shell))),
+        // In a container with few threads to have, on a machine with many cores.
+        Command::Health(args) => finish(on_one_thread(health::run(&args))),
+        Command::Relay(args) => finish(on_one_thread(relay::run(&args))),
+        Command::Compose(args) => finish(compose::run(&args)),
         command => finish(run(&command)),
     }
 }
@@ -83,6 +95,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
     runtime.block_on(async {
         match command {
             Command::Demo(args) => demo::run(args).await,
+            Command::Audit(args) => audit::run(args).await,
             Command::Bench(args) => bench::run(args).await,
             Command::Compare(args) => compare::run(args).await,
             Command::Sim(args) => sim::run(args).await,
@@ -94,11 +107,23 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Release(args) => reservations::release(args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,
-            Command::Serve(_) | Command::Completions { .. } => {
-                Err(Failure::internal("this command needs no runtime"))
+            Command::Health(_)
+            | Command::Relay(_)
+            | Command::Compose(_)
+            | Command::Serve(_)
+            | Command::Completions { .. } => {
+                Err(Failure::internal("this command does not run here"))
             }
         }
     })
+}
+
+fn on_one_thread(
+    command: impl Future<Output = Result<Answer, Failure>>,
+) -> Result<Answer, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
+    runtime.block_on(command)
 }
 
 fn completions(shell: clap_complete::Shell) -> Answer {

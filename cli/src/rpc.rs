@@ -119,14 +119,14 @@ pub fn violations(status: &Status) -> Vec<(String, String)> {
     violations.into_iter().map(|one| (one.field, one.description)).collect()
 }
 
-/// Every booking of a resource manager, page after page.
+/// Every booking of a resource manager that a listing asks for, page after page.
 ///
 /// # Errors
 /// The status of the call that failed.
 pub async fn all_bookings(
     client: &mut ResourceManagerClient<Channel>,
+    mut request: v1::ListBookingsRequest,
 ) -> Result<Vec<v1::Booking>, Status> {
-    let mut request = v1::ListBookingsRequest::default();
     let mut bookings = Vec::new();
     loop {
         let page = client.list_bookings(request.clone()).await?.into_inner();

@@ -347,6 +347,19 @@ pub const LOST_COUNTED_MAX: usize = 65_536;
 /// Requests followed by traces at a time: far more than can be planned at once, so that whatever was
 /// planned is followed through its two phases.
 pub const TRACED_MAX: usize = 4_096;
+/// Longest that `coalloc relay` delays what passes: longer than any keepalive, so that what a delay breaks
+/// can be tried; a satellite takes 0.3 s.
+pub const RELAY_DELAY_MAX: Span = Span::from_secs(10);
+/// How late a piece comes at a relay's other side that was lost: the least time after which Linux sends again.
+pub const RELAY_RESEND: Span = Span::from_millis(200);
+/// Bytes under way in one direction of a relayed connection: 100 Mbit/s over 20 ms, and small beside the
+/// memory of a container, however many connections.
+pub const RELAY_WINDOW_BYTES: usize = 256 << 10;
+/// How long one direction of a relayed connection may go on after the other has ended. An answer whose
+/// question is over takes less, whatever the delay.
+pub const RELAY_LAST_WORDS: Span = Span::from_secs(30);
+/// Connections that one relay passes on at a time; one more waits. A coordinator has a handful to each RM.
+pub const RELAY_CONNECTIONS_MAX: usize = 256;
 
 // A hold must outlive the coordinator's patience plus the margin it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());

@@ -188,6 +188,38 @@ fn stands_over(
     }
 }
 
+/// The configuration of a network resource manager.
+pub(crate) fn nrm(
+    daemon: v1::Daemon,
+    inventory: &v1::NetworkInventory,
+    coordinators: Vec<v1::Peer>,
+) -> v1::NrmFile {
+    let (daemon, inventory) = (Some(daemon), Some(inventory.clone()));
+    v1::NrmFile { daemon, inventory, coordinators, policy: None, service_levels: Vec::new() }
+}
+
+/// The configuration of a compute resource manager.
+pub(crate) fn crm(
+    daemon: v1::Daemon,
+    inventory: &v1::ComputeInventory,
+    coordinators: Vec<v1::Peer>,
+) -> v1::CrmFile {
+    let (daemon, inventory) = (Some(daemon), Some(inventory.clone()));
+    v1::CrmFile { daemon, inventory, coordinators, policy: None, service_levels: Vec::new() }
+}
+
+/// The configuration of a coordinator, with none above it.
+pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1::GrcFile {
+    v1::GrcFile {
+        daemon: Some(daemon),
+        name: name.to_owned(),
+        resource_managers: managers,
+        planning: None,
+        hold_for: None,
+        upward: None,
+    }
+}
+
 fn write_managers(
     file: &v1::FederationFile,
     posts: &[Post],
@@ -201,22 +233,10 @@ fn write_managers(
     };
     let (networks, computes) = posts.split_at(file.networks.len());
     for (post, inventory) in networks.iter().zip(&file.networks) {
-        post.write(&v1::NrmFile {
-            daemon: Some(post.daemon(telemetry)),
-            inventory: Some(inventory.clone()),
-            coordinators: above(&inventory.domain),
-            policy: None,
-            service_levels: Vec::new(),
-        })?;
+        post.write(&nrm(post.daemon(telemetry), inventory, above(&inventory.domain)))?;
     }
     for (post, inventory) in computes.iter().zip(&file.computes) {
-        post.write(&v1::CrmFile {
-            daemon: Some(post.daemon(telemetry)),
-            inventory: Some(inventory.clone()),
-            coordinators: above(&inventory.domain),
-            policy: None,
-            service_levels: Vec::new(),
-        })?;
+        post.write(&crm(post.daemon(telemetry), inventory, above(&inventory.domain)))?;
     }
     Ok(())
 }
@@ -248,14 +268,8 @@ fn write_coordinators(
             policy: None,
             service_levels: Vec::new(),
         });
-        post.write(&v1::GrcFile {
-            daemon: Some(post.daemon(telemetry)),
-            name: post.name.clone(),
-            resource_managers: managers,
-            planning: None,
-            hold_for: None,
-            upward,
-        })?;
+        let config = grc(post.daemon(telemetry), &post.name, managers);
+        post.write(&v1::GrcFile { upward, ..config })?;
     }
     Ok(())
 }
@@ -347,7 +361,7 @@ mod tests {
         assert_eq!(crm.inventory.unwrap().sites[0].cpus, 8);
     }
 
-    fn grc(post: &Post) -> v1::GrcFile {
+    fn read_grc(post: &Post) -> v1::GrcFile {
         coalloc_proto::file::read(&post.config).unwrap().message
     }
 
@@ -372,10 +386,10 @@ mod tests {
         let coordinators: Vec<&Post> = posts.iter().filter(|post| post.kind == Kind::Grc).collect();
         let of: Vec<&str> = coordinators.iter().map(|post| post.name.as_str()).collect();
         assert_eq!(of, ["grc-N", "grc-S", "grc-U", "grc"]);
-        let top = grc(coordinators[3]);
+        let top = read_grc(coordinators[3]);
         assert_eq!(names(&top.resource_managers), ["crm-Z0", "grc-N", "grc-S", "grc-U"]);
         assert!(top.upward.is_none());
-        let lower = grc(coordinators[2]);
+        let lower = read_grc(coordinators[2]);
         assert_eq!(names(&lower.resource_managers), ["nrm-U", "crm-U0", "crm-U1", "crm-U2"]);
         let upward = lower.upward.unwrap();
         assert_eq!((upward.domain.as_str(), names(&upward.coordinators)), ("U", vec!["grc"]));
@@ -391,7 +405,7 @@ mod tests {
         let posts = write(folder.path(), &file, Shape::Rivals(3), &Telemetry::default()).unwrap();
         assert_eq!(posts.len(), 16);
         for post in &posts[13..] {
-            assert_eq!(grc(post).resource_managers.len(), 13);
+            assert_eq!(read_grc(post).resource_managers.len(), 13);
         }
         let crm: v1::CrmFile = coalloc_proto::file::read(&posts[3].config).unwrap().message;
         assert_eq!(names(&crm.coordinators), ["grc-1", "grc-2", "grc-3"]);

@@ -7,14 +7,11 @@ use coalloc_net::convert::{window_from_wire, window_to_wire};
 use coalloc_proto::v1;
 use serde_json::{Value, json};
 
-use super::audit::{Check, Testimony};
 use super::gantt::{self, Ink, Row};
 use super::workload::{Arrival, Type4, USERS};
+use crate::audit::{Check, Testimony};
 use crate::exit::Failure;
 use crate::text;
-
-/// Faults of one check that are shown; the others are counted.
-const FAULTS_SHOWN: usize = 10;
 
 /// Everything that happened.
 #[derive(Debug)]
@@ -224,16 +221,7 @@ impl Report {
             count => format!(" and {}", text::count(count, "lower coordinator")),
         };
         let mut out = format!("The proof {verdict}; read back from {managers}{lower}:\n");
-        for check in &self.checks {
-            let mark = if check.passed { "  ok   " } else { "  FAIL " };
-            let _ = writeln!(out, "{mark} {}", check.sentence);
-            for fault in check.faults.iter().take(FAULTS_SHOWN) {
-                let _ = writeln!(out, "         {fault}");
-            }
-            if check.faults.len() > FAULTS_SHOWN {
-                let _ = writeln!(out, "         and {} more", check.faults.len() - FAULTS_SHOWN);
-            }
-        }
+        out += &crate::audit::report::lines(&self.checks);
         out
     }
 
@@ -255,7 +243,8 @@ impl Report {
             }));
         }
         let proof = self.checks.iter().map(|check| {
-            json!({"passed": check.passed, "checked": check.sentence, "faults": check.faults})
+            let faults: Vec<String> = check.violations.iter().map(ToString::to_string).collect();
+            json!({"passed": check.passed, "checked": check.sentence, "faults": faults})
         });
         let success = |user| {
             let (confirmed, all) = self.tally(user);

@@ -1,7 +1,7 @@
 //! What people and programs see of a small demo.
 
 use super::*;
-use crate::demo::audit::audit;
+use crate::audit::rules::audit;
 use crate::demo::gantt::BLOCKS;
 use crate::demo::workload::arrivals;
 
@@ -104,7 +104,12 @@ fn a_failed_proof_cannot_be_overlooked() {
     let text = report.text(BLOCKS);
     assert!(text.contains("The proof FAILS"), "{text}");
     assert!(text.contains("FAIL  nothing overbooked"), "{text}");
-    assert!(text.contains("crm-N0: 8 of 7 of N0 are taken at 2026-11-22T08:00:00Z"), "{text}");
+    assert!(
+        text.contains(
+            "at crm-N0: expected at most 7 of N0 taken at 2026-11-22T08:00:00Z; found 8 taken"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

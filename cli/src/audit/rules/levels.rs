@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_proto::v1;
 
 use super::{
-    Check, Lower, Piece, Testimony, confirmed_is_booked, is_booked, no_hold_left,
-    nothing_else_booked, nothing_overbooked, promised,
+    Check, Lower, Piece, Testimony, Violation, confirmed_is_booked, is_booked, no_hold_left,
+    nothing_else_booked, nothing_half_booked, nothing_overbooked, promised,
 };
 
 /// Checks a tree: its resource managers, its lower coordinators, and what the one above has reserved.
@@ -31,10 +31,11 @@ pub fn audit_tree(
     vec![
         nothing_overbooked(testimonies),
         confirmed_is_booked(&all, &promised(reservations)).of(upper),
-        nothing_else_booked(&below, &promised(reservations)).of(upper),
+        nothing_else_booked(&below, &promised(reservations), None).of(upper),
         confirmed_is_booked(testimonies, &promised(&inner)).of(under),
-        nothing_else_booked(testimonies, &promised(&both)).of(under),
+        nothing_else_booked(testimonies, &promised(&both), None).of(under),
         promises_are_kept(testimonies, lower),
+        nothing_half_booked(&all),
         no_hold_left(&all),
     ]
 }
@@ -42,16 +43,22 @@ pub fn audit_tree(
 /// What is booked of one thing: a site, or an end point of paths.
 type Sums = BTreeMap<String, u128>;
 
-fn promises_are_kept(testimonies: &[Testimony], lower: &[Lower]) -> Check {
-    let (mut faults, mut promises, mut compared) = (Vec::new(), 0, 0);
+/// I6 across levels: what a coordinator has booked for the one above is booked at its own.
+pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lower]) -> Check {
+    let (mut found, mut promises, mut compared) = (Vec::new(), 0, 0);
     for Lower { testimony, reservations } in lower {
         for booking in testimony.bookings.iter().filter(|booking| is_booked(booking)) {
             promises += 1;
-            let (name, txn) = (&testimony.name, &booking.transaction);
-            let inner = reservations.iter().filter(|one| one.request_id == *txn);
+            let place = (booking.transaction.as_str(), testimony.name.as_str());
+            let inner = reservations.iter().filter(|one| one.request_id == place.0);
             let mut inner = inner.filter(|one| one.state() == v1::ReservationState::Confirmed);
             let (Some(one), None) = (inner.next(), inner.next()) else {
-                faults.push(format!("{txn} is promised by {name}, which has not reserved it once"));
+                let expected = "reserved once by the coordinator that has promised it";
+                let now = format!(
+                    "{} reservations of it",
+                    reservations.iter().filter(|one| one.request_id == place.0).count()
+                );
+                found.push(Violation::new("I6", place, expected, now));
                 continue;
             };
             let own: Vec<(&Testimony, Piece)> = booked_for(testimonies, &one.transaction).collect();
@@ -66,14 +73,15 @@ fn promises_are_kept(testimonies: &[Testimony], lower: &[Lower]) -> Check {
                 let (own_cpus, own_ends) = sums(there.filter(|(_, piece)| now(piece)));
                 compared += cpus.len() + ends.len();
                 if cpus != own_cpus {
-                    faults.push(format!("{txn}: {name} promises {cpus:?} CPUs, has {own_cpus:?}"));
+                    let (promised, has) = (format!("{cpus:?} CPUs"), format!("{own_cpus:?} below"));
+                    found.push(Violation::new("I6", place, promised, has));
                 }
                 for (point, rate) in ends {
                     let has = own_ends.get(&point).copied().unwrap_or_default();
                     if has < rate {
-                        faults.push(format!(
-                            "{txn}: {name} promises {rate} bit/s at {point}, has {has}"
-                        ));
+                        let (promised, has) =
+                            (format!("{rate} bit/s at {point}"), format!("{has} below"));
+                        found.push(Violation::new("I6", place, promised, has));
                     }
                 }
             }
@@ -84,7 +92,7 @@ fn promises_are_kept(testimonies: &[Testimony], lower: &[Lower]) -> Check {
          points compared",
         lower.len()
     );
-    Check::new(faults, sentence)
+    Check::new("I6", found, sentence)
 }
 
 /// What the resource managers have booked for a transaction.

@@ -71,6 +71,10 @@ fn world() -> (Vec<Testimony>, Vec<v1::Reservation>) {
     (vec![crm, nrm], reservations)
 }
 
+fn said(check: &Check) -> Vec<String> {
+    check.violations.iter().map(ToString::to_string).collect()
+}
+
 fn passed(testimonies: &[Testimony], reservations: &[v1::Reservation]) -> Vec<bool> {
     audit(testimonies, reservations).iter().map(|check| check.passed).collect()
 }
@@ -87,6 +91,7 @@ fn a_clean_federation_passes_with_its_numbers() {
             "every confirmed reservation is booked as promised: 2 reservations, 3 segments at 2 \
              resource managers",
             "nothing else is booked: 3 bookings, each of them confirmed",
+            "nothing is half booked: 2 transactions that are booked, 0 that have ended somewhere",
             "no hold is left: 2 resource managers asked",
         ]
     );
@@ -100,8 +105,12 @@ fn planted_overbooking_is_found_even_between_a_hold_and_a_booking() {
     let hold = booking("r4/1", v1::BookingState::Held, vec![segment("", "A", 3, 9, 10)]);
     testimonies[0].bookings.push(hold);
     let checks = audit(&testimonies, &reservations);
-    assert_eq!(checks[0].faults, ["crm-A: 9 of 8 of A are taken at 1970-01-01T00:00:09Z"]);
-    assert!(!checks[3].passed, "and a hold is left");
+    assert_eq!(
+        said(&checks[0]),
+        ["I1 r1/1, r4/1 at crm-A: expected at most 8 of A taken at 1970-01-01T00:00:09Z; found 9 \
+             taken"]
+    );
+    assert!(!checks[4].passed, "and a hold is left");
 }
 
 #[test]
@@ -109,7 +118,11 @@ fn a_booking_that_is_missing_or_differs_is_found() {
     let (mut testimonies, reservations) = world();
     testimonies[1].bookings.clear();
     let checks = audit(&testimonies, &reservations);
-    assert_eq!(checks[1].faults, ["r1/1 is confirmed, but not booked at nrm"]);
+    assert_eq!(
+        said(&checks[1]),
+        ["I6 r1/1 at nrm: expected booked, because it is confirmed: 1 of A-B from \
+             1970-01-01T00:00:00Z to 1970-01-01T00:00:10Z; found nothing of this transaction"]
+    );
     let spoil: [fn(&mut v1::Segment); 3] = [
         |segment| segment.amount = 5,
         |segment| segment.resource = "B".into(),
@@ -119,11 +132,11 @@ fn a_booking_that_is_missing_or_differs_is_found() {
         let (mut testimonies, reservations) = world();
         testimonies[0].capacities.insert("B".into(), 8);
         spoil(&mut testimonies[0].bookings[0].segments[0]);
-        assert_eq!(passed(&testimonies, &reservations), [true, false, true, true]);
+        assert_eq!(passed(&testimonies, &reservations), [true, false, true, true, true]);
     }
     let (mut testimonies, reservations) = world();
     testimonies[0].bookings[0].state = v1::BookingState::Held.into();
-    assert_eq!(passed(&testimonies, &reservations), [true, false, true, false]);
+    assert_eq!(passed(&testimonies, &reservations), [true, false, true, true, false]);
 }
 
 fn segment_window(from_s: i64, to_s: i64) -> Option<v1::Window> {
@@ -135,12 +148,68 @@ fn a_booking_that_nobody_was_promised_is_found() {
     let (testimonies, mut reservations) = world();
     reservations[1].state = v1::ReservationState::Failed.into();
     let checks = audit(&testimonies, &reservations);
-    assert_eq!(checks[2].faults, ["r2/1 is booked at crm-A, but not confirmed"]);
+    assert_eq!(
+        said(&checks[2]),
+        ["I6 r2/1 at crm-A: expected nothing booked, because its coordinator does not call it \
+             confirmed there; found booked: 6 of A from 1970-01-01T00:00:10Z to 1970-01-01T00:00:20Z"]
+    );
     // Nor may a confirmed one be booked where its plan has nothing.
     let (mut testimonies, reservations) = world();
     let stray = booking("r2/1", v1::BookingState::Booked, vec![segment("", "A-B", 1, 10, 20)]);
     testimonies[1].bookings.push(stray);
-    assert_eq!(passed(&testimonies, &reservations), [true, true, false, true]);
+    assert_eq!(passed(&testimonies, &reservations), [true, true, false, true, true]);
+}
+
+#[test]
+fn a_booking_of_which_another_manager_has_ended_its_part_is_found() {
+    use v1::BookingState as B;
+    for end in [B::Released, B::Aborted, B::Expired, B::Refused, B::Replaced] {
+        let (mut testimonies, reservations) = world();
+        let part = testimonies[1].bookings.remove(0);
+        testimonies[1].ended.push(v1::Booking { state: end.into(), ..part });
+        let checks = audit(&testimonies, &reservations);
+        assert!(!checks[1].passed && !checks[3].passed);
+        let [violation] = &checks[3].violations[..] else { panic!("{checks:?}") };
+        assert_eq!((violation.invariant, violation.manager.as_str()), ("I5", "crm-A"));
+        assert!(violation.found.ends_with(" at nrm"), "{violation}");
+    }
+}
+
+#[test]
+fn what_is_of_a_coordinator_that_was_not_asked_is_not_judged_and_one_that_is_over_may_be_gone() {
+    let (mut testimonies, mut reservations) = world();
+    let names = ["grc"].into();
+    let mut stray = booking("x/1", v1::BookingState::Booked, vec![segment("", "A", 1, 0, 1)]);
+    stray.coordinator = "other".into();
+    testimonies[0].bookings.push(stray);
+    for booking in testimonies.iter_mut().flat_map(|one| &mut one.bookings) {
+        if booking.coordinator.is_empty() {
+            booking.coordinator = "grc".into();
+        }
+    }
+    let check = |reservations: &[v1::Reservation], testimonies: &[Testimony]| {
+        nothing_else_booked(testimonies, &promised(reservations), Some(&names))
+    };
+    assert!(check(&reservations, &testimonies).passed);
+    reservations[1].state = v1::ReservationState::PassedEndTime.into();
+    assert!(check(&reservations, &testimonies).passed);
+    assert!(confirmed_is_booked(&testimonies, &promised(&reservations)).passed);
+    reservations[1].state = v1::ReservationState::Terminated.into();
+    assert!(!check(&reservations, &testimonies).passed);
+}
+
+#[test]
+fn an_outcome_that_is_not_final_is_found() {
+    let (_, mut reservations) = world();
+    assert_eq!(said(&all_have_ended(&reservations)).len(), 1, "r3 is not marked final");
+    reservations[2].definite = true;
+    assert!(all_have_ended(&reservations).passed);
+    reservations[0].definite = false;
+    let found = said(&all_have_ended(&reservations));
+    assert_eq!(
+        found,
+        ["I22 r1/1: expected an outcome that is final; found r1 confirmed, not final"]
+    );
 }
 
 #[test]
@@ -149,7 +218,11 @@ fn a_hold_that_is_left_is_found() {
     let hold = booking("r3/1", v1::BookingState::Held, vec![segment("", "A", 1, 0, 5)]);
     testimonies[0].bookings.push(hold);
     let checks = audit(&testimonies, &reservations);
-    assert_eq!(checks[3].faults, ["r3/1 is still held at crm-A"]);
+    assert_eq!(
+        said(&checks[4]),
+        ["I7 r3/1 at crm-A: expected no hold at rest; found held: 1 of A from \
+             1970-01-01T00:00:00Z to 1970-01-01T00:00:05Z"]
+    );
 }
 
 #[test]
@@ -160,9 +233,9 @@ fn what_cannot_be_counted_is_a_fault() {
     let timeless = v1::Segment { resource: "A".into(), amount: 1, ..Default::default() };
     bookings.push(nameless);
     bookings.push(booking("y/1", v1::BookingState::Booked, vec![timeless]));
-    assert_eq!(audit(&testimonies, &reservations)[0].faults.len(), 2);
+    assert_eq!(audit(&testimonies, &reservations)[0].violations.len(), 2);
     let empty = vec![confirmed("r9", Vec::new())];
-    assert_eq!(passed(&[], &empty), [true, false, true, true]);
+    assert_eq!(passed(&[], &empty), [true, false, true, true, true]);
 }
 
 /// The same as one domain of a tree: its coordinator has promised it to the one above, by a path that
@@ -187,12 +260,14 @@ fn tree() -> (Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>) {
         capacities: [("A-b".to_owned(), 5), ("b-X".to_owned(), 5)].into(),
         ends: [ends("A-b", "A", "b"), ends("b-X", "b", "X")].into(),
         bookings: vec![booking("grc-1-1/1", Booked, inner[1..].to_vec())],
+        ..Testimony::default()
     };
     let testimony = Testimony {
         name: "grc-1".into(),
         capacities: [("A".to_owned(), 8), ("grc-1:A--X".to_owned(), 5)].into(),
         ends: [ends("grc-1:A--X", "A", "X")].into(),
         bookings: vec![booking("r1/1", Booked, outer.clone())],
+        ..Testimony::default()
     };
     let reservations =
         vec![v1::Reservation { request_id: "r1/1".into(), ..confirmed("grc-1-1", inner.to_vec()) }];
@@ -240,5 +315,5 @@ fn what_is_promised_above_and_not_booked_below_is_found() {
     assert_eq!(failing(&lost), [1]);
     let mut held = tree();
     held.1[0].testimony.bookings[0].state = v1::BookingState::Held.into();
-    assert_eq!(failing(&held), [1, 6]);
+    assert_eq!(failing(&held), [1, 7]);
 }

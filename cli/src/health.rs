@@ -1,0 +1,143 @@
+//! `coalloc health`: do daemons serve? For people, for scripts, and for the health checks of containers
+//! that hold nothing but this program.
+//!
+//! Left out on purpose: whether what a daemon says makes sense (`coalloc topology` asks that), and waiting.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::exit::{Answer, Exit, Failure};
+use crate::rpc::GrcArgs;
+use crate::when::Length;
+
+/// Longest that one address is waited for when nobody says otherwise: a daemon answers in milliseconds.
+const PATIENCE: &str = "2s";
+
+/// Ask daemons whether they serve
+///
+/// Exit code 0: all of them do; 5: somebody does not.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+    coalloc health                                  the coordinator of COALLOC_GRC\n  \
+    coalloc health 127.0.0.1:7101 127.0.0.1:7102    two resource managers\n  \
+    coalloc health --listens 127.0.0.1:7000         a relay, which is asked for nothing")]
+pub struct HealthArgs {
+    /// host:port of a daemon; the coordinator when there is none
+    #[arg(value_name = "ADDR")]
+    addresses: Vec<String>,
+    /// Only see whether somebody listens there
+    #[arg(long)]
+    listens: bool,
+    /// How long each may take to answer
+    #[arg(long, value_name = "TIME", default_value = PATIENCE)]
+    patience: Length,
+}
+
+/// Runs `coalloc health`.
+///
+/// # Errors
+/// When an address is none.
+pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
+    let coordinator = || vec![GrcArgs::default().address()];
+    let addresses = if args.addresses.is_empty() { coordinator() } else { args.addresses.clone() };
+    for address in &addresses {
+        coalloc_net::client::check_address("ADDR", address)?;
+    }
+    let patience = args.patience.0.to_std();
+    let width = addresses.iter().map(String::len).max().unwrap_or_default();
+    let (mut text, mut exit) = (String::new(), Exit::Done);
+    for address in &addresses {
+        let asked =
+            async { if args.listens { listens(address).await } else { serves(address).await } };
+        let problem = match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(())) => None,
+            Ok(Err(problem)) => Some(problem),
+            Err(_) => Some(format!("no answer within {}", seconds(patience))),
+        };
+        if problem.is_some() {
+            exit = Exit::CallFailed;
+        }
+        let good = if args.listens { "listens" } else { "serving" };
+        let word = problem.unwrap_or_else(|| good.to_owned());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{address:width$}  {word}");
+    }
+    Ok(Answer { text, exit })
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
+}
+
+async fn listens(address: &str) -> Result<(), String> {
+    let reached = tokio::net::TcpStream::connect(address).await;
+    reached.map(drop).map_err(|error| format!("cannot be reached: {error}"))
+}
+
+async fn serves(address: &str) -> Result<(), String> {
+    // Who refuses a connection says so more clearly here than through gRPC.
+    listens(address).await?;
+    let channel =
+        coalloc_net::client::channel("ADDR", address).map_err(|error| error.to_string())?;
+    let answer = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    let answer = answer.map_err(|status| format!("does not answer: {}", status.message()))?;
+    match answer.get_ref().status() {
+        ServingStatus::Serving => Ok(()),
+        status => Err(status.as_str_name().to_lowercase().replace('_', " ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(addresses: &[&str], listens: bool) -> HealthArgs {
+        let addresses = addresses.iter().map(|address| (*address).to_owned()).collect();
+        HealthArgs { addresses, listens, patience: PATIENCE.parse().unwrap() }
+    }
+
+    async fn free_address() -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap().to_string()
+    }
+
+    #[tokio::test]
+    async fn each_address_has_its_line_and_one_that_is_down_is_the_exit_code() {
+        let listener = coalloc_net::server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let routes = tonic::service::Routes::default();
+        let server = tokio::spawn(async move {
+            let stop = async { drop(stopped.await) };
+            coalloc_net::server::serve(listener, routes, &[], stop).await
+        });
+        let answer = run(&args(&[&address], false)).await.unwrap();
+        assert_eq!((answer.exit, answer.text), (Exit::Done, format!("{address}  serving\n")));
+        let free = free_address().await;
+        let answer = run(&args(&[&address, &free], false)).await.unwrap();
+        assert_eq!(answer.exit, Exit::CallFailed);
+        let lines: Vec<&str> = answer.text.lines().collect();
+        assert!(lines[0].ends_with("  serving"), "{}", answer.text);
+        assert!(lines[1].contains("cannot be reached: "), "{}", answer.text);
+        drop(stop);
+        server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_only_listens_does_not_serve() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answer = run(&args(&[&address], true)).await.unwrap();
+        assert_eq!((answer.exit, answer.text), (Exit::Done, format!("{address}  listens\n")));
+        let answer = run(&args(&[&address], false)).await.unwrap();
+        assert_eq!(answer.exit, Exit::CallFailed, "{}", answer.text);
+        let failure = run(&args(&["nowhere"], false)).await.unwrap_err();
+        assert_eq!(failure.exit, Exit::BadInput);
+        assert!(failure.message.contains("ADDR"), "{failure}");
+    }
+}

@@ -1,0 +1,59 @@
+# Shared by the scripts beside it: which testbed, and which compose. To be sourced.
+# shellcheck shell=bash
+
+# Which testbed: what was asked for, or COALLOC_TESTBED, or ELGL beside these scripts.
+testbed() {
+  folder=$(cd "${1:-${COALLOC_TESTBED:-$(dirname "${BASH_SOURCE[0]}")}}" && pwd)
+  if [ ! -f "$folder/compose.yaml" ]; then
+    echo "error: no compose.yaml in $folder; 'coalloc compose --out $folder' writes one" >&2
+    exit 2
+  fi
+}
+
+# `docker compose` is the second of its kind, `docker-compose` the first; either will do.
+if docker compose version >/dev/null 2>&1; then
+  plugin=yes
+elif command -v docker-compose >/dev/null; then
+  plugin=
+else
+  echo "error: neither 'docker compose' nor 'docker-compose' is installed" >&2
+  exit 2
+fi
+
+compose() {
+  if [ "$plugin" ]; then
+    docker compose -f "$folder/compose.yaml" "$@"
+  else
+    docker-compose -f "$folder/compose.yaml" "$@"
+  fi
+}
+
+# An option: from the environment, or from the testbed's .env.
+option() {
+  printenv "$1" || sed -n "s/^$1=//p" "$folder/.env"
+}
+
+# The container of the gate of a domain, also while it is paused or stopped.
+gate_of() {
+  gate=gate-$1
+  container=$(compose ps -q "$gate" 2>/dev/null) || true
+  if [ -z "$container" ]; then
+    echo "error: no domain $1 in the testbed $folder, or it is not up" >&2
+    exit 2
+  fi
+  exchange=$(option COMPOSE_PROJECT_NAME)_exchange
+}
+
+# Waits until the coordinator reaches every resource manager, or those behind one gate.
+reached() {
+  local coordinator lost=unknown
+  coordinator=$(compose ps -q grc)
+  while [ "$SECONDS" -le 120 ]; do
+    if lost=$(docker exec "$coordinator" /coalloc topology 2>&1); then
+      lost=$(grep "${1:-gate-}.*:7[0-9]* " <<<"$lost" | grep -v ' reachable$') || return 0
+    fi
+    sleep 0.2
+  done
+  printf 'error: the coordinator does not reach everyone:\n%s\n' "$lost" >&2
+  exit 1
+}

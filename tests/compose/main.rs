@@ -1,0 +1,119 @@
+//! The testbed of containers, as a user of `docs/guide/compose.md` has it: every command of that page is
+//! run, in order; and while it stands, a load from this machine goes on while a domain is cut off, containers
+//! are killed and paused, and the coordinator is restarted. Then the auditor compares what everybody has
+//! with what clients were told.
+//!
+//! It needs a Docker engine with compose and the image of `deploy/compose/build`, so it runs when
+//! COALLOC_COMPOSE=1 says that they are there, and says otherwise that it did not. It has a project, an
+//! address of loopback and volumes of its own, and removes them also when it fails.
+
+// clippy allows unwrap in test functions only; the helpers of this file are test code all through.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod load;
+mod testbed;
+
+use std::time::Duration;
+
+use load::Load;
+use testbed::{Testbed, eventually};
+
+/// Commands of the guide that come after the faults of this test.
+const AT_THE_END: &str = "deploy/compose/audit";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_testbed_survives_what_its_guide_and_worse_do_to_it() {
+    if std::env::var("COALLOC_COMPOSE").as_deref() != Ok("1") {
+        println!("skipped: set COALLOC_COMPOSE=1 after deploy/compose/build; it needs Docker");
+        return;
+    }
+    let testbed = Testbed::new();
+    let commands = testbed.commands_of_the_guide();
+    let end = commands.iter().position(|line| line.starts_with(AT_THE_END)).unwrap();
+    let (story, end) = commands.split_at(end);
+    for line in story {
+        testbed.run(line);
+    }
+    domains_are_apart(&testbed);
+    containers_are_fenced_in(&testbed);
+
+    let before = testbed.coalloc("show before --json");
+    let load = Load::start(&testbed);
+    load.goes_on("before any fault").await;
+    faults(&testbed, &load).await;
+    let told = load.stop().await;
+    println!("{told}");
+
+    let journal = testbed.folder().join("told.jsonl").display().to_string();
+    println!("{}", testbed.run(&format!("deploy/compose/audit --journal {journal}")));
+    told.is_enough();
+    let after = testbed.coalloc("show before --json");
+    assert_eq!(before, after, "what was confirmed before stands as it was");
+    testbed.nobody_crashed();
+    for line in end {
+        testbed.run(line);
+    }
+    testbed.is_gone();
+}
+
+/// Each fault lasts until clients have heard several answers in it, so that it is met by requests in all
+/// states, on a slow machine too.
+async fn faults(testbed: &Testbed, load: &Load) {
+    testbed.run("deploy/compose/cut N");
+    load.goes_on("while N is cut off").await;
+    testbed.run("deploy/compose/heal N");
+    load.goes_on("after N is back").await;
+
+    // The network manager of one domain and a site of another one, as by a power cut.
+    testbed.compose("kill nrm-S crm-U1");
+    load.goes_on("without nrm-S and crm-U1").await;
+    testbed.compose("start nrm-S crm-U1");
+
+    // Nobody is gone, but nobody answers: the connections stay.
+    testbed.compose("pause crm-N0 gate-U");
+    load.goes_on("with crm-N0 and gate-U paused").await;
+    testbed.compose("unpause crm-N0 gate-U");
+
+    // In the middle of whatever it was doing; clients lose their answers.
+    testbed.compose("kill grc");
+    // One network, with everybody in it at once: a resource manager that lost its network restarts nothing.
+    testbed.disconnect("crm-N3", "domain-N");
+    testbed.compose("start grc");
+    load.goes_on("after the coordinator was killed").await;
+    testbed.connect("crm-N3", "domain-N");
+    eventually("the coordinator reaches everyone", Duration::from_secs(60), || {
+        testbed.coalloc("topology").contains("13 resource managers, 13 reachable")
+    })
+    .await;
+    load.goes_on("after everything").await;
+}
+
+/// What is in one domain does not see the inside of another one, nor the exchange.
+fn domains_are_apart(testbed: &Testbed) {
+    let asks = |from: &str, address: &str| testbed.exec(from, &format!("health {address}"));
+    assert!(asks("crm-S0", "gate-S:7000"), "a domain reaches the coordinator through its gate");
+    assert!(asks("grc", "gate-S:7108"), "and the coordinator the domain");
+    assert!(asks("crm-S0", "nrm-S:7102"), "within the domain");
+    assert!(!asks("crm-S0", "crm-N0:7104"), "not into another domain");
+    assert!(!asks("crm-S0", "gate-N:7104"), "nor through its gate");
+    assert!(!asks("crm-S0", "grc:7000"), "the coordinator only through the gate");
+    assert!(!asks("grc", "crm-S0:7108"), "the domain only through the gate");
+    let addresses = testbed.addresses("crm-N0");
+    let address = addresses.first().expect("it has one");
+    assert!(!asks("crm-S0", &format!("{address}:7104")), "nor by address");
+}
+
+fn containers_are_fenced_in(testbed: &Testbed) {
+    let format = "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}} {{.HostConfig.PidsLimit}} \
+                  {{.HostConfig.ReadonlyRootfs}} {{.Config.User}}";
+    for service in testbed.services() {
+        let fence = testbed.inspect(&service, format);
+        let mut words = fence.split_whitespace();
+        for what in ["memory", "cpus", "pids"] {
+            let limit: u64 = words.next().unwrap().parse().unwrap();
+            assert!(limit > 0, "{service} has no limit of {what}: {fence}");
+        }
+        let rest: Vec<&str> = words.collect();
+        assert_eq!(rest, ["true", "65532:65532"], "{service}");
+    }
+}

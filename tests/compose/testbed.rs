@@ -1,0 +1,197 @@
+//! One testbed: its containers, and the commands of the guide on it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Services of ELGL: 13 resource managers, 3 gates and a coordinator.
+const SERVICES: usize = 17;
+
+pub(crate) struct Testbed {
+    root: PathBuf,
+    folder: TempDir,
+    /// Of containers, networks and volumes.
+    project: String,
+    /// An address of loopback, so that a testbed of somebody else has its own ports.
+    host: String,
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", shown(&self.output("deploy/compose/compose ps -a")));
+            eprintln!("{}", shown(&self.output("deploy/compose/compose logs --tail 20")));
+        }
+        // After the guide's own `down` there is nothing left for it to do.
+        let _ = self.output("deploy/compose/down");
+    }
+}
+
+impl Testbed {
+    /// Nothing runs.
+    pub(crate) fn new() -> Self {
+        let id = std::process::id();
+        Self {
+            root: Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned(),
+            folder: tempfile::tempdir().unwrap(),
+            project: format!("coalloc-test-{id}"),
+            host: format!("127.1.{}.{}", id / 250 % 250 + 1, id % 250 + 1),
+        }
+    }
+
+    /// For files of the test.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where a port of the testbed is on this machine.
+    pub(crate) fn address(&self, port: u16) -> String {
+        format!("{}:{port}", self.host)
+    }
+
+    /// The lines that begin with `$ ` in the `sh` blocks of the page, but those that make the image.
+    pub(crate) fn commands_of_the_guide(&self) -> Vec<String> {
+        let page = std::fs::read_to_string(self.root.join("docs/guide/compose.md")).unwrap();
+        let mut inside = false;
+        let mut commands = Vec::new();
+        for line in page.lines() {
+            match line {
+                "```sh" => inside = true,
+                "```" => inside = false,
+                line if inside => {
+                    let command = line.strip_prefix("$ ").expect("sh blocks hold commands only");
+                    commands.push(command.to_owned());
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(commands.first().map(String::as_str), Some("deploy/compose/build"));
+        assert_eq!(commands.last().map(String::as_str), Some("deploy/compose/down"));
+        commands.remove(0);
+        commands
+    }
+
+    fn output(&self, line: &str) -> Output {
+        let program = Path::new(env!("CARGO_BIN_EXE_coalloc"));
+        let path = format!(
+            "{}:{}",
+            program.parent().unwrap().display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let mut shell = Command::new("bash");
+        shell.args(["-c", line]).current_dir(&self.root).env("PATH", path);
+        shell.env("COMPOSE_PROJECT_NAME", &self.project).env("COALLOC_PUBLISH", &self.host);
+        shell.env("COALLOC_GRC", self.address(7_000)).env("COLUMNS", "100");
+        // Options of whoever runs the test are not meant.
+        for option in ["COALLOC_DELAY", "COALLOC_JITTER", "COALLOC_LOSS", "COALLOC_TESTBED"] {
+            shell.env_remove(option);
+        }
+        shell.output().unwrap()
+    }
+
+    /// Runs a line of the guide; it ends as its comment says. What it said.
+    pub(crate) fn run(&self, line: &str) -> String {
+        let (command, comment) = line.split_once('#').unwrap_or((line, ""));
+        let expected = comment.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
+        if command.starts_with("export ") {
+            // The test has an address of its own.
+            return String::new();
+        }
+        let began = Instant::now();
+        let output = self.output(command);
+        let shown = shown(&output);
+        assert_eq!(output.status.code(), Some(expected), "$ {line}\n{shown}");
+        println!("{:6.1} s  $ {line}", began.elapsed().as_secs_f64());
+        shown
+    }
+
+    pub(crate) fn coalloc(&self, arguments: &str) -> String {
+        let output = self.output(&format!("coalloc {arguments}"));
+        assert!(output.status.success(), "coalloc {arguments}\n{}", shown(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn compose(&self, arguments: &str) {
+        self.run(&format!("deploy/compose/compose {arguments}"));
+    }
+
+    /// Runs `coalloc` inside a container; did it end well?
+    pub(crate) fn exec(&self, service: &str, arguments: &str) -> bool {
+        let container = self.container(service);
+        self.output(&format!("docker exec {container} /coalloc {arguments}")).status.success()
+    }
+
+    fn container(&self, service: &str) -> String {
+        let id = self.run_quietly(&format!("deploy/compose/compose ps -q {service}"));
+        assert!(!id.is_empty(), "{service} has no container");
+        id
+    }
+
+    fn run_quietly(&self, line: &str) -> String {
+        let output = self.output(line);
+        assert!(output.status.success(), "$ {line}\n{}", shown(&output));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    pub(crate) fn services(&self) -> Vec<String> {
+        let services = self.run_quietly("deploy/compose/compose ps --services");
+        let services: Vec<String> = services.lines().map(str::to_owned).collect();
+        let ours: Vec<String> = services.into_iter().filter(|name| name != "prometheus").collect();
+        assert_eq!(ours.len(), SERVICES, "{ours:?}");
+        ours
+    }
+
+    pub(crate) fn inspect(&self, service: &str, format: &str) -> String {
+        let container = self.container(service);
+        self.run_quietly(&format!("docker inspect --format '{format}' {container}"))
+    }
+
+    pub(crate) fn addresses(&self, service: &str) -> Vec<String> {
+        let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
+        self.inspect(service, format).split_whitespace().map(str::to_owned).collect()
+    }
+
+    pub(crate) fn disconnect(&self, service: &str, network: &str) {
+        let container = self.container(service);
+        self.run(&format!("docker network disconnect {}_{network} {container}", self.project));
+    }
+
+    pub(crate) fn connect(&self, service: &str, network: &str) {
+        let container = self.container(service);
+        let network = format!("{}_{network}", self.project);
+        self.run(&format!("docker network connect --alias {service} {network} {container}"));
+    }
+
+    /// Docker restarts what crashed; a test that only looks at the end would not see it.
+    pub(crate) fn nobody_crashed(&self) {
+        for service in self.services() {
+            let format = "{{.State.Status}} {{.RestartCount}} {{.State.OOMKilled}}";
+            assert_eq!(self.inspect(&service, format), "running 0 false", "{service}");
+        }
+    }
+
+    /// Nothing of this project is left.
+    pub(crate) fn is_gone(&self) {
+        let label = format!("--filter label=com.docker.compose.project={}", self.project);
+        for (what, list) in [("container", "ps -aq"), ("network", "network ls -q"), ("volume", "volume ls -q")] {
+            let left = self.run_quietly(&format!("docker {list} {label}"));
+            assert_eq!(left, "", "a {what} is left");
+        }
+    }
+}
+
+fn shown(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Waits for a condition.
+pub(crate) async fn eventually(what: &str, patience: Duration, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
+    while !holds() {
+        assert!(Instant::now() < end, "not within {} s: {what}", patience.as_secs());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
