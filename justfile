@@ -45,6 +45,10 @@ bench-highs:
 seeds N="20000":
     COALLOC_SEEDS={{N}} cargo test --release -p coalloc-sim --test faults
 
+# Decoders on what nobody would send, SECONDS for each of a dozen targets.
+fuzz SECONDS="300":
+    COALLOC_FUZZ_SECONDS={{SECONDS}} COALLOC_FUZZ_FIRST=$(date +%s)000000 cargo test --release -p coalloc --test fuzz -- --nocapture
+
 # Write the protocol's story files anew; read the diff before you commit it.
 bless:
     COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories

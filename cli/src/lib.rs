@@ -15,6 +15,7 @@ pub mod compose;
 pub mod demo;
 pub mod exit;
 pub mod health;
+pub mod ledger;
 pub mod modify;
 pub mod offline;
 pub mod plan;
@@ -65,6 +66,7 @@ enum Command {
     Compose(compose::ComposeArgs),
     Relay(relay::RelayArgs),
     Serve(serve::ServeArgs),
+    Ledger(ledger::LedgerArgs),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -79,6 +81,7 @@ pub fn main() -> ExitCode {
     match cli.command {
         // A daemon has a runtime, logs and an exit code of its own.
         Command::Serve(args) => serve::run(&args),
+        Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Completions { shell } => finish(Ok(completions(shell))),
         // In a container with few threads to have, on a machine with many cores.
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
@@ -111,6 +114,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Relay(_)
             | Command::Compose(_)
             | Command::Serve(_)
+            | Command::Ledger(_)
             | Command::Completions { .. } => {
                 Err(Failure::internal("this command does not run here"))
             }

@@ -249,6 +249,28 @@ pub const INNER_ENTRIES_A_LOOK: usize = 16;
 /// the route before that.
 pub const INNER_MOVE_LEAD: Span = Span::from_secs(30);
 
+/// Refusals for want of disk room that a resource manager remembers, in segments of their orders: about
+/// 8 MB. At a hundred refusals of one segment a second, those of five minutes, which is longer than any
+/// message is on its way.
+pub const ROOM_REFUSALS_KEPT: usize = 65_536;
+/// Least room that a ledger keeps back in its main file for the ends of what has begun (I17), in bytes: some
+/// 7,500 of them at 250 bytes, more holds than a node has at a time. A larger ledger keeps back a quarter of
+/// what it has,
+pub const LEDGER_ROOM_MIN: u64 = 2 << 20;
+/// up to this: the ends of some 130,000 holds and bookings.
+pub const LEDGER_ROOM_MAX: u64 = 32 << 20;
+/// Room kept back for the write-ahead log: the thousand pages after which it begins anew (4.1 MB), and the last
+/// batch before it does.
+pub const LEDGER_LOG_ROOM: u64 = 6 << 20;
+/// Free space, beyond the room, at which new holds are admitted again after a full disk. Without it every
+/// record freed would open the door for one hold and close it again.
+pub const LEDGER_ROOM_MARGIN: u64 = 1 << 20;
+/// Free space, beyond the room, below which the disk counts as full while there is still some: what one batch
+/// of large holds takes.
+pub const LEDGER_FREE_MIN: u64 = 512 << 10;
+/// How long an append may take before it is worth a warning: all that is in flight at the node waits for it.
+pub const SLOW_SYNC: Span = Span::from_secs(1);
+
 /// Largest message a server decodes, but for the three below.
 pub const MESSAGE_MAX_BYTES: usize = 1 << 20;
 /// Largest answer a client accepts (listings of bookings are paged below this).
@@ -377,6 +399,9 @@ const _: () = assert!(SLOT_MIN.as_us() > 0 && TIME_MAX_US < i64::MAX / 4);
 const _: () = assert!((EDGES_MAX as u64) * 2 * 10_000 <= PICTURE_SLOTS_MAX);
 // Sockets, the watchers' files, and room for the ledger itself and for calls to others.
 const _: () = assert!(CONNECTIONS_MAX + 2 * WATCHERS_MAX + 64 <= 1_024);
+const _: () = assert!(LEDGER_ROOM_MIN <= LEDGER_ROOM_MAX && LEDGER_FREE_MIN < LEDGER_ROOM_MARGIN);
+// A slow sync is told before whoever waits for it gives up.
+const _: () = assert!(SLOW_SYNC.as_us() < MESSAGE_PATIENCE.as_us());
 // A daemon that stops has sent its last spans before it is killed for taking too long.
 const _: () = assert!(COLLECTOR_PATIENCE.as_us() < STOP_PATIENCE.as_us());
 const _: () = assert!(TRACED_MAX > PLANNINGS_MAX);

@@ -49,6 +49,8 @@ pub enum Reason {
     ServiceLevel,
     /// A newer version took the booking's place.
     Replaced,
+    /// The disk of whoever refuses is nearly full: the room that is left is for what has begun (I17).
+    DiskFull,
 }
 
 impl Reason {
@@ -74,6 +76,7 @@ impl Reason {
             Self::PlanOutdated => "plan_outdated",
             Self::ServiceLevel => "service_level",
             Self::Replaced => "replaced",
+            Self::DiskFull => "disk_full",
         }
     }
 
@@ -90,7 +93,8 @@ impl Reason {
             | Self::TimedOut
             | Self::Mixed
             | Self::PlanOutdated
-            | Self::ServiceLevel => true,
+            | Self::ServiceLevel
+            | Self::DiskFull => true,
             Self::BeyondCapacity
             | Self::UnknownResource
             | Self::OutsideHorizon
@@ -178,7 +182,7 @@ impl Reason {
             Self::CoordinatorRestarted => NsiError::GenericInternalError,
             Self::TimedOut | Self::Mixed => NsiError::ChildSegmentError,
             Self::Denied => NsiError::Unauthorized,
-            Self::PlanOutdated => NsiError::GenericResourceUnavailable,
+            Self::PlanOutdated | Self::DiskFull => NsiError::GenericResourceUnavailable,
         })
     }
 }

@@ -346,6 +346,7 @@ impl GrcService {
         change: &RequestId,
     ) -> Result<v1::Reservation, Status> {
         match reply {
+            Reply::NoRoom => Err(status::disk_full("nothing was changed")),
             Reply::OtherContent => Err(status::other_content("change", change.as_str())),
             Reply::ChangeUnderWay(other) => {
                 let text =

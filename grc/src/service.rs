@@ -312,6 +312,7 @@ impl GrcService {
                 );
                 Ok(shown)
             }
+            Reply::NoRoom => Err(status::disk_full("nothing was reserved")),
             Reply::OtherContent => Err(status::other_content("request", id)),
             Reply::Unknown => Err(status::not_found("reservation", id)),
             Reply::ChangeUnderWay(_)

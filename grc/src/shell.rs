@@ -52,7 +52,7 @@ pub fn start(config: &GrcConfig, federation: &Federation) -> Result<(Node, Strin
     }
     let path = &config.daemon.ledger;
     let ledger = node::open_ledger(path, "grc", config.name.as_str(), &mut coordinator)?;
-    let ledger_id = ledger.id().to_owned();
+    let ledger_id = ledger.identity();
     coordinator.set_tag(tag(&ledger_id).to_owned());
     let (outbox, outgoing) = mpsc::unbounded_channel();
     let (questions, asked) = mpsc::unbounded_channel();

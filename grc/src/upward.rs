@@ -132,7 +132,11 @@ fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
     }
 }
 
-fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
+/// A Hold from above as the coordinator takes it.
+///
+/// # Errors
+/// [`InvalidField`] for the first field that is wrong.
+pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
     let hold_for = wire.hold_for.as_ref();
     let hold_for = hold_for.map(|span| convert::span_from_wire("hold_for", span)).transpose()?;
     if let Some(span) = hold_for

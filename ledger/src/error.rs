@@ -97,6 +97,69 @@ pub enum LedgerError {
         /// What was found.
         why: String,
     },
+    /// SQLite finds the file damaged (I15).
+    #[error(
+        "{} is damaged: {at} cannot be read. Keep a copy of the file, check the disk, and restore the ledger \
+         from a backup; `coalloc ledger verify` says which records are sound",
+        path.display()
+    )]
+    Damaged {
+        /// The ledger.
+        path: PathBuf,
+        /// Which part, as in "its meta data".
+        at: String,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// All records are sound, and SQLite's own structure is not.
+    #[error(
+        "{} is damaged: {why}. Keep a copy of the file, check the disk, and restore the ledger from a backup",
+        path.display()
+    )]
+    PageDamaged {
+        /// The ledger.
+        path: PathBuf,
+        /// What SQLite says.
+        why: String,
+    },
+    /// There is nothing to accept.
+    #[error(
+        "{} is the ledger that was here last, not an older one; nothing was changed. Start the node",
+        path.display()
+    )]
+    NotRestored {
+        /// The ledger.
+        path: PathBuf,
+    },
+    /// It is not as far as it was (F11). It was not modified.
+    #[error(
+        "{} is not the ledger that was here last: {why} ({}). It was left as it is. Put the newer file back. \
+         If it was replaced on purpose, `coalloc ledger accept-restored {}` goes on from it: what was \
+         reserved since is forgotten here and known elsewhere, see the guide, \"Ledgers\"",
+        path.display(), tip.display(), path.display()
+    )]
+    Restored {
+        /// The ledger.
+        path: PathBuf,
+        /// The file beside it that remembers.
+        tip: PathBuf,
+        /// What it remembers, and what was found.
+        why: String,
+    },
+    /// There is none, and there was one.
+    #[error(
+        "{} is missing, and {} remembers {records} records of it. Put it back from where it is, or from a \
+         backup. To begin with nothing, delete {} as well: what was reserved is forgotten here and known elsewhere",
+        path.display(), tip.display(), tip.display()
+    )]
+    Gone {
+        /// The ledger.
+        path: PathBuf,
+        /// The file beside it that remembers.
+        tip: PathBuf,
+        /// How many records it had at least.
+        records: u64,
+    },
     /// A record is as it was written, but this binary cannot read it.
     #[error(
         "record {sequence} of {} is intact but cannot be read by this binary; a release with other \

@@ -38,10 +38,52 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
     Ok(false)
 }
 
-/// Checks whose ledger it is and in which format, and gives its id.
-pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<String, LedgerError> {
+/// What a ledger says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Its own id, made when it was; begins the hash chain.
+    pub id: String,
+    /// Whose it is.
+    pub node: Identity,
+    /// When it was made, as its maker's clock said.
+    pub created: String,
+    /// What stands for the first digits of the id since a restored copy was accepted; `None`: it never was.
+    pub tag: Option<String>,
+}
+
+impl About {
+    /// Who the ledger is to others: its id, and another one since a restored copy was accepted, because
+    /// numbers that were given after the copy was made must not be given again.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        match &self.tag {
+            Some(tag) => format!("{tag}{}", self.id.get(tag.len()..).unwrap_or_default()),
+            None => self.id.clone(),
+        }
+    }
+}
+
+/// Checks whose ledger it is and in which format, and gives what it says of itself.
+pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<About, LedgerError> {
+    let about = about(path)?;
+    if about.node != *expected {
+        let (found, expected) = (about.node, expected.clone());
+        return Err(LedgerError::ForeignNode { path: path.to_owned(), found, expected });
+    }
+    Ok(about)
+}
+
+/// Checks the format, and gives what the ledger says of itself, whosever it is.
+pub(crate) fn about(path: &Path) -> Result<About, LedgerError> {
     header(path)?;
-    let meta = meta(path)?;
+    from_meta(path, &meta(path)?)
+}
+
+/// The same from its meta data.
+pub(crate) fn from_meta(
+    path: &Path,
+    meta: &BTreeMap<String, String>,
+) -> Result<About, LedgerError> {
     let get = |key: &str| {
         meta.get(key).cloned().ok_or_else(|| LedgerError::NotALedger {
             path: path.to_owned(),
@@ -56,12 +98,12 @@ pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<String, Ledger
             return Err(LedgerError::NotALedger { path: path.to_owned(), why });
         }
     }
-    let found = Identity { kind: get("node_kind")?, name: get("node_name")? };
-    if found != *expected {
-        let expected = expected.clone();
-        return Err(LedgerError::ForeignNode { path: path.to_owned(), found, expected });
-    }
-    get("ledger_id")
+    Ok(About {
+        id: get("ledger_id")?,
+        node: Identity { kind: get("node_kind")?, name: get("node_name")? },
+        created: get("created_at").unwrap_or_default(),
+        tag: meta.get("tag").cloned(),
+    })
 }
 
 fn format(path: &Path, found: i64) -> Result<(), LedgerError> {
@@ -77,7 +119,7 @@ fn format(path: &Path, found: i64) -> Result<(), LedgerError> {
 }
 
 /// The first 100 bytes: <https://www.sqlite.org/fileformat2.html#the_database_header>.
-fn header(path: &Path) -> Result<(), LedgerError> {
+pub(crate) fn header(path: &Path) -> Result<(), LedgerError> {
     let not = |why: String| LedgerError::NotALedger { path: path.to_owned(), why };
     let mut bytes = [0; 100];
     match File::open(path).and_then(|mut file| file.read_exact(&mut bytes)) {
@@ -106,9 +148,39 @@ fn meta(path: &Path) -> Result<BTreeMap<String, String>, LedgerError> {
         let connection = Connection::open_with_flags(path, flags)?;
         // Closing copies nothing from the write-ahead log either.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        let mut statement = connection.prepare("SELECT key, value FROM meta")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect()
+        read_meta(&connection)
     };
-    read().map_err(sqlite(path, "reading the meta data of"))
+    read().map_err(|source| unreadable_meta(path, source))
+}
+
+/// All of it.
+pub(crate) fn read_meta(connection: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
+    let mut statement = connection.prepare("SELECT key, value FROM meta")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
+}
+
+/// Meta data that SQLite cannot read: damage, or the system.
+pub(crate) fn unreadable_meta(path: &Path, source: rusqlite::Error) -> LedgerError {
+    match is_damage(&source) {
+        true => LedgerError::Damaged { path: path.to_owned(), at: "its meta data".into(), source },
+        false => sqlite(path, "reading the meta data of")(source),
+    }
+}
+
+/// Does SQLite say that the file is not what it wrote?
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SchemaChanged, Unknown};
+    match error {
+        // A page of zeros has no schema, so a table is missing ("no such table" is an unknown error).
+        rusqlite::Error::SqliteFailure(failure, _) => {
+            matches!(failure.code, DatabaseCorrupt | NotADatabase | SchemaChanged | Unknown)
+        }
+        rusqlite::Error::SqlInputError { .. }
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..) => true,
+        _ => false,
+    }
 }

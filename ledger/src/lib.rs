@@ -34,19 +34,20 @@
 //! `coalloc ledger, format 1`, a line feed, the length of the ledger id (as above) and the ledger id.
 //!
 //! # What is found, and what is not (I15)
-//! * A transaction that a crash cut off is rolled back by SQLite; nobody was told of it.
+//! * A transaction that a crash cut off is rolled back by SQLite; nobody was told of it. The log has a line of it.
 //! * A record that was changed, removed from the middle or moved, and a write-ahead log damaged
 //!   before its last transaction, stop the node at start, with the number of the record.
-//! * A tail that is missing whole is not found: a chain cut off after any record is a shorter sound
-//!   chain. That is the case of an old backup put back (F11), of a `-wal` file deleted after a crash,
-//!   and of rot in the very last transaction before a crash. [`SqliteLedger::tip`] is what to compare
-//!   with a copy kept elsewhere.
+//! * A tail that is missing whole makes a sound shorter chain: an old backup put back (F11), a `-wal` file
+//!   deleted after a crash, rot in the very last transaction. The tip beside the ledger tells ([`tip`]), unless
+//!   it was put back as well.
 //! * A failed append leaves open what is on the disk. The ledger writes nothing more, the owner
 //!   releases nothing, the process ends (I16); the next start reads what is there.
+//! * A full disk is known before it is met: room is kept back for the ends of what has begun (I17, `room`).
+//!
+//! [`look`] is for people: whether a ledger is sound and what is in it, changing nothing.
 //!
 //! # What this leaves out
-//! Compaction and snapshots: a start replays everything. Replication. Space kept back for commits on
-//! a full disk (I17): the shell refuses Holds while there is still room. Keeping the disk's own
+//! Compaction and snapshots: a start replays everything. Replication. Keeping the disk's own
 //! promise: an fsync that lies, lies here, too.
 
 mod chain;
@@ -54,17 +55,22 @@ mod create;
 pub mod error;
 mod inspect;
 mod lock;
+pub mod look;
 pub mod memory;
 pub mod owner;
 pub mod reader;
 mod replay;
+mod room;
 pub mod sqlite;
+pub mod tip;
 pub mod turn;
 mod wal;
 
 pub use error::{LedgerError, chain_text};
+pub use inspect::About;
 pub use memory::{Cut, Damage, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
 pub use owner::{Command, Owner, OwnerThread, PostError, spawn};
 pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
 pub use sqlite::{Identity, SqliteLedger};
-pub use turn::step_all;
+pub use turn::{news_of_room, step_all};
+pub use wal::{Unfinished, end as wal_end};

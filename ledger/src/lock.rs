@@ -55,9 +55,9 @@ impl Lock {
             Err(TryLockError::Error(source)) => return Err(io("locking")(source)),
         }
         let write = |file: &mut File| {
-            file.set_len(0)?;
+            // Over what stood there, as wide as any: a full disk has no block to give (I17).
             file.rewind()?;
-            writeln!(file, "{}", std::process::id())
+            writeln!(file, "{:<10}", std::process::id())
         };
         write(&mut file).map_err(io("writing the process id to"))?;
         Ok(Self { _file: file })

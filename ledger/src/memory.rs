@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::planted::{self, Bug};
+use coalloc_common::DiskRoom;
 use coalloc_protocol::{Log, ReplayError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -93,6 +94,7 @@ struct Disk {
     rows: Arc<Vec<Row>>,
     /// Cut the append after so many more.
     plan: Option<(u64, Cut)>,
+    room: DiskRoom,
     /// The life that may append: how often the disk was opened or crashed.
     life: u64,
     counts: DiskCounts,
@@ -204,6 +206,11 @@ impl SimulatedDisk {
                 rows[record + 1].sequence = first;
             }
         }
+    }
+
+    /// From now on there is this much room, as its ledger will say.
+    pub fn set_room(&self, room: DiskRoom) {
+        self.disk().room = room;
     }
 
     /// What happened so far.
@@ -370,6 +377,10 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
 impl<R: Serialize + DeserializeOwned> Log for MemoryLedger<R> {
     type Record = R;
     type Error = SimulatedError;
+
+    fn room(&mut self) -> DiskRoom {
+        self.disk.disk().room
+    }
 
     fn append(&mut self, records: &[&R]) -> Result<(), SimulatedError> {
         let mut disk = self.disk.disk();

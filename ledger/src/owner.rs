@@ -8,6 +8,7 @@
 //!   wait ── at most until core.next_wake() ──┐
 //!   drain what waits, up to GROUP_COMMIT_MAX │ while the disk was busy with the last batch,
 //!   read the clock, once                     │ the next one has gathered
+//!   ask the log for room, tell a change      │ so that holds are refused while ends still fit (I17)
 //!   tick, if its time has come               │
 //!   step every input, in order               │
 //!   check_invariants (debug builds)          │ before anything is written or said
@@ -35,11 +36,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use coalloc_common::{Now, limits};
+use coalloc_common::{DiskRoom, Now, limits};
 use coalloc_protocol::{Core, Log, sync};
 
 use crate::error::chain_text;
-use crate::turn::step_all;
+use crate::turn::{news_of_room, step_all};
 
 /// Shortest wait for a tick, so that a core whose `next_wake` stays in the past does not spin.
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -201,9 +202,18 @@ where
     let stopping = Arc::new(AtomicBool::new(false));
     let waiting = Arc::new(AtomicUsize::new(0));
     let (raised, taken) = (Arc::clone(&stopping), Arc::clone(&waiting));
-    let reads = VecDeque::new();
-    let mut turner =
-        Turner { core, log, clock, on_effect, inbox, reads, stopping: raised, waiting: taken };
+    let (reads, room) = (VecDeque::new(), DiskRoom::default());
+    let mut turner = Turner {
+        core,
+        log,
+        clock,
+        on_effect,
+        inbox,
+        reads,
+        room,
+        stopping: raised,
+        waiting: taken,
+    };
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Nothing of the turner is used after a panic, so no broken state is seen.
         let end = catch_unwind(AssertUnwindSafe(|| turner.run()));
@@ -228,6 +238,8 @@ struct Turner<C: Core, L, K, F> {
     inbox: Receiver<Command<C>>,
     /// Taken out, and not run yet.
     reads: VecDeque<Read<C>>,
+    /// What the core was told last of its disk.
+    room: DiskRoom,
     stopping: Arc<AtomicBool>,
     waiting: Arc<AtomicUsize>,
 }
@@ -312,7 +324,8 @@ where
     /// One batch, from inputs to answers.
     fn turn(&mut self, batch: Batch<C>) -> Result<(), String> {
         let now = (self.clock)();
-        let steps = step_all(&mut self.core, batch.inputs, now);
+        let news = news_of_room::<C, _>(&mut self.log, &mut self.room);
+        let steps = step_all(&mut self.core, news, batch.inputs, now);
         if steps.is_empty() && self.reads.is_empty() {
             return Ok(());
         }

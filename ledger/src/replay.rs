@@ -24,14 +24,24 @@ pub(crate) fn record<R: DeserializeOwned>(
         sequence: expected,
         why,
     })?;
+    decoded(path, expected, body, replay)
+}
+
+/// Hands on what a record says that stands where it belongs.
+pub(crate) fn decoded<R: DeserializeOwned>(
+    path: &Path,
+    sequence: u64,
+    body: &str,
+    replay: &mut impl FnMut(u64, R) -> Result<(), ReplayError>,
+) -> Result<(), LedgerError> {
     let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
         path: path.to_owned(),
-        sequence: expected,
+        sequence,
         source,
     })?;
-    replay(expected, record).map_err(|source| LedgerError::DoesNotFit {
+    replay(sequence, record).map_err(|source| LedgerError::DoesNotFit {
         path: path.to_owned(),
-        sequence: expected,
+        sequence,
         source,
     })
 }

@@ -10,14 +10,19 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use coalloc_common::DiskRoom;
 use coalloc_protocol::{Log, ReplayError};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::chain::Chain;
+use crate::chain::{self, Chain, Hash};
 use crate::error::LedgerError;
-use crate::lock::Lock;
+use crate::inspect::{About, is_damage};
+use crate::lock::{Lock, beside};
+use crate::room::Room;
+use crate::tip::{self, Keeper, Remembered, Tip};
 use crate::{create, inspect, replay, wal};
 
 /// The format this binary writes, and the newest it reads.
@@ -58,9 +63,13 @@ impl std::fmt::Display for Identity {
 pub struct SqliteLedger<R> {
     path: PathBuf,
     connection: Connection,
-    id: String,
-    /// Up to the last durable record.
-    chain: Chain,
+    about: About,
+    /// Sequence number and hash of the last durable record.
+    last: u64,
+    tip: Hash,
+    /// Where the last one stands beside the ledger.
+    keeper: Keeper,
+    room: Room,
     /// An append failed: what the disk has is unknown, so nothing is built upon it.
     failed: bool,
     /// Declared last, so that it is freed after the connection is closed.
@@ -86,62 +95,69 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         // Two names of one file must find one lock.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let lock = Lock::take(&path)?;
+        let remembered = remembered(&path)?;
         if !inspect::exists(&path)? {
+            if let Remembered::Tip(tip) = &remembered {
+                let (beside, records) = (beside(&path, ".tip"), tip.sequence);
+                return Err(LedgerError::Gone { path, tip: beside, records });
+            }
             create::create(&path, identity, &new_id())?;
         }
-        let id = inspect::inspect(&path, identity)?;
-        wal::check(&path)?;
-        let connection = connect(&path)?;
-        let mut ledger = Self {
+        let about = inspect::inspect(&path, identity)?;
+        let unfinished = wal::check(&path)?;
+        // Nothing to copy: closing then takes SQLite's own empty files away again.
+        let has_log = std::fs::metadata(beside(&path, "-wal")).is_ok_and(|log| log.len() > 0);
+        let mut connection = connect(&path)?;
+        let keep_log = |keep| {
+            let keeping =
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
+            keeping.map(drop).map_err(sqlite(&path, "opening"))
+        };
+        // Until all is known to be sound nothing is copied from the log to the main file, not by closing
+        // either: what is refused stays as it was.
+        keep_log(has_log)?;
+        let wanted = match &remembered {
+            Remembered::Tip(tip) => tip.sequence,
+            Remembered::Nothing | Remembered::Unreadable => 0,
+        };
+        let mut end = End::begin(&about.id);
+        read_all(&path, &connection, &mut end, wanted, replay)?;
+        end.judge(&path, &remembered)?;
+        keep_log(false)?;
+        if let Some(unfinished) = unfinished {
+            tracing::warn!(
+                wal = %beside(&path, "-wal").display(),
+                bytes = unfinished.bytes,
+                frames = unfinished.frames,
+                last_sound_record = end.tip.sequence,
+                "an unfinished last transaction was rolled back: a crash had cut it off, and nobody was told of it"
+            );
+        }
+        let keeper = Keeper::new(&path, &end.tip).map_err(|source| LedgerError::Io {
+            path: beside(&path, ".tip"),
+            doing: "writing",
+            source,
+        })?;
+        let mut room = Room::new(&path, &connection).map_err(sqlite(&path, "keeping room in"))?;
+        room.check(&mut connection).map_err(sqlite(&path, "keeping room in"))?;
+        tracing::info!(path = %path.display(), records = end.tip.sequence, "ledger open");
+        Ok(Self {
             path,
             connection,
-            chain: Chain::new(&id),
-            id,
+            about,
+            last: end.tip.sequence,
+            tip: end.tip.hash,
+            keeper,
+            room,
             failed: false,
             _lock: lock,
             _records: PhantomData,
-        };
-        ledger.replay(replay)?;
-        tracing::info!(path = %ledger.path.display(), records = ledger.chain.last, "ledger open");
-        Ok(ledger)
-    }
-
-    /// Reads every record, checks it against the chain and hands it on.
-    fn replay(
-        &mut self,
-        mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
-    ) -> Result<(), LedgerError> {
-        let mut chain = self.chain;
-        let mut statement =
-            self.connection.prepare(SELECT).map_err(sqlite(&self.path, "reading"))?;
-        let mut rows = statement.query([]).map_err(sqlite(&self.path, "reading"))?;
-        loop {
-            let expected = chain.last + 1;
-            let reading =
-                |source| sqlite(&self.path, format!("reading record {expected} of"))(source);
-            let Some(row) = rows.next().map_err(reading)? else {
-                break;
-            };
-            let broken = |why: String| LedgerError::ChainBroken {
-                path: self.path.clone(),
-                sequence: expected,
-                why,
-            };
-            let sequence: i64 = row.get(0).map_err(reading)?;
-            let body = row.get_ref(1).map_err(reading)?.as_str();
-            let body = body.map_err(|error| broken(format!("its body is no text ({error})")))?;
-            let hash = row.get_ref(2).map_err(reading)?.as_blob().unwrap_or_default();
-            replay::record(&self.path, &mut chain, (sequence, body, hash), &mut replay)?;
-        }
-        drop(rows);
-        drop(statement);
-        self.chain = chain;
-        Ok(())
+        })
     }
 
     /// One transaction: all records or none, on the disk when this returns.
     fn write(&mut self, records: &[&R]) -> Result<(), LedgerError> {
-        let mut chain = self.chain;
+        let mut chain = Chain { last: self.last, tip: self.tip };
         let failed = sqlite(&self.path, "writing to");
         let transaction = self.connection.transaction().map_err(&failed)?;
         {
@@ -158,25 +174,132 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             }
         }
         transaction.commit().map_err(&failed)?;
-        self.chain = chain;
+        (self.last, self.tip) = (chain.last, chain.tip);
         Ok(())
     }
+}
+
+/// How far a ledger was read.
+pub(crate) struct End {
+    /// The last record.
+    pub(crate) tip: Tip,
+    /// The hash of the record that is remembered, once it was passed.
+    passed: Hash,
+}
+
+impl End {
+    /// Before the first record.
+    pub(crate) fn begin(id: &str) -> Self {
+        Self { tip: tip::genesis(id), passed: chain::genesis(id) }
+    }
+
+    /// Is this the ledger that is remembered, and as far as that, or farther?
+    pub(crate) fn judge(&self, path: &Path, remembered: &Remembered) -> Result<(), LedgerError> {
+        let beside = beside(path, ".tip");
+        let known = match remembered {
+            Remembered::Nothing => return Ok(()),
+            Remembered::Unreadable => {
+                tracing::warn!(tip = %beside.display(), "nobody can read it; it is written anew");
+                return Ok(());
+            }
+            Remembered::Tip(known) => known,
+        };
+        let (last, then) = (self.tip.sequence, known.sequence);
+        let why = if known.ledger_id != self.tip.ledger_id {
+            format!("its id is {}, and was {}", self.tip.ledger_id, known.ledger_id)
+        } else if then > last {
+            format!("it ends at record {last}, and record {then} was written")
+        } else if self.passed != known.hash {
+            format!("record {then} is another one than was written, a sound one of another past")
+        } else {
+            return Ok(());
+        };
+        Err(LedgerError::Restored { path: path.to_owned(), tip: beside, why })
+    }
+}
+
+/// What stands beside the ledger.
+pub(crate) fn remembered(path: &Path) -> Result<Remembered, LedgerError> {
+    let (tip, doing) = (beside(path, ".tip"), "reading");
+    tip::read(path).map_err(|source| LedgerError::Io { path: tip, doing, source })
+}
+
+/// Reads every record, checks it against the chain and hands its text on. `wanted` is the record whose hash
+/// is remembered.
+pub(crate) fn read_chain(
+    path: &Path,
+    connection: &Connection,
+    end: &mut End,
+    wanted: u64,
+    mut each: impl FnMut(u64, &Hash, &str) -> Result<(), LedgerError>,
+) -> Result<(), LedgerError> {
+    let reading = |sequence: u64| {
+        move |source: rusqlite::Error| match is_damage(&source) {
+            true => broken(path, sequence, format!("SQLite cannot read it ({source})")),
+            false => sqlite(path, format!("reading record {sequence} of"))(source),
+        }
+    };
+    let mut statement = connection.prepare(SELECT).map_err(reading(chain::FIRST))?;
+    let mut rows = statement.query([]).map_err(reading(chain::FIRST))?;
+    loop {
+        let expected = end.tip.sequence + 1;
+        let Some(row) = rows.next().map_err(reading(expected))? else { return Ok(()) };
+        let sequence: i64 = row.get(0).map_err(reading(expected))?;
+        let body = row.get_ref(1).map_err(reading(expected))?.as_str();
+        let body =
+            body.map_err(|error| broken(path, expected, format!("its body is no text ({error})")))?;
+        let hash = row.get_ref(2).map_err(reading(expected))?.as_blob().unwrap_or_default();
+        let mut chain = Chain { last: end.tip.sequence, tip: end.tip.hash };
+        chain.verify(sequence, body, hash).map_err(|why| broken(path, expected, why))?;
+        each(expected, &chain.tip, body)?;
+        (end.tip.sequence, end.tip.hash) = (chain.last, chain.tip);
+        if expected == wanted {
+            end.passed = chain.tip;
+        }
+    }
+}
+
+/// The same for records that this binary understands.
+fn read_all<R: DeserializeOwned>(
+    path: &Path,
+    connection: &Connection,
+    end: &mut End,
+    wanted: u64,
+    mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
+) -> Result<(), LedgerError> {
+    read_chain(path, connection, end, wanted, |sequence, _, body| {
+        replay::decoded(path, sequence, body, &mut replay)
+    })
+}
+
+fn broken(path: &Path, sequence: u64, why: String) -> LedgerError {
+    LedgerError::ChainBroken { path: path.to_owned(), sequence, why }
 }
 
 impl<R> SqliteLedger<R> {
     /// The ledger's own id, made when it was.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.about.id
+    }
+
+    /// Who the ledger is to others, 32 hexadecimal digits: see [`About::identity`].
+    pub fn identity(&self) -> String {
+        self.about.identity()
+    }
+
+    /// Bytes that are kept back for the ends of what has begun (I17).
+    pub const fn room_bytes(&self) -> u64 {
+        self.room.bytes()
     }
 
     /// The sequence number of the last durable record; the first record is 1.
     pub const fn last_sequence(&self) -> u64 {
-        self.chain.last
+        self.last
     }
 
     /// The hash of the last durable record. Kept elsewhere, it tells whether a tail was cut off.
     pub const fn tip(&self) -> &[u8; 32] {
-        &self.chain.tip
+        &self.tip
     }
 
     /// Where it is.
@@ -188,7 +311,7 @@ impl<R> SqliteLedger<R> {
 impl<R> std::fmt::Debug for SqliteLedger<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut f = f.debug_struct("SqliteLedger");
-        f.field("path", &self.path).field("id", &self.id).field("last", &self.chain.last);
+        f.field("path", &self.path).field("id", &self.about.id).field("last", &self.last);
         f.field("failed", &self.failed).finish_non_exhaustive()
     }
 }
@@ -206,12 +329,39 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
         }
         let result = self.write(records);
         self.failed = result.is_err();
+        if !self.failed {
+            let (sequence, hash) = (self.last, self.tip);
+            self.keeper.moved(&Tip { ledger_id: self.about.id.clone(), sequence, hash });
+        }
         result
+    }
+
+    fn room(&mut self) -> DiskRoom {
+        if self.failed {
+            return DiskRoom::Low;
+        }
+        match self.room.check(&mut self.connection) {
+            Ok(room) => room,
+            Err(error) => {
+                // The next append says so, and ends the node (I16).
+                tracing::error!(ledger = %self.path.display(), %error, "room on the disk cannot be kept");
+                self.failed = true;
+                DiskRoom::Low
+            }
+        }
+    }
+}
+
+impl<R> Drop for SqliteLedger<R> {
+    fn drop(&mut self) {
+        if !self.failed {
+            self.keeper.close();
+        }
     }
 }
 
 /// The connection that writes.
-fn connect(path: &Path) -> Result<Connection, LedgerError> {
+pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     let open = || -> rusqlite::Result<(Connection, String)> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;

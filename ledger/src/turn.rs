@@ -1,16 +1,26 @@
 //! What a turn of an owner does to its core, without a thread: the simulated world turns with this too.
 
-use coalloc_common::Now;
-use coalloc_protocol::{Core, Unsynced};
+use coalloc_common::{DiskRoom, Now};
+use coalloc_protocol::{Core, Log, Unsynced};
 
-/// Steps a tick, if its time has come, and then every input in its order, all by one reading of the
-/// clock. What comes of it goes through [`sync`](coalloc_protocol::sync) as one batch.
+/// What a core is to be told of the room on its disk: nothing, unless it has changed since it was told.
+pub fn news_of_room<C: Core, L: Log>(log: &mut L, told: &mut DiskRoom) -> Option<C::Input> {
+    let room = log.room();
+    let news = (room != *told).then(|| C::room(room)).flatten();
+    *told = room;
+    news
+}
+
+/// Steps what is new of the room, a tick, if its time has come, and then every input in its order, all by
+/// one reading of the clock. What comes of it goes through [`sync`](coalloc_protocol::sync) as one batch.
 pub fn step_all<C: Core>(
     core: &mut C,
+    news: Option<C::Input>,
     inputs: impl IntoIterator<Item = C::Input>,
     now: Now,
 ) -> Vec<Unsynced<C::Record, C::Effect>> {
     let due = core.next_wake().is_some_and(|wake| wake <= now.boot);
     let tick = due.then(C::tick);
-    tick.into_iter().chain(inputs).map(|input| core.step(input, now)).collect()
+    let inputs = news.into_iter().chain(tick).chain(inputs);
+    inputs.map(|input| core.step(input, now)).collect()
 }

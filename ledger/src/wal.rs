@@ -7,7 +7,7 @@
 //! one. A second one means that acknowledged records are about to be dropped (I15).
 //!
 //! Left out: damage in the very last transaction, which looks like an unfinished one, and a log that
-//! was removed or cut between two transactions. The chain cannot tell either.
+//! was removed or cut between two transactions. The chain cannot tell either; the tip can ([`crate::tip`]).
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>. The log is only there
 //! after a crash: closing a ledger copies it to the main file and removes it.
@@ -26,27 +26,41 @@ const MAGIC: u32 = 0x377f_0682;
 /// SQLite's smallest and largest page.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
-/// Refuses a write-ahead log that is damaged before its last transaction. Call before SQLite opens
-/// the ledger for writing.
-pub(crate) fn check(path: &Path) -> Result<(), LedgerError> {
+/// What a crash has left of a transaction that nobody was told of. Opening the ledger drops it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Whole frames of it.
+    pub frames: u64,
+    /// Bytes of it, those of a last, partial frame included.
+    pub bytes: u64,
+}
+
+/// Refuses a write-ahead log that is damaged before its last transaction; says what is unfinished at its end.
+/// Call before SQLite opens the ledger for writing.
+pub(crate) fn check(path: &Path) -> Result<Option<Unfinished>, LedgerError> {
     let wal = beside(path, "-wal");
-    let damage = match File::open(&wal) {
-        Ok(file) => damage(&mut BufReader::new(file)),
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+    let end = match File::open(&wal) {
+        Ok(file) => end(&mut BufReader::new(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => Err(error),
     };
-    match damage {
-        Ok(None) => Ok(()),
-        Ok(Some(why)) => Err(LedgerError::WalDamaged { wal, why }),
+    match end {
+        Ok(Ok(unfinished)) => Ok(unfinished),
+        Ok(Err(why)) => Err(LedgerError::WalDamaged { wal, why }),
         Err(source) => Err(LedgerError::Io { path: wal, doing: "reading", source }),
     }
 }
 
-/// What is wrong beyond an unfinished last transaction, if anything.
-fn damage(log: &mut impl Read) -> io::Result<Option<String>> {
+/// How a log ends: soundly, in a transaction that was cut off, or (the inner error) in damage.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>> {
     let mut header = [0; HEADER];
-    if !fill(log, &mut header)? {
-        return Ok(None);
+    let got = fill(log, &mut header)?;
+    if got < HEADER {
+        let cut = Unfinished { frames: 0, bytes: got as u64 };
+        return Ok(Ok((got > 0).then_some(cut)));
     }
     let big_endian = word(&header, 0) == MAGIC | 1;
     let page = word(&header, 8);
@@ -54,47 +68,70 @@ fn damage(log: &mut impl Read) -> io::Result<Option<String>> {
     let salts = &header[16..24];
     let sound = (big_endian || word(&header, 0) == MAGIC)
         && PAGE_BYTES.contains(&page)
+        && page.is_power_of_two()
         && sum == (word(&header, 24), word(&header, 28));
     if !sound {
         // SQLite syncs the header before it writes the first frame.
         let frames = log.read(&mut [0])? > 0;
-        return Ok(frames.then(|| "its header is not sound, but frames follow".to_owned()));
+        let damage = "its header is not sound, but frames follow".to_owned();
+        return Ok(if frames { Err(damage) } else { Ok(None) });
     }
     let mut frame = vec![0; FRAME_HEADER + page as usize];
     let (mut number, mut first_bad, mut commits_behind) = (0_u64, None, 0_u64);
-    while fill(log, &mut frame)? {
+    // Behind the last transaction that is whole, of this log.
+    let mut behind = Unfinished { frames: 0, bytes: 0 };
+    loop {
+        let got = fill(log, &mut frame)?;
+        if got < frame.len() {
+            // A frame that was cut off; of the log before this one, unless its salts say otherwise.
+            if got >= 16 && &frame[8..16] == salts {
+                behind.bytes += got as u64;
+            }
+            break;
+        }
         number += 1;
         if &frame[8..16] != salts {
             // A frame of the log before this one, which lies behind the end of the new one.
             first_bad = first_bad.or(Some(number));
             continue;
         }
+        let commits = word(&frame, 4) != 0;
+        behind.frames += 1;
+        behind.bytes += frame.len() as u64;
         if first_bad.is_none() {
             sum = checksum(sum, &frame[..8], big_endian);
             sum = checksum(sum, &frame[FRAME_HEADER..], big_endian);
             if sum == (word(&frame, 16), word(&frame, 20)) {
+                if commits {
+                    behind = Unfinished { frames: 0, bytes: 0 };
+                }
                 continue;
             }
             first_bad = Some(number);
         }
         // The database's size in pages: not zero in the last frame of a transaction.
-        commits_behind += u64::from(word(&frame, 4) != 0);
+        commits_behind += u64::from(commits);
     }
-    let Some(first_bad) = first_bad else {
-        return Ok(None);
-    };
-    Ok((commits_behind > 1).then(|| {
-        format!("frame {first_bad} is not sound, but {commits_behind} transactions end behind it")
-    }))
+    if let Some(first_bad) = first_bad.filter(|_| commits_behind > 1) {
+        return Ok(Err(format!(
+            "frame {first_bad} is not sound, but {commits_behind} transactions end behind it"
+        )));
+    }
+    Ok(Ok((behind.bytes > 0).then_some(behind)))
 }
 
-/// Fills the buffer; `false` when the log ends before.
-fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match log.read_exact(buffer) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
+/// Fills the buffer as far as the log goes.
+fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match log.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(got)
 }
 
 /// The big-endian 32-bit word at a place inside.

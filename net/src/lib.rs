@@ -21,6 +21,7 @@ pub mod convert;
 pub mod daemon;
 pub mod metrics;
 pub mod node;
+pub mod room;
 pub mod server;
 pub mod status;
 pub mod telemetry;

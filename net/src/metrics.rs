@@ -216,6 +216,10 @@ pub struct Ledger {
     pub records: Labelled<Counter, 1>,
     /// Size of its files.
     pub size: Labelled<Gauge, 1>,
+    /// Is there room for something new?
+    pub has_room: Labelled<Gauge, 1>,
+    /// What is kept back for ends.
+    pub room_bytes: Labelled<Gauge, 1>,
     /// Commands waiting for the owner.
     pub inbox: Labelled<Gauge, 1>,
     /// Commands that the full inbox refused.
@@ -245,6 +249,16 @@ pub fn ledger() -> &'static Ledger {
                 ["core"],
                 "size_bytes",
                 "Size of the ledger's file and its write-ahead log",
+            ),
+            has_room: room.gauges(
+                ["core"],
+                "room",
+                "1 when there is room on the disk for new holds; 0: it is nearly full, and only ends are written",
+            ),
+            room_bytes: room.gauges(
+                ["core"],
+                "room_bytes",
+                "What the ledger keeps back on the disk for commits, aborts and releases",
             ),
             inbox: room.gauges(
                 ["core"],

@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use coalloc_common::{DiskRoom, limits};
 use coalloc_ledger::owner::{Owner, OwnerThread, PostError};
 use coalloc_ledger::sqlite::{Identity, SqliteLedger};
 use coalloc_protocol::message::Token;
 use coalloc_protocol::{Core, Log};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -132,6 +134,8 @@ struct Metered<R> {
     seconds: Histogram,
     batch: Histogram,
     records: Counter,
+    room: Gauge,
+    room_bytes: Gauge,
 }
 
 impl<R> Metered<R> {
@@ -140,7 +144,9 @@ impl<R> Metered<R> {
         let records = metrics.records.with([name]);
         records.inc_by(ledger.last_sequence());
         let seconds = metrics.sync_seconds.with([name]);
-        Self { ledger, turns, seconds, batch: metrics.batch_records.with([name]), records }
+        let (room, room_bytes) = (metrics.has_room.with([name]), metrics.room_bytes.with([name]));
+        let batch = metrics.batch_records.with([name]);
+        Self { ledger, turns, seconds, batch, records, room, room_bytes }
     }
 }
 
@@ -153,7 +159,16 @@ impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
         self.ledger.append(records)?;
         let ended = Instant::now();
         self.turns.synced((begun, ended));
-        self.seconds.observe((ended - begun).as_secs_f64());
+        let took = ended - begun;
+        if took >= limits::SLOW_SYNC.to_std() {
+            tracing::warn!(
+                ledger = %self.ledger.path().display(),
+                seconds = took.as_secs_f64(),
+                records = records.len(),
+                "the disk is slow: all that came meanwhile waited for this sync"
+            );
+        }
+        self.seconds.observe(took.as_secs_f64());
         // A batch is at most `GROUP_COMMIT_MAX` inputs, each of a few records.
         self.batch.observe(records.len() as f64);
         self.records.inc_by(records.len() as u64);
@@ -164,6 +179,14 @@ impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
             }
         }
         Ok(())
+    }
+
+    fn room(&mut self) -> DiskRoom {
+        let room = self.ledger.room();
+        self.room.set(i64::from(!room.is_low()));
+        self.room_bytes.set(i64::try_from(self.ledger.room_bytes()).unwrap_or(i64::MAX));
+        crate::room::tell(room);
+        room
     }
 }
 

@@ -95,10 +95,15 @@ pub async fn serve(
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()?;
     let routes = routes.add_service(health_service).add_service(reflection);
+    let room = tokio::spawn(crate::room::follow(health.clone()));
     let (stopping, stopped) = tokio::sync::oneshot::channel();
     let names: Vec<String> = services.iter().map(|name| (*name).to_owned()).collect();
     let stop = async move {
         stop.await;
+        room.abort();
+        health
+            .set_service_status(crate::room::HOLDS, tonic_health::ServingStatus::NotServing)
+            .await;
         for service in names {
             health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
         }

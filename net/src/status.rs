@@ -11,6 +11,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 pub const DOMAIN: &str = "coalloc";
 /// What a caller of a busy daemon is told to wait,
 const BUSY_RETRY: Duration = Duration::from_millis(200);
+/// of one whose disk is full,
+const DISK_RETRY: Duration = Duration::from_secs(60);
 /// of one that is stopping, and will be started again,
 const STOPPING_RETRY: Duration = Duration::from_secs(2);
 /// and of one that waits for another.
@@ -67,6 +69,17 @@ pub fn busy() -> Status {
     let details = ErrorDetails::with_retry_info(Some(BUSY_RETRY));
     let text = "too many calls are waiting; nothing was done, send it again";
     with_reason(Code::ResourceExhausted, "BUSY", &[], text, details)
+}
+
+/// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo`: the disk is nearly full. Nothing was done or recorded.
+#[must_use]
+pub fn disk_full(what: &str) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(DISK_RETRY));
+    let text = format!(
+        "the coordinator's disk is nearly full: {what}; what is reserved already goes on. An operator has to \
+         free space; the same id may be sent again then"
+    );
+    with_reason(Code::ResourceExhausted, "DISK_FULL", &[], text, details)
 }
 
 /// UNAVAILABLE with `google.rpc.RetryInfo`: the daemon is stopping.
@@ -198,6 +211,7 @@ mod tests {
             (other_content("request", "r7"), Code::AlreadyExists, "OTHER_CONTENT"),
             (denied("no"), Code::PermissionDenied, "NOT_ALLOWED"),
             (busy(), Code::ResourceExhausted, "BUSY"),
+            (disk_full("nothing was reserved"), Code::ResourceExhausted, "DISK_FULL"),
             (stopping(), Code::Unavailable, "STOPPING"),
             (broken_off("it"), Code::Unavailable, "BROKEN_OFF"),
             (not_known_yet(&field, &["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use coalloc_common::{InvalidField, limits};
+use coalloc_common::{DiskRoom, InvalidField, limits};
 use coalloc_ledger::{Entry, LedgerReader, ReadRecords, SqliteLedger, chain_text};
 use coalloc_protocol::{Core, Log};
 use serde::de::DeserializeOwned;
@@ -97,6 +97,10 @@ impl<L: Log> Log for Announcing<L> {
         self.announce.0.send_modify(|last| *last += records.len() as u64);
         Ok(())
     }
+
+    fn room(&mut self) -> DiskRoom {
+        self.log.room()
+    }
 }
 
 /// Where watches come from.
@@ -163,6 +167,14 @@ impl Begin {
         let sequence = sequence.parse().map_err(|_| bad())?;
         Ok(Self::After { ledger: ledger.to_owned(), sequence, mark: mark.to_owned() })
     }
+}
+
+/// Is this a resume token, or where watching may begin?
+///
+/// # Errors
+/// [`InvalidField`] saying what is allowed.
+pub fn check_token(token: &str) -> Result<(), InvalidField> {
+    Begin::parse(token).map(drop)
 }
 
 impl Feed {

@@ -33,6 +33,8 @@ mod input;
 mod record;
 mod reservation;
 #[cfg(test)]
+mod room_tests;
+#[cfg(test)]
 mod tests;
 mod transaction;
 mod trying;
@@ -47,8 +49,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
-    BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Segment,
-    Span, TransactionId, UserName,
+    BootTime, CoordinatorName, DiskRoom, Now, Reason, Refusal, RequestId, ReservationId, RmName,
+    Segment, Span, TransactionId, UserName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +65,7 @@ pub use self::upper::{Above, Upper, UpperEntry};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
 use crate::message::{Decision, Resolution, Token};
+use crate::room::Room;
 
 /// What a coordinator is told once.
 #[derive(Debug, Clone)]
@@ -130,6 +133,9 @@ pub struct Coordinator {
     replacing_above: BTreeMap<ReservationId, ReservationId>,
     /// Who waits for which answer upward, one of each kind. Forgotten at a restart.
     waiting_above: BTreeMap<(ReservationId, MessageKind), Token>,
+    /// Is there room on the disk to begin anything new? Forgotten at a restart.
+    /// With what was refused to those above for want of it.
+    room: Room,
 }
 
 type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
@@ -168,6 +174,7 @@ impl Coordinator {
             uppers: BTreeMap::new(),
             replacing_above: BTreeMap::new(),
             waiting_above: BTreeMap::new(),
+            room: Room::default(),
         }
     }
 
@@ -238,6 +245,7 @@ impl Coordinator {
         match self.planning.get_mut(&ticket.request) {
             Some((known, _)) if *known != ticket => out.reply(token, Reply::OtherContent),
             Some((_, waiting)) => waiting.push(token),
+            None if self.room.is_low() => out.reply(token, Reply::NoRoom),
             None => {
                 self.planning.insert(ticket.request.clone(), (ticket, Vec::new()));
                 out.reply(token, Reply::Plan);
@@ -253,6 +261,18 @@ impl Coordinator {
         for token in self.planning.remove(request).into_iter().flat_map(|(_, waiting)| waiting) {
             out.reply(token, Reply::Forgotten);
         }
+    }
+
+    /// There is no room to begin what was planned (I17): it was never there, and all who wait for it are told.
+    fn has_no_room(&mut self, request: &RequestId, token: Token, out: &mut Gathered) -> bool {
+        if !self.room.is_low() {
+            return false;
+        }
+        let waiting = self.planning.remove(request).into_iter().flat_map(|(_, waiting)| waiting);
+        for token in waiting.chain([token]) {
+            out.reply(token, Reply::NoRoom);
+        }
+        true
     }
 
     /// The planned request becomes a reservation; all who wait for it wait for its outcome now.
@@ -444,6 +464,9 @@ impl Core for Coordinator {
                 self.replanned(&reservation, outcome, token, now, &mut out);
             }
             CoordinatorInput::Refuse { request, refusal, notes, token } => {
+                if self.has_no_room(&request, token, &mut out) {
+                    return Unsynced::new(out.records, out.effects);
+                }
                 match self.admit(&request, token) {
                     None => out.reply(token, Reply::Forgotten),
                     Some((ticket, reservation)) => {
@@ -474,6 +497,7 @@ impl Core for Coordinator {
                 self.release(&reservation, token, now, &mut out);
             }
             CoordinatorInput::Upper(input) => self.upper(input, now, &mut out),
+            CoordinatorInput::Room(room) => self.room.now = room,
             CoordinatorInput::Tick => self.on_tick(now, &mut out),
         }
         Unsynced::new(out.records, out.effects)
@@ -485,6 +509,10 @@ impl Core for Coordinator {
 
     fn tick() -> CoordinatorInput {
         CoordinatorInput::Tick
+    }
+
+    fn room(room: DiskRoom) -> Option<CoordinatorInput> {
+        Some(CoordinatorInput::Room(room))
     }
 
     fn next_wake(&self) -> Option<BootTime> {

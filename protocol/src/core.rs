@@ -1,6 +1,6 @@
 //! What every core is to its shell: a state machine that never waits.
 
-use coalloc_common::{BootTime, Now};
+use coalloc_common::{BootTime, DiskRoom, Now};
 
 use crate::durable::Unsynced;
 
@@ -28,6 +28,12 @@ pub trait Core {
 
     /// The input that only says that time has passed.
     fn tick() -> Self::Input;
+
+    /// The input that says whether there is room on the disk for something new; `None` of a core that does
+    /// not ask. It comes before all others of its batch, and before those of the process's start.
+    fn room(_room: DiskRoom) -> Option<Self::Input> {
+        None
+    }
 
     /// When it wants a tick at the latest; `None` when it waits for nothing.
     fn next_wake(&self) -> Option<BootTime>;

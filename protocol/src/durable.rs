@@ -10,6 +10,7 @@
 //! order enforced instead of written down.
 
 use coalloc_common::planted::{self, Bug};
+use coalloc_common::DiskRoom;
 
 /// The durable log of one core, in the order of its records.
 pub trait Log {
@@ -24,6 +25,12 @@ pub trait Log {
     /// # Errors
     /// When the records are not known to be durable.
     fn append(&mut self, records: &[&Self::Record]) -> Result<(), Self::Error>;
+
+    /// Is there room for a batch of whatever comes, beyond what is kept back for the ends of what has
+    /// begun (I17)? Asked before each batch is stepped. A log without bounds says yes.
+    fn room(&mut self) -> DiskRoom {
+        DiskRoom::Enough
+    }
 }
 
 /// What one step wants: records to make durable first, then effects to release.

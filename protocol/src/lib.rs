@@ -18,6 +18,7 @@ pub mod core;
 pub mod durable;
 pub mod message;
 pub mod participant;
+mod room;
 
 pub use crate::core::{Core, ReplayError};
 pub use durable::{Log, Synced, Unsynced, sync};

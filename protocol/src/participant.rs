@@ -38,6 +38,8 @@ mod input;
 mod inside;
 mod record;
 #[cfg(test)]
+mod room_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod version_tests;
@@ -47,8 +49,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, Reason, Refusal, ResourceId, Segment, Span, Time,
-    TransactionId, Window, limits,
+    Amount, BootTime, CoordinatorName, DiskRoom, Now, Reason, Refusal, ResourceId, Segment, Span,
+    Time, TransactionId, Window, limits,
 };
 
 pub use self::admission::Question;
@@ -63,6 +65,7 @@ pub use self::record::{Ending, ParticipantRecord};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
+use crate::room::Room;
 
 /// Where one transaction stands here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +128,8 @@ pub struct Participant {
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot that the deadlines of all holds are counted in.
     boot: Option<String>,
+    /// Is there room on the disk? With what was refused for want of it. Forgotten at a restart.
+    room: Room,
 }
 
 type Step = Unsynced<ParticipantRecord, ParticipantEffect>;
@@ -149,6 +154,7 @@ impl Participant {
             replacing: BTreeMap::new(),
             alarms: BTreeSet::new(),
             boot: None,
+            room: Room::default(),
         }
     }
 
@@ -208,12 +214,18 @@ impl Participant {
     }
 
     fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
-        // Refusals, in a fixed order: who, known before, what, when, how much.
+        // Refusals, in a fixed order: who, known before, room to write it down, what, when, how much.
         if !self.config.coordinators.contains(&order.coordinator) {
             return reply(token, Answer::Denied);
         }
+        if let Some(answer) = self.room.remembered(&order, &self.config.name) {
+            return reply(token, answer);
+        }
         if let Some(entry) = self.entries.get(&order.txn) {
             return reply(token, entry.answer_hold(&order));
+        }
+        if let Some(answer) = self.room.refuse(&order, &self.config.name) {
+            return reply(token, answer);
         }
         let chosen = match self.refusal_of(&order, now) {
             Some(refusal) => Err(Box::new(refusal)),
@@ -548,6 +560,10 @@ impl Core for Participant {
             ParticipantInput::Abort { txn, by, token } => self.abort(txn, by, token, now),
             ParticipantInput::Release { txn, by, token } => self.release(txn, by, token, now),
             ParticipantInput::Resolved { txn, resolution } => self.resolved(txn, resolution, now),
+            ParticipantInput::Room(room) => {
+                self.room.now = room;
+                nothing()
+            }
             ParticipantInput::Tick => self.tick(now),
         }
     }
@@ -560,6 +576,10 @@ impl Core for Participant {
 
     fn tick() -> ParticipantInput {
         ParticipantInput::Tick
+    }
+
+    fn room(room: DiskRoom) -> Option<ParticipantInput> {
+        Some(ParticipantInput::Room(room))
     }
 
     fn next_wake(&self) -> Option<BootTime> {

@@ -193,7 +193,11 @@ fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
     }
 }
 
-fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
+/// A Hold as the participant takes it.
+///
+/// # Errors
+/// [`InvalidField`] for the first field that is wrong.
+pub fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
     let hold_for = match &wire.hold_for {
         None => None,
         Some(span) => {

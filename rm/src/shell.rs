@@ -60,7 +60,7 @@ pub fn open(
 /// When the ledger cannot be used or the system gives no thread.
 pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
     let (participant, ledger) = open(config)?;
-    let ledger_id = ledger.id().to_owned();
+    let ledger_id = ledger.identity();
     warn_of_overcommitments(&participant, config);
     for txn in participant.unrouted(clock::now()) {
         tracing::warn!(%txn, "from before there was an inner network: routed now, if there is room");

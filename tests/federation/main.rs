@@ -12,6 +12,7 @@ mod bad_input;
 mod baselines;
 mod competing;
 mod dashboard;
+mod disk;
 mod events;
 mod faults;
 mod harness;

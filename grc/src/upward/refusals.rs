@@ -111,6 +111,7 @@ pub(super) fn words(name: &str, refusal: &Refusal) -> String {
         Reason::Aborted => "it was aborted",
         Reason::Released => "it was released",
         Reason::Replaced => "a newer version has taken its place",
+        Reason::DiskFull => "a disk is nearly full: nothing new is held",
         Reason::NotHeld => "nothing is held, and never will be",
         Reason::OutsideHorizon => return refusal.detail.clone(),
         // One that came from inside names what is inside.

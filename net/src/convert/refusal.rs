@@ -7,7 +7,7 @@ use coalloc_proto::v1;
 
 use super::{window_from_wire, window_to_wire};
 
-const REASONS: [(Reason, v1::Reason); 18] = [
+const REASONS: [(Reason, v1::Reason); 19] = [
     (Reason::InsufficientCapacity, v1::Reason::InsufficientCapacity),
     (Reason::BeyondCapacity, v1::Reason::BeyondCapacity),
     (Reason::UnknownResource, v1::Reason::UnknownResource),
@@ -26,6 +26,7 @@ const REASONS: [(Reason, v1::Reason); 18] = [
     (Reason::PlanOutdated, v1::Reason::PlanOutdated),
     (Reason::ServiceLevel, v1::Reason::ServiceLevel),
     (Reason::Replaced, v1::Reason::Replaced),
+    (Reason::DiskFull, v1::Reason::DiskFull),
 ];
 
 const KINDS: [(BottleneckKind, v1::BottleneckKind); 9] = [

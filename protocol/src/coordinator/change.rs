@@ -159,6 +159,9 @@ impl Coordinator {
         if reservation.changes >= limits::CHANGES_MAX {
             return out.reply(token, Reply::ChangesSpent);
         }
+        if self.room.is_low() {
+            return out.reply(token, Reply::NoRoom);
+        }
         self.changing.insert(id, (ticket, Vec::new()));
         out.reply(token, Reply::PlanChange);
     }
@@ -182,6 +185,12 @@ impl Coordinator {
             // Released meanwhile: nothing of the change was recorded, so nothing is answered for ever.
             for token in waiting {
                 out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
+            }
+            return;
+        }
+        if self.room.is_low() {
+            for token in waiting {
+                out.reply(token, Reply::NoRoom);
             }
             return;
         }

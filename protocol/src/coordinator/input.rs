@@ -1,6 +1,8 @@
 //! What a coordinator is told, what it wants done, and what it answers: its side of the shell.
 
-use coalloc_common::{CoordinatorName, Refusal, RequestId, ReservationId, RmName, TransactionId};
+use coalloc_common::{
+    CoordinatorName, DiskRoom, Refusal, RequestId, ReservationId, RmName, TransactionId,
+};
 
 use super::change::ChangeTicket;
 use super::reservation::Reservation;
@@ -109,6 +111,8 @@ pub enum CoordinatorInput {
     },
     /// From a coordinator above.
     Upper(Upper),
+    /// Whether there is room on the disk to begin anything new (I17).
+    Room(DiskRoom),
     /// Time has passed.
     Tick,
 }
@@ -179,6 +183,9 @@ pub enum Reply {
     /// To Open, Reserve, Refuse, Release: where the reservation stands. It is definite, or it takes
     /// longer than anybody should wait.
     Stands(Box<Reservation>),
+    /// To Open, Reserve, Refuse, OpenChange, Modify: there is no room on the disk to begin it. Nothing was done or
+    /// written, and the same id may be sent again.
+    NoRoom,
     /// To Open: the id is known with other content.
     OtherContent,
     /// To Open, when another caller's planning of the same request broke off: send it again. To whoever

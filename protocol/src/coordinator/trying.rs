@@ -10,6 +10,7 @@ use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, Gathered, MessageKind, Reply};
 use crate::message::Token;
+use crate::room::no_room;
 
 /// What an undecided reservation may still try.
 #[derive(Debug, Clone)]
@@ -67,6 +68,9 @@ impl Coordinator {
         now: Now,
         out: &mut Gathered,
     ) {
+        if self.has_no_room(request, token, out) {
+            return;
+        }
         let Some((ticket, id)) = self.admit(request, token) else {
             out.reply(token, Reply::Forgotten);
             return;
@@ -93,6 +97,10 @@ impl Coordinator {
         now: Now,
         out: &mut Gathered,
     ) {
+        // What was begun when there was room ends when there is none: an attempt more is a beginning (I17).
+        if self.room.is_low() {
+            return self.conclude(id, no_room(), now, out);
+        }
         let candidate = Candidate { details: candidate.details.written(), ..candidate };
         let known = self.reservations.get(id);
         let number = known.map_or(0, |known| known.opened) + 1;

@@ -159,6 +159,9 @@ impl Coordinator {
         if !self.above.coordinators.contains(&order.coordinator) {
             return out.reply(token, Reply::Upper(Answer::Denied));
         }
+        if let Some(answer) = self.room.remembered(&order, &self.rm_name()) {
+            return out.reply(token, Reply::Upper(answer));
+        }
         if let Some(entry) = self.uppers.get(&order.txn) {
             let answer = match &entry.order {
                 _ if entry.coordinator != order.coordinator => Answer::Denied,
@@ -172,6 +175,10 @@ impl Coordinator {
                     Answer::Refused(Refusal::new(Reason::Aborted, text))
                 }
             };
+            return out.reply(token, Reply::Upper(answer));
+        }
+        // As at a participant: told, and not written down.
+        if let Some(answer) = self.room.refuse(&order, &self.rm_name()) {
             return out.reply(token, Reply::Upper(answer));
         }
         let Some(planned) = planned else {

@@ -1,6 +1,6 @@
 //! What a participant is told, and what it wants done: its side of the shell.
 
-use coalloc_common::{CoordinatorName, TransactionId};
+use coalloc_common::{CoordinatorName, DiskRoom, TransactionId};
 
 use crate::message::{Answer, HoldOrder, Resolution, Token};
 
@@ -53,6 +53,8 @@ pub enum ParticipantInput {
         /// The answer, or that none came.
         resolution: Resolution,
     },
+    /// Whether there is room on the disk to hold anything new (I17).
+    Room(DiskRoom),
     /// Time has passed.
     Tick,
 }

@@ -6,14 +6,14 @@ use super::*;
 
 const MINUTE: i64 = 60;
 
-fn at(s: i64) -> Now {
+pub(super) fn at(s: i64) -> Now {
     Now {
         wall: Time::from_us(1_000_000_000 + s * 1_000_000),
         boot: BootTime::from_us(s * 1_000_000),
     }
 }
 
-fn window(start_s: i64, end_s: i64) -> Window {
+pub(super) fn window(start_s: i64, end_s: i64) -> Window {
     Window::new(at(start_s).wall, at(end_s).wall).unwrap()
 }
 
@@ -21,15 +21,15 @@ fn user() -> UserName {
     UserName::composed("UserA")
 }
 
-fn grc() -> CoordinatorName {
+pub(super) fn grc() -> CoordinatorName {
     CoordinatorName::composed("grc")
 }
 
-fn txn(name: &str) -> TransactionId {
+pub(super) fn txn(name: &str) -> TransactionId {
     TransactionId::composed(name)
 }
 
-fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
+pub(super) fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
     let resource = ResourceId::composed("N0-N1");
     HoldOrder {
         txn: txn(name),
@@ -54,7 +54,7 @@ fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
     }
 }
 
-fn participant() -> Participant {
+pub(super) fn participant() -> Participant {
     let mut participant = Participant::new(config(&[("N0-N1", 1_000)]));
     let _ = participant.step(ParticipantInput::Start { boot: "first".into() }, at(0));
     participant

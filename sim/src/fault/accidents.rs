@@ -111,7 +111,11 @@ fn disks(world: &mut World, nodes: &[Address]) {
         let node = *world.dice.pick(nodes);
         let at_us = sometime(world);
         let until_us = at_us + world.dice.between(1, 60) * SECOND;
-        world.at(at_us, Event::Trouble(Trouble::Full(node)));
+        world.at(at_us, Event::Trouble(Trouble::Low(node)));
+        if world.dice.per_mille(500) {
+            let full_us = world.dice.between(at_us, until_us);
+            world.at(full_us, Event::Trouble(Trouble::Full(node)));
+        }
         world.at(until_us, Event::Trouble(Trouble::Room(node)));
     }
     world.troubles.damage = *world.dice.pick(&[0, 0, 100, 300]);

@@ -19,7 +19,7 @@ use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phas
 use super::clients::Demand;
 use super::exempt::Exempt;
 use super::model::Model;
-use super::{Address, World};
+use super::{Address, Fault, World};
 
 /// A sync takes no longer than this in any weather, so that much a record may be older than durable.
 pub(super) const SYNC_US_MAX: i64 = 10_000_000;
@@ -42,6 +42,8 @@ pub struct Watch {
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
     /// When each hold became durable, and how long it may last, by RM and transaction.
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
+    /// Refused for want of room, which is not written down: a process that begins anew may hold it.
+    no_room: BTreeSet<(usize, TransactionId)>,
     /// The last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
     pub(super) model: Model,
@@ -129,6 +131,19 @@ impl World {
                 _ => {}
             }
         }
+        let begins = |record: &CoordinatorRecord| {
+            matches!(
+                record,
+                CoordinatorRecord::Refused { .. }
+                    | CoordinatorRecord::Opened { .. }
+                    | CoordinatorRecord::Intent { .. }
+                    | CoordinatorRecord::ChangeOpened { .. }
+                    | CoordinatorRecord::UpperOpened { .. }
+            )
+        };
+        if self.grcs[index].is_low() && records.iter().any(begins) {
+            return Err(format!("I17: {} begins something without room", self.grcs[index].name));
+        }
         for record in records {
             self.model_grc(index, record)?;
             self.watch_levels(index, record)?;
@@ -145,7 +160,8 @@ impl World {
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
-                    let lost = self.watch.exempt.is_lost_txn(&order.txn);
+                    let lost = self.watch.exempt.is_lost_txn(&order.txn)
+                        || self.watch.no_room.contains(&(index, order.txn.clone()));
                     if self.watch.finished.contains(&order.txn) && !lost {
                         return Err(format!("I9: {} is held after it was finished", order.txn));
                     }
@@ -173,6 +189,12 @@ impl World {
                 }
                 _ => {}
             }
+        }
+        let begins = |record: &ParticipantRecord| {
+            matches!(record, ParticipantRecord::Held { .. } | ParticipantRecord::Refused { .. })
+        };
+        if self.rms[index].is_low() && records.iter().any(begins) {
+            return Err(format!("I17: {} begins something without room", self.rms[index].name));
         }
         self.check_shadow_rm(index)
     }
@@ -246,6 +268,11 @@ impl World {
             }
             Answer::Held { .. } if self.watch.refused.contains_key(&key) && !lost => {
                 return Err(format!("I8: {} was refused and is held", call.txn));
+            }
+            Answer::Refused(refusal) if refusal.reason == Reason::DiskFull => {
+                self.watch.no_room.insert(key);
+                self.counts.no_room += 1;
+                self.counts.fault(Fault::F4);
             }
             Answer::Refused(refusal) if call.kind == super::MessageKind::Hold => {
                 let before = *self.watch.refused.entry(key).or_insert(refusal.reason);

@@ -270,6 +270,7 @@ impl World {
             | Reply::NotConfirmed(_)
             | Reply::ChangesSpent
             | Reply::Forgotten => Ok(()),
+            Reply::NoRoom => self.no_room(grc),
             Reply::Unknown if self.is_lost(demand) => Ok(()),
             other => Err(format!("demand {demand} wants a change and is told {other:?}")),
         }
@@ -432,6 +433,7 @@ impl World {
                 Ok(())
             }
             Reply::Forgotten => Ok(()),
+            Reply::NoRoom => self.no_room(grc),
             Reply::Unknown if self.is_lost(demand) => {
                 self.clients.demands[demand].lost = true;
                 Ok(())
@@ -447,6 +449,16 @@ impl World {
             | Reply::PlanUpper
             | Reply::Upper(_) => Err(format!("demand {demand} is told {reply:?}")),
         }
+    }
+
+    /// Nothing was begun for want of room: asked again later, it may be (I17).
+    fn no_room(&mut self, grc: usize) -> Result<(), String> {
+        self.counts.no_room += 1;
+        self.counts.fault(Fault::F4);
+        if self.grcs[grc].is_low() {
+            return Ok(());
+        }
+        Err(format!("I17: {} says that it has no room, and has", self.grcs[grc].name))
     }
 
     /// The outcome, compared with what was heard before.

@@ -7,8 +7,10 @@
 
 use std::fmt::Debug;
 
-use coalloc_common::{BootTime, Now, Span, Time, limits};
-use coalloc_ledger::{Cut, Damage, LedgerError, MemoryLedger, SimulatedDisk, step_all};
+use coalloc_common::{BootTime, DiskRoom, Now, Span, Time, limits};
+use coalloc_ledger::{
+    Cut, Damage, LedgerError, MemoryLedger, SimulatedDisk, news_of_room, step_all,
+};
 use coalloc_protocol::{Core, Unsynced, sync};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -99,6 +101,8 @@ pub struct Node<C: Core> {
     /// It outlives the process.
     pub disk: SimulatedDisk,
     log: Option<MemoryLedger<C::Record>>,
+    /// What the core was told of it.
+    room: DiskRoom,
     /// Syncs that had something to write, over all its lives.
     pub writes: u64,
     /// Counts its lives: what belongs to an earlier one is void.
@@ -130,6 +134,7 @@ where
             core: None,
             disk: SimulatedDisk::new(name),
             log: None,
+            room: DiskRoom::Enough,
             writes: 0,
             life: 0,
             clock: Clock { wall_ahead_us: 0, was_set: false, booted_us: -1_000_000, boots: 1 },
@@ -147,6 +152,11 @@ where
     /// Is nothing on its way to the disk, so that core and shadow must agree?
     pub const fn is_settled(&self) -> bool {
         self.core.is_some() && self.batch.is_none() && !self.failed
+    }
+
+    /// Was its core told that there is no room for anything new (I17)?
+    pub const fn is_low(&self) -> bool {
+        self.room.is_low()
     }
 
     /// Every durable record, read back.
@@ -181,11 +191,13 @@ where
     /// Steps all that waits, if it is idle. True when there is now a batch to sync.
     pub fn begin(&mut self, world_us: i64) -> Result<bool, String> {
         let now = self.now(world_us);
-        let Some(core) = self.core.as_mut().filter(|_| self.batch.is_none()) else {
+        let core = self.core.as_mut().filter(|_| self.batch.is_none());
+        let Some((core, log)) = core.zip(self.log.as_mut()) else {
             return Ok(false);
         };
+        let news = news_of_room::<C, _>(log, &mut self.room);
         let taken = self.inbox.len().min(limits::GROUP_COMMIT_MAX);
-        let batch = step_all(core, self.inbox.drain(..taken), now);
+        let batch = step_all(core, news, self.inbox.drain(..taken), now);
         if taken == 0 && core.next_wake().is_some_and(|wake| wake <= now.boot) {
             return Err(format!("{}: a tick leaves it waiting for a tick", self.name));
         }
@@ -236,6 +248,7 @@ where
         self.life += 1;
         self.core = None;
         self.log = None;
+        self.room = DiskRoom::Enough;
         self.disk.crash();
         self.batch = None;
         self.failed = false;

@@ -162,6 +162,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::Plan => "new, to be planned".to_owned(),
         Reply::Replan(id) => format!("{id}: to be planned again"),
         Reply::Stands(known) => reservation(known),
+        Reply::NoRoom => "NoRoom: the disk is nearly full, send it again later".to_owned(),
         Reply::OtherContent => "OtherContent: the id is known with other content".to_owned(),
         Reply::Forgotten => "Forgotten: send it again".to_owned(),
         Reply::Unknown => "Unknown: there is none".to_owned(),

@@ -14,7 +14,7 @@ use coalloc_protocol::message::{Answer, Decision, HoldOrder, Message, Token};
 
 use super::network::Packet;
 use super::node::Node;
-use super::{Address, Event, Waiter, World};
+use super::{Address, Event, Fault, Waiter, World};
 
 /// The time that planning below takes.
 const PLANNING_US: i64 = 50_000;
@@ -245,6 +245,12 @@ impl World {
             }
             (Answer::Held { .. }, _) if self.refused_above.contains_key(&(grc, txn.clone())) => {
                 Err(format!("I8: {txn} was refused and is held"))
+            }
+            // Not written down: a process that begins anew may hold it.
+            (Answer::Refused(refusal), _) if refusal.reason == Reason::DiskFull => {
+                self.counts.no_room += 1;
+                self.counts.fault(Fault::F4);
+                Ok(())
             }
             (Answer::Refused(refusal), MessageKind::Hold) => {
                 let key = (grc, txn.clone());

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Reason, Refusal, RmName, Span, TransactionId};
+use coalloc_common::{DiskRoom, Reason, Refusal, RmName, Span, TransactionId};
 use coalloc_ledger::{Damage, SimulatedDisk};
 use coalloc_protocol::coordinator::MessageKind;
 use coalloc_protocol::message::{Answer, Message};
@@ -27,6 +27,8 @@ pub enum Trouble {
         to: Address,
         us: i64,
     },
+    /// Its disk has room for the ends of what has begun, and no more (I17).
+    Low(Address),
     /// Its disk takes nothing more (F4).
     Full(Address),
     Room(Address),
@@ -115,12 +117,18 @@ impl World {
                     |_| format!("clogged for {} s", us / 1_000_000),
                 );
             }
+            Trouble::Low(node) => {
+                self.say_at(node, || "its disk is nearly full".to_owned());
+                self.set_room(node, DiskRoom::Low);
+            }
             Trouble::Full(node) => {
                 self.say_at(node, || "its disk is full".to_owned());
                 self.troubles.full.insert(node);
             }
             Trouble::Room(node) => {
+                self.say_at(node, || "its disk has room".to_owned());
                 self.troubles.full.remove(&node);
+                self.set_room(node, DiskRoom::Enough);
             }
             Trouble::Restore { node, lost, down_us } => self.restore(node, lost, down_us)?,
             Trouble::Upgrade(node) => self.upgrade(node)?,
@@ -133,6 +141,10 @@ impl World {
         let frozen = std::mem::take(&mut self.troubles.frozen);
         let old = std::mem::take(&mut self.troubles.old);
         self.troubles = Troubles { old, ..Troubles::default() };
+        let rms = (0..self.rms.len()).map(Address::Rm);
+        for node in (0..self.grcs.len()).map(Address::Grc).chain(rms) {
+            self.set_room(node, DiskRoom::Enough);
+        }
         frozen.into_keys().try_for_each(|node| {
             self.went_on(node);
             self.begin(node)
@@ -142,6 +154,13 @@ impl World {
     fn went_on(&mut self, node: Address) {
         if let Address::Rm(rm) = node {
             self.model_awake(rm);
+        }
+    }
+
+    fn set_room(&self, node: Address, room: DiskRoom) {
+        match node {
+            Address::Grc(index) => self.grcs[index].disk.set_room(room),
+            Address::Rm(index) => self.rms[index].disk.set_room(room),
         }
     }
 

@@ -1,0 +1,163 @@
+//! `coalloc ledger verify` and `accept-restored`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use coalloc_common::Time;
+use coalloc_ledger::LedgerError;
+use coalloc_ledger::look::{Sound, accept_restored, look};
+use coalloc_ledger::tip::{Remembered, hex};
+use coalloc_protocol::coordinator::CoordinatorRecord;
+use coalloc_protocol::participant::ParticipantRecord;
+use serde::Serialize;
+
+use super::{AcceptArgs, VerifyArgs, failure, line};
+use crate::exit::{Answer, Failure};
+use crate::text;
+
+/// What there is to say of a sound ledger; its field names are those of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    sound: bool,
+    node_kind: String,
+    node: String,
+    records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<String>,
+    tip: String,
+    identity: String,
+    created: String,
+    /// Of the tip beside it: "agrees", "behind", "missing", "unreadable".
+    beside: &'static str,
+    live: bool,
+    unfinished_bytes: u64,
+}
+
+/// Runs `coalloc ledger verify`.
+pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
+    let (mut sound_until, mut first, mut last) = (0, None, None);
+    // Whose records they are is known when all are read; each must be of one kind or the other.
+    let (mut resource_manager, mut coordinator) = (Ok(()), Ok(()));
+    let seen = look(&args.file, |sequence, _, body| {
+        let at = line::time(&line::parse(body));
+        first = first.or(at);
+        last = at.or(last);
+        sound_until = sequence;
+        keep_first(
+            &mut resource_manager,
+            sequence,
+            serde_json::from_str::<ParticipantRecord>(body),
+        );
+        keep_first(&mut coordinator, sequence, serde_json::from_str::<CoordinatorRecord>(body));
+        Ok(())
+    });
+    let sound = seen.map_err(|error| {
+        let mut failure = failure(&error);
+        if sound_until > 0 && failure.exit == crate::exit::Exit::Failed {
+            let _ = write!(failure.message, "\nrecords 1 to {sound_until} are sound");
+        }
+        failure
+    })?;
+    let understood = if sound.about.node.kind == "grc" { coordinator } else { resource_manager };
+    if let Err((sequence, source)) = understood {
+        let path = args.file.clone();
+        return Err(failure(&LedgerError::Undecodable { path, sequence, source }));
+    }
+    let report = report(&args.file, &sound, (first, last));
+    if args.json {
+        return Ok(Answer::done(text::json(&report)?));
+    }
+    Ok(Answer::done(shown(&report)))
+}
+
+/// Keeps the first record that is not understood.
+fn keep_first<T>(
+    kept: &mut Result<(), (u64, serde_json::Error)>,
+    sequence: u64,
+    read: Result<T, serde_json::Error>,
+) {
+    if kept.is_ok()
+        && let Err(error) = read
+    {
+        *kept = Err((sequence, error));
+    }
+}
+
+/// Runs `coalloc ledger accept-restored`.
+pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
+    // Random enough: it only has to differ from all that went before under this name.
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let sound = accept_restored(&args.file, &id[..8]).map_err(|error| failure(&error))?;
+    Ok(Answer::done(format!(
+        "{} is accepted as it is: {} records, as of now of the node with identity {}.\n\
+         What was reserved after the last of them is forgotten here. Start the node, and compare with the \
+         other side:\nof a resource manager the coordinators' `coalloc list`, of a coordinator the bookings of \
+         its resource managers.\n",
+        args.file.display(),
+        sound.tip.sequence,
+        sound.about.identity(),
+    )))
+}
+
+fn report(file: &Path, sound: &Sound, (first, last): (Option<Time>, Option<Time>)) -> Report {
+    Report {
+        file: file.display().to_string(),
+        sound: true,
+        node_kind: sound.about.node.kind.clone(),
+        node: sound.about.node.name.clone(),
+        records: sound.tip.sequence,
+        first: first.map(|time| time.to_string()),
+        last: last.map(|time| time.to_string()),
+        tip: hex(&sound.tip.hash),
+        identity: sound.about.identity(),
+        created: sound.about.created.clone(),
+        beside: match &sound.remembered {
+            Remembered::Nothing => "missing",
+            Remembered::Unreadable => "unreadable",
+            Remembered::Tip(tip) if *tip == sound.tip => "agrees",
+            Remembered::Tip(_) => "behind",
+        },
+        live: sound.live,
+        unfinished_bytes: sound.unfinished.map_or(0, |unfinished| unfinished.bytes),
+    }
+}
+
+fn shown(report: &Report) -> String {
+    let none = || "-".to_owned();
+    let (first, last) = (report.first.clone(), report.last.clone());
+    let beside = match report.beside {
+        "agrees" => "agrees: this is the ledger that was here last",
+        "behind" => "behind, as after a power cut, or beside a node at work",
+        "missing" => {
+            "missing, as of a copy: whether records were cut off at the end cannot be told"
+        }
+        _ => "unreadable: whether records were cut off at the end cannot be told",
+    };
+    let mut out = format!("{} is sound\n", report.file);
+    let rows = [
+        ("node", format!("{} {}", report.node_kind, report.node)),
+        ("records", report.records.to_string()),
+        ("first", first.unwrap_or_else(none)),
+        ("last", last.unwrap_or_else(none)),
+        ("hash", report.tip.clone()),
+        ("identity", report.identity.clone()),
+        ("made", report.created.clone()),
+        ("tip file", beside.to_owned()),
+        ("in use", if report.live { "by a node at work" } else { "by nobody" }.to_owned()),
+    ];
+    for (name, value) in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {name:<9} {value}");
+    }
+    if report.unfinished_bytes > 0 {
+        let bytes = report.unfinished_bytes;
+        let _ = writeln!(
+            out,
+            "  a crash has left {bytes} bytes of an unfinished transaction; the next start rolls it back"
+        );
+    }
+    out
+}

@@ -1,0 +1,233 @@
+//! A look at a ledger by somebody who is not its node: is it sound, what is in it, and whose is it?
+//!
+//! Nothing here changes a ledger, but for [`accept_restored`], which an operator asks for. A look works beside
+//! the node at work, after a crash, and on a copy:
+//!
+//! ```text
+//! no write-ahead log          read as a file that nobody changes: no lock, no file beside it
+//! a log, and its index        a read-only connection beside the node, or beside what a crash has left
+//! a log without its index     it would have to be made: a copy in the temporary folder is looked at
+//! ```
+//!
+//! Left out: whether the records fit each other, which only the node's core can tell with its configuration.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::chain::Hash;
+use crate::error::LedgerError;
+use crate::inspect::{self, About};
+use crate::lock::{Lock, beside};
+use crate::sqlite::{self, End, sqlite};
+use crate::tip::{self, Remembered, Tip};
+use crate::wal::{self, Unfinished};
+
+/// What a look has found where nothing is wrong.
+#[derive(Debug, Clone)]
+pub struct Sound {
+    /// Whose it is.
+    pub about: About,
+    /// Its last record, and the hash that stands for all of it.
+    pub tip: Tip,
+    /// What the next start will roll back; `None` beside a node at work, which is in the middle of it.
+    pub unfinished: Option<Unfinished>,
+    /// What stands beside it.
+    pub remembered: Remembered,
+    /// Does a node have it open?
+    pub live: bool,
+}
+
+/// Reads a whole ledger: header, meta data, write-ahead log and every record against the chain, and what is
+/// remembered beside it. `each` gets the sequence number, hash and JSON text of every record in order.
+///
+/// # Errors
+/// [`LedgerError`] with the first thing that is wrong; `each` has had every record before it.
+pub fn look(
+    path: &Path,
+    each: impl FnMut(u64, &Hash, &str) -> Result<(), LedgerError>,
+) -> Result<Sound, LedgerError> {
+    // What does not exist is no ledger without a tip either.
+    fs::metadata(path).map_err(io(path, "opening"))?;
+    let live = is_live(path);
+    // Before the ledger is read: the node writes its tip after each record.
+    let remembered = sqlite::remembered(path)?;
+    inspect::header(path)?;
+    let place = Place::of(path)?;
+    // The log of a node at work changes while it is looked at.
+    let unfinished = if live { None } else { wal::check(path)? };
+    let connection = place.connect().map_err(|source| inspect::unreadable_meta(path, source))?;
+    // One snapshot for all of it.
+    connection.execute_batch("BEGIN").map_err(|source| inspect::unreadable_meta(path, source))?;
+    let meta = inspect::read_meta(&connection);
+    let meta = meta.map_err(|source| inspect::unreadable_meta(path, source))?;
+    let about = inspect::from_meta(path, &meta)?;
+    let wanted = match &remembered {
+        Remembered::Tip(tip) => tip.sequence,
+        Remembered::Nothing | Remembered::Unreadable => 0,
+    };
+    let mut end = End::begin(&about.id);
+    sqlite::read_chain(path, &connection, &mut end, wanted, each)?;
+    check_pages(path, &connection)?;
+    end.judge(path, &remembered)?;
+    Ok(Sound { about, tip: end.tip, unfinished, remembered, live })
+}
+
+/// Pages that no record is on are checked, too: a start would not notice, a later write would.
+fn check_pages(path: &Path, connection: &Connection) -> Result<(), LedgerError> {
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    let found = found.map_err(|source| inspect::unreadable_meta(path, source))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    let why = format!("every record is sound, but a page is not: {found}");
+    Err(LedgerError::PageDamaged { path: path.to_owned(), why })
+}
+
+/// Lets a node go on from a ledger that is older than the one that was there last: what its tip remembers is
+/// forgotten, and others will know it by another identity, so that no number is given twice. `tag` gives eight
+/// random hexadecimal digits. Gives the ledger as it is from now on.
+///
+/// # Errors
+/// [`LedgerError`] when a node has it open, when it is damaged, or when there is nothing to accept.
+pub fn accept_restored(path: &Path, tag: &str) -> Result<Sound, LedgerError> {
+    fs::metadata(path).map_err(io(path, "opening"))?;
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let _lock = Lock::take(path)?;
+    let about = inspect::about(path)?;
+    let unfinished = wal::check(path)?;
+    let connection = sqlite::connect(path)?;
+    let keeping = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+    keeping.map_err(sqlite(path, "opening"))?;
+    let remembered = sqlite::remembered(path)?;
+    let wanted = match &remembered {
+        Remembered::Tip(tip) => tip.sequence,
+        Remembered::Nothing | Remembered::Unreadable => 0,
+    };
+    let mut end = End::begin(&about.id);
+    sqlite::read_chain(path, &connection, &mut end, wanted, |_, _, _| Ok(()))?;
+    if end.judge(path, &remembered).is_ok() && remembered != Remembered::Nothing {
+        return Err(LedgerError::NotRestored { path: path.clone() });
+    }
+    let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
+    let when =
+        "INSERT INTO meta (key, value) VALUES (strftime('restored_%Y-%m-%dT%H:%M:%fZ', 'now'), ?1)";
+    let note = match &remembered {
+        Remembered::Tip(was) => {
+            format!("accepted at record {}; {} were remembered", end.tip.sequence, was.sequence)
+        }
+        Remembered::Nothing | Remembered::Unreadable => {
+            format!("accepted at record {}", end.tip.sequence)
+        }
+    };
+    let write = || -> rusqlite::Result<()> {
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        connection.execute(put, ["tag", tag])?;
+        connection.execute(when, [note])?;
+        connection.execute_batch("COMMIT")
+    };
+    write().map_err(sqlite(path, "writing to"))?;
+    tip::accept(path, &end.tip).map_err(io(&beside(path, ".tip"), "writing"))?;
+    let keeping = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
+    keeping.map_err(sqlite(path, "closing"))?;
+    let about = About { tag: Some(tag.to_owned()), ..about };
+    let remembered = Remembered::Tip(end.tip.clone());
+    Ok(Sound { about, tip: end.tip, unfinished, remembered, live: false })
+}
+
+/// Does a process hold the lock? Asked without taking it, so that no start of a node is disturbed.
+fn is_live(path: &Path) -> bool {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let holder = fs::read_to_string(beside(&path, ".lock")).ok();
+    let holder = holder.and_then(|text| text.trim().parse::<u32>().ok());
+    // The index of the log is there while a node is, and after a crash; the process only while it lives.
+    let index = beside(&path, "-shm").exists();
+    holder.is_some_and(|pid| index && is_process(pid))
+}
+
+fn is_process(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    // A process of somebody else is one, too.
+    pid.is_some_and(|pid| {
+        !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+    })
+}
+
+/// What is read: the file, or a copy.
+enum Place {
+    /// Nobody has written to it since it was closed.
+    Closed(PathBuf),
+    /// Through SQLite's log, beside whoever has it open.
+    Shared(PathBuf),
+    /// A copy of both, gone when it is dropped.
+    Copy(PathBuf),
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Self, LedgerError> {
+        let wal = beside(path, "-wal");
+        let log = fs::metadata(&wal).map_or(0, |log| log.len());
+        if beside(path, "-shm").exists() {
+            return Ok(Self::Shared(path.to_owned()));
+        }
+        if log == 0 {
+            return Ok(Self::Closed(path.to_owned()));
+        }
+        let name = format!("coalloc-ledger-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).map_err(io(&folder, "making"))?;
+        let copy = Self::Copy(folder.join("copy"));
+        fs::copy(path, folder.join("copy")).map_err(io(path, "copying"))?;
+        fs::copy(&wal, folder.join("copy-wal")).map_err(io(&wal, "copying"))?;
+        Ok(copy)
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = match self {
+            Self::Closed(path) => {
+                let uri = format!("file:{}?immutable=1", escaped(path));
+                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
+            }
+            Self::Shared(path) | Self::Copy(path) => Connection::open_with_flags(path, flags)?,
+        };
+        connection.busy_timeout(coalloc_common::limits::WATCH_READ_PATIENCE.to_std())?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Self::Copy(path) = self
+            && let Some(folder) = path.parent()
+        {
+            // What is left of it is in the temporary folder.
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+/// A path as a URI has it.
+fn escaped(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = String::new();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(byte));
+            }
+            other => uri.push_str(&format!("%{other:02x}")),
+        }
+    }
+    uri
+}
+
+fn io(path: &Path, doing: &'static str) -> impl Fn(std::io::Error) -> LedgerError {
+    let path = path.to_owned();
+    move |source| LedgerError::Io { path: path.clone(), doing, source }
+}

@@ -1,0 +1,203 @@
+//! The tip kept beside the ledger, `<ledger>.tip`: up to where it was durable, and with which hash.
+//!
+//! A chain that ends early is a sound shorter chain, so the ledger alone cannot tell that its tail is missing:
+//! an older file put back (F11), a `-wal` deleted after a crash, rot in the last transaction. Whoever
+//! remembers the tip can. This file remembers it: after every append that is durable, the sequence number and
+//! hash of its last record are written over one of two places in it. No fsync: the system writes it out in
+//! its own time, and at a clean stop we wait for that. So the tip is never ahead of the ledger, and behind
+//! it only after a power cut; a tip that is behind proves less, and refuses nothing that is sound.
+//!
+//! Two places in turn, each with its own check, so that a cut in the middle of one leaves the other.
+//!
+//! Left out: ledger and tip put back together, as a snapshot of a whole disk does; only others
+//! remember then. A copy for a backup is therefore a copy without the tip.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::chain::{self, Hash};
+use crate::lock::beside;
+
+/// Bytes of one place: a line of text, so that people can read it.
+const PLACE: usize = 256;
+/// Digits of its check.
+const CHECK: usize = 16;
+
+/// What is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tip {
+    /// Of which ledger.
+    pub ledger_id: String,
+    /// The last record that was durable; 0 when there was none.
+    pub sequence: u64,
+    /// Its hash.
+    pub hash: Hash,
+}
+
+impl Tip {
+    /// One place of the file.
+    fn line(&self) -> String {
+        let text = format!("{} {} {}", self.sequence, hex(&self.hash), self.ledger_id);
+        let line = format!("{text} {}", check(&text));
+        format!("{line:<width$}\n", width = PLACE - 1)
+    }
+
+    /// Reads one place of the file; none when it is not as it was written.
+    #[must_use]
+    pub fn parse(place: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(place).ok()?.trim_end();
+        let (text, found) = line.rsplit_once(' ')?;
+        if check(text) != found {
+            return None;
+        }
+        let mut words = text.split(' ');
+        let (sequence, hash, id) = (words.next()?, words.next()?, words.next()?);
+        let ledger_id = id.to_owned();
+        Some(Self { ledger_id, sequence: sequence.parse().ok()?, hash: unhex(hash)? })
+    }
+}
+
+/// What is beside a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remembered {
+    /// No file: a ledger of before there were tips, or a copy.
+    Nothing,
+    /// A file that nobody can read.
+    Unreadable,
+    /// This.
+    Tip(Tip),
+}
+
+/// Reads the tip beside a ledger.
+///
+/// # Errors
+/// When it is there and the system does not give it.
+pub fn read(ledger: &Path) -> io::Result<Remembered> {
+    let mut bytes = Vec::new();
+    match File::open(beside(ledger, ".tip")) {
+        Ok(file) => file.take(2 * PLACE as u64).read_to_end(&mut bytes)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Remembered::Nothing),
+        Err(error) => return Err(error),
+    };
+    let tips = bytes.chunks(PLACE).filter_map(Tip::parse);
+    Ok(tips.max_by_key(|tip| tip.sequence).map_or(Remembered::Unreadable, Remembered::Tip))
+}
+
+/// The tip of an open ledger, written as it moves.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    file: File,
+    second: bool,
+    /// Once it cannot be written it is left alone, and said once.
+    failed: bool,
+}
+
+impl Keeper {
+    /// Opens or makes the file, and writes where the ledger stands, durably.
+    pub(crate) fn new(ledger: &Path, tip: &Tip) -> io::Result<Self> {
+        let path = beside(ledger, ".tip");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let mut keeper = Self { file, second: false, failed: false };
+        // Both places: whatever stood there was judged.
+        keeper.write(tip)?;
+        keeper.write(tip)?;
+        keeper.file.sync_data()?;
+        Ok(keeper)
+    }
+
+    /// The ledger is durable up to here.
+    pub(crate) fn moved(&mut self, tip: &Tip) {
+        if self.failed {
+            return;
+        }
+        if let Err(error) = self.write(tip) {
+            // It proves less from now on; the ledger itself is sound.
+            self.failed = true;
+            tracing::warn!(%error, "the ledger's tip cannot be written: a file put back may go unnoticed");
+        }
+    }
+
+    /// Waits until it is on the disk.
+    pub(crate) fn close(&mut self) {
+        if let Err(error) = self.file.sync_data() {
+            tracing::warn!(%error, "the ledger's tip may not be on the disk");
+        }
+    }
+
+    fn write(&mut self, tip: &Tip) -> io::Result<()> {
+        let at = if self.second { PLACE as u64 } else { 0 };
+        self.second = !self.second;
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.write_all(tip.line().as_bytes())
+    }
+}
+
+/// Says where a ledger stands, for good: what its tip said before does not count any more.
+pub(crate) fn accept(ledger: &Path, tip: &Tip) -> io::Result<()> {
+    Keeper::new(ledger, tip)?.file.sync_all()
+}
+
+/// The tip of a ledger with no record.
+pub(crate) fn genesis(ledger_id: &str) -> Tip {
+    Tip { ledger_id: ledger_id.to_owned(), sequence: 0, hash: chain::genesis(ledger_id) }
+}
+
+fn check(text: &str) -> String {
+    let mut digest = hex(&Sha256::digest(text).into());
+    digest.truncate(CHECK);
+    digest
+}
+
+/// Lower-case hexadecimal digits.
+pub fn hex(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Hash> {
+    let mut hash = Hash::default();
+    if text.len() != 2 * hash.len() || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tip(sequence: u64) -> Tip {
+        Tip { sequence, ..genesis("0123456789abcdef0123456789abcdef") }
+    }
+
+    #[test]
+    fn the_later_of_two_places_counts_and_a_torn_one_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = folder.path().join("n.ledger");
+        assert_eq!(read(&ledger).unwrap(), Remembered::Nothing);
+        let mut keeper = Keeper::new(&ledger, &tip(7)).unwrap();
+        for sequence in 8..=9 {
+            keeper.moved(&tip(sequence));
+            assert_eq!(read(&ledger).unwrap(), Remembered::Tip(tip(sequence)));
+        }
+        let path = beside(&ledger, ".tip");
+        let sound = std::fs::read(&path).unwrap();
+        assert_eq!(sound.len(), 2 * PLACE);
+        // Any byte of the later place that says something: the earlier one is left.
+        for at in PLACE..PLACE + 110 {
+            let mut torn = sound.clone();
+            torn[at] ^= 1;
+            std::fs::write(&path, &torn).unwrap();
+            assert_eq!(read(&ledger).unwrap(), Remembered::Tip(tip(8)), "byte {at}");
+        }
+        for bad in ["", "x", "9 zz 01 0123456789abcdef"] {
+            std::fs::write(&path, bad).unwrap();
+            assert_eq!(read(&ledger).unwrap(), Remembered::Unreadable, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A full disk, for real: a small tmpfs, filled by somebody else (I17). Needs root to mount; without, it says so
+//! and does nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use coalloc_common::DiskRoom;
+use coalloc_ledger::chain_text;
+use coalloc_protocol::Log;
+use common::{Note, note, open};
+use tempfile::TempDir;
+
+/// A tmpfs of so many MiB, unmounted when it is dropped.
+struct Small(TempDir);
+
+impl Small {
+    fn mounted(mib: u32) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let options = format!("size={mib}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path());
+        let mount = mount.output();
+        if mount.is_ok_and(|done| done.status.success()) {
+            return Some(Self(folder));
+        }
+        eprintln!("skipped: a tmpfs cannot be mounted here (that takes root)");
+        None
+    }
+
+    fn ledger(&self) -> PathBuf {
+        self.0.path().join("north.ledger")
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.0.path().join("ballast")
+    }
+
+    /// Takes all that is free.
+    fn fill(&self) {
+        let mut ballast = File::options().create(true).append(true).open(self.ballast()).unwrap();
+        let mut size = 1 << 20;
+        while size > 0 {
+            if ballast.write_all(&vec![1; size]).is_err() {
+                size /= 2;
+            }
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.ballast()).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// What an end is: about 250 bytes.
+fn end(number: u64) -> Note {
+    Note { number, text: "x".repeat(230) }
+}
+
+fn seen(path: &Path) -> usize {
+    open(path).unwrap().1.len()
+}
+
+#[test]
+fn thousands_of_ends_fit_on_a_disk_that_is_full() {
+    let Some(small) = Small::mounted(24) else { return };
+    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    assert_eq!(ledger.room(), DiskRoom::Enough);
+    ledger.append(&[&note(1)]).unwrap();
+    small.fill();
+    assert_eq!(ledger.room(), DiskRoom::Low);
+    let mut written = 1;
+    // Whoever is hungry takes what is given back: blocks that were kept are not.
+    for round in 0..7_500 {
+        assert_eq!(ledger.room(), DiskRoom::Low, "{round}");
+        if let Err(error) = ledger.append(&[&end(round)]) {
+            panic!("end {round} does not fit: {}", chain_text(&error));
+        }
+        written += 1;
+        if round % 500 == 0 {
+            small.fill();
+        }
+    }
+    drop(ledger);
+    // A clean stop gives the log's blocks back.
+    small.free();
+    assert_eq!(seen(&small.ledger()), written);
+}
+
+#[test]
+fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare() {
+    let Some(small) = Small::mounted(24) else { return };
+    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    small.fill();
+    assert_eq!(ledger.room(), DiskRoom::Low);
+    // A little is not enough: the room itself has to be made whole first.
+    let size = fs::metadata(small.ballast()).unwrap().len();
+    File::options().write(true).open(small.ballast()).unwrap().set_len(size - (1 << 20)).unwrap();
+    assert_eq!(ledger.room(), DiskRoom::Low);
+    small.free();
+    assert_eq!(ledger.room(), DiskRoom::Enough);
+    ledger.append(&[&note(1)]).unwrap();
+    small.fill();
+    assert_eq!(ledger.room(), DiskRoom::Low);
+    for round in 0..2_000 {
+        ledger.append(&[&end(round)]).unwrap();
+    }
+    drop(ledger);
+    small.free();
+    assert_eq!(seen(&small.ledger()), 2_001);
+}
+
+/// A write that fails all the same ends the node, and what it had acknowledged is there afterwards (I16).
+#[test]
+fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
+    let Some(small) = Small::mounted(16) else { return };
+    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    small.fill();
+    assert_eq!(ledger.room(), DiskRoom::Low);
+    let mut written = 0;
+    let error = loop {
+        match ledger.append(&[&end(written)]) {
+            Ok(()) => written += 1,
+            Err(error) => break chain_text(&error),
+        }
+    };
+    assert!(error.contains("full") && error.contains("north.ledger"), "{error}");
+    assert!(ledger.append(&[&end(0)]).is_err(), "nothing is built upon it");
+    assert!(written >= 7_500, "{written}");
+    // As after a kill: the files are as they are.
+    drop(ledger);
+    small.free();
+    assert_eq!(seen(&small.ledger()) as u64, written);
+}

@@ -1,0 +1,221 @@
+//! Disks that are full, and ledgers that are not what they were: real daemons on a small tmpfs (which takes
+//! root; without, it says so and does nothing), and a ledger put back.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use coalloc_net::client;
+use coalloc_proto::v1::{self, BookingState, Reason, ReservationState as State};
+use tempfile::TempDir;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::harness::{Federation, Setup, eventually, pair, seconds_from_now};
+
+/// A tmpfs with the ledgers of the NRM and of the GRC, unmounted when it is dropped.
+struct Small(TempDir);
+
+impl Small {
+    fn mounted() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(folder.path());
+        if mount.output().is_ok_and(|done| done.status.success()) {
+            return Some(Self(folder));
+        }
+        eprintln!("skipped: a tmpfs cannot be mounted here (that takes root)");
+        None
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.0.path().join("ballast")
+    }
+
+    fn fill(&self) {
+        let mut ballast = File::options().create(true).append(true).open(self.ballast()).unwrap();
+        let mut size = 1 << 20;
+        while size > 0 {
+            if ballast.write_all(&vec![1; size]).is_err() {
+                size /= 2;
+            }
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+fn move_ledger(federation: &Federation, name: &str, folder: &Path) {
+    let path = federation.dir.path().join(format!("{name}.yaml"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (old, new) = (format!("{name}.ledger"), folder.join(format!("{name}.ledger")));
+    let text = text.replace(&format!("ledger: {old}"), &format!("ledger: {}", new.display()));
+    std::fs::write(path, text).unwrap();
+}
+
+fn hold(number: u32) -> v1::HoldRequest {
+    let window =
+        v1::Window { start: Some(seconds_from_now(90_000)), end: Some(seconds_from_now(93_600)) };
+    v1::HoldRequest {
+        transaction: format!("grc-00000000-{number}/1"),
+        coordinator: "grc".to_owned(),
+        segments: vec![v1::Segment {
+            resource: "A-B".to_owned(),
+            amount: 1_000_000,
+            window: Some(window),
+            ..v1::Segment::default()
+        }],
+        ..v1::HoldRequest::default()
+    }
+}
+
+async fn held(federation: &Federation, order: &v1::HoldRequest) -> Result<(), v1::Refusal> {
+    let answer = federation.rm("nrm").hold(order.clone()).await.unwrap().into_inner().answer;
+    match answer.unwrap() {
+        v1::hold_response::Answer::Held(_) => Ok(()),
+        v1::hold_response::Answer::Refused(refusal) => Err(refusal),
+    }
+}
+
+async fn health(federation: &Federation, name: &str) -> ServingStatus {
+    let channel = client::channel("health", &federation.addresses[name]).unwrap();
+    let request = tonic_health::pb::HealthCheckRequest { service: "coalloc.holds".to_owned() };
+    HealthClient::new(channel).check(request).await.unwrap().into_inner().status()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
+    let Some(small) = Small::mounted() else { return };
+    let mut federation = Federation::prepare();
+    // Soft expiry never comes: the holds below are of a transaction that the GRC does not know.
+    federation.configure(&Setup { policy: "{hold_soft: 900s}", ..Setup::default() });
+    for name in ["nrm", "grc"] {
+        move_ledger(&federation, name, small.0.path());
+    }
+    federation.start_all().await;
+    let confirmed = federation.reserve("before", pair(10, 100, 3_600, 600)).await;
+    assert_eq!(confirmed.state(), State::Confirmed, "{:?}", confirmed.refusal);
+    for number in [1, 2] {
+        held(&federation, &hold(number)).await.unwrap();
+    }
+    assert_eq!(health(&federation, "nrm").await, ServingStatus::Serving);
+
+    small.fill();
+    // What is new: refused at once, with a reason for people and for programs.
+    let refusal = held(&federation, &hold(3)).await.unwrap_err();
+    assert_eq!((refusal.reason(), &*refusal.nsi_error), (Reason::DiskFull, "00600"));
+    assert!(refusal.transient && refusal.detail.contains("disk is nearly full"), "{refusal:?}");
+    let status = federation.try_reserve("during", pair(1, 1, 3_600, 600)).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status}");
+    assert!(status.message().contains("nothing was reserved"), "{status}");
+    for name in ["nrm", "grc"] {
+        let log = federation.log(name);
+        assert_eq!(log.matches("the disk is nearly full").count(), 1, "{log}");
+        eventually("health says it", || async {
+            health(&federation, name).await == ServingStatus::NotServing
+        })
+        .await;
+    }
+    // What has begun: as ever.
+    let end = |number: u32| (hold(number).transaction, "grc".to_owned(), String::new());
+    let (transaction, coordinator, resource_manager) = end(1);
+    let commit = v1::CommitRequest { transaction, coordinator, resource_manager };
+    let refused = federation.rm("nrm").commit(commit.clone()).await.unwrap().into_inner().refused;
+    assert_eq!(refused, None);
+    let (transaction, coordinator, resource_manager) = end(2);
+    let abort = v1::AbortRequest { transaction, coordinator, resource_manager };
+    let refused = federation.rm("nrm").abort(abort).await.unwrap().into_inner().refused;
+    assert_eq!(refused, None);
+    let release = v1::ReleaseReservationRequest { id: "before".to_owned(), ..Default::default() };
+    let released = federation.grc().release(release).await.unwrap().into_inner().reservation;
+    assert_eq!(released.unwrap().state(), State::Terminated);
+
+    // Killed, it comes back on the full disk, and nothing is lost.
+    for name in ["nrm", "grc"] {
+        federation.kill(name);
+        federation.spawn(name);
+    }
+    federation.complete().await;
+    let bookings = federation.bookings("nrm").await;
+    let live: Vec<_> = bookings.iter().map(|b| (&*b.transaction, b.state())).collect();
+    assert_eq!(live, [(&*commit.transaction, BookingState::Booked)]);
+    assert_eq!(federation.get("before").await.unwrap().state(), State::Terminated);
+    let refusal = held(&federation, &hold(4)).await.unwrap_err();
+    assert_eq!(refusal.reason(), Reason::DiskFull);
+
+    small.free();
+    eventually("holds are accepted again", || async {
+        // A transaction is refused for good: each try is another one.
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(100);
+        let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        held(&federation, &hold(next)).await.is_ok()
+    })
+    .await;
+    // The same request id as before is a new request.
+    let confirmed = federation.reserve("during", pair(1, 1, 3_600, 600)).await;
+    assert_eq!(confirmed.state(), State::Confirmed, "{:?}", confirmed.refusal);
+    assert_eq!(health(&federation, "nrm").await, ServingStatus::Serving);
+    for name in ["nrm", "grc"] {
+        assert!(federation.log(name).contains("there is room on the disk again"), "{name}");
+    }
+}
+
+/// Runs `coalloc ledger ...`: its exit code, and all it says.
+fn coalloc(words: &[&str], path: &Path) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+    let output = command.arg("ledger").args(words).arg(path).output().unwrap();
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ledger_put_back_stops_the_node_until_it_is_accepted() {
+    let mut federation = Federation::start().await;
+    let path = federation.dir.path().join("grc.ledger");
+    let first = federation.reserve("one", pair(1, 1, 3_600, 600)).await;
+    assert!(federation.stop("grc").success());
+    let backup = std::fs::read(&path).unwrap();
+    federation.spawn("grc");
+    federation.complete().await;
+    let second = federation.reserve("two", pair(1, 1, 7_200, 600)).await;
+    let (exit, said) = coalloc(&["accept-restored"], &path);
+    assert_eq!(exit, Some(3), "beside the node at work: {said}");
+    let (exit, said) = coalloc(&["verify"], &path);
+    assert!(exit == Some(0) && said.contains("by a node at work"), "{said}");
+    assert!(federation.stop("grc").success());
+
+    std::fs::write(&path, &backup).unwrap();
+    let output = federation.command("grc").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let log = federation.log("grc");
+    assert!(log.contains("not the ledger that was here last: it ends at record"), "{log}");
+    assert!(log.contains("accept-restored"), "{log}");
+    assert_eq!(std::fs::read(&path).unwrap(), backup, "it was left as it is");
+    let (exit, said) = coalloc(&["verify"], &path);
+    assert!(exit == Some(1) && said.contains("not the ledger that was here last"), "{said}");
+
+    let (exit, said) = coalloc(&["accept-restored"], &path);
+    assert_eq!(exit, Some(0), "{said}");
+    let (exit, said) = coalloc(&["verify"], &path);
+    assert_eq!(exit, Some(0), "{said}");
+    federation.spawn("grc");
+    federation.complete().await;
+    // The second reservation is forgotten here, and its number is not given again.
+    assert_eq!(federation.get("one").await.unwrap().id, first.id);
+    assert!(federation.get("two").await.is_err());
+    let third = federation.reserve("three", pair(1, 1, 10_800, 600)).await;
+    assert_eq!(third.state(), State::Confirmed, "{:?}", third.refusal);
+    assert_ne!(third.id, second.id);
+    let (exit, said) = coalloc(&["dump", "--reservation", &third.id], &path);
+    assert!(exit == Some(0) && said.contains("by user anonymous"), "{said}");
+    assert!(said.lines().count() >= 4 && !said.contains(&first.id), "{said}");
+}

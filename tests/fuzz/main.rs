@@ -1,0 +1,62 @@
+//! Every decoder, from the network and from the disk, on what nobody would send: messages, files, ledger
+//! records, write-ahead logs, tokens, command lines.
+//!
+//! Each target is a function of bytes ([`targets`]): it must not panic, takes bounded time and memory, gives
+//! back what it took when it took it, and says which field was wrong with which value when it did not. The
+//! bytes are sound seeds (encodings of valid messages, the repository's own example files, records of real
+//! cores) after a few mutations, of bytes and of structure, and sometimes raw noise ([`mutate`]).
+//!
+//! ```text
+//! cargo test -p coalloc --test fuzz                                        some seconds a target
+//! COALLOC_FUZZ_SECONDS=300 cargo test --release -p coalloc --test fuzz     longer; `just fuzz`
+//! COALLOC_FUZZ_SEED=77 cargo test -p coalloc --test fuzz messages          one input again
+//! ```
+//!
+//! Left out: guidance by coverage. bolero would bring it, and holds a crate of the workspace back.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod files;
+mod messages;
+mod mutate;
+mod records;
+mod texts;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng as _;
+
+/// How long each target is run when nobody says.
+const SECONDS: f64 = 2.0;
+/// No input may take longer, on a machine however busy.
+const LONGEST: Duration = Duration::from_secs(20);
+
+fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs a target on inputs made from seed numbers, until its time is over; says how many.
+fn fuzz(name: &str, target: impl Fn(&mut ChaCha8Rng)) {
+    let one: Option<u64> = number("COALLOC_FUZZ_SEED");
+    let time = Duration::from_secs_f64(number("COALLOC_FUZZ_SECONDS").unwrap_or(SECONDS));
+    // Another stretch of numbers each day is worth more than the same one; short runs stay the same.
+    let first = one.unwrap_or_else(|| number("COALLOC_FUZZ_FIRST").unwrap_or(0));
+    let (begun, mut done) = (Instant::now(), 0_u64);
+    for seed in first.. {
+        let started = Instant::now();
+        let run = catch_unwind(AssertUnwindSafe(|| target(&mut ChaCha8Rng::seed_from_u64(seed))));
+        let again = format!("COALLOC_FUZZ_SEED={seed} cargo test -p coalloc --test fuzz {name}");
+        if let Err(panic) = run {
+            eprintln!("again: {again}");
+            std::panic::resume_unwind(panic);
+        }
+        assert!(started.elapsed() < LONGEST, "one input took {:?}: {again}", started.elapsed());
+        done += 1;
+        if one.is_some() || begun.elapsed() >= time {
+            break;
+        }
+    }
+    eprintln!("{name}: {done} inputs from {first} in {:.1} s", begun.elapsed().as_secs_f64());
+}
