@@ -60,3 +60,7 @@ deny:
 # Known vulnerabilities; needs the advisory database.
 advisories:
     cargo deny check advisories
+
+# Real daemons under load, killed so often: `just soak 1000`.
+soak KILLS='1000' SEED='1':
+    COALLOC_KILLS={{KILLS}} COALLOC_SEED={{SEED}} cargo test -p coalloc --test blackbox one_coordinator -- --nocapture

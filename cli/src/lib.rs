@@ -27,6 +27,7 @@ pub mod reserve;
 pub mod rpc;
 pub mod serve;
 pub mod sim;
+pub mod soak;
 pub mod text;
 pub mod topology;
 pub mod watch;
@@ -51,6 +52,7 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Audit(audit::AuditArgs),
+    Soak(soak::SoakArgs),
     Bench(bench::BenchArgs),
     Compare(compare::CompareArgs),
     Sim(sim::SimArgs),
@@ -99,6 +101,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
         match command {
             Command::Demo(args) => demo::run(args).await,
             Command::Audit(args) => audit::run(args).await,
+            Command::Soak(args) => soak::run(args).await,
             Command::Bench(args) => bench::run(args).await,
             Command::Compare(args) => compare::run(args).await,
             Command::Sim(args) => sim::run(args).await,

@@ -15,6 +15,9 @@ mod dashboard;
 mod disk;
 mod events;
 mod faults;
+// Each test target uses a part of it.
+#[allow(dead_code)]
+#[path = "../harness/mod.rs"]
 mod harness;
 mod inner;
 mod middle;

@@ -15,7 +15,7 @@ use super::rules::{Piece, pieces_of};
 use crate::exit::Failure;
 
 /// A call of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Reserve.

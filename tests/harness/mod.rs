@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -21,14 +22,19 @@ pub(crate) const RMS: [&str; 3] = ["crm-A", "crm-B", "nrm"];
 /// Nothing in these tests takes longer than this unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A port that was free a moment ago, below the range that the system gives to outgoing connections.
+/// A port for this process alone, below the range that the system gives to outgoing connections. Daemons
+/// listen on its TCP side, now and then and again; its UDP side is bound here for as long as this
+/// process lives and tells other test processes that it is taken.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     loop {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
         let first = (std::process::id() % 89) as u16 * 100;
         let port = 10_000 + (first + step) % 9_900;
+        let Ok(flag) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            TAKEN.lock().unwrap().push(flag);
             return port;
         }
     }
@@ -38,6 +44,9 @@ pub(crate) struct Federation {
     pub(crate) dir: TempDir,
     pub(crate) addresses: BTreeMap<String, String>,
     children: BTreeMap<String, Child>,
+    /// Daemons stop when this process dies without a word. Then all of them must be started by the thread
+    /// that lives longest: the system means the thread.
+    pub(crate) tied: bool,
 }
 
 /// What a test may want otherwise.
@@ -70,12 +79,13 @@ impl Federation {
         for name in RMS.iter().chain(&["grc"]) {
             addresses.insert((*name).to_owned(), format!("127.0.0.1:{}", free_port()));
         }
-        Self { dir, addresses, children: BTreeMap::new() }
+        Self { dir, addresses, children: BTreeMap::new(), tied: false }
     }
 
     /// Sees the daemons of another federation, and owns none.
     pub(crate) fn elsewhere(addresses: BTreeMap<String, String>) -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), addresses, children: BTreeMap::new() }
+        let dir = tempfile::tempdir().unwrap();
+        Self { dir, addresses, children: BTreeMap::new(), tied: false }
     }
 
     pub(crate) fn configure(&self, setup: &Setup) {
@@ -124,6 +134,11 @@ impl Federation {
     /// Starts a daemon with its configuration file.
     pub(crate) fn spawn(&mut self, name: &str) {
         let child = self.command(name).spawn().unwrap();
+        self.adopt(name, child);
+    }
+
+    /// Takes over a daemon that was started otherwise.
+    pub(crate) fn adopt(&mut self, name: &str, child: Child) {
         self.children.insert(name.to_owned(), child);
     }
 
@@ -134,6 +149,9 @@ impl Federation {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
         command.args(["serve", kind, "--config"]);
         command.arg(self.dir.path().join(format!("{name}.yaml")));
+        if self.tied {
+            command.arg("--with-parent").arg(std::process::id().to_string());
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command
     }
@@ -152,6 +170,15 @@ impl Federation {
 
     pub(crate) fn pid(&self, name: &str) -> Pid {
         Pid::from_child(&self.children[name])
+    }
+
+    /// How a daemon ended that was not told to; None while it runs.
+    pub(crate) fn ended(&mut self, name: &str) -> Option<ExitStatus> {
+        let ended = self.children.get_mut(name)?.try_wait().unwrap();
+        if ended.is_some() {
+            self.children.remove(name);
+        }
+        ended
     }
 
     /// SIGKILL, and the process is gone when this returns.

@@ -1,0 +1,374 @@
+//! What is done to the daemons: a schedule drawn from a seed, and its execution.
+//!
+//! The schedule is the same for the same seed; where exactly in the protocol each blow falls is a matter of
+//! real time, and differs from run to run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
+
+use crate::cluster::Cluster;
+use crate::relay::{FAIR, STORM, pick};
+
+/// Longer than a hold lives ([`crate::cluster`]): a resource manager that is out of reach for so long meets
+/// a Commit that was on its way too late, and the outcome is mixed.
+const PARTITION_MS: u64 = 10_500;
+/// Nothing goes on meanwhile, so it is rare.
+const KILLS_A_PARTITION: usize = 150;
+
+/// One blow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Blow {
+    /// SIGKILL; started again after so long.
+    Kill { name: String, down_ms: u64 },
+    /// SIGSTOP, and SIGCONT after so long.
+    Pause { name: String, ms: u64 },
+    /// SIGTERM, waited for, and started again.
+    Restart { name: String },
+    /// One way of a connection is silent for so long: that of the calls, or that of the answers.
+    Cut { link: usize, back: bool, ms: u64 },
+    /// Coordinator and resource manager cannot reach each other; answers to what was sent before arrive.
+    Partition { edge: usize, ms: u64 },
+    /// All connections of a link break.
+    Snap { link: usize },
+    /// Every connection is bad for so long.
+    Storm { ms: u64 },
+    /// The small disk is full for so long.
+    Fill { ms: u64 },
+}
+
+/// What ends a blow.
+#[derive(Debug, Clone)]
+enum End {
+    Spawn(String),
+    Resume(String),
+    Heal { link: usize, back: bool },
+    Calm,
+    Free,
+}
+
+/// How many of each were dealt.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Dealt {
+    pub(crate) kills: BTreeMap<String, usize>,
+    pub(crate) kills_while_starting: usize,
+    pub(crate) pauses: usize,
+    pub(crate) restarts: usize,
+    pub(crate) cuts: usize,
+    pub(crate) partitions: usize,
+    pub(crate) snaps: usize,
+    pub(crate) storms: usize,
+    pub(crate) fills: usize,
+    /// Ends of a daemon because its disk was full (I16).
+    pub(crate) ended_full: usize,
+}
+
+impl fmt::Display for Dealt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: usize = self.kills.values().sum();
+        let each: Vec<String> =
+            self.kills.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        write!(
+            f,
+            "{all} kill -9 ({}; {} of them while it was starting), {} pauses, {} restarts, {} one-way \
+             cuts, {} partitions, {} broken links, {} storms, {} full disks ({} ended by them)",
+            each.join(", "),
+            self.kills_while_starting,
+            self.pauses,
+            self.restarts,
+            self.cuts,
+            self.partitions,
+            self.snaps,
+            self.storms,
+            self.fills,
+            self.ended_full
+        )
+    }
+}
+
+/// What may be done to whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Targets {
+    pub(crate) names: Vec<String>,
+    /// Connections; those of one edge, down and up, are neighbours.
+    pub(crate) links: usize,
+    /// There is a small disk.
+    pub(crate) disk: bool,
+    /// Holds end soon enough for a partition to outlive them.
+    pub(crate) partitions: bool,
+}
+
+/// Blows until so many kills, each with the pause before it.
+pub(crate) fn schedule(seed: u64, on: &Targets, kills: usize) -> Vec<(Duration, Blow)> {
+    let Targets { names, links, disk, partitions } = on.clone();
+    let mut random = ChaCha20Rng::seed_from_u64(seed);
+    let mut blows = Vec::new();
+    let mut killed = 0;
+    // Seldom drawn or never, and in every run of some length all the same.
+    let mut fill = disk && kills >= 20;
+    let mut next_partition =
+        if partitions && kills >= 20 { kills.min(KILLS_A_PARTITION) / 3 } else { usize::MAX };
+    while killed < kills {
+        let gap = Duration::from_millis(pick(&mut random, 100, 600));
+        let name = names[pick(&mut random, 0, names.len() as u64 - 1) as usize].clone();
+        let link = pick(&mut random, 0, links as u64 - 1) as usize;
+        let back = pick(&mut random, 0, 1) == 1;
+        let blow = match pick(&mut random, 0, 99) {
+            _ if killed >= next_partition => {
+                next_partition += KILLS_A_PARTITION;
+                Blow::Partition { edge: link / 2, ms: PARTITION_MS }
+            }
+            _ if fill && killed * 2 >= kills => {
+                fill = false;
+                Blow::Fill { ms: 2_000 }
+            }
+            0..=64 => {
+                killed += 1;
+                Blow::Kill { name, down_ms: pick(&mut random, 0, 200) }
+            }
+            65..=70 => Blow::Pause { name, ms: pick(&mut random, 500, 4_000) },
+            71..=77 => Blow::Restart { name },
+            78..=85 => Blow::Cut { link, back, ms: pick(&mut random, 300, 3_000) },
+            86..=92 => Blow::Snap { link },
+            93..=96 => Blow::Storm { ms: pick(&mut random, 1_000, 4_000) },
+            _ if disk => Blow::Fill { ms: pick(&mut random, 500, 3_000) },
+            _ => Blow::Snap { link },
+        };
+        blows.push((gap, blow));
+    }
+    blows
+}
+
+/// Deals the blows.
+pub(crate) struct Nemesis<'a> {
+    cluster: &'a mut Cluster,
+    begun: Instant,
+    ends: Vec<(Instant, End)>,
+    down: BTreeSet<String>,
+    paused: BTreeSet<String>,
+    full: bool,
+    storms: usize,
+    pub(crate) dealt: Dealt,
+}
+
+impl<'a> Nemesis<'a> {
+    pub(crate) fn new(cluster: &'a mut Cluster) -> Self {
+        Self {
+            cluster,
+            begun: Instant::now(),
+            ends: Vec::new(),
+            down: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            full: false,
+            storms: 0,
+            dealt: Dealt::default(),
+        }
+    }
+
+    /// Deals all of them, and more kills when some have met a daemon that was dead already; then ends all that is under way, and waits until the federation is whole.
+    pub(crate) async fn deal(&mut self, blows: &[(Duration, Blow)], kills: usize) {
+        let killing = |(_, blow): &&(Duration, Blow)| matches!(blow, Blow::Kill { .. });
+        let mut more = blows.iter().filter(killing).cycle();
+        let mut all = blows.iter();
+        loop {
+            let dealt = self.dealt.kills.values().sum::<usize>();
+            let next = all.next().or_else(|| if dealt < kills { more.next() } else { None });
+            let Some((gap, blow)) = next else { break };
+            self.wait_until(Instant::now() + *gap).await;
+            self.note(&format!("{blow:?}"));
+            self.strike(blow);
+            self.look_for_dead();
+        }
+        while let Some(last) = self.ends.iter().map(|(at, _)| *at).max() {
+            self.wait_until(last).await;
+        }
+        self.look_for_dead();
+        for link in &self.cluster.links {
+            link.heal();
+        }
+        self.note("all faults are over");
+        self.cluster.complete().await;
+        self.note("the federation is whole again");
+    }
+
+    fn note(&self, what: &str) {
+        println!("{:>8.2} s  {what}", self.begun.elapsed().as_secs_f64());
+    }
+
+    /// Ends what is due meanwhile.
+    async fn wait_until(&mut self, until: Instant) {
+        loop {
+            let next = self.ends.iter().enumerate().min_by_key(|(_, (at, _))| *at);
+            let due = next.map(|(index, (at, _))| (index, *at)).filter(|(_, at)| *at <= until);
+            let Some((index, at)) = due else { break };
+            tokio::time::sleep_until(at.into()).await;
+            let (_, end) = self.ends.swap_remove(index);
+            self.end(end);
+        }
+        tokio::time::sleep_until(until.into()).await;
+    }
+
+    fn later(&mut self, ms: u64, end: End) {
+        self.ends.push((Instant::now() + Duration::from_millis(ms), end));
+    }
+
+    fn strike(&mut self, blow: &Blow) {
+        match blow {
+            Blow::Kill { name, down_ms } => {
+                if self.down.contains(name) {
+                    // It is down already: it dies again while it starts.
+                    self.end(End::Spawn(name.clone()));
+                    self.dealt.kills_while_starting += 1;
+                }
+                self.paused.remove(name);
+                if self.died(name) {
+                    return;
+                }
+                self.cluster.federation.kill(name);
+                *self.dealt.kills.entry(name.clone()).or_default() += 1;
+                self.down.insert(name.clone());
+                self.later(*down_ms, End::Spawn(name.clone()));
+            }
+            Blow::Pause { name, ms } => {
+                if self.down.contains(name) || self.died(name) || !self.paused.insert(name.clone())
+                {
+                    return;
+                }
+                self.cluster.federation.pause(name);
+                self.dealt.pauses += 1;
+                self.later(*ms, End::Resume(name.clone()));
+            }
+            Blow::Restart { name } => {
+                if self.down.contains(name) || self.paused.contains(name) || self.died(name) {
+                    return;
+                }
+                let status = self.cluster.federation.stop(name);
+                // What was told to stop while its disk was full may have met that first.
+                assert!(
+                    status.success() || self.is_full(name),
+                    "{name} was asked to stop: {status}"
+                );
+                self.cluster.spawn(name);
+                self.dealt.restarts += 1;
+            }
+            Blow::Cut { link, back, ms } => {
+                self.note(&format!("  ({})", self.cluster.links[*link].name));
+                self.cluster.links[*link].cut(*back, true);
+                self.dealt.cuts += 1;
+                self.later(*ms, End::Heal { link: *link, back: *back });
+            }
+            Blow::Partition { edge, ms } => {
+                for link in [2 * edge, 2 * edge + 1] {
+                    self.note(&format!("  ({})", self.cluster.links[link].name));
+                    self.cluster.links[link].cut(false, true);
+                    self.later(*ms, End::Heal { link, back: false });
+                }
+                self.dealt.partitions += 1;
+            }
+            Blow::Snap { link } => {
+                self.cluster.links[*link].snap();
+                self.dealt.snaps += 1;
+            }
+            Blow::Storm { ms } => {
+                self.storms += 1;
+                self.cluster.links.iter().for_each(|link| link.set_weather(STORM));
+                self.dealt.storms += 1;
+                self.later(*ms, End::Calm);
+            }
+            Blow::Fill { ms } => {
+                let Some(disk) = self.cluster.disk.as_ref().filter(|_| !self.full) else { return };
+                let bytes = disk.fill();
+                self.full = true;
+                self.dealt.fills += 1;
+                self.later(*ms, End::Free);
+                self.note(&format!("  ({bytes} bytes of ballast)"));
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        match end {
+            End::Spawn(name) => {
+                // A kill while it was starting has ended this before.
+                if self.down.remove(&name) {
+                    self.cluster.spawn(&name);
+                }
+            }
+            End::Resume(name) => {
+                if self.paused.remove(&name) && !self.died(&name) {
+                    self.cluster.federation.resume(&name);
+                }
+            }
+            End::Heal { link, back } => self.cluster.links[link].cut(back, false),
+            End::Calm => {
+                self.storms -= 1;
+                if self.storms == 0 {
+                    self.cluster.links.iter().for_each(|link| link.set_weather(FAIR));
+                }
+            }
+            End::Free => {
+                if let Some(disk) = &self.cluster.disk {
+                    disk.free();
+                }
+                self.full = false;
+                // It may have died of it just now, or not be able to start before.
+                let name = self.cluster.on_disk().to_owned();
+                let _ = self.died(&name);
+            }
+        }
+    }
+
+    fn is_full(&self, name: &str) -> bool {
+        self.dealt.fills > 0 && self.cluster.disk.is_some() && name == self.cluster.on_disk()
+    }
+
+    /// No daemon may end by itself, but the one whose disk is full (I16): that is started again.
+    fn died(&mut self, name: &str) -> bool {
+        let Some(status) = self.cluster.federation.ended(name) else { return false };
+        let log = self.cluster.federation.log(name);
+        let tail: Vec<&str> = log.lines().rev().take(20).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        assert!(self.is_full(name), "{name} ended by itself: {status}\n{}", tail.join("\n"));
+        self.note(&format!("  {name} has ended ({status}), its disk was full"));
+        self.dealt.ended_full += 1;
+        self.paused.remove(name);
+        self.down.insert(name.to_owned());
+        self.later(100, End::Spawn(name.to_owned()));
+        true
+    }
+
+    fn look_for_dead(&mut self) {
+        for name in self.cluster.names.clone() {
+            if !self.down.contains(&name) {
+                let _ = self.died(&name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_schedule_is_of_its_seed_and_has_every_blow() {
+    let names: Vec<String> = ["crm-A", "nrm", "grc"].map(str::to_owned).into();
+    let on = Targets { names, links: 6, disk: true, partitions: true };
+    let one = schedule(7, &on, 400);
+    assert_eq!(one, schedule(7, &on, 400));
+    assert_ne!(one, schedule(8, &on, 400));
+    let count = |is: fn(&Blow) -> bool| one.iter().filter(|(_, blow)| is(blow)).count();
+    assert_eq!(count(|blow| matches!(blow, Blow::Kill { .. })), 400);
+    assert_eq!(count(|blow| matches!(blow, Blow::Partition { .. })), 3);
+    let others: [fn(&Blow) -> bool; 6] = [
+        |blow| matches!(blow, Blow::Pause { .. }),
+        |blow| matches!(blow, Blow::Restart { .. }),
+        |blow| matches!(blow, Blow::Cut { .. }),
+        |blow| matches!(blow, Blow::Snap { .. }),
+        |blow| matches!(blow, Blow::Storm { .. }),
+        |blow| matches!(blow, Blow::Fill { .. }),
+    ];
+    assert!(others.into_iter().all(|is| count(is) >= 5));
+    let short = schedule(7, &on, 20);
+    assert!(short.iter().any(|(_, blow)| matches!(blow, Blow::Fill { .. })));
+    assert!(short.iter().any(|(_, blow)| matches!(blow, Blow::Partition { .. })));
+}
