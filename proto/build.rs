@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "coalloc/v1/resource_manager.proto",
         "coalloc/v1/coordinator.proto",
         "coalloc/v1/files.proto",
+        "coalloc/v1/tasks.proto",
     ];
     println!("cargo::rerun-if-changed=coalloc");
     let descriptors = protox::compile(files, ["."])?;

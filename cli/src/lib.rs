@@ -18,6 +18,7 @@ pub mod health;
 pub mod ledger;
 pub mod modify;
 pub mod offline;
+pub mod picture;
 pub mod plan;
 pub mod refused;
 pub mod relay;
@@ -28,6 +29,7 @@ pub mod rpc;
 pub mod serve;
 pub mod sim;
 pub mod soak;
+pub mod task;
 pub mod text;
 pub mod topology;
 pub mod watch;
@@ -57,6 +59,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Sim(sim::SimArgs),
     Plan(plan::PlanArgs),
+    Picture(picture::PictureArgs),
     Reserve(reserve::ReserveArgs),
     List(reservations::ListArgs),
     Show(reservations::ShowArgs),
@@ -106,6 +109,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Compare(args) => compare::run(args).await,
             Command::Sim(args) => sim::run(args).await,
             Command::Plan(args) => plan::run(args).await,
+            Command::Picture(args) => picture::run(args),
             Command::Reserve(args) => reserve::run(args).await,
             Command::List(args) => reservations::list(args).await,
             Command::Show(args) => reservations::show(args).await,

@@ -1,6 +1,7 @@
 //! Planning without any daemon: a federation file, what it says is taken, and a planner.
 
 mod instead;
+pub mod task;
 
 use std::collections::BTreeMap;
 use std::path::Path;

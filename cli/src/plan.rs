@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use coalloc_common::Span;
+use coalloc_common::{Span, Time};
+use coalloc_plan::multicost::TaskPlannerName;
 use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
 use crate::request::{Asked, RequestArgs};
 use crate::rpc::{self, GrcArgs};
+use crate::task::{self, SlotArgs, TaskFile};
 use crate::when::next_full;
 use crate::{refused, text};
 
@@ -18,6 +20,7 @@ use crate::{refused, text};
 ///
 /// With --federation no daemon is needed: the file says what there is and what is taken.
 /// A request without earliest_start is then planned for the next full minute.
+/// With --planner the request is a task (a TaskRequest): data that travel, then a run.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -27,7 +30,13 @@ pub struct PlanArgs {
     federation: Option<PathBuf>,
     #[command(flatten)]
     grc: GrcArgs,
-    /// Print the PlanResponse as JSON
+    /// The request is a TaskRequest; plan it with this planner, offline
+    #[arg(long, value_name = "NAME", value_parser = task::planner_parser(), requires = "federation", help_heading = "Tasks",
+          conflicts_with_all = ["latest_start", "frames", "max_paths", "objective", "solver"])]
+    planner: Option<TaskPlannerName>,
+    #[command(flatten)]
+    slots: SlotArgs,
+    /// Print the PlanResponse (the TaskPlanResponse, with --planner) as JSON
     #[arg(long)]
     json: bool,
 }
@@ -40,6 +49,9 @@ pub mod table;
 /// When a file is wrong or the coordinator cannot be asked.
 pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
     let now = coalloc_net::clock::now().wall;
+    if let Some((planner, path)) = args.planner.zip(args.federation.as_ref()) {
+        return run_task(args, planner, &Federation::read(path)?, now);
+    }
     let asked = args.request.load(now)?;
     let response = match &args.federation {
         Some(path) => Federation::read(path)?.plan(&asked, next_full(Span::from_secs(60), now))?,
@@ -47,6 +59,26 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
     };
     let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
     let text = if args.json { text::json(&response)? } else { describe_as(&response, &asked) };
+    Ok(Answer { text, exit })
+}
+
+fn run_task(
+    args: &PlanArgs,
+    planner: TaskPlannerName,
+    federation: &Federation,
+    now: Time,
+) -> Result<Answer, Failure> {
+    let RequestArgs { request, earliest_start, user, search, .. } = &args.request;
+    let file = TaskFile::read(request, *earliest_start, user.as_ref(), now)?;
+    let options = v1::TaskOptions {
+        planner: Some(planner.name().to_owned()),
+        plans: search.plans,
+        ..args.slots.options()
+    };
+    let paper = file.on(federation, &options, now)?;
+    let response = federation.plan_task(&paper).map_err(|error| file.mistake(&error))?;
+    let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
+    let text = if args.json { text::json(&response)? } else { task::describe(&response) };
     Ok(Answer { text, exit })
 }
 

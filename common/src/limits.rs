@@ -198,8 +198,16 @@ pub const TASK_BYTES_MAX: u64 = 1 << 50;
 pub const TASK_WORK_MAX_MI: u64 = 1 << 50;
 /// Fastest CPU there is, in million instructions a second: 1,000 times today's.
 pub const MIPS_MAX: u64 = 100_000_000;
+/// What a CPU does when nobody says, in million instructions a second: that of both papers on tasks.
+pub const MIPS_DEFAULT: u64 = 25_000;
 /// Wavelengths of a link that are told apart: the C band at 25 GHz, and some.
 pub const WAVELENGTHS_MAX: usize = 192;
+/// How far the vectors of a task's picture reach when neither it nor its options say.
+pub const TASK_HORIZON_DEFAULT: Span = Span::from_secs(3_600);
+/// Slots that a vector usually has: the papers' `u`.
+pub const TASK_SLOTS_USUAL: i64 = 10_000;
+/// Most slots that a picture's guard may have: more than any path has links.
+pub const GUARD_SLOTS_MAX: u32 = 1_000;
 /// Plans of one task that can be asked for.
 pub const TASK_PLANS_MAX: usize = 64;
 /// Largest weight of an edge and limit of a sum in routing under constraints: products of four fit 128

@@ -54,6 +54,8 @@ pub struct Compute {
     pub price: Option<PriceSchedule>,
     /// How good it is, at most [`limits::QUALITY_FULL`].
     pub quality: u32,
+    /// What each CPU does, in million instructions a second (`C_m`), 1 to [`limits::MIPS_MAX`].
+    pub mips: u64,
 }
 
 /// A site, or an exchange point when it has no computers.
@@ -207,6 +209,7 @@ impl Topology {
             check_range("cpus", compute.capacity.0, 1..=limits::CPUS_MAX, "CPUs")?;
             check_range("unit_value", compute.unit_value.0, 0..=limits::UNIT_VALUE_MAX, "points")?;
             check_range("quality", compute.quality, 0..=limits::QUALITY_FULL, "points")?;
+            check_range("mips", compute.mips, 1..=limits::MIPS_MAX, "MIPS")?;
         }
         // At most VERTICES_MAX.
         let index = VertexIndex(self.vertices.len() as u32);

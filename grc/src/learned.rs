@@ -87,6 +87,7 @@ mod tests {
                 unit_value: UnitValue(1),
                 price: None,
                 quality: 0,
+                mips: limits::MIPS_DEFAULT,
             };
             let name = VertexName::composed(name);
             topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();

@@ -11,6 +11,7 @@ mod objective;
 mod plan;
 mod refusal;
 mod request;
+mod task;
 mod time;
 
 pub use alternatives::smaller_to_wire;
@@ -23,6 +24,10 @@ pub use objective::{objective_to_wire, objectives_from_wire, price_from_wire};
 pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, segments_to_wire};
 pub use refusal::{refusal_from_wire, refusal_to_wire};
 pub use request::{RequestOptions, plan_options, request_from_wire, user_name};
+pub use task::{
+    AskedTask, AskedTaskOptions, delivery_to_wire, effort_to_wire, task_from_wire, task_options,
+    task_plan_to_wire,
+};
 pub use time::{
     span_from_wire, span_to_wire, time_from_wire, time_to_wire, window_from_wire, window_to_wire,
 };

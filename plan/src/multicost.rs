@@ -20,7 +20,7 @@
 //! In the order of reading: `task`, `picture` and `answer` are the words; `frame` counts them in
 //! slots; `search` finds paths (phase 1), `choice` pairs them with clusters and takes the best
 //! (phases 2, 3), `mct`, `mcb` and `ect` put these together, `refuse` says why not. [`check`]
-//! verifies any plan against its picture, by itself; `federation` makes pictures of topologies and
+//! verifies any plan against its picture, by itself; `registry` has their names; `federation` makes pictures of topologies and
 //! segments of plans.
 //!
 //! A plan is a hint. It is right on the picture it was made on, which may be out of date; the
@@ -39,6 +39,7 @@ mod mct;
 mod output;
 mod picture;
 mod refuse;
+mod registry;
 pub mod samcra;
 mod search;
 mod task;
@@ -51,6 +52,7 @@ pub use mcb::McB;
 pub use mct::McT;
 pub use output::{Delivery, Output, deliver};
 pub use picture::{ClusterView, LinkView, Picture, PictureSize};
+pub use registry::TaskPlannerName;
 pub use samcra::Samcra;
 pub use search::Dominance;
 pub use task::{Signalling, Task, TaskInstance, TaskObjective};

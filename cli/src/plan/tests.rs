@@ -26,8 +26,14 @@ fn request(name: &str) -> RequestArgs {
 }
 
 fn planned(federation: PathBuf, request: RequestArgs) -> Result<(v1::PlanResponse, Exit), Failure> {
-    let args =
-        PlanArgs { request, federation: Some(federation), grc: GrcArgs::default(), json: true };
+    let args = PlanArgs {
+        request,
+        federation: Some(federation),
+        grc: GrcArgs::default(),
+        planner: None,
+        slots: SlotArgs::default(),
+        json: true,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(run(&args))?;
     Ok((serde_json::from_str(&answer.text).unwrap(), answer.exit))

@@ -41,6 +41,7 @@ fn one_site(free: &[u64]) -> (Arc<Snapshot>, Picture) {
         unit_value: UnitValue(1),
         price: None,
         quality: limits::QUALITY_FULL,
+        mips: limits::MIPS_DEFAULT,
     };
     let name = VertexName::composed("A");
     topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
@@ -122,6 +123,7 @@ fn triangle() -> Topology {
             unit_value: UnitValue(1),
             price: None,
             quality: 0,
+            mips: limits::MIPS_DEFAULT,
         };
         let name = VertexName::composed(name);
         topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();

@@ -103,6 +103,7 @@ impl Shown {
             name: vertex.name.to_string(),
             cpus: compute.capacity.0,
             unit_value: Some(compute.unit_value.0),
+            mips: Some(compute.mips),
             ..v1::Site::default()
         });
         let paths = self.paths.iter().map(|path| v1::Path {

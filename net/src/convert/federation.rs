@@ -112,6 +112,7 @@ fn add_sites(
                 unit_value: UnitValue(site.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
                 price: price(&field, site.price.as_ref(), default_price)?,
                 quality: site.quality.unwrap_or(limits::QUALITY_FULL),
+                mips: site.mips.unwrap_or(limits::MIPS_DEFAULT),
             }),
         };
         topology.add_vertex(vertex).map_err(|error| error.within(&field))?;

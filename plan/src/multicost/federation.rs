@@ -9,7 +9,7 @@ use coalloc_common::{
     SlotGrid, Topology, VertexIndex,
 };
 
-use super::{ClusterView, LinkView, Picture, Task, TaskPlan};
+use super::{ClusterView, Delivery, Leg, LinkView, Picture, Task, TaskPlan};
 
 /// What a scheduler believes of the computers of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +67,61 @@ impl Picture {
     }
 }
 
+/// What has to be held, by RM, each segment over a window of its own. `topology` is the federation that
+/// `picture` is of, `task` the one that is planned. What is not in the topology has no segment; wavelengths
+/// have no resources of their own.
+struct Segments<'a> {
+    topology: &'a Topology,
+    picture: &'a Picture,
+    task: &'a Task,
+    of: BTreeMap<RmName, Vec<Segment>>,
+}
+
+impl<'a> Segments<'a> {
+    fn new(topology: &'a Topology, picture: &'a Picture, task: &'a Task) -> Self {
+        Self { topology, picture, task, of: BTreeMap::new() }
+    }
+
+    /// The legs one after another as the data travel.
+    fn legs(mut self, legs: &[Leg]) -> Self {
+        for leg in legs {
+            let Some(link) = self.picture.links().get(leg.link) else { continue };
+            let Some(edge) = self.topology.edges().get(link.edge.at()) else { continue };
+            let resource = edge.resource(link.direction).clone();
+            let segment =
+                Segment { resource, amount: Amount(self.task.rate.0), window: leg.window };
+            self.of.entry(edge.rm.clone()).or_default().push(segment);
+        }
+        self
+    }
+
+    /// The run.
+    fn run(mut self, plan: &TaskPlan) -> Self {
+        let vertex = self.picture.clusters().get(plan.cluster).map(|cluster| cluster.vertex);
+        let vertex = vertex.and_then(|vertex| self.topology.vertices().get(vertex.at()));
+        if let Some(compute) = vertex.and_then(|vertex| vertex.compute.as_ref()) {
+            let resource = compute.resource.clone();
+            let segment = Segment { resource, amount: Amount(self.task.cpus.0), window: plan.run };
+            self.of.entry(compute.rm.clone()).or_default().push(segment);
+        }
+        self
+    }
+}
+
+impl Delivery {
+    /// The same as [`TaskPlan::segments`], and the way of the results.
+    #[must_use]
+    pub fn segments(
+        &self,
+        topology: &Topology,
+        picture: &Picture,
+        task: &Task,
+    ) -> BTreeMap<RmName, Vec<Segment>> {
+        let segments = Segments::new(topology, picture, task).legs(&self.plan.legs);
+        segments.run(&self.plan).legs(&self.legs).of
+    }
+}
+
 impl TaskPlan {
     /// What has to be held, by RM, each segment over a window of its own: the legs one after
     /// another as the data travel, then the run.
@@ -80,21 +135,6 @@ impl TaskPlan {
         picture: &Picture,
         task: &Task,
     ) -> BTreeMap<RmName, Vec<Segment>> {
-        let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
-        for leg in &self.legs {
-            let Some(link) = picture.links().get(leg.link) else { continue };
-            let Some(edge) = topology.edges().get(link.edge.at()) else { continue };
-            let resource = edge.resource(link.direction).clone();
-            let segment = Segment { resource, amount: Amount(task.rate.0), window: leg.window };
-            segments.entry(edge.rm.clone()).or_default().push(segment);
-        }
-        let vertex = picture.clusters().get(self.cluster).map(|cluster| cluster.vertex);
-        let vertex = vertex.and_then(|vertex| topology.vertices().get(vertex.at()));
-        if let Some(compute) = vertex.and_then(|vertex| vertex.compute.as_ref()) {
-            let resource = compute.resource.clone();
-            let segment = Segment { resource, amount: Amount(task.cpus.0), window: self.run };
-            segments.entry(compute.rm.clone()).or_default().push(segment);
-        }
-        segments
+        Segments::new(topology, picture, task).legs(&self.legs).run(self).of
     }
 }
