@@ -43,15 +43,20 @@ bench-highs:
 
 # More seeds of the protocol's fault runs.
 seeds N="20000":
-    COALLOC_SEEDS={{N}} cargo test --release -p coalloc-sim --test faults
+    cargo run --release -- sim fault --seeds {{N}}
 
 # Decoders on what nobody would send, SECONDS for each of a dozen targets.
 fuzz SECONDS="300":
     COALLOC_FUZZ_SECONDS={{SECONDS}} COALLOC_FUZZ_FIRST=$(date +%s)000000 cargo test --release -p coalloc --test fuzz -- --nocapture
 
-# Write the protocol's story files anew; read the diff before you commit it.
+# Write what is generated anew: stories, and the sections of docs/PROTOCOL.md; read the diff before you commit it.
 bless:
-    COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories
+    COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories --test states --test cost --test matrix
+    COALLOC_BLESS=1 cargo test -p coalloc-sim --features planted --test planted
+
+# Mistakes on purpose: each must be found by the fault runs.
+planted:
+    cargo test -p coalloc-sim --features planted --test planted -- --nocapture
 
 # Licences, bans and sources of all dependencies.
 deny:

@@ -16,8 +16,8 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use coalloc_common::planted::{self, Bug};
 use coalloc_common::DiskRoom;
+use coalloc_common::planted::{self, Bug};
 use coalloc_protocol::{Log, ReplayError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

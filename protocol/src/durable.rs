@@ -9,8 +9,8 @@
 //! `Unsynced` in one call of [`sync`]. After omicron's trust quorum and etcd/raft's `Ready`, with the
 //! order enforced instead of written down.
 
-use coalloc_common::planted::{self, Bug};
 use coalloc_common::DiskRoom;
+use coalloc_common::planted::{self, Bug};
 
 /// The durable log of one core, in the order of its records.
 pub trait Log {

@@ -26,7 +26,7 @@
 //! restart NODE [reboot]                    the process, or the machine
 //! restore NODE N                           dies, and an older copy of its disk is put back, which lacks the
 //!                                          last N records at least
-//! full NODE | room NODE                    its disk takes nothing more; it does again
+//! low NODE | full NODE | room NODE         its disk has room for ends alone; for nothing; for all again
 //! clock NODE TIME                          its wall clock is set, so much ahead of the world's, or `-30s` back
 //! freeze NODE TIME                         its process is stopped for so long
 //! vanish DEMAND                            its user is gone, and hears nothing more
@@ -163,7 +163,7 @@ impl Teller {
                 self.world.restart(node, words.get(1) == Some(&"reboot"))?;
             }
             "restore" => self.restore(&words)?,
-            "full" | "room" | "freeze" | "clock" => self.trouble(word, &words)?,
+            "low" | "full" | "room" | "freeze" | "clock" => self.trouble(word, &words)?,
             "vanish" => self.world.visit(Visit::Vanish(self.known(&words)?))?,
             "wait" => self.wait(time(words.first().ok_or("how long?")?)?)?,
             "settle" => self.settle()?,
@@ -353,6 +353,7 @@ impl Teller {
         let node = self.node(words.first())?;
         let us = words.get(1).map_or(Ok(Span::ZERO), |text| time(text))?.as_us();
         let event = match word {
+            "low" => Event::Trouble(Trouble::Low(node)),
             "full" => Event::Trouble(Trouble::Full(node)),
             "room" => Event::Trouble(Trouble::Room(node)),
             "freeze" => Event::Trouble(Trouble::Freeze(node, us)),

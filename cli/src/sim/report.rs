@@ -246,7 +246,17 @@ fn hours(seconds: f64) -> String {
 pub fn check_target(path: &Path) -> Result<(), Failure> {
     match std::fs::read_to_string(path) {
         Ok(text) => placed(path, &text, "").map(|_| ()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            match folder.filter(|folder| !folder.is_dir()) {
+                Some(folder) => Err(Failure::bad_input(format!(
+                    "--report {}: there is no folder {}",
+                    path.display(),
+                    folder.display()
+                ))),
+                None => Ok(()),
+            }
+        }
         Err(error) => Err(Failure::bad_input(format!("--report {}: {error}", path.display()))),
     }
 }
@@ -325,7 +335,9 @@ mod tests {
         write(&path, &report().markdown()).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("before\n{page}after\n"));
         std::fs::write(&path, "nothing\n").unwrap();
-        assert!(check_target(&path).is_err());
+        assert!(check_target(&path).is_err(), "a page without a place");
+        assert!(check_target(&folder.path().join("none/page.md")).is_err(), "no folder");
+        check_target(&folder.path().join("new.md")).unwrap();
     }
 
     #[test]

@@ -49,9 +49,13 @@ const fn scenario(
 pub const ALL: &[Scenario] = &[
     scenario("reserve", "three RMs, one with two segments", &[FLAT, PLAN], "1s reserve r1", 1_000),
     scenario(
-        "reserve, one by one",
-        "the same, one RM after the other",
-        &[FLAT, "turns crm-B B 4 [3600,7200) ; crm-A A 4 [3600,7200) ; nrm-N N0-N1 6 [3600,7200)"],
+        "reserve, in turns",
+        "two RMs one after the other, then the other two together",
+        &[
+            FLAT,
+            "turns crm-B B 4 [3600,7200) ; crm-A A 4 [3600,7200)",
+            " | nrm-N N0-N1 6 [3600,7200) ; crm-C C 4 [3600,7200)",
+        ],
         "1s reserve r1",
         1_000,
     ),

@@ -22,9 +22,18 @@ use super::check::SYNC_US_MAX;
 #[derive(Debug, Default)]
 pub struct Model {
     /// By RM.
-    live: BTreeMap<usize, BTreeMap<TransactionId, HoldOrder>>,
+    live: BTreeMap<usize, BTreeMap<TransactionId, Taken>>,
     /// When the process of each RM began, or went on.
     awake_us: BTreeMap<usize, i64>,
+}
+
+/// A hold or a booking.
+#[derive(Debug)]
+struct Taken {
+    order: HoldOrder,
+    /// What the booking has that it was held in place of: that much less it takes, also when that one is
+    /// gone before it; then it can never be booked.
+    beside: Vec<Segment>,
 }
 
 /// What one transaction wants of a resource at an instant.
@@ -42,10 +51,9 @@ impl Model {
         let others = live
             .iter()
             .filter(|(txn, _)| **txn != order.txn && Some(*txn) != order.replaces.as_ref());
-        let beyond = |(_, other): (&TransactionId, &HoldOrder)| {
-            let old = other.replaces.as_ref().and_then(|old| live.get(old));
-            let old = old.map_or(0, |old| wants(&old.segments, resource, at));
-            wants(&other.segments, resource, at).saturating_sub(old)
+        let beyond = |(_, other): (&TransactionId, &Taken)| {
+            let beside = wants(&other.beside, resource, at);
+            wants(&other.order.segments, resource, at).saturating_sub(beside)
         };
         others.map(beyond).sum()
     }
@@ -53,7 +61,7 @@ impl Model {
     /// What the booking that an order replaces has.
     fn own(&self, rm: usize, order: &HoldOrder, resource: &ResourceId, at: Time) -> u64 {
         let old = order.replaces.as_ref().and_then(|old| self.live.get(&rm)?.get(old));
-        old.map_or(0, |old| wants(&old.segments, resource, at))
+        old.map_or(0, |old| wants(&old.order.segments, resource, at))
     }
 
     /// Every instant at which something that the order wants begins, or another's within that.
@@ -62,6 +70,7 @@ impl Model {
         for segment in &order.segments {
             let (resource, window) = (&segment.resource, segment.window);
             let all = self.live.get(&rm).into_iter().flat_map(BTreeMap::values);
+            let all = all.map(|taken| &taken.order);
             let of = all.chain([order]).flat_map(|order| &order.segments);
             let of = of.filter(|other| other.resource == *resource);
             let edges = of.flat_map(|other| [other.window.start(), other.window.end()]);
@@ -91,9 +100,14 @@ impl Model {
 impl World {
     /// An RM's ledger was put back to an older state: what it has now is what that says.
     pub(super) fn model_again(&mut self, rm: usize) {
-        let live = self.rms[rm].shadow.entries().iter().filter_map(|(txn, entry)| {
-            let is_live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
-            Some((txn.clone(), entry.order.clone().filter(|_| is_live)?))
+        let entries = self.rms[rm].shadow.entries();
+        let live = entries.iter().filter_map(|(txn, entry)| {
+            let is_held = matches!(entry.phase, Phase::Held(_));
+            let order = entry.order.clone().filter(|_| is_held || entry.phase == Phase::Booked)?;
+            let old = order.replaces.as_ref().filter(|_| is_held);
+            let old = old.and_then(|old| entries.get(old)?.order.as_ref());
+            let beside = old.map(|old| old.segments.clone()).unwrap_or_default();
+            Some((txn.clone(), Taken { order, beside }))
         });
         let live = live.collect();
         self.watch.model.live.insert(rm, live);
@@ -121,7 +135,9 @@ impl World {
                     return Err(format!("I1: {name} holds {txn} beyond {resource} at {at}"));
                 }
                 let live = self.watch.model.live.entry(rm).or_default();
-                live.insert(order.txn.clone(), order.clone());
+                let old = order.replaces.as_ref().and_then(|old| live.get(old));
+                let beside = old.map(|old| old.order.segments.clone()).unwrap_or_default();
+                live.insert(order.txn.clone(), Taken { order: order.clone(), beside });
             }
             ParticipantRecord::Refused { order, refusal, .. } => {
                 let config = self.rms[rm].shadow.config();
@@ -137,8 +153,10 @@ impl World {
             ParticipantRecord::Booked { txn, at, .. } => {
                 self.check_length(rm, txn, *at, false)?;
                 let live = self.watch.model.live.entry(rm).or_default();
-                if let Some(old) = live.get(txn).and_then(|order| order.replaces.clone()) {
-                    live.remove(&old);
+                if let Some(taken) = live.get_mut(txn) {
+                    taken.beside.clear();
+                    let old = taken.order.replaces.clone();
+                    old.and_then(|old| live.remove(&old));
                 }
             }
             ParticipantRecord::Ended { txn, ending, by, at, .. } => {

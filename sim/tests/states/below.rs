@@ -1,0 +1,121 @@
+//! Every state of what a coordinator below has for one above, and every word from above.
+
+use coalloc_common::{CoordinatorName, RmName, Span, TransactionId};
+use coalloc_protocol::coordinator::{
+    Above, Coordinator, CoordinatorConfig, CoordinatorInput, MessageKind, Upper,
+};
+use coalloc_protocol::message::{Answer, Decision, Resolution, Token};
+
+use super::coordinator::{Grc, held, refused};
+use crate::{at, candidate, order};
+
+fn make() -> Coordinator {
+    let name = CoordinatorName::composed("grc");
+    let config = CoordinatorConfig { name, tag: "1".to_owned(), hold_for: None };
+    let mut core = Coordinator::new(config);
+    core.serve_above(Above {
+        coordinators: [CoordinatorName::composed("grc")].into(),
+        soft: Span::from_secs(5),
+        hard: Span::from_secs(20),
+        boot: "boot-1".to_owned(),
+    });
+    core
+}
+
+fn hold(amount: u64) -> CoordinatorInput {
+    let planned = Some(Ok(vec![candidate()]));
+    let token = Token(50);
+    CoordinatorInput::Upper(Upper::Hold { order: order("t", amount, None), planned, token })
+}
+
+fn end(kind: MessageKind) -> CoordinatorInput {
+    let (txn, by) = (TransactionId::composed("t"), CoordinatorName::composed("grc"));
+    CoordinatorInput::Upper(Upper::End { txn, by, kind, token: Token(60) })
+}
+
+fn answered(resolution: Resolution) -> CoordinatorInput {
+    CoordinatorInput::Upper(Upper::Resolved { txn: TransactionId::composed("t"), resolution })
+}
+
+fn states() -> Vec<(&'static str, Grc)> {
+    let checking = || {
+        let mut grc = Grc::new(make);
+        grc.step(hold(10), at(1));
+        grc.delivered("a", MessageKind::Hold, held(), 10);
+        grc
+    };
+    let promised = || {
+        let mut grc = checking();
+        grc.delivered("b", MessageKind::Hold, held(), 11);
+        grc
+    };
+    let committing = || {
+        let mut grc = promised();
+        grc.step(end(MessageKind::Commit), at(20));
+        grc.delivered("a", MessageKind::Commit, Answer::Done, 30);
+        grc
+    };
+    let confirmed = || {
+        let mut grc = committing();
+        grc.delivered("b", MessageKind::Commit, Answer::Done, 31);
+        grc
+    };
+    let failed = || {
+        let mut grc = checking();
+        grc.delivered("b", MessageKind::Hold, refused(), 11);
+        grc.delivered("a", MessageKind::Abort, Answer::Done, 30);
+        grc
+    };
+    let terminated = || {
+        let mut grc = confirmed();
+        grc.step(end(MessageKind::Release), at(40));
+        grc.delivered("a", MessageKind::Release, Answer::Done, 41);
+        grc.delivered("b", MessageKind::Release, Answer::Done, 42);
+        grc
+    };
+    let tombstone = || {
+        let mut grc = Grc::new(make);
+        grc.step(end(MessageKind::Abort), at(20));
+        grc
+    };
+    vec![
+        ("unknown", Grc::new(make)),
+        ("Checking", checking()),
+        ("Held", promised()),
+        ("Committing", committing()),
+        ("Confirmed", confirmed()),
+        ("Failed", failed()),
+        ("Terminated", terminated()),
+        ("a tombstone", tombstone()),
+    ]
+}
+
+pub(crate) fn table() -> String {
+    let inner = CoordinatorInput::Resolve {
+        txn: TransactionId::composed("grc-1-1/1"),
+        rm: RmName::composed("b"),
+        token: Token(70),
+    };
+    let decided = |decision| answered(Resolution::Decided(decision));
+    let inputs: Vec<(&str, CoordinatorInput, i64)> = vec![
+        ("Hold", hold(10), 50),
+        ("Hold, other content", hold(11), 50),
+        ("Commit", end(MessageKind::Commit), 50),
+        ("Commit, too late", end(MessageKind::Commit), 25_000),
+        ("Abort", end(MessageKind::Abort), 50),
+        ("Release", end(MessageKind::Release), 50),
+        ("asked above: commit", decided(Decision::Commit), 50),
+        ("asked above: abort", decided(Decision::Abort), 50),
+        ("asked above: no answer", answered(Resolution::Lost), 50),
+        ("an RM asks (Resolve)", inner, 50),
+        ("6 s later", CoordinatorInput::Tick, 6_000),
+        ("25 s later", CoordinatorInput::Tick, 25_000),
+    ];
+    let columns: Vec<&str> = states().iter().map(|(name, _)| *name).collect();
+    let row = |input: &CoordinatorInput, ms| {
+        states().iter_mut().map(|(_, grc)| grc.step(input.clone(), at(ms))).collect::<Vec<String>>()
+    };
+    let rows: Vec<(&str, Vec<String>)> =
+        inputs.iter().map(|(name, input, ms)| (*name, row(input, *ms))).collect();
+    crate::table("input", &columns, &rows)
+}
