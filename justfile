@@ -66,6 +66,20 @@ deny:
 advisories:
     cargo deny check advisories
 
+# The image of the containers, FROM scratch around a static binary.
+image:
+    deploy/compose/build
+
+# Start, and remove, ELGL as containers (docs/guide/compose.md).
+up:
+    deploy/compose/up
+down:
+    deploy/compose/down
+
+# The testbed of containers under faults; needs Docker.
+test-compose: image
+    COALLOC_COMPOSE=1 cargo test -p coalloc --test compose -- --nocapture
+
 # Real daemons under load, killed so often: `just soak 1000`.
 soak KILLS='1000' SEED='1':
     COALLOC_KILLS={{KILLS}} COALLOC_SEED={{SEED}} cargo test -p coalloc --test blackbox one_coordinator -- --nocapture

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::invalid::InvalidField;
 use crate::limits;
@@ -26,10 +27,18 @@ pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
     Err(InvalidField::new(field, InvalidField::quoted(text), allowed))
 }
 
+/// May a name that was written down be spelled so? A composed one of a long-named coordinator is longer than one
+/// from outside may be.
+fn is_written(text: &str) -> bool {
+    let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let rest = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte));
+    first && rest && text.len() <= 2 * limits::NAME_LEN_MAX
+}
+
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
         pub struct $name(Arc<str>);
 
@@ -55,6 +64,17 @@ macro_rules! name_type {
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            /// From a ledger: what is no name there was not written by this program.
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Arc::<str>::deserialize(deserializer)?;
+                match is_written(&text) {
+                    true => Ok(Self(text)),
+                    false => Err(D::Error::custom(format_args!("not a name: {text:.40?}"))),
+                }
             }
         }
 
@@ -140,6 +160,12 @@ mod tests {
         for bad in ["", "-x", "a b", "é", &"x".repeat(129)] {
             let error = VertexName::parse("sites[0].name", bad).unwrap_err().to_string();
             assert!(error.contains("sites[0].name") && error.contains("1 to 128"), "{error}");
+            let written = serde_json::to_string(bad).unwrap();
+            assert_eq!(
+                serde_json::from_str::<VertexName>(&written).is_ok(),
+                bad.len() == 129,
+                "a ledger may have longer ones, and no others: {written}"
+            );
             assert!(error.len() < 300, "a long value is cut: {error}");
         }
     }

@@ -36,7 +36,7 @@ option() {
 # The container of the gate of a domain, also while it is paused or stopped.
 gate_of() {
   gate=gate-$1
-  container=$(compose ps -q "$gate" 2>/dev/null) || true
+  container=$(compose ps -a -q "$gate" 2>/dev/null) || true
   if [ -z "$container" ]; then
     echo "error: no domain $1 in the testbed $folder, or it is not up" >&2
     exit 2
@@ -47,7 +47,7 @@ gate_of() {
 # Waits until the coordinator reaches every resource manager, or those behind one gate.
 reached() {
   local coordinator lost=unknown
-  coordinator=$(compose ps -q grc)
+  coordinator=$(compose ps -a -q grc)
   while [ "$SECONDS" -le 120 ]; do
     if lost=$(docker exec "$coordinator" /coalloc topology 2>&1); then
       lost=$(grep "${1:-gate-}.*:7[0-9]* " <<<"$lost" | grep -v ' reachable$') || return 0

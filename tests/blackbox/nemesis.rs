@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::os::unix::process::ExitStatusExt as _;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
+use rustix::process::Signal;
 
 use crate::cluster::Cluster;
 use crate::relay::{FAIR, STORM, pick};
@@ -246,9 +248,10 @@ impl<'a> Nemesis<'a> {
                     return;
                 }
                 let status = self.cluster.federation.stop(name);
-                // What was told to stop while its disk was full may have met that first.
+                // It may have met its full disk first, or have been told before it could listen.
+                let early = status.signal() == Some(Signal::TERM.as_raw());
                 assert!(
-                    status.success() || self.is_full(name),
+                    status.success() || early || self.is_full(name),
                     "{name} was asked to stop: {status}"
                 );
                 self.cluster.spawn(name);

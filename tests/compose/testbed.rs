@@ -1,5 +1,6 @@
 //! One testbed: its containers, and the commands of the guide on it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -113,20 +114,31 @@ impl Testbed {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    pub(crate) fn compose(&self, arguments: &str) {
-        self.run(&format!("deploy/compose/compose {arguments}"));
-    }
-
     /// Runs `coalloc` inside a container; did it end well?
     pub(crate) fn exec(&self, service: &str, arguments: &str) -> bool {
         let container = self.container(service);
         self.output(&format!("docker exec {container} /coalloc {arguments}")).status.success()
     }
 
+    /// Every service's container. Asked of Docker: compose takes a second for it, and it is asked often.
+    fn containers(&self) -> BTreeMap<String, String> {
+        let format = "{{.Label \"com.docker.compose.service\"}} {{.ID}}";
+        let label = format!("label=com.docker.compose.project={}", self.project);
+        let list = self.run_quietly(&format!("docker ps -a --filter {label} --format '{format}'"));
+        let pairs = list.lines().filter_map(|line| line.split_once(' '));
+        pairs.map(|(service, id)| (service.to_owned(), id.to_owned())).collect()
+    }
+
     fn container(&self, service: &str) -> String {
-        let id = self.run_quietly(&format!("deploy/compose/compose ps -q {service}"));
-        assert!(!id.is_empty(), "{service} has no container");
-        id
+        let id = self.containers().remove(service);
+        id.unwrap_or_else(|| panic!("{service} has no container"))
+    }
+
+    /// `docker WHAT` with the containers of these services.
+    pub(crate) fn docker(&self, what: &str, services: &[&str]) {
+        let ids: Vec<String> = services.iter().map(|service| self.container(service)).collect();
+        self.run_quietly(&format!("docker {what} {}", ids.join(" ")));
+        println!("          docker {what} {}", services.join(" "));
     }
 
     fn run_quietly(&self, line: &str) -> String {
@@ -136,11 +148,9 @@ impl Testbed {
     }
 
     pub(crate) fn services(&self) -> Vec<String> {
-        let services = self.run_quietly("deploy/compose/compose ps --services");
-        let services: Vec<String> = services.lines().map(str::to_owned).collect();
-        let ours: Vec<String> = services.into_iter().filter(|name| name != "prometheus").collect();
-        assert_eq!(ours.len(), SERVICES, "{ours:?}");
-        ours
+        let services: Vec<String> = self.containers().into_keys().collect();
+        assert_eq!(services.len(), SERVICES, "{services:?}");
+        services
     }
 
     pub(crate) fn inspect(&self, service: &str, format: &str) -> String {
@@ -154,14 +164,12 @@ impl Testbed {
     }
 
     pub(crate) fn disconnect(&self, service: &str, network: &str) {
-        let container = self.container(service);
-        self.run(&format!("docker network disconnect {}_{network} {container}", self.project));
+        self.docker(&format!("network disconnect {}_{network}", self.project), &[service]);
     }
 
     pub(crate) fn connect(&self, service: &str, network: &str) {
-        let container = self.container(service);
         let network = format!("{}_{network}", self.project);
-        self.run(&format!("docker network connect --alias {service} {network} {container}"));
+        self.docker(&format!("network connect --alias {service} {network}"), &[service]);
     }
 
     /// Docker restarts what crashed; a test that only looks at the end would not see it.
@@ -175,7 +183,9 @@ impl Testbed {
     /// Nothing of this project is left.
     pub(crate) fn is_gone(&self) {
         let label = format!("--filter label=com.docker.compose.project={}", self.project);
-        for (what, list) in [("container", "ps -aq"), ("network", "network ls -q"), ("volume", "volume ls -q")] {
+        for (what, list) in
+            [("container", "ps -aq"), ("network", "network ls -q"), ("volume", "volume ls -q")]
+        {
             let left = self.run_quietly(&format!("docker {list} {label}"));
             assert_eq!(left, "", "a {what} is left");
         }

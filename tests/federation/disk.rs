@@ -216,6 +216,6 @@ async fn a_ledger_put_back_stops_the_node_until_it_is_accepted() {
     assert_eq!(third.state(), State::Confirmed, "{:?}", third.refusal);
     assert_ne!(third.id, second.id);
     let (exit, said) = coalloc(&["dump", "--reservation", &third.id], &path);
-    assert!(exit == Some(0) && said.contains("by user anonymous"), "{said}");
+    assert!(exit == Some(0) && said.contains("by user UserA"), "{said}");
     assert!(said.lines().count() >= 4 && !said.contains(&first.id), "{said}");
 }

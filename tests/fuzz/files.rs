@@ -83,7 +83,8 @@ fn configurations() {
     let _inside = runtime.enter();
     let path = folder.path().join("node.yaml");
     fuzz("configurations", |rng| {
-        let text = mutate::text(rng, mutate::one(rng, &[&nrm, &crm, &grc]));
+        let seed = *mutate::one::<&String>(rng, &[&nrm, &crm, &grc]);
+        let text = mutate::text(rng, seed);
         std::fs::write(&path, &text).unwrap();
         let errors = [
             coalloc_nrm::load(&path).err(),

@@ -86,8 +86,8 @@ pub(crate) fn text(rng: &mut ChaCha8Rng, sound: &str) -> String {
         let at = rng.random_range(0..=text.len());
         let at = (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let edge = one(rng, &EDGES).to_string();
-        let word: &str = if rng.random() { &edge } else { one(rng, &WORDS) };
-        text.insert_str(at, word);
+        let word = *one::<&str>(rng, &WORDS);
+        text.insert_str(at, if rng.random() { &edge } else { word });
     }
     text
 }

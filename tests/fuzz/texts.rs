@@ -20,7 +20,8 @@ fn times() {
         "1h30m",
     ];
     fuzz("times", |rng| {
-        let text = mutate::text(rng, mutate::one(rng, &sound));
+        let seed = *mutate::one::<&str>(rng, &sound);
+        let text = mutate::text(rng, seed);
         match text.parse::<When>() {
             Ok(when) => {
                 let _ = when.at(Time::from_us(1_795_219_200_000_000)).to_string();
@@ -43,7 +44,8 @@ fn tokens() {
         "e61dee7fc9364e7494e61b4bdf028f5a:18446744073709551615:0ae7f84237953360",
     ];
     fuzz("tokens", |rng| {
-        let text = mutate::text(rng, mutate::one(rng, &sound));
+        let seed = *mutate::one::<&str>(rng, &sound);
+        let text = mutate::text(rng, seed);
         if let Err(error) = coalloc_net::watch::check_token(&text) {
             assert_eq!(error.field, "resume_token");
         }

@@ -155,7 +155,7 @@ fn live_pieces(testimony: &Testimony) -> (Vec<(String, Piece)>, Vec<Violation>) 
             };
             match Piece::of(segment) {
                 Some(piece) if !testimony.capacities.contains_key(&piece.resource) => {
-                    wrong("only resources that Describe names", format!("{}", piece.resource));
+                    wrong("only resources that Describe names", piece.resource.clone());
                 }
                 Some(piece) if piece.start >= piece.end => {
                     wrong("windows that end after they begin", piece.sentence());

@@ -10,8 +10,8 @@ pub(super) const STATE: &str = "/var/lib/coalloc";
 /// On which address of the host ports are published.
 const PUBLISH: &str = "${COALLOC_PUBLISH:-127.0.0.1}";
 
-/// What all services share. Limits are a fence around a daemon that has gone wrong, not a diet: at rest a
-/// resource manager has some 10 MiB, and a coordinator of ELGL under load some 60 MiB.
+/// What all services share. Limits are a fence around a daemon that has gone wrong, not a diet: a daemon of
+/// ELGL has some 20 MiB, a gate 13 MiB.
 const SHARED: &str = r#"
 x-service: &service
   image: ${COALLOC_IMAGE:-coalloc:local}
