@@ -31,7 +31,10 @@ pub enum Exit {
 /// Every code and what it means, for `--help`.
 const MEANINGS: [(Exit, &str); 8] = [
     (Exit::Done, "done"),
-    (Exit::Failed, "the proof of a demo or an audit failed, a ledger is damaged, or an internal error"),
+    (
+        Exit::Failed,
+        "the proof of a demo or an audit failed, a ledger is damaged, or an internal error",
+    ),
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (Exit::Refused, "refused for certain: there is no plan, or nothing is reserved"),
     (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use coalloc_common::{CoAllocation, InvalidField, RequestId, UserName, limits};
+use coalloc_common::{CoAllocation, InvalidField, RequestId, Time, UserName, limits};
 use coalloc_net::convert::{
     RequestOptions, check_references, plan_options, request_from_wire, user_name,
 };
-use coalloc_net::{clock, status};
+use coalloc_net::status;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Ticket;
 use sha2::{Digest as _, Sha256};
@@ -27,7 +27,7 @@ pub struct Admitted {
     pub options: RequestOptions,
 }
 
-/// Admits what is to be planned.
+/// Admits what is to be planned, at this time.
 ///
 /// # Errors
 /// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when no RM has described itself
@@ -37,11 +37,12 @@ pub fn admit(
     options: Option<&v1::PlanOptions>,
     defaults: RequestOptions,
     federation: &Snapshot,
+    now: Time,
 ) -> Result<Admitted, Status> {
     let inner = || {
         let missing = || InvalidField::new("request", "nothing", "what is wanted");
         let wire = request.ok_or_else(missing)?;
-        let soonest = clock::now().wall.saturating_add(limits::SOONEST_LEAD).next_second();
+        let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
         Ok(Admitted {
             request: request_from_wire(wire, soonest)?,
             user: user_name("user", &wire.user)?,

@@ -10,14 +10,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Reason, Refusal, Time, Window, limits};
-use coalloc_net::clock;
+use coalloc_common::{CoAllocation, Reason, Refusal, Span, Time, Window, limits};
 use coalloc_net::convert::{
     RequestOptions, plan_to_wire, smaller_to_wire, time_to_wire, window_to_wire,
 };
+use coalloc_net::machine::Host;
 use coalloc_plan::nearest::Nearest;
 use coalloc_plan::smaller::{Smaller, smaller};
 use coalloc_plan::{Budget, Judged, Packing, explain};
@@ -32,6 +31,8 @@ use crate::planning::{Explained, Planned, Planners, ip_options};
 /// Who is asked, and who plans.
 #[derive(Debug)]
 pub struct Seeker<'a> {
+    /// Whose clocks count.
+    pub host: &'a Host,
     /// The RMs.
     pub federation: &'a Federation,
     /// As they were when the request was planned.
@@ -106,8 +107,8 @@ impl Seeker<'_> {
 
     /// The nearest window: asks in rounds, plans what may fit, earliest first.
     async fn nearest(&self, admitted: &Admitted) -> Result<Searched, Status> {
-        let begun = Instant::now();
-        let now = clock::now().wall;
+        let begun = self.host.now();
+        let now = begun.wall;
         let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
         let timing = admitted.request.timing;
         let end = picture::horizon_end(self.snapshot, now);
@@ -116,9 +117,10 @@ impl Seeker<'_> {
         let mut nearest = None;
         let mut all_answered = true;
         for _ in 0..limits::ALTERNATIVES_ROUNDS_MAX {
-            let left = limits::ALTERNATIVES_TIME_MAX.to_std().saturating_sub(begun.elapsed());
+            let left = limits::ALTERNATIVES_TIME_MAX
+                .saturating_sub(self.host.now().boot.since(begun.boot));
             let frames = search.questions(limits::FRAMES_MAX as usize);
-            if left.is_zero() || frames.is_empty() {
+            if left <= Span::ZERO || frames.is_empty() {
                 break;
             }
             let user = &admitted.user;
@@ -129,15 +131,13 @@ impl Seeker<'_> {
             }
             let (snapshot, request) = (Arc::clone(self.snapshot), admitted.request.clone());
             let options = admitted.options;
-            // At most the five seconds of ALTERNATIVES_TIME_MAX.
-            let time = coalloc_common::Span::from_us(left.as_micros() as i64);
             let work = move |stop: &AtomicBool| {
                 let found =
                     follow(&mut search, |view| plan(&snapshot, options, &request, view, stop));
                 (search, found)
             };
             let found;
-            (search, found) = self.planners.run(options.solver, time, work).await?;
+            (search, found) = self.planners.run(options.solver, left, work).await?;
             match found {
                 Followed::Fits(plan) => {
                     nearest = Some(*plan);
@@ -165,7 +165,7 @@ impl Seeker<'_> {
         explained: Explained,
     ) -> Result<(Vec<Smaller<Judged>>, Refused), Status> {
         let frames = refused.iter().map(|(window, _)| *window).collect();
-        let (frames, _) = picture::bookable(self.snapshot, frames, clock::now().wall);
+        let (frames, _) = picture::bookable(self.snapshot, frames, self.host.now().wall);
         if frames.is_empty() {
             return Ok((Vec::new(), refused));
         }

@@ -6,7 +6,7 @@
 
 use coalloc_common::{InvalidField, Reason, Refusal};
 use coalloc_net::convert::{plan_from_wire, plan_to_wire, window_from_wire};
-use coalloc_net::{clock, status};
+use coalloc_net::status;
 use coalloc_plan::ip::{IpOptions, feasible};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Candidate;
@@ -94,7 +94,8 @@ impl GrcService {
         };
         let plan = plan_from_wire(&federation.topology, &shown.plan);
         let plan = plan.ok_or_else(|| outdated("the federation is not what it was"))?;
-        let (frames, outside) = picture::bookable(federation, vec![plan.window], clock::now().wall);
+        let (frames, outside) =
+            picture::bookable(federation, vec![plan.window], self.handle.now().wall);
         if let Some((_, refusal)) = outside.first() {
             return Err(outdated(&refusal.detail));
         }

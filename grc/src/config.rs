@@ -9,7 +9,7 @@ use coalloc_net::convert::{RequestOptions, plan_options, span_from_wire};
 use coalloc_net::daemon::{DaemonSettings, at_line, daemon_settings};
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
-use tonic::transport::Channel;
+use tonic::transport::Endpoint;
 
 use crate::upward_config::UpwardConfig;
 
@@ -18,8 +18,8 @@ use crate::upward_config::UpwardConfig;
 pub struct RmPeer {
     /// host:port.
     pub address: String,
-    /// Connects when first used.
-    pub channel: Channel,
+    /// How to connect there.
+    pub endpoint: Endpoint,
 }
 
 /// A GRC's configuration.
@@ -39,7 +39,7 @@ pub struct GrcConfig {
     pub upward: Option<UpwardConfig>,
 }
 
-/// Reads and checks the configuration file. Needs a tokio runtime around it, for the channels.
+/// Reads and checks the configuration file.
 ///
 /// # Errors
 /// [`FileError`] naming file, line and field.
@@ -95,13 +95,13 @@ fn peers(
             let allowed = "another name than this coordinator's own; that would be a cycle";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));
         }
-        let channel = client::channel(&field("address"), &peer.address)?;
+        let endpoint = client::endpoint(&field("address"), &peer.address)?;
         if !addresses.insert(&peer.address) {
             let allowed = "each address once; one daemon has one identity";
             return Err(InvalidField::new(field("address"), &peer.address, allowed));
         }
         let address = peer.address.clone();
-        if peers.insert(name, RmPeer { address, channel }).is_some() {
+        if peers.insert(name, RmPeer { address, endpoint }).is_some() {
             let allowed = "each name once; one identity is one daemon";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));
         }

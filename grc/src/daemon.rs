@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use coalloc_ledger::Ledger;
 use coalloc_net::daemon::DaemonError;
-use coalloc_net::server;
+use coalloc_net::machine::{Host, System};
+use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::Telemetry;
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
 use tonic::service::Routes;
 
 use crate::config::GrcConfig;
@@ -23,10 +26,28 @@ use crate::{meters, shell};
 pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
+    let host = System::host();
+    let opened = shell::open(&config, &host)?;
+    let planners = Planners::start()?;
+    serve_on(config, &host, listener, opened, planners, server::stop_signal()).await
+}
+
+/// Serves on any machine, until `stop` is done.
+///
+/// # Errors
+/// When the transport fails.
+pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
+    config: GrcConfig,
+    host: &Host,
+    listener: impl Listener,
+    opened: (Coordinator, L),
+    planners: Planners,
+    stop: impl Future<Output = ()>,
+) -> Result<(), DaemonError> {
     let above = config.upward.iter().flat_map(|upward| upward.coordinators.keys());
     let lineage = std::iter::once(config.name.to_string()).chain(above.map(ToString::to_string));
-    let federation = Federation::new(&config.rms).of(lineage.collect());
-    let (node, ledger_id) = shell::start(&config, &federation)?;
+    let federation = Federation::new(&config.rms, host).of(lineage.collect());
+    let (node, ledger_id) = shell::start(&config, host, opened, &federation)?;
     let readers = vec![node.reader.clone(), meters::reader(federation.clone())];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
@@ -37,7 +58,7 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
         ledger_id,
         defaults: config.planning,
         federation,
-        planners: Planners::start()?,
+        planners,
         handle: node.handle.clone(),
         shown: Shown::default(),
     };
@@ -52,7 +73,7 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
         services.push("coalloc.v1.ResourceManager");
     }
     let stop = async {
-        server::stop_signal().await;
+        stop.await;
         // A stream never ends by itself.
         node.handle.end_watches();
     };

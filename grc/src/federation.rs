@@ -9,9 +9,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use coalloc_common::{RmName, Topology, limits};
 use coalloc_net::convert::topology_of_descriptions;
+use coalloc_net::latest::Latest;
+use coalloc_net::machine::Host;
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
@@ -52,7 +54,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone)]
 pub struct Federation {
     known: Arc<RwLock<BTreeMap<RmName, Known>>>,
-    snapshot: Arc<watch::Sender<Arc<Snapshot>>>,
+    snapshot: Latest<Arc<Snapshot>>,
     /// When it began to ask.
     began: Instant,
     /// This coordinator and those above it: none of them may be below a member.
@@ -60,11 +62,11 @@ pub struct Federation {
 }
 
 impl Federation {
-    /// Knows the configured RMs by name only.
+    /// Knows the configured RMs by name only; connects from this machine.
     #[must_use]
-    pub fn new(peers: &BTreeMap<RmName, RmPeer>) -> Self {
+    pub fn new(peers: &BTreeMap<RmName, RmPeer>, host: &Host) -> Self {
         let known = |(name, peer): (&RmName, &RmPeer)| {
-            let client = ResourceManagerClient::new(peer.channel.clone())
+            let client = ResourceManagerClient::new(host.connect(&peer.endpoint))
                 .max_decoding_message_size(limits::ANSWER_MAX_BYTES);
             let known = Known {
                 address: peer.address.clone(),
@@ -84,7 +86,7 @@ impl Federation {
         };
         Self {
             known: Arc::new(RwLock::new(known)),
-            snapshot: Arc::new(watch::Sender::new(Arc::new(snapshot))),
+            snapshot: Latest::new(Arc::new(snapshot)),
             began: Instant::now(),
             lineage: Arc::default(),
         }
@@ -120,14 +122,13 @@ impl Federation {
     /// The federation as it is known now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot.borrow())
+        self.snapshot.get()
     }
 
     /// The same, once every RM has described itself; or at once when they had [`limits::DESCRIBE_PATIENCE`]
     /// for it since the start. So a request that comes while everything starts is planned on all of it.
     pub async fn settled(&self) -> Arc<Snapshot> {
-        let mut known = self.snapshot.subscribe();
-        let complete = known.wait_for(|snapshot| snapshot.missing.is_empty());
+        let complete = self.snapshot.wait_for(|snapshot| snapshot.missing.is_empty());
         let until = self.began + limits::DESCRIBE_PATIENCE.to_std();
         // Over is over: what is known by then is what there is.
         let _ = tokio::time::timeout_at(until, complete).await;
@@ -199,7 +200,7 @@ impl Federation {
         if had.is_some()
             && let Ok(snapshot) = build(&known)
         {
-            self.snapshot.send_replace(Arc::new(snapshot));
+            self.snapshot.update(|known| *known = Arc::new(snapshot));
         }
         false
     }
@@ -226,7 +227,7 @@ impl Federation {
                 let (sites, paths) =
                     (snapshot.topology.sites().count(), snapshot.topology.edges().len());
                 tracing::info!(rm = %name, rms, sites, paths, "RM described itself");
-                self.snapshot.send_replace(Arc::new(snapshot));
+                self.snapshot.update(|known| *known = Arc::new(snapshot));
                 if let Some(entry) = known.get_mut(name) {
                     entry.problem.clear();
                 }

@@ -18,7 +18,7 @@ use coalloc_net::convert::{
     plan_digest, plan_to_wire, segments_to_wire, span_from_wire, time_from_wire, time_to_wire,
     user_name, window_from_wire, window_to_wire,
 };
-use coalloc_net::{clock, status};
+use coalloc_net::status;
 use coalloc_plan::objectives::price_of;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
@@ -292,7 +292,7 @@ impl GrcService {
         standing: &Standing,
         refusals: &[Refusal],
     ) -> Result<(Vec<RmName>, Candidates), Status> {
-        let now = clock::now().wall;
+        let now = self.handle.now().wall;
         let (old, plan) = booked(standing)?;
         if old.end() <= now {
             let text = format!("{} is over since {}; nothing was done", standing.id, old.end());
@@ -305,8 +305,13 @@ impl GrcService {
             .map_err(|error| status::invalid(&error.within("request")))?;
         let federation = self.federation.settled().await;
         let options = standing.options(wire.options.as_ref());
-        let mut admitted =
-            admission::admit(Some(&version.request), Some(&options), self.defaults, &federation)?;
+        let mut admitted = admission::admit(
+            Some(&version.request),
+            Some(&options),
+            self.defaults,
+            &federation,
+            now,
+        )?;
         if let Some((whole, cut)) = version.active {
             let duration = whole.end().since(cut);
             admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
@@ -362,7 +367,7 @@ impl GrcService {
                 Err(status::precondition("changes_spent", id.as_str(), text))
             }
             Reply::NotConfirmed(reservation) => {
-                let state = view::reservation(&reservation, clock::now().wall).state();
+                let state = view::reservation(&reservation, self.handle.now().wall).state();
                 let state = state.as_str_name().trim_start_matches("RESERVATION_STATE_");
                 let state = state.to_lowercase();
                 let text = format!(

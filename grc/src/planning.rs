@@ -100,11 +100,16 @@ pub struct Planners {
     quick: Arc<rayon::ThreadPool>,
     search: Arc<rayon::ThreadPool>,
     outside: Arc<rayon::ThreadPool>,
+    /// How work gets onto a pool.
+    hand: fn(&rayon::ThreadPool, Work),
     /// Search nodes of the first stage.
     quick_nodes: u64,
     /// Requests that may be planned at once, or wait for it.
     places: Arc<Semaphore>,
 }
+
+/// What a pool is to do.
+type Work = Box<dyn FnOnce() + Send>;
 
 /// Niceness of planners that are at it for long: the least there is.
 const PLANNER_NICENESS: i32 = 19;
@@ -136,7 +141,21 @@ impl Planners {
         let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
         let quick = built(pool("planner", cores))?;
         let (search, outside) = (long("search")?, long("solver")?);
-        Ok(Self { quick, search, outside, quick_nodes: limits::QUICK_NODES, places })
+        let hand = |pool: &rayon::ThreadPool, work: Work| pool.spawn(work);
+        Ok(Self { quick, search, outside, hand, quick_nodes: limits::QUICK_NODES, places })
+    }
+
+    /// Planners whose callers wait, on one thread: in a simulation no time passes meanwhile, and the same
+    /// run has the same answers at the same moments.
+    ///
+    /// # Errors
+    /// When the system gives none.
+    pub fn at_once() -> std::io::Result<Self> {
+        let one = built(rayon::ThreadPoolBuilder::new().num_threads(1))?;
+        let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
+        let (quick, search, outside) = (Arc::clone(&one), Arc::clone(&one), one);
+        let hand = |pool: &rayon::ThreadPool, work: Work| pool.install(work);
+        Ok(Self { quick, search, outside, hand, quick_nodes: limits::QUICK_NODES, places })
     }
 
     /// Plans every frame of a picture. The async threads only wait; the time budget begins when a
@@ -190,7 +209,7 @@ impl Planners {
         // One takes some milliseconds and does not wait behind the searches of others; many of a what-if plan
         // may take seconds.
         let pool = if wanted.len() == 1 { &self.quick } else { &self.search };
-        pool.spawn(move || {
+        let work = move || {
             let explain = || {
                 let said = |at: usize| (at, job.explain(&refused[at]));
                 let said: Vec<(usize, Refusal)> = wanted.into_par_iter().map(said).collect();
@@ -201,7 +220,8 @@ impl Planners {
             };
             // The caller may be gone.
             let _ = sender.send(catch_unwind(AssertUnwindSafe(explain)));
-        });
+        };
+        (self.hand)(pool, Box::new(work));
         explained.await.ok().and_then(Result::ok).ok_or_else(broken_off)
     }
 
@@ -242,12 +262,13 @@ impl Planners {
         let (sender, planned) = tokio::sync::oneshot::channel();
         let (stopped, job) = (Arc::clone(&stop.0), Arc::clone(job));
         let outside = Arc::clone(&self.outside);
-        pool.spawn(move || {
+        let work = move || {
             // The caller may be gone, both times.
             let _ = started.send(());
             let plan = || job.plan(stage, &frames, &outside, &stopped);
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
-        });
+        };
+        (self.hand)(pool, Box::new(work));
         let timed = async {
             let _ = has_started.await;
             tokio::time::sleep(limits::PLANNING_TIME_MAX.to_std()).await;
@@ -282,11 +303,12 @@ impl Planners {
         let (started, mut has_started) = tokio::sync::oneshot::channel();
         let (sender, mut done) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
-        self.long(solver).spawn(move || {
+        let work = move || {
             // The caller may be gone, both times.
             let _ = started.send(());
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
-        });
+        };
+        (self.hand)(self.long(solver), Box::new(work));
         let outcome = match tokio::time::timeout(time.to_std(), &mut done).await {
             Ok(outcome) => outcome,
             Err(_) => {

@@ -15,7 +15,7 @@ use coalloc_net::convert::{
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
-use coalloc_net::{clock, metrics, status, traces};
+use coalloc_net::{metrics, status, traces};
 use coalloc_plan::Plan;
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
@@ -82,7 +82,7 @@ impl GrcService {
         explained: Explained,
     ) -> Result<Planned, Status> {
         let frames = admitted.request.timing.frames(admitted.options.frames);
-        let (frames, mut outside) = picture::bookable(federation, frames, clock::now().wall);
+        let (frames, mut outside) = picture::bookable(federation, frames, self.handle.now().wall);
         let user = &admitted.user;
         let mut picture =
             picture::query(&self.federation, federation, &frames, user, replaces).await;
@@ -236,7 +236,8 @@ impl GrcService {
         let federation = self.federation.settled().await;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let admission = traces::part("admission");
-        let admitted = admission::admit(request, options, self.defaults, &federation)?;
+        let now = self.handle.now().wall;
+        let admitted = admission::admit(request, options, self.defaults, &federation, now)?;
         drop(admission);
         if !wire.plan_digest.is_empty() {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
@@ -275,7 +276,8 @@ impl GrcService {
         planned: &mut Planned,
     ) -> Option<v1::Alternatives> {
         let (snapshot, planners) = (federation, &self.planners);
-        let seeker = Seeker { federation: &self.federation, snapshot, planners };
+        let host = self.handle.host();
+        let seeker = Seeker { host, federation: &self.federation, snapshot, planners };
         match seeker.seek(wire, admitted, planned).await {
             Ok(found) => Some(found),
             // The refusal is the answer; a planner without time for more does not change that.
@@ -290,7 +292,9 @@ impl GrcService {
     async fn alternatives_to(&self, wire: &v1::ReserveRequest) -> Option<v1::Alternatives> {
         let federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref()?, wire.options.as_ref());
-        let admitted = admission::admit(Some(request), options, self.defaults, &federation).ok()?;
+        let now = self.handle.now().wall;
+        let admitted = admission::admit(Some(request), options, self.defaults, &federation, now);
+        let admitted = admitted.ok()?;
         let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::Closest);
         let mut planned = planned.await.ok()?;
         if !planned.plans.is_empty() {
@@ -302,7 +306,7 @@ impl GrcService {
     pub(crate) fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
         match reply {
             Reply::Stands(reservation) => {
-                let shown = view::reservation(&reservation, clock::now().wall);
+                let shown = view::reservation(&reservation, self.handle.now().wall);
                 tracing::info!(
                     reservation = %reservation.id,
                     txn = shown.transaction,
@@ -337,8 +341,9 @@ impl GrcService {
     /// A reservation by its id or its request's; a request that is being planned has no id yet.
     async fn find(&self, id: &str) -> Result<Option<v1::Reservation>, Status> {
         let id = id.to_owned();
+        let now = self.handle.now();
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
-            Some(found) => Some(view::of(coordinator, found, clock::now())),
+            Some(found) => Some(view::of(coordinator, found, now)),
             None => coordinator.planning(&id).map(view::planning),
         };
         self.handle.read(look).await
@@ -429,9 +434,9 @@ impl CoordinatorRpc for GrcService {
     ) -> Result<Response<v1::PlanResponse>, Status> {
         let wire = request.into_inner();
         let federation = self.federation.settled().await;
-        let options = wire.options.as_ref();
-        let admitted =
-            admission::admit(wire.request.as_ref(), options, self.defaults, &federation)?;
+        let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
+        let now = self.handle.now().wall;
+        let admitted = admission::admit(request, options, self.defaults, &federation, now)?;
         let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::All);
         let mut planned = planned.await?;
         let alternatives = match &wire.request {
@@ -498,11 +503,11 @@ impl CoordinatorRpc for GrcService {
             .map_err(|error| status::invalid(&error))?;
         let states: BTreeSet<i32> = wire.states.iter().copied().collect();
         let token = wire.page_token.clone();
+        let now = self.handle.now();
         let look = move |coordinator: &Coordinator| {
             if !wire.page_token.is_empty() && coordinator.find(&wire.page_token).is_none() {
                 return None;
             }
-            let now = clock::now();
             let mut reservations = coordinator.reservations();
             if !wire.page_token.is_empty() {
                 reservations.by_ref().find(|r| r.id.as_str() == wire.page_token);

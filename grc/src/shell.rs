@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use coalloc_common::{RmName, TransactionId, limits};
+use coalloc_ledger::{Ledger, SqliteLedger};
 use coalloc_net::convert;
 use coalloc_net::daemon::DaemonError;
+use coalloc_net::machine::Host;
 use coalloc_net::node;
 use coalloc_net::status::{self, Effect};
 use coalloc_net::traces::{self, SpanKind};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Reply,
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord, Reply,
 };
 use coalloc_protocol::message::{Answer, Delivery, Message};
 use tokio::sync::mpsc;
@@ -36,27 +38,50 @@ pub type Node = node::Node<Coordinator, Reply>;
 /// Handlers' way to it.
 pub type Handle = node::Handle<Coordinator, Reply>;
 
-/// Opens the ledger, replays it, and starts the coordinator; also says the ledger's identity. Needs a
-/// tokio runtime around it.
-///
-/// # Errors
-/// When the ledger cannot be used or the system gives no thread.
-pub fn start(config: &GrcConfig, federation: &Federation) -> Result<(Node, String), DaemonError> {
+/// The coordinator of an empty ledger.
+#[must_use]
+pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
     let mut coordinator = Coordinator::new(CoordinatorConfig {
         name: config.name.clone(),
         tag: String::new(),
         hold_for: config.hold_for,
     });
     if let Some(upward) = &config.upward {
-        coordinator.serve_above(upward.above());
+        coordinator.serve_above(upward.above(host.boot_id()));
     }
+    coordinator
+}
+
+/// Opens the ledger's file and replays it: the coordinator as it was when the daemon last stopped.
+///
+/// # Errors
+/// When the ledger cannot be used, or a daemon has it.
+pub fn open(
+    config: &GrcConfig,
+    host: &Host,
+) -> Result<(Coordinator, SqliteLedger<CoordinatorRecord>), DaemonError> {
+    let mut coordinator = coordinator(config, host);
     let path = &config.daemon.ledger;
     let ledger = node::open_ledger(path, "grc", config.name.as_str(), &mut coordinator)?;
+    Ok((coordinator, ledger))
+}
+
+/// Starts the coordinator as its ledger says it is; also says the ledger's identity. Needs a tokio runtime
+/// around it.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn start<L: Ledger<Record = CoordinatorRecord>>(
+    config: &GrcConfig,
+    host: &Host,
+    (mut coordinator, ledger): (Coordinator, L),
+    federation: &Federation,
+) -> Result<(Node, String), DaemonError> {
     let ledger_id = ledger.identity();
     coordinator.set_tag(tag(&ledger_id).to_owned());
     let (outbox, outgoing) = mpsc::unbounded_channel();
     let (questions, asked) = mpsc::unbounded_channel();
-    let node = Node::start("coordinator", coordinator, ledger, move |effect, waiters| {
+    let node = Node::start("coordinator", host, coordinator, ledger, move |effect, waiters| {
         match effect {
             CoordinatorEffect::Reply { token, reply } => waiters.complete(token.0, reply),
             CoordinatorEffect::AskAbove { coordinator, txn } => {

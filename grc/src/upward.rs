@@ -19,7 +19,7 @@ use coalloc_common::invalid::check_range;
 use coalloc_common::{
     CoordinatorName, InvalidField, Refusal, ReservationId, TransactionId, Window, limits,
 };
-use coalloc_net::{client, clock, convert, metrics, status};
+use coalloc_net::{client, convert, metrics, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
@@ -267,7 +267,7 @@ impl ResourceManager for UpwardService {
             None => planning::Standing::default(),
         };
         let shown = self.shown()?;
-        let (first, last) = self.open_between(clock::now().wall);
+        let (first, last) = self.open_between(self.service.handle.now().wall);
         let federation = &self.service.federation;
         let inside = standing.transaction.as_ref();
         let picture = picture::query(federation, &shown.snapshot, &frames, &user, inside).await;
@@ -357,9 +357,10 @@ impl ResourceManager for UpwardService {
         let window = wire.window.as_ref();
         let window = window.map(|w| convert::window_from_wire("window", Some(w))).transpose();
         let window = window.map_err(|error| status::invalid(&error))?;
+        let now = self.service.handle.now();
         let look = move |core: &Coordinator| {
             let shown = core.uppers().iter().filter(|(txn, _)| txn.as_str() > &*wire.page_token);
-            let shown = shown.filter_map(|(txn, entry)| bookings::booking(core, txn, entry));
+            let shown = shown.filter_map(|(txn, entry)| bookings::booking(core, txn, entry, now));
             let mut wanted = shown
                 .filter(|(live, segments, _)| {
                     (*live || wire.include_ended)
@@ -392,8 +393,9 @@ pub(crate) async fn ask_all(
     while let Some((coordinator, txn)) = asked.recv().await {
         let address = config.coordinators.get(&coordinator);
         // Checked when the configuration was read; a new connection each time, questions are rare.
-        let channel = address.and_then(|address| client::channel("address", address).ok());
-        let Some(channel) = channel else { continue };
+        let endpoint = address.and_then(|address| client::endpoint("address", address).ok());
+        let Some(endpoint) = endpoint else { continue };
+        let channel = handle.host().connect(&endpoint);
         let (own, handle) = (own.clone(), handle.clone());
         tokio::spawn(async move {
             let mut request = Request::new(v1::ResolveRequest {

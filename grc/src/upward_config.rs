@@ -6,7 +6,6 @@ use coalloc_common::{
     CoordinatorName, DomainName, InvalidField, Span, UserName, VertexName, limits,
 };
 use coalloc_net::client::check_address;
-use coalloc_net::clock;
 use coalloc_net::convert::{service_levels, span_from_wire};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Above;
@@ -64,14 +63,14 @@ impl UpwardConfig {
         })
     }
 
-    /// The part that the coordinator core is told.
+    /// The part that the coordinator core is told, and which boot of its machine this is.
     #[must_use]
-    pub fn above(&self) -> Above {
+    pub fn above(&self, boot: String) -> Above {
         Above {
             coordinators: self.coordinators.keys().cloned().collect(),
             soft: self.soft,
             hard: self.hard,
-            boot: clock::boot_id(),
+            boot,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! * [`SqliteLedger`]: the real one, a SQLite file;
 //! * [`LedgerReader`]: what is durable, read from a cursor on beside the writer;
 //! * [`MemoryLedger`] on a [`SimulatedDisk`]: its twin for fault runs, which fails when told to;
+//! * [`Ledger`]: what a node needs of either;
 //! * [`Owner`]: one thread with one core and one ledger. It gathers what was posted while the disk
 //!   was busy, makes it durable with one append (group commit: one fsync for up to
 //!   [`GROUP_COMMIT_MAX`](coalloc_common::limits::GROUP_COMMIT_MAX) inputs) and only then lets the
@@ -54,6 +55,7 @@ mod chain;
 mod create;
 pub mod error;
 mod inspect;
+pub mod ledger;
 mod lock;
 pub mod look;
 pub mod memory;
@@ -68,8 +70,9 @@ mod wal;
 
 pub use error::{LedgerError, chain_text};
 pub use inspect::About;
+pub use ledger::Ledger;
 pub use memory::{Cut, Damage, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
-pub use owner::{Command, Owner, OwnerThread, PostError, spawn};
+pub use owner::{Command, Owner, OwnerThread, PostError, Turning, spawn};
 pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
 pub use sqlite::{Identity, SqliteLedger};
 pub use turn::{news_of_room, step_all};

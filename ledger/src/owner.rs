@@ -1,4 +1,5 @@
-//! The owner of a core: one thread that has the core and its log, and is posted to by everybody.
+//! The owner of a core: one thread (in a simulation, one task) that has the core and its log, and is
+//! posted to by everybody.
 //!
 //! A handler of an RPC only posts and waits for the effect that answers it. So a client that goes
 //! away, or sets a short deadline, cancels its own waiting and never a transition. One turn of the
@@ -25,19 +26,23 @@
 //! Inputs of one batch share one reading of the clock, taken after the last of them arrived: no
 //! expiry is judged by a time before its input came.
 //!
+//! The turn is three calls of [`Turning`], so that whoever drives it may let time pass between them: a thread
+//! ([`spawn`], [`on_thread`]) makes one after the other; a simulation waits as long as its disk takes,
+//! and may crash there.
+//!
 //! Left out: retries. A failed append leaves it open what is on the disk, and a panic of the core
 //! what is in memory; either ends the owner for good, and the daemon with it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coalloc_common::{DiskRoom, Now, limits};
-use coalloc_protocol::{Core, Log, sync};
+use coalloc_protocol::{Core, Log, Synced, Unsynced, sync};
 
 use crate::error::chain_text;
 use crate::turn::{news_of_room, step_all};
@@ -50,6 +55,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A look at the state, between batches.
 pub type Read<C> = Box<dyn FnOnce(&C) + Send>;
+
+/// What is rung at every post.
+pub type Bell = Box<dyn Fn() + Send + Sync>;
 
 /// What is posted to an owner.
 pub enum Command<C: Core> {
@@ -75,24 +83,34 @@ pub enum PostError {
 /// A handle to post to an owner. When the last one is dropped, the owner ends as if stopped.
 pub struct Owner<C: Core> {
     inbox: SyncSender<Command<C>>,
-    stopping: Arc<AtomicBool>,
-    waiting: Arc<AtomicUsize>,
+    shared: Arc<Shared>,
+}
+
+/// What all handles to an owner share with it.
+#[derive(Default)]
+struct Shared {
+    stopping: AtomicBool,
+    waiting: AtomicUsize,
+    bell: OnceLock<Bell>,
+}
+
+impl Shared {
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
 }
 
 // By hand: a derive would ask for `C: Clone`.
 impl<C: Core> Clone for Owner<C> {
     fn clone(&self) -> Self {
-        Self {
-            inbox: self.inbox.clone(),
-            stopping: Arc::clone(&self.stopping),
-            waiting: Arc::clone(&self.waiting),
-        }
+        Self { inbox: self.inbox.clone(), shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<C: Core> std::fmt::Debug for Owner<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Owner").field("stopping", &self.stopping).finish_non_exhaustive()
+        let stopping = self.is_stopping();
+        f.debug_struct("Owner").field("stopping", &stopping).finish_non_exhaustive()
     }
 }
 
@@ -118,7 +136,7 @@ impl<C: Core> Owner<C> {
     /// Ends the owner: what was posted before is still handled, what is posted later is refused.
     /// Returns at once; wait with [`OwnerThread::join`].
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.shared.stopping.store(true, Ordering::Release);
         // With the inbox full the owner is awake anyway, and sees the flag.
         let _ = self.try_send(Command::Stop);
     }
@@ -126,26 +144,29 @@ impl<C: Core> Owner<C> {
     /// How many commands wait; at most [`limits::INBOX_MAX`].
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.shared.waiting.load(Ordering::Relaxed)
     }
 
     fn try_send(&self, command: Command<C>) -> Result<(), TrySendError<Command<C>>> {
         // First, so that the owner never takes out what was not counted.
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let sent = self.inbox.try_send(command);
         if sent.is_err() {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(bell) = self.shared.bell.get() {
+            bell();
         }
         sent
     }
 
     /// Was it told to stop?
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.shared.is_stopping()
     }
 
     fn send(&self, command: Command<C>) -> Result<(), PostError> {
-        if self.stopping.load(Ordering::Acquire) {
+        if self.is_stopping() {
             return Err(PostError::Stopped);
         }
         self.try_send(command).map_err(|error| match error {
@@ -174,14 +195,7 @@ impl OwnerThread {
     }
 }
 
-/// Starts the owner of `core` and `log` on a thread called `name`.
-///
-/// * `clock` reads both clocks.
-/// * `on_effect` gets every effect after its records are durable. It runs on the owner's thread:
-///   it must not wait. It may post.
-/// * `on_failure` gets the reason, once, when an append fails, the core or a callback panics, or,
-///   in debug builds, an invariant does not hold. It is meant not to return: the daemon logs and
-///   aborts (I16). If it does, the thread ends, and posts are refused.
+/// Starts the owner of `core` and `log` on a thread called `name`: [`owner`], [`on_thread`].
 ///
 /// # Errors
 /// When the system gives no thread.
@@ -196,27 +210,64 @@ pub fn spawn<C, L>(
 where
     C: Core + Send + 'static,
     C::Input: Send,
+    C::Record: Send,
+    C::Effect: Send,
+    L: Log<Record = C::Record> + Send + 'static,
+{
+    let (owner, turner) = owner(core, log, clock, on_effect);
+    Ok((owner, on_thread(name, turner, on_failure)?))
+}
+
+/// An owner of `core` and `log`, which somebody is to drive.
+///
+/// * `clock` reads both clocks.
+/// * `on_effect` gets every effect after its records are durable. It runs where the owner is driven:
+///   it must not wait. It may post.
+pub fn owner<C, L>(
+    core: C,
+    log: L,
+    clock: impl Fn() -> Now + Send + 'static,
+    on_effect: impl FnMut(C::Effect) + Send + 'static,
+) -> (Owner<C>, impl Turning + 'static)
+where
+    C: Core + Send + 'static,
+    C::Input: Send,
+    C::Record: Send,
+    C::Effect: Send,
     L: Log<Record = C::Record> + Send + 'static,
 {
     let (sender, inbox) = mpsc::sync_channel(limits::INBOX_MAX);
-    let stopping = Arc::new(AtomicBool::new(false));
-    let waiting = Arc::new(AtomicUsize::new(0));
-    let (raised, taken) = (Arc::clone(&stopping), Arc::clone(&waiting));
-    let (reads, room) = (VecDeque::new(), DiskRoom::default());
-    let mut turner = Turner {
+    let shared = Arc::new(Shared::default());
+    let turner = Turner {
         core,
         log,
         clock,
         on_effect,
         inbox,
-        reads,
-        room,
-        stopping: raised,
-        waiting: taken,
+        shared: Arc::clone(&shared),
+        stepped: Vec::new(),
+        synced: None,
+        reads: VecDeque::new(),
+        room: DiskRoom::default(),
+        last: false,
     };
+    (Owner { inbox: sender, shared }, turner)
+}
+
+/// Drives an owner on a thread called `name`. `on_failure` gets the reason, once, when an append fails, the core
+/// or a callback panics, or, in debug builds, an invariant does not hold. It is meant not to return: the
+/// daemon logs and aborts (I16). If it does, the thread ends, and posts are refused.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn on_thread(
+    name: &str,
+    mut turns: impl Turning + 'static,
+    on_failure: impl FnOnce(String) + Send + 'static,
+) -> std::io::Result<OwnerThread> {
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Nothing of the turner is used after a panic, so no broken state is seen.
-        let end = catch_unwind(AssertUnwindSafe(|| turner.run()));
+        let end = catch_unwind(AssertUnwindSafe(|| run(&mut turns)));
         let failure = match end {
             Ok(Ok(())) => return true,
             Ok(Err(failure)) => failure,
@@ -226,27 +277,87 @@ where
         on_failure(failure);
         false
     })?;
-    Ok((Owner { inbox: sender, stopping, waiting }, OwnerThread { handle }))
+    Ok(OwnerThread { handle })
 }
 
-/// What the thread has.
+/// Turns until stopped; the error is for `on_failure`.
+fn run(turns: &mut impl Turning) -> Result<(), String> {
+    loop {
+        turns.step(turns.patience())?;
+        turns.sync()?;
+        if !turns.release() {
+            return Ok(());
+        }
+    }
+}
+
+/// The turn of an owner, for whoever drives it: [`Turning::step`], [`Turning::sync`], [`Turning::release`], and
+/// again. What is released is what was synced, whatever the order of the calls: see
+/// [`coalloc_protocol::durable`].
+pub trait Turning: Send {
+    /// How long to wait when nothing is posted.
+    fn patience(&self) -> Duration;
+
+    /// Waits so long for a command, takes what else is there, and steps the core through it; says how
+    /// many records that made.
+    ///
+    /// # Errors
+    /// What is wrong with the core: nothing of it may be used any more.
+    fn step(&mut self, patience: Duration) -> Result<usize, String>;
+
+    /// Makes durable what was stepped, with one append.
+    ///
+    /// # Errors
+    /// Why it is not known to be durable: nothing may be said any more (I16).
+    fn sync(&mut self) -> Result<(), String>;
+
+    /// Lets the effects out whose records are durable, then runs reads, for a while. False when this was
+    /// the last turn.
+    fn release(&mut self) -> bool;
+
+    /// Rings at every post from now on: for a driver that has other means to wait than [`Turning::step`].
+    /// The first bell stays.
+    fn ring(&mut self, bell: Bell);
+}
+
+impl<T: Turning + ?Sized> Turning for Box<T> {
+    fn patience(&self) -> Duration {
+        (**self).patience()
+    }
+
+    fn step(&mut self, patience: Duration) -> Result<usize, String> {
+        (**self).step(patience)
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        (**self).sync()
+    }
+
+    fn release(&mut self) -> bool {
+        (**self).release()
+    }
+
+    fn ring(&mut self, bell: Bell) {
+        (**self).ring(bell);
+    }
+}
+
+/// What the driver has.
 struct Turner<C: Core, L, K, F> {
     core: C,
     log: L,
     clock: K,
     on_effect: F,
     inbox: Receiver<Command<C>>,
+    shared: Arc<Shared>,
+    /// Steps whose records are not durable yet.
+    stepped: Vec<Unsynced<C::Record, C::Effect>>,
+    /// Steps whose records are.
+    synced: Option<Synced<C::Effect>>,
     /// Taken out, and not run yet.
     reads: VecDeque<Read<C>>,
     /// What the core was told last of its disk.
     room: DiskRoom,
-    stopping: Arc<AtomicBool>,
-    waiting: Arc<AtomicUsize>,
-}
-
-/// Commands drained for one turn.
-struct Batch<C: Core> {
-    inputs: Vec<C::Input>,
     /// Nobody can post any more.
     last: bool,
 }
@@ -258,46 +369,34 @@ where
     K: Fn() -> Now,
     F: FnMut(C::Effect),
 {
-    /// Turns until stopped; the error is for `on_failure`.
-    fn run(&mut self) -> Result<(), String> {
-        loop {
-            let batch = self.gather();
-            let last = batch.last;
-            self.turn(batch)?;
-            if last && self.reads.is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits for a command or the core's wake, then takes what else is there.
-    fn gather(&mut self) -> Batch<C> {
-        let mut batch = Batch { inputs: Vec::new(), last: false };
+    /// Waits for a command, then takes what else is there.
+    fn gather(&mut self, patience: Duration) -> Vec<C::Input> {
+        let mut inputs = Vec::new();
         // Who waits to read makes whoever posts wait: what is taken out is bounded.
         let room = limits::GROUP_COMMIT_MAX.saturating_sub(self.reads.len());
         if room == 0 {
-            return batch;
+            return inputs;
         }
-        let mut next = match self.inbox.recv_timeout(self.patience()) {
+        let mut next = match self.inbox.recv_timeout(patience) {
             Ok(command) => Ok(command),
             Err(RecvTimeoutError::Timeout) => Err(TryRecvError::Empty),
             Err(RecvTimeoutError::Disconnected) => Err(TryRecvError::Disconnected),
         };
         for taken in 1.. {
             if next.is_ok() {
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             }
             match next {
-                Ok(Command::Input(input)) => batch.inputs.push(input),
+                Ok(Command::Input(input)) => inputs.push(input),
                 Ok(Command::Read(read)) => self.reads.push_back(read),
                 Ok(Command::Stop) => {}
                 Err(TryRecvError::Empty) => {
                     // Posts are refused since the flag is up, so empty stays empty.
-                    batch.last = self.stopping.load(Ordering::Acquire);
+                    self.last = self.shared.is_stopping();
                     break;
                 }
                 Err(TryRecvError::Disconnected) => {
-                    batch.last = true;
+                    self.last = true;
                     break;
                 }
             }
@@ -306,13 +405,23 @@ where
             }
             next = self.inbox.try_recv();
         }
-        batch
+        inputs
     }
+}
 
-    /// How long to wait when nothing is posted.
+impl<C, L, K, F> Turning for Turner<C, L, K, F>
+where
+    C: Core + Send,
+    C::Input: Send,
+    C::Record: Send,
+    C::Effect: Send,
+    L: Log<Record = C::Record> + Send,
+    K: Fn() -> Now + Send,
+    F: FnMut(C::Effect) + Send,
+{
     fn patience(&self) -> Duration {
         // A stop that found the inbox full has no command to wake us with; and reads wait already.
-        if self.stopping.load(Ordering::Acquire) || !self.reads.is_empty() {
+        if self.shared.is_stopping() || !self.reads.is_empty() {
             return Duration::ZERO;
         }
         let Some(wake) = self.core.next_wake() else {
@@ -321,29 +430,48 @@ where
         wake.since((self.clock)().boot).to_std().clamp(WAIT_MIN, WAIT_MAX)
     }
 
-    /// One batch, from inputs to answers.
-    fn turn(&mut self, batch: Batch<C>) -> Result<(), String> {
+    fn step(&mut self, patience: Duration) -> Result<usize, String> {
+        let inputs = self.gather(patience);
         let now = (self.clock)();
         let news = news_of_room::<C, _>(&mut self.log, &mut self.room);
-        let steps = step_all(&mut self.core, news, batch.inputs, now);
-        if steps.is_empty() && self.reads.is_empty() {
-            return Ok(());
-        }
-        if cfg!(debug_assertions) {
+        let steps = step_all(&mut self.core, news, inputs, now);
+        let idle = steps.is_empty() && self.reads.is_empty();
+        self.stepped.extend(steps);
+        if cfg!(debug_assertions) && !idle {
             self.core.check_invariants().map_err(|text| format!("invariant violated: {text}"))?;
         }
+        Ok(self.stepped.iter().map(|step| step.records().len()).sum())
+    }
+
+    fn sync(&mut self) -> Result<(), String> {
+        let steps = std::mem::take(&mut self.stepped);
         let synced = sync(steps, &mut self.log).map_err(|error| chain_text(&error))?;
-        for effect in synced.into_effects() {
+        self.synced = Some(synced);
+        Ok(())
+    }
+
+    fn release(&mut self) -> bool {
+        for effect in self.synced.take().map(Synced::into_effects).unwrap_or_default() {
             (self.on_effect)(effect);
         }
-        let begun = Instant::now();
+        if !self.stepped.is_empty() {
+            // Reads may not see what is not durable.
+            return true;
+        }
+        let until = (!self.reads.is_empty())
+            .then(|| (self.clock)().boot.saturating_add(limits::READS_TIME));
         while let Some(read) = self.reads.pop_front() {
             read(&self.core);
-            if begun.elapsed() >= limits::READS_TIME.to_std() {
+            if until.is_some_and(|until| (self.clock)().boot >= until) {
                 break;
             }
         }
-        Ok(())
+        !(self.last && self.reads.is_empty())
+    }
+
+    fn ring(&mut self, bell: Bell) {
+        // One driver, one bell.
+        let _ = self.shared.bell.set(bell);
     }
 }
 

@@ -8,10 +8,10 @@ use tonic::transport::{Channel, Endpoint};
 /// # Errors
 /// [`InvalidField`] when it is not `host:port`.
 pub fn check_address(field: &str, address: &str) -> Result<(), InvalidField> {
-    endpoint(field, address).map(|_| ())
+    bare(field, address).map(|_| ())
 }
 
-fn endpoint(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
+fn bare(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
     let bad = || InvalidField::new(field, InvalidField::quoted(address), "host:port");
     let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
@@ -21,18 +21,25 @@ fn endpoint(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
     Endpoint::from_shared(format!("http://{address}")).map_err(|_| bad())
 }
 
-/// A channel to `address` (`host:port`). It connects when first used and reconnects by itself; a peer
-/// that is gone without a word is noticed within a second by keepalive.
+/// A channel to `address` (`host:port`). It connects when first used and reconnects by itself.
 ///
 /// # Errors
 /// [`InvalidField`] when the address is not `host:port`.
 pub fn channel(field: &str, address: &str) -> Result<Channel, InvalidField> {
-    Ok(endpoint(field, address)?
+    Ok(endpoint(field, address)?.connect_lazy())
+}
+
+/// How to connect to `address` (`host:port`), with every limit set; a peer that is gone without a word is
+/// noticed within a second by keepalive.
+///
+/// # Errors
+/// [`InvalidField`] when the address is not `host:port`.
+pub fn endpoint(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
+    Ok(bare(field, address)?
         .connect_timeout(limits::CONNECT_PATIENCE.to_std())
         .timeout(limits::CALL_TIME_MAX.to_std())
         .http2_keep_alive_interval(limits::CLIENT_KEEPALIVE.to_std())
         .keep_alive_timeout(limits::CLIENT_KEEPALIVE_PATIENCE.to_std())
         .keep_alive_while_idle(false)
-        .tcp_nodelay(true)
-        .connect_lazy())
+        .tcp_nodelay(true))
 }

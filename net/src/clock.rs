@@ -1,4 +1,4 @@
-//! The two clocks of a machine, read in one place and handed to the cores as an argument.
+//! The two clocks of a real machine ([`crate::machine::System`]), read in one place.
 
 use coalloc_common::{BootTime, Now, Time};
 use rustix::time::{ClockId, clock_gettime};

@@ -4,11 +4,11 @@
 //!   and reflection.
 //! * [`convert`]: wire messages to the vocabulary of `common` and back, with the range checks.
 //! * [`status`]: errors to gRPC status with `google.rpc` details, and what a failed call means.
-//! * [`clock`]: the two clocks that shells hand to cores.
+//! * [`machine`]: what a daemon takes from the machine it runs on. [`clock`]: the two clocks of a real one.
 //! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry get to see, off the hot path.
 //! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
 //! * [`node`]: a core at work: its ledger, its owner, and the handle that handlers post by.
-//!   [`waiters`]: callers that wait for its answers. [`watch`]: streams of what has become durable.
+//!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for.
 //!   [`waiters`]: callers that wait for its answers. [`turn`]: when its owner did what, for traces.
 //!
 //! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon
@@ -19,6 +19,8 @@ pub mod client;
 pub mod clock;
 pub mod convert;
 pub mod daemon;
+pub mod latest;
+pub mod machine;
 pub mod metrics;
 pub mod node;
 pub mod room;

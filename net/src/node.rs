@@ -1,11 +1,13 @@
 //! A core at work in a daemon: its ledger opened and replayed, its owner running, and the handle by
 //! which RPC handlers post to it, wait for its answers, and look at it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use coalloc_common::{DiskRoom, limits};
-use coalloc_ledger::owner::{Owner, OwnerThread, PostError};
+use coalloc_common::{DiskRoom, Now, limits};
+use coalloc_ledger::Ledger;
+use coalloc_ledger::owner::{Owner, PostError};
 use coalloc_ledger::sqlite::{Identity, SqliteLedger};
 use coalloc_protocol::message::Token;
 use coalloc_protocol::{Core, Log};
@@ -17,16 +19,17 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-use crate::daemon::{DaemonError, die};
+use crate::daemon::DaemonError;
+use crate::machine::{Ended, Host};
 use crate::metrics::records::Observed;
 use crate::metrics::{self, scrape};
 use crate::traces::Span;
 use crate::turn::{Turn, Turns};
 use crate::waiters::Waiters;
 use crate::watch::{Events, Feed, Watch};
-use crate::{clock, status, traces};
+use crate::{status, traces};
 
-/// Opens a node's ledger, or makes a new one, and replays it into the core.
+/// Opens a node's ledger file, or makes a new one, and replays it into the core.
 ///
 /// # Errors
 /// [`DaemonError::Ledger`] with one sentence that names the file, and what an operator can do.
@@ -56,14 +59,15 @@ pub struct Node<C: Core, A> {
     pub handle: Handle<C, A>,
     /// Reads what can only be seen at a moment, for a scrape of metrics.
     pub reader: scrape::Reader,
-    thread: OwnerThread,
+    ended: Ended,
 }
 
 impl<C, A> Node<C, A>
 where
     C: Core + Send + 'static,
     C::Input: Send,
-    C::Record: Serialize + DeserializeOwned + Send + Observed,
+    C::Record: Send + Observed + 'static,
+    C::Effect: Send,
     A: Send + 'static,
 {
     /// Starts the owner of a core and its ledger. `on_effect` runs on the owner's thread and must not
@@ -72,64 +76,64 @@ where
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(
+    pub fn start<L: Ledger<Record = C::Record>>(
         name: &str,
+        host: &Host,
         core: C,
-        ledger: SqliteLedger<C::Record>,
+        ledger: L,
         mut on_effect: impl FnMut(C::Effect, &Waiters<A>) + Send + 'static,
     ) -> Result<Self, DaemonError> {
         let turns = Turns::default();
         let waiters = Waiters::new(turns.clone());
         let completed = waiters.clone();
-        let path = ledger.path().to_owned();
+        let size = ledger.size();
         let (announce, feed) = Feed::of(&ledger);
         let ledger = announce.around(Metered::new(name, ledger, turns.clone()));
-        let (owner, thread) = coalloc_ledger::owner::spawn(
-            name,
+        let clock = Arc::clone(host);
+        let (owner, driven) = coalloc_ledger::owner::owner(
             core,
             ledger,
             move || {
                 turns.begin();
-                clock::now()
+                clock.now()
             },
             move |effect| on_effect(effect, &completed),
-            |reason: String| die(&reason),
-        )?;
-        let reader = reader(name, path, owner.clone());
-        let refused = metrics::ledger().refused.with([name]);
-        Ok(Self { handle: Handle { owner, waiters, feed, refused }, reader, thread })
+        );
+        let ended = host.drive(name, Box::new(driven))?;
+        let reader = reader(name, size, owner.clone());
+        let (refused, host) = (metrics::ledger().refused.with([name]), Arc::clone(host));
+        Ok(Self { handle: Handle { owner, waiters, feed, refused, host }, reader, ended })
     }
 
     /// Lets the owner finish what was posted, ends it, and lets go whoever still waits.
     pub async fn stop(self) {
         self.handle.owner.stop();
-        let thread = self.thread;
-        // The owner's last batch takes one fsync.
-        let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        self.ended.await;
         self.handle.waiters.close();
     }
 }
 
 /// Reads the owner's inbox and the size of its ledger.
-fn reader<C: Core + Send + 'static>(name: &str, path: PathBuf, owner: Owner<C>) -> scrape::Reader
+fn reader<C: Core + Send + 'static>(
+    name: &str,
+    size: impl Fn() -> u64 + Send + Sync + 'static,
+    owner: Owner<C>,
+) -> scrape::Reader
 where
     C::Input: Send,
 {
-    let (inbox, size) = (metrics::ledger().inbox.with([name]), metrics::ledger().size.with([name]));
+    let (inbox, bytes) =
+        (metrics::ledger().inbox.with([name]), metrics::ledger().size.with([name]));
     scrape::reader(move || {
         inbox.set(i64::try_from(owner.waiting()).unwrap_or(i64::MAX));
-        let mut log = path.clone().into_os_string();
-        log.push("-wal");
-        let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-        let sum = bytes(&path).saturating_add(bytes(Path::new(&log)));
-        size.set(i64::try_from(sum).unwrap_or(i64::MAX));
+        bytes.set(i64::try_from(size()).unwrap_or(i64::MAX));
         std::future::ready(())
     })
 }
 
 /// A ledger whose appends are timed, and whose records are counted once they are durable.
-struct Metered<R> {
-    ledger: SqliteLedger<R>,
+struct Metered<L> {
+    ledger: L,
     turns: Turns,
     seconds: Histogram,
     batch: Histogram,
@@ -138,8 +142,8 @@ struct Metered<R> {
     room_bytes: Gauge,
 }
 
-impl<R> Metered<R> {
-    fn new(name: &str, ledger: SqliteLedger<R>, turns: Turns) -> Self {
+impl<L: Ledger> Metered<L> {
+    fn new(name: &str, ledger: L, turns: Turns) -> Self {
         let metrics = metrics::ledger();
         let records = metrics.records.with([name]);
         records.inc_by(ledger.last_sequence());
@@ -150,11 +154,11 @@ impl<R> Metered<R> {
     }
 }
 
-impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
-    type Record = R;
-    type Error = <SqliteLedger<R> as Log>::Error;
+impl<L: Ledger<Record: Observed>> Log for Metered<L> {
+    type Record = L::Record;
+    type Error = L::Error;
 
-    fn append(&mut self, records: &[&R]) -> Result<(), Self::Error> {
+    fn append(&mut self, records: &[&L::Record]) -> Result<(), L::Error> {
         let begun = Instant::now();
         self.ledger.append(records)?;
         let ended = Instant::now();
@@ -162,7 +166,7 @@ impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
         let took = ended - begun;
         if took >= limits::SLOW_SYNC.to_std() {
             tracing::warn!(
-                ledger = %self.ledger.path().display(),
+                ledger = self.ledger.place(),
                 seconds = took.as_secs_f64(),
                 records = records.len(),
                 "the disk is slow: all that came meanwhile waited for this sync"
@@ -195,8 +199,9 @@ impl<R: Serialize + DeserializeOwned + Observed> Log for Metered<R> {
 pub struct Handle<C: Core, A> {
     owner: Owner<C>,
     waiters: Waiters<A>,
-    feed: Feed,
+    feed: Feed<C::Record>,
     refused: Counter,
+    host: Host,
 }
 
 // By hand: a derive would ask for `C: Clone`.
@@ -204,11 +209,23 @@ impl<C: Core, A> Clone for Handle<C, A> {
     fn clone(&self) -> Self {
         let (owner, waiters) = (self.owner.clone(), self.waiters.clone());
         let (feed, refused) = (self.feed.clone(), self.refused.clone());
-        Self { owner, waiters, feed, refused }
+        Self { owner, waiters, feed, refused, host: Arc::clone(&self.host) }
     }
 }
 
 impl<C: Core, A> Handle<C, A> {
+    /// The machine that the node runs on.
+    #[must_use]
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.host.now()
+    }
+
     /// Posts an input that nobody waits for. False when it was not taken: the core then knows nothing
     /// of it, and whoever posted relies on the core's own alarms.
     pub fn tell(&self, input: C::Input) -> bool {
@@ -287,7 +304,7 @@ impl<C, A> Handle<C, A>
 where
     C: Core + Send + 'static,
     C::Input: Send,
-    C::Record: DeserializeOwned + Send + Sync + 'static,
+    C::Record: Send + Sync + 'static,
     A: Send + 'static,
 {
     /// Everything that has become durable after a resume token, as `events` tells it, for as long as

@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
 use crate::metrics::calls::CallsLayer;
 
@@ -74,14 +74,36 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
     TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address, source })
 }
 
+/// Where connections come from.
+pub trait Listener: Send + 'static {
+    /// One of them.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next one.
+    fn next(&mut self) -> impl Future<Output = std::io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&mut self) -> std::io::Result<TcpStream> {
+        let (stream, _) = self.accept().await?;
+        // Answers are small and awaited: held back until the peer has acknowledged the last one (Nagle),
+        // each would take the 40 ms of a delayed acknowledgement. A connection that cannot be told
+        // so has ended, and says so when it is read.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
 /// Serves until `stop` is done, then lets the calls in flight finish, for a while.
 ///
 /// `services` are the names reported as serving by gRPC health, beside the empty name.
 ///
 /// # Errors
 /// [`ServerError`] when the transport fails.
-pub async fn serve(
-    listener: TcpListener,
+pub async fn serve<L: Listener>(
+    listener: L,
     routes: Routes,
     services: &[&str],
     stop: impl Future<Output = ()>,
@@ -138,24 +160,21 @@ pub async fn serve(
 
 /// The connections of a listener, at most [`limits::CONNECTIONS_MAX`] at a time. When the system has
 /// none to give, the next try waits a little.
-fn connections(listener: TcpListener) -> impl Stream<Item = std::io::Result<Connection>> {
+fn connections<L: Listener>(
+    mut listener: L,
+) -> impl Stream<Item = std::io::Result<Connection<L::Stream>>> {
     let places = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                biased;
+                accepted = listener.next() => accepted,
                 () = sender.closed() => return,
             };
             match accepted {
-                Ok((stream, _)) => {
-                    // Answers are small and awaited: held back until the peer has acknowledged the last
-                    // one (Nagle), each would take the 40 ms of a delayed acknowledgement. A
-                    // connection that cannot be told so has ended, and says so when it is read.
-                    let _ = stream.set_nodelay(true);
-                    // The server is gone when nobody takes it.
-                    drop(sender.send(Ok(Connection { stream, _place: place })).await)
-                }
+                // The server is gone when nobody takes it.
+                Ok(stream) => drop(sender.send(Ok(Connection { stream, _place: place })).await),
                 Err(error) => {
                     tracing::warn!(%error, "no connection could be accepted");
                     tokio::time::sleep(limits::ACCEPT_PAUSE.to_std()).await;
@@ -167,20 +186,19 @@ fn connections(listener: TcpListener) -> impl Stream<Item = std::io::Result<Conn
 }
 
 /// A connection and its place among those that may be open.
-struct Connection {
-    stream: TcpStream,
+struct Connection<S> {
+    stream: S,
     _place: OwnedSemaphorePermit,
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+impl<S> Connected for Connection<S> {
+    /// No handler asks where a call comes from.
+    type ConnectInfo = ();
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
-    }
+    fn connect_info(&self) {}
 }
 
-impl AsyncRead for Connection {
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -190,7 +208,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -23,20 +23,20 @@
 //!
 //! Left out: the text of old events is today's; who may watch comes with identity.
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use coalloc_common::{DiskRoom, InvalidField, limits};
-use coalloc_ledger::{Entry, LedgerReader, ReadRecords, SqliteLedger, chain_text};
+use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
 use coalloc_protocol::{Core, Log};
-use serde::de::DeserializeOwned;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Status};
 
+use crate::latest::Latest;
+use crate::machine::{self, Host};
 use crate::node::Handle;
 use crate::status;
 
@@ -79,7 +79,13 @@ pub struct Announcing<L> {
 
 /// Tells those who watch how far the ledger is durable.
 #[derive(Debug)]
-pub struct Announce(watch::Sender<u64>);
+pub struct Announce(Latest<u64>);
+
+impl Drop for Announce {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
 
 impl Announce {
     /// Announces every append to this log.
@@ -94,7 +100,7 @@ impl<L: Log> Log for Announcing<L> {
 
     fn append(&mut self, records: &[&L::Record]) -> Result<(), L::Error> {
         self.log.append(records)?;
-        self.announce.0.send_modify(|last| *last += records.len() as u64);
+        self.announce.0.update(|last| *last += records.len() as u64);
         Ok(())
     }
 
@@ -103,14 +109,37 @@ impl<L: Log> Log for Announcing<L> {
     }
 }
 
+/// Reads records of some ledger.
+type Reader<R> = Box<dyn ReadRecords<Record = R> + Send>;
+/// Opens readers of it.
+type Readers<R> = dyn Fn() -> Result<Reader<R>, LedgerError> + Send + Sync;
+
 /// Where watches come from.
-#[derive(Debug, Clone)]
-pub struct Feed {
-    path: Arc<std::path::Path>,
+pub struct Feed<R> {
+    readers: Arc<Readers<R>>,
     ledger_id: Arc<str>,
-    durable: watch::Receiver<u64>,
+    durable: Latest<u64>,
     end: watch::Sender<bool>,
     places: Arc<Semaphore>,
+}
+
+// By hand: a derive would ask for `R: Clone`.
+impl<R> Clone for Feed<R> {
+    fn clone(&self) -> Self {
+        Self {
+            readers: Arc::clone(&self.readers),
+            ledger_id: Arc::clone(&self.ledger_id),
+            durable: self.durable.clone(),
+            end: self.end.clone(),
+            places: Arc::clone(&self.places),
+        }
+    }
+}
+
+impl<R> std::fmt::Debug for Feed<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Feed").field("ledger_id", &self.ledger_id).finish_non_exhaustive()
+    }
 }
 
 /// Where a watch stands.
@@ -177,15 +206,16 @@ pub fn check_token(token: &str) -> Result<(), InvalidField> {
     Begin::parse(token).map(drop)
 }
 
-impl Feed {
+impl<R: 'static> Feed<R> {
     /// Of a ledger, and how it is told of every append from here on.
     #[must_use]
-    pub fn of<R>(ledger: &SqliteLedger<R>) -> (Announce, Self) {
-        let (durable, seen) = watch::channel(ledger.last_sequence());
+    pub fn of<L: Ledger<Record = R>>(ledger: &L) -> (Announce, Self) {
+        let durable = Latest::new(ledger.last_sequence());
+        let readers = ledger.readers();
         let feed = Self {
-            path: ledger.path().into(),
+            readers: Arc::new(move || Ok(Box::new(readers()?) as Reader<R>)),
             ledger_id: ledger.id().into(),
-            durable: seen,
+            durable: durable.clone(),
             end: watch::Sender::new(false),
             places: Arc::new(Semaphore::new(limits::WATCHERS_MAX)),
         };
@@ -205,9 +235,9 @@ impl Feed {
         events: E,
     ) -> Result<Watch<E::Message>, Status>
     where
-        C: Core + Send + 'static,
+        C: Core<Record = R> + Send + 'static,
         C::Input: Send,
-        C::Record: DeserializeOwned + Send + Sync + 'static,
+        R: Send + Sync,
         A: Send + 'static,
         E: Events<C>,
     {
@@ -217,10 +247,10 @@ impl Feed {
             return Err(status::stopping());
         }
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
-        let (path, id) = (PathBuf::from(&*self.path), self.ledger_id.to_string());
-        let durable = *self.durable.borrow();
-        let (reader, cursor) = blocking(move || {
-            let mut reader = LedgerReader::<C::Record>::open(&path, &id).map_err(broken)?;
+        let (readers, id) = (Arc::clone(&self.readers), self.ledger_id.to_string());
+        let durable = self.durable.get();
+        let (reader, cursor) = blocking(handle.host(), move || {
+            let mut reader = readers().map_err(broken)?;
             let cursor = begin_at(&mut reader, &id, begin, durable)?;
             Ok((reader, cursor))
         })
@@ -245,8 +275,8 @@ impl Feed {
 }
 
 /// Finds the place that a client asks for.
-fn begin_at<R: ReadRecords>(
-    reader: &mut R,
+fn begin_at<R>(
+    reader: &mut Reader<R>,
     id: &str,
     begin: Begin,
     durable: u64,
@@ -293,12 +323,13 @@ fn broken(error: coalloc_ledger::LedgerError) -> Status {
     Status::new(Code::DataLoss, text)
 }
 
-/// SQLite waits for disks, so it runs where waiting harms nobody.
+/// A reader waits for disks, so it runs where waiting harms nobody.
 async fn blocking<T: Send + 'static>(
+    host: &Host,
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Status::internal("reading the ledger broke off")))
+    let done = machine::off_the_runtime(host, work).await;
+    done.unwrap_or_else(|| Err(Status::internal("reading the ledger broke off")))
 }
 
 /// Why a watch is over, when not for a status.
@@ -314,7 +345,7 @@ struct Watcher<C: Core, A, E: Events<C>> {
     handle: Handle<C, A>,
     events: Arc<E>,
     ledger_id: Arc<str>,
-    durable: watch::Receiver<u64>,
+    durable: Latest<u64>,
     end: watch::Receiver<bool>,
     cursor: Cursor,
     sender: mpsc::Sender<Result<E::Message, Status>>,
@@ -324,25 +355,25 @@ impl<C, A, E> Watcher<C, A, E>
 where
     C: Core + Send + 'static,
     C::Input: Send,
-    C::Record: DeserializeOwned + Send + Sync + 'static,
+    C::Record: Send + Sync + 'static,
     A: Send + 'static,
     E: Events<C>,
 {
-    async fn run(mut self, reader: LedgerReader<C::Record>) {
+    async fn run(mut self, reader: Reader<C::Record>) {
         if let Err(Over::With(status)) = self.follow(reader).await {
             // The client may be gone.
             let _ = self.sender.send(Err(status)).await;
         }
     }
 
-    async fn follow(&mut self, mut reader: LedgerReader<C::Record>) -> Result<(), Over> {
+    async fn follow(&mut self, mut reader: Reader<C::Record>) -> Result<(), Over> {
         // At once: now a client has a token, whatever happens before the first event.
         self.progress().await?;
         let mut told = Instant::now();
-        let mut behind = self.cursor.sequence < *self.durable.borrow();
+        let mut behind = self.cursor.sequence < self.durable.get();
         loop {
             let pause = Instant::now() + limits::WATCH_PAUSE.to_std();
-            let last = *self.durable.borrow_and_update();
+            let last = self.durable.get();
             while self.cursor.sequence < last {
                 let chunk;
                 (reader, chunk) = self.read(reader, last).await?;
@@ -360,17 +391,19 @@ where
                 told = Instant::now();
             }
             let quiet = told + limits::WATCH_PROGRESS.to_std();
+            let seen = self.cursor.sequence;
             tokio::select! {
-                changed = self.durable.changed() => {
-                    changed.map_err(|_| Over::Quietly)?;
+                biased;
+                _ = self.end.changed() => return Err(Over::Quietly),
+                () = self.sender.closed() => return Err(Over::Quietly),
+                more = self.durable.wait_for(|last| *last > seen) => {
+                    more.ok_or(Over::Quietly)?;
                     sleep_until(pause).await;
                 }
                 () = sleep_until(quiet) => {
                     self.progress().await?;
                     told = Instant::now();
                 }
-                _ = self.end.changed() => return Err(Over::Quietly),
-                () = self.sender.closed() => return Err(Over::Quietly),
             }
         }
     }
@@ -378,11 +411,11 @@ where
     /// The next records; the reader comes back with them.
     async fn read(
         &self,
-        mut reader: LedgerReader<C::Record>,
+        mut reader: Reader<C::Record>,
         last: u64,
-    ) -> Result<(LedgerReader<C::Record>, Vec<Entry<C::Record>>), Over> {
+    ) -> Result<(Reader<C::Record>, Vec<Entry<C::Record>>), Over> {
         let cursor = self.cursor.sequence;
-        let read = blocking(move || {
+        let read = blocking(self.handle.host(), move || {
             let chunk = reader.read(cursor, last).map_err(broken)?;
             if chunk.is_empty() {
                 let text = format!("record {} of the ledger is not there to be read", cursor + 1);
@@ -435,6 +468,7 @@ where
     /// Waits until the client takes it, has taken nothing for too long, or the daemon stops.
     async fn send(&mut self, message: E::Message) -> Result<(), Over> {
         tokio::select! {
+            biased;
             sent = self.sender.send(Ok(message)) => sent.map_err(|_| Over::Quietly),
             _ = self.end.changed() => Err(Over::Quietly),
             () = tokio::time::sleep(limits::WATCH_STALL_MAX.to_std()) => Err(Over::Quietly),

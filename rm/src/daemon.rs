@@ -1,9 +1,12 @@
 //! An RM as one process: ledger, participant, service, until it is told to stop.
 
+use coalloc_ledger::Ledger;
 use coalloc_net::daemon::DaemonError;
-use coalloc_net::server;
+use coalloc_net::machine::{Host, System};
+use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::Telemetry;
 use coalloc_proto::v1::DescribeResponse;
+use coalloc_protocol::participant::{Participant, ParticipantRecord};
 use tonic::service::Routes;
 
 use crate::config::RmConfig;
@@ -17,7 +20,22 @@ use crate::{meters, shell};
 pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
-    let (node, ledger_id) = shell::start(&config)?;
+    let opened = shell::open(&config)?;
+    serve_on(config, &System::host(), listener, opened, server::stop_signal()).await
+}
+
+/// Serves on any machine, until `stop` is done.
+///
+/// # Errors
+/// When the ledger is not this configuration's, or the transport fails.
+pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
+    config: RmConfig,
+    host: &Host,
+    listener: impl Listener,
+    opened: (Participant, L),
+    stop: impl Future<Output = ()>,
+) -> Result<(), DaemonError> {
+    let (node, ledger_id) = shell::start(&config, host, opened)?;
     let readers =
         vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kind.unit())];
     let (kind, name) = (config.kind.word(), config.name.as_str());
@@ -28,7 +46,7 @@ pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     let (name, listen) = (&config.name, config.daemon.listen);
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
     let stop = async {
-        server::stop_signal().await;
+        stop.await;
         // A stream never ends by itself.
         node.handle.end_watches();
     };

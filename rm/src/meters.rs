@@ -1,9 +1,9 @@
 //! What a scrape of metrics reads of the participant: holds there are, and what is taken of every
 //! resource now. One short read on the owner's thread, between two batches.
 
-use coalloc_common::Unit;
+use coalloc_common::{Now, Unit};
+use coalloc_net::metrics;
 use coalloc_net::metrics::{rm, scrape};
-use coalloc_net::{clock, metrics};
 use coalloc_protocol::participant::{Level, Participant};
 
 use crate::shell::Handle;
@@ -21,15 +21,15 @@ pub fn reader(handle: Handle, unit: Unit) -> scrape::Reader {
         let handle = handle.clone();
         async move {
             // A participant that is stopping, or too busy, shows the figures of the scrape before.
-            if let Ok(seen) = handle.read(look).await {
+            let now = handle.now();
+            if let Ok(seen) = handle.read(move |participant| look(participant, now)).await {
                 show(&seen, unit);
             }
         }
     })
 }
 
-fn look(participant: &Participant) -> Seen {
-    let now = clock::now();
+fn look(participant: &Participant, now: Now) -> Seen {
     let holds = participant.holds();
     let count = holds.len();
     let oldest = holds.flatten().map(|held| now.boot.since(held.since.boot)).max();

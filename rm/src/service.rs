@@ -3,11 +3,11 @@
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
-    CoordinatorName, InvalidField, Span, TransactionId, UserName, Window, limits,
+    CoordinatorName, InvalidField, Now, Span, TransactionId, UserName, Window, limits,
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
-use coalloc_net::{clock, convert, status};
+use coalloc_net::{convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::message::{Answer, HoldOrder};
@@ -75,8 +75,9 @@ impl ResourceManager for RmService {
         let mut question = Question::new(frames, user, replaces);
         // One slice for almost all; between those of the others the protocol goes on.
         while !question.is_answered() {
+            let now = self.handle.now();
             let look = move |participant: &Participant| {
-                participant.answer(&mut question, clock::now());
+                participant.answer(&mut question, now);
                 question
             };
             question = self.handle.read(look).await?;
@@ -161,7 +162,8 @@ impl ResourceManager for RmService {
         request: Request<v1::ListBookingsRequest>,
     ) -> Result<Response<v1::ListBookingsResponse>, Status> {
         let page = Page::parse(request.get_ref()).map_err(|error| status::invalid(&error))?;
-        let look = move |participant: &Participant| page.take(participant);
+        let now = self.handle.now();
+        let look = move |participant: &Participant| page.take(participant, now);
         Ok(Response::new(self.handle.read(look).await?))
     }
 }
@@ -292,7 +294,7 @@ impl Page {
         Ok(Self { window, size: size as usize, after, include_ended: wire.include_ended })
     }
 
-    fn take(&self, participant: &Participant) -> v1::ListBookingsResponse {
+    fn take(&self, participant: &Participant, now: Now) -> v1::ListBookingsResponse {
         use std::ops::Bound;
         let after = self.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = participant.entries().range::<TransactionId, _>((after, Bound::Unbounded));
@@ -302,7 +304,7 @@ impl Page {
             && bytes < limits::PAGE_BYTES
             && let Some((txn, entry)) = wanted.next()
         {
-            let shown = booking(txn, entry);
+            let shown = booking(txn, entry, now);
             bytes += shown.encoded_len();
             bookings.push(shown);
         }
@@ -320,10 +322,10 @@ impl Page {
     }
 }
 
-fn booking(txn: &TransactionId, entry: &Entry) -> v1::Booking {
+fn booking(txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
     let (state, expires_in) = match &entry.phase {
         Phase::Held(held) => {
-            let left = held.hard_at.since(clock::now().boot).max(Span::ZERO);
+            let left = held.hard_at.since(now.boot).max(Span::ZERO);
             (v1::BookingState::Held, Some(convert::span_to_wire(left)))
         }
         Phase::Booked => (v1::BookingState::Booked, None),

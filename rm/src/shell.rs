@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId};
+use coalloc_ledger::Ledger;
 use coalloc_ledger::sqlite::SqliteLedger;
 use coalloc_net::daemon::DaemonError;
-use coalloc_net::{client, clock, metrics, node};
+use coalloc_net::machine::Host;
+use coalloc_net::{client, metrics, node};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_protocol::message::{Answer, Decision, Resolution};
@@ -24,14 +26,10 @@ pub type Node = node::Node<Participant, Answer>;
 /// Handlers' way to it.
 pub type Handle = node::Handle<Participant, Answer>;
 
-/// Opens the ledger and replays it: the participant as it was when the daemon last stopped.
-///
-/// # Errors
-/// When the ledger cannot be used, or a daemon has it.
-pub fn open(
-    config: &RmConfig,
-) -> Result<(Participant, SqliteLedger<ParticipantRecord>), DaemonError> {
-    let mut participant = Participant::new(ParticipantConfig {
+/// The participant of an empty ledger.
+#[must_use]
+pub fn participant(config: &RmConfig) -> Participant {
+    Participant::new(ParticipantConfig {
         name: config.name.clone(),
         resources: config.resources.clone(),
         unit: config.kind.unit(),
@@ -39,10 +37,33 @@ pub fn open(
         policy: config.policy,
         levels: config.levels.clone(),
         inside: config.inside.clone(),
-    });
+    })
+}
+
+/// Opens the ledger's file and replays it: the participant as it was when the daemon last stopped.
+///
+/// # Errors
+/// When the ledger cannot be used, or a daemon has it.
+pub fn open(
+    config: &RmConfig,
+) -> Result<(Participant, SqliteLedger<ParticipantRecord>), DaemonError> {
+    let mut participant = participant(config);
     let (path, kind) = (&config.daemon.ledger, config.kind.word());
     let ledger = node::open_ledger(path, kind, config.name.as_str(), &mut participant)?;
-    if let Some((txn, name)) = participant.name_of_two(clock::now()) {
+    Ok((participant, ledger))
+}
+
+/// Starts the participant as its ledger says it is; also says the ledger's identity. Needs a tokio runtime around
+/// it.
+///
+/// # Errors
+/// When the ledger is not this configuration's or the system gives no thread.
+pub fn start<L: Ledger<Record = ParticipantRecord>>(
+    config: &RmConfig,
+    host: &Host,
+    (participant, ledger): (Participant, L),
+) -> Result<(Node, String), DaemonError> {
+    if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(
             "{name} is a path to one of the ledger's bookings and an inner link to the configuration, or \
              the other way round ({txn}): give one of the configuration another name, or release what is \
@@ -50,23 +71,13 @@ pub fn open(
         );
         return Err(DaemonError::Ledger(text));
     }
-    Ok((participant, ledger))
-}
-
-/// Opens the ledger, replays it, and starts the participant; also says the ledger's identity. Needs a
-/// tokio runtime around it.
-///
-/// # Errors
-/// When the ledger cannot be used or the system gives no thread.
-pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
-    let (participant, ledger) = open(config)?;
     let ledger_id = ledger.identity();
-    warn_of_overcommitments(&participant, config);
-    for txn in participant.unrouted(clock::now()) {
+    warn_of_overcommitments(&participant, config, host);
+    for txn in participant.unrouted(host.now()) {
         tracing::warn!(%txn, "from before there was an inner network: routed now, if there is room");
     }
     let (questions, asked) = mpsc::unbounded_channel();
-    let node = Node::start("participant", participant, ledger, move |effect, waiters| {
+    let node = Node::start("participant", host, participant, ledger, move |effect, waiters| {
         match effect {
             ParticipantEffect::Reply { token, answer } => waiters.complete(token.0, answer),
             ParticipantEffect::Ask { coordinator, txn } => {
@@ -75,16 +86,16 @@ pub fn start(config: &RmConfig) -> Result<(Node, String), DaemonError> {
             }
         }
     })?;
-    node.handle.tell(ParticipantInput::Start { boot: clock::boot_id() });
-    let peers = resolvers(&config.coordinators)?;
+    node.handle.tell(ParticipantInput::Start { boot: host.boot_id() });
+    let peers = resolvers(&config.coordinators, host)?;
     tokio::spawn(ask(config.name.clone(), peers, asked, node.handle.clone()));
     Ok((node, ledger_id))
 }
 
 /// Says what was promised beyond the inventory of today: only an operator can give people back what
 /// is missing, or talk to them.
-fn warn_of_overcommitments(participant: &Participant, config: &RmConfig) {
-    for Overcommitted { resource, by } in participant.overcommitted(clock::now()) {
+fn warn_of_overcommitments(participant: &Participant, config: &RmConfig, host: &Host) {
+    for Overcommitted { resource, by } in participant.overcommitted(host.now()) {
         let excess = config.kind.unit().show(by.excess);
         tracing::warn!(
             %resource, %excess, first = %by.first,
@@ -95,13 +106,14 @@ fn warn_of_overcommitments(participant: &Participant, config: &RmConfig) {
 
 fn resolvers(
     coordinators: &BTreeMap<CoordinatorName, String>,
+    host: &Host,
 ) -> Result<BTreeMap<CoordinatorName, ResolverClient<Channel>>, DaemonError> {
     let mut peers = BTreeMap::new();
     for (name, address) in coordinators {
         // Checked when the configuration was read.
-        let channel = client::channel("coordinators.address", address)
+        let endpoint = client::endpoint("coordinators.address", address)
             .map_err(|error| DaemonError::Ledger(error.to_string()))?;
-        peers.insert(name.clone(), ResolverClient::new(channel));
+        peers.insert(name.clone(), ResolverClient::new(host.connect(&endpoint)));
     }
     Ok(peers)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use coalloc_proto::v1;
 use tonic::Status;
 
-use crate::rpc::{self, Coordinator};
+use crate::rpc::{self, Coordinator, ResourceManager};
 
 /// What one resource manager answered over its public API.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,10 +38,17 @@ impl Testimony {
     /// The status of the call that failed.
     pub async fn hear(address: &str) -> Result<(Self, Vec<String>), Status> {
         let client = rpc::resource_manager(address);
-        let mut client = client.map_err(|failure| Status::invalid_argument(failure.message))?;
+        Self::of(&mut client.map_err(|failure| Status::invalid_argument(failure.message))?).await
+    }
+
+    /// Asks the resource manager that a client calls, as [`Testimony::hear`].
+    ///
+    /// # Errors
+    /// The status of the call that failed.
+    pub async fn of(client: &mut ResourceManager) -> Result<(Self, Vec<String>), Status> {
         let described = client.describe(v1::DescribeRequest {}).await?.into_inner();
         let all = v1::ListBookingsRequest { include_ended: true, ..Default::default() };
-        let all = rpc::all_bookings(&mut client, all).await?;
+        let all = rpc::all_bookings(client, all).await?;
         let (bookings, ended) = all.into_iter().partition(is_live);
         let (capacities, ends) = resources(&described);
         let testimony = Self { name: described.name, capacities, ends, bookings, ended };

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{Now, Reason, Refusal, Span, TransactionId, Window};
 use coalloc_ledger::Entry;
+use coalloc_net::convert;
 use coalloc_net::watch::Events;
-use coalloc_net::{clock, convert};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorRecord, Reservation, State, UpperEntry,
@@ -25,6 +25,7 @@ pub(super) fn booking(
     core: &Coordinator,
     txn: &TransactionId,
     entry: &UpperEntry,
+    now: Now,
 ) -> Option<(bool, Vec<Window>, v1::Booking)> {
     let aborted = v1::BookingState::Aborted;
     let Some((order, id)) = &entry.order else {
@@ -42,7 +43,7 @@ pub(super) fn booking(
     };
     let coordinator = entry.coordinator.to_string();
     let mut shown = shown(txn.to_string(), coordinator, Some(order), state);
-    let left = core.promised_until(known).map(|until| until.since(clock::now().boot));
+    let left = core.promised_until(known).map(|until| until.since(now.boot));
     shown.expires_in = left.map(|left| convert::span_to_wire(left.max(Span::ZERO)));
     Some((live, order.segments.iter().map(|s| s.window).collect(), shown))
 }

@@ -12,7 +12,6 @@ use coalloc_common::{
     Amount, Reason, Refusal, ResourceId, RmName, Segment, Time, TransactionId, UserName, Window,
     limits,
 };
-use coalloc_net::clock;
 use coalloc_net::convert;
 use coalloc_plan::abstracted::{Short, short};
 use coalloc_plan::{Budget, Instance};
@@ -91,7 +90,7 @@ impl UpwardService {
                 }
             },
         };
-        let now = clock::now().wall;
+        let now = self.service.handle.now().wall;
         let parts = periods(&order.segments, &standing.wanted, now);
         if let Err(refusal) = self.check_periods(&parts, now) {
             return Ok(Err(refusal));
@@ -169,7 +168,8 @@ impl UpwardService {
             }
         }
         let windows = parts.planned.iter().map(|(window, _)| *window).collect();
-        let (windows, outside) = picture::bookable(federation, windows, clock::now().wall);
+        let (windows, outside) =
+            picture::bookable(federation, windows, self.service.handle.now().wall);
         if let Some((_, refusal)) = outside.into_iter().next() {
             return Ok(Err(refusal));
         }

@@ -1,0 +1,115 @@
+//! The latest value of something, for whoever waits until it has moved on.
+//!
+//! As `tokio::sync::watch`, but those who wait wake in the order in which they came: tokio draws lots, and
+//! then no run of a simulation could be repeated.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// A value that moves on. Clones are the same one.
+#[derive(Debug)]
+pub struct Latest<T>(Arc<Shared<T>>);
+
+#[derive(Debug)]
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    moved: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    value: T,
+    closed: bool,
+}
+
+impl<T> Clone for Latest<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Latest<T> {
+    /// It begins with this.
+    #[must_use]
+    pub fn new(value: T) -> Self {
+        let state = Mutex::new(State { value, closed: false });
+        Self(Arc::new(Shared { state, moved: Notify::new() }))
+    }
+
+    /// As it is now.
+    #[must_use]
+    pub fn get(&self) -> T {
+        self.lock().value.clone()
+    }
+
+    /// Moves it on, and wakes who waits.
+    pub fn update(&self, change: impl FnOnce(&mut T)) {
+        change(&mut self.lock().value);
+        self.0.moved.notify_waiters();
+    }
+
+    /// It will not move any more.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.0.moved.notify_waiters();
+    }
+
+    /// Waits until it is as wanted; `None` when it never will be.
+    pub async fn wait_for(&self, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut moved = pin!(self.0.moved.notified());
+        loop {
+            // Before the look, so that nothing moves between the look and the waiting unseen.
+            moved.as_mut().enable();
+            {
+                let state = self.lock();
+                if wanted(&state.value) {
+                    return Some(state.value.clone());
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            moved.as_mut().await;
+            moved.set(self.0.moved.notified());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // A change that panicked leaves a value of its own making; nothing here depends on it.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_wakes_in_the_order_they_came_and_is_let_go_at_the_end() {
+        let level = Latest::new(0);
+        let woken = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for number in 0..20 {
+            let (level, woken) = (level.clone(), Arc::clone(&woken));
+            waiting.push(tokio::spawn(async move {
+                let got = level.wait_for(|level| *level > 1).await;
+                woken.lock().unwrap().push((number, got));
+            }));
+        }
+        tokio::task::yield_now().await;
+        level.update(|level| *level = 1);
+        tokio::task::yield_now().await;
+        assert!(woken.lock().unwrap().is_empty());
+        level.update(|level| *level = 2);
+        for one in waiting {
+            one.await.unwrap();
+        }
+        let expected: Vec<_> = (0..20).map(|number| (number, Some(2))).collect();
+        assert_eq!(*woken.lock().unwrap(), expected);
+        level.close();
+        assert_eq!(level.wait_for(|level| *level > 2).await, None);
+        assert_eq!(level.wait_for(|level| *level == 2).await, Some(2));
+    }
+}

@@ -1,0 +1,92 @@
+//! `MemoryLedger` as the node of a daemon takes it.
+
+use std::sync::Arc;
+
+use coalloc_ledger::{
+    Ledger, LedgerError, MemoryLedger, MemoryReader, SimulatedDisk, SimulatedError,
+};
+use coalloc_protocol::{Core, Log};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::machine::Hardware;
+
+/// One life of a ledger on a host's disk.
+pub(crate) struct SimLedger<R> {
+    id: String,
+    last: u64,
+    log: MemoryLedger<R>,
+    disk: SimulatedDisk,
+    /// Said to be durable, and not written: the planted fault.
+    owed: Option<Vec<R>>,
+}
+
+impl<R: Serialize + DeserializeOwned> SimLedger<R> {
+    /// Begins a life: replays what the disk has kept into the core.
+    pub(crate) fn open<C: Core<Record = R>>(
+        hardware: &Arc<Hardware>,
+        core: &mut C,
+    ) -> Result<Self, LedgerError> {
+        let mut last = 0;
+        let log = MemoryLedger::open(&hardware.disk, |sequence, record: R| {
+            last = sequence;
+            core.apply(&record)
+        })?;
+        let owed = hardware.lies.then(Vec::new);
+        Ok(Self { id: hardware.id.clone(), last, log, disk: hardware.disk.clone(), owed })
+    }
+}
+
+impl<R: Serialize + DeserializeOwned> Log for SimLedger<R> {
+    type Record = R;
+    type Error = SimulatedError;
+
+    fn append(&mut self, records: &[&R]) -> Result<(), SimulatedError> {
+        match &mut self.owed {
+            None => self.log.append(records)?,
+            Some(owed) => {
+                self.log.append(&owed.iter().collect::<Vec<_>>())?;
+                let again = |record: &&R| serde_json::from_value(serde_json::to_value(record)?);
+                *owed = records.iter().map(again).collect::<Result<_, _>>().unwrap();
+            }
+        }
+        self.last += records.len() as u64;
+        Ok(())
+    }
+}
+
+impl<R: Serialize + DeserializeOwned + Send + 'static> Ledger for SimLedger<R> {
+    type Reader = MemoryReader<R>;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn identity(&self) -> String {
+        self.id.clone()
+    }
+
+    fn place(&self) -> String {
+        "a simulated disk".to_owned()
+    }
+
+    fn room_bytes(&self) -> u64 {
+        0
+    }
+
+    fn last_sequence(&self) -> u64 {
+        self.last
+    }
+
+    fn readers(
+        &self,
+    ) -> impl Fn() -> Result<Self::Reader, LedgerError> + Send + Sync + 'static + use<R> {
+        let disk = self.disk.clone();
+        move || Ok(MemoryReader::new(disk.clone()))
+    }
+
+    fn size(&self) -> impl Fn() -> u64 + Send + Sync + 'static + use<R> {
+        let disk = self.disk.clone();
+        move || disk.bodies().iter().map(|body| body.len() as u64).sum()
+    }
+}

@@ -1,0 +1,112 @@
+//! What happens to the federation, drawn from the seed before anything runs.
+
+use std::time::Duration;
+
+use coalloc_ledger::Cut;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use crate::federation::{DAEMONS, GRC, RMS, USERS};
+
+/// How long faults are made.
+pub(crate) const FAULTS: Duration = Duration::from_secs(25);
+
+/// One thing done to the federation, at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing passes between two hosts (F2).
+    Partition(&'static str, &'static str),
+    /// Nothing passes from one to the other (F2).
+    OneWay(&'static str, &'static str),
+    /// What passes between two hosts is held back, and comes all at once in the end (F3).
+    Hold(&'static str, &'static str),
+    /// Messages between two hosts take so long (F3, F6).
+    Slow(&'static str, &'static str, Duration),
+    /// The link is as it was.
+    Heal(&'static str, &'static str),
+    /// A process is killed, or its machine loses power (F1).
+    Crash(&'static str, Reboot),
+    /// A process dies in its next write but so many (F1, F4).
+    CutAfter(&'static str, u64, Cut),
+    /// A process that is not there is started again.
+    Start(&'static str),
+}
+
+/// Does the machine go down with the process, and boot again? Peers then hear nothing, not even that nobody
+/// is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reboot {
+    No,
+    Yes,
+}
+
+/// A generator with the draws that are wanted here.
+#[derive(Debug)]
+pub(crate) struct Draws(pub(crate) ChaCha8Rng);
+
+impl Draws {
+    /// 0 to `below`, without it.
+    pub(crate) fn below(&mut self, below: u64) -> u64 {
+        self.0.next_u64() % below
+    }
+
+    /// True so often.
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// From one time to another.
+    pub(crate) fn between(&mut self, from_ms: u64, until_ms: u64) -> Duration {
+        Duration::from_millis(from_ms + self.below(until_ms - from_ms))
+    }
+
+    /// One of them.
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// Links that anybody uses.
+fn links() -> Vec<(&'static str, &'static str)> {
+    let mut links: Vec<_> = RMS.iter().map(|rm| (GRC, *rm)).collect();
+    links.push((USERS, GRC));
+    links
+}
+
+/// All faults of a run, in order of time. Every one of a link ends before the next of that link begins.
+pub(crate) fn plan(draws: &mut Draws) -> Vec<(Duration, Fault)> {
+    let mut plan = Vec::new();
+    let wild = draws.one_of(&[1, 1, 2, 4]);
+    for (a, b) in links() {
+        let mut at = draws.between(0, 20_000 / wild);
+        while at < FAULTS {
+            let (from, to) = if draws.percent(50) { (a, b) } else { (b, a) };
+            let fault = match draws.below(8) {
+                0 | 1 => Fault::Partition(a, b),
+                2..=4 => Fault::OneWay(from, to),
+                5 | 6 => Fault::Hold(a, b),
+                _ => Fault::Slow(a, b, draws.between(50, 3_000)),
+            };
+            plan.push((at, fault));
+            at += draws.between(100, 8_000);
+            plan.push((at.min(FAULTS), Fault::Heal(a, b)));
+            at += draws.between(100, 20_000 / wild);
+        }
+    }
+    for name in DAEMONS {
+        let mut at = draws.between(0, 24_000 / wild);
+        while at < FAULTS {
+            let fault = match draws.below(4) {
+                0 => Fault::Crash(name, Reboot::Yes),
+                1 => Fault::Crash(name, Reboot::No),
+                _ => Fault::CutAfter(name, draws.below(4), draws.one_of(&Cut::ALL)),
+            };
+            plan.push((at, fault));
+            at += draws.between(100, 6_000);
+            plan.push((at.min(FAULTS), Fault::Start(name)));
+            at += draws.between(500, 24_000 / wild);
+        }
+    }
+    plan.sort_by_key(|(at, _)| *at);
+    plan
+}

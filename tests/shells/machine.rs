@@ -1,0 +1,284 @@
+//! A simulated machine: its clocks are those of the simulation, its connections go over turmoil's
+//! network, and its owners are tasks whose disk takes its time.
+
+use std::fmt;
+use std::future::Future;
+use std::net::Ipv4Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use coalloc_common::{BootTime, Now, Time};
+use coalloc_ledger::SimulatedDisk;
+use coalloc_ledger::owner::Turning;
+use coalloc_net::machine::{Ended, Machine, Work};
+use coalloc_net::server::Listener;
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use tokio::sync::{Notify, oneshot};
+use tonic::transport::{Channel, Endpoint};
+use turmoil::net::{TcpListener, TcpStream};
+
+use crate::trace::Trace;
+
+/// The port of every daemon; each has a host of its own.
+pub(crate) const PORT: u16 = 7_000;
+/// When a simulation begins: 2027-01-01T00:00:00Z.
+pub(crate) const EPOCH_US: i64 = 1_798_761_600_000_000;
+/// What boot-time clocks show then.
+const BOOT_US: i64 = 1_000_000_000;
+
+/// What outlives a host's crashes: its disk, and what is known of its boots.
+#[derive(Debug)]
+pub(crate) struct Hardware {
+    pub(crate) name: &'static str,
+    pub(crate) disk: SimulatedDisk,
+    /// The ledger's identity.
+    pub(crate) id: String,
+    /// Says of every write that it is durable, and makes it so with the next one: a planted fault.
+    pub(crate) lies: bool,
+    trace: Trace,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    boots: u32,
+    booted_us: i64,
+    /// How long the disk takes, time after time.
+    disk_time: ChaCha8Rng,
+    /// The process has ended by itself: a write failed.
+    dead: bool,
+    /// The machine is on, and no process is there: whoever calls is told so at once.
+    absent: bool,
+}
+
+/// Microseconds since the simulation began.
+fn elapsed_us() -> i64 {
+    let elapsed = turmoil::sim_elapsed().unwrap_or_default();
+    i64::try_from(elapsed.as_micros()).unwrap()
+}
+
+impl Hardware {
+    pub(crate) fn new(name: &'static str, seed: u64, lies: bool, trace: &Trace) -> Arc<Self> {
+        let state = State {
+            boots: 1,
+            booted_us: -BOOT_US,
+            disk_time: ChaCha8Rng::seed_from_u64(seed ^ hash(name)),
+            dead: false,
+            absent: false,
+        };
+        // 32 hexadecimal digits; what ids of reservations begin with says who and which seed.
+        let id = format!("{:04x}{:04x}{seed:024x}", hash(name) & 0xffff, seed & 0xffff);
+        Arc::new(Self {
+            name,
+            disk: SimulatedDisk::new(&id),
+            id,
+            lies,
+            trace: trace.clone(),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The process is gone, and with it what it had not synced. With `reboot` the boot-time clock begins anew.
+    pub(crate) fn crash(&self, now_us: i64, reboot: bool) {
+        self.disk.crash();
+        let mut state = self.state.lock().unwrap();
+        state.dead = false;
+        if reboot {
+            state.boots += 1;
+            state.booted_us = now_us;
+        }
+    }
+
+    /// Is the machine on without its process?
+    pub(crate) fn is_absent(&self) -> bool {
+        self.state.lock().unwrap().absent
+    }
+
+    /// From the next start of the machine on.
+    pub(crate) fn set_absent(&self, absent: bool) {
+        self.state.lock().unwrap().absent = absent;
+    }
+
+    /// Has the process ended by itself?
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state.lock().unwrap().dead
+    }
+
+    /// How long a write takes, before it is durable and until that is known: some milliseconds, now and then a
+    /// good part of a second.
+    fn disk_time(&self) -> [Duration; 2] {
+        let draws = &mut self.state.lock().unwrap().disk_time;
+        let mut draw = || {
+            let most = if draws.next_u32().is_multiple_of(16) { 600 } else { 12 };
+            Duration::from_millis(u64::from(draws.next_u32() % most))
+        };
+        [draw(), draw()]
+    }
+}
+
+/// FNV-1a: the same in every process.
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// One life of a host.
+pub(crate) struct SimMachine(pub(crate) Arc<Hardware>);
+
+impl fmt::Debug for SimMachine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.name)
+    }
+}
+
+impl Machine for SimMachine {
+    fn now(&self) -> Now {
+        let elapsed = elapsed_us();
+        let booted = self.0.state.lock().unwrap().booted_us;
+        Now { wall: Time::from_us(EPOCH_US + elapsed), boot: BootTime::from_us(elapsed - booted) }
+    }
+
+    fn boot_id(&self) -> String {
+        format!("{}-{}", self.0.name, self.0.state.lock().unwrap().boots)
+    }
+
+    fn connect(&self, endpoint: &Endpoint) -> Channel {
+        connect(endpoint)
+    }
+
+    fn drive(&self, name: &str, mut turns: Box<dyn Turning>) -> std::io::Result<Ended> {
+        let (hardware, name) = (Arc::clone(&self.0), name.to_owned());
+        let posted = Arc::new(Notify::new());
+        let bell = Arc::clone(&posted);
+        turns.ring(Box::new(move || bell.notify_one()));
+        let (done, ended) = oneshot::channel::<()>();
+        tokio::spawn(async move {
+            if let Err(end) = turn_by_turn(&hardware, turns.as_mut(), &posted).await {
+                hardware.trace.add(hardware.name, format_args!("{name} ends: {end}"));
+                if let End::Broken(text) = end {
+                    hardware.trace.accuse(format!("{}: {name}: {text}", hardware.name));
+                }
+                hardware.state.lock().unwrap().dead = true;
+                // Whatever the process still had in memory is never said: it is crashed before long.
+                std::future::pending::<()>().await;
+            }
+            drop(done);
+        });
+        Ok(Box::pin(async move {
+            let _ = ended.await;
+        }))
+    }
+
+    fn off_the_runtime(&self, work: Work) {
+        // The simulated disk answers at once.
+        work();
+    }
+}
+
+/// How an owner ends, but for being told to.
+#[derive(Debug)]
+enum End {
+    /// A write failed, as planned.
+    Cut(String),
+    /// The core is not what it must be.
+    Broken(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Cut(text) | Self::Broken(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// What a thread does in `coalloc_ledger::owner`, with the time that the disk takes.
+async fn turn_by_turn(
+    hardware: &Hardware,
+    turns: &mut dyn Turning,
+    posted: &Notify,
+) -> Result<(), End> {
+    loop {
+        let patience = turns.patience();
+        if !patience.is_zero() {
+            let _ = tokio::time::timeout(patience, posted.notified()).await;
+        }
+        let records = sound(|| turns.step(Duration::ZERO))??;
+        let [write, told] = hardware.disk_time();
+        if records > 0 {
+            tokio::time::sleep(write).await;
+        }
+        sound(|| turns.sync())?.map_err(End::Cut)?;
+        if records > 0 {
+            // Durable, and nobody knows yet.
+            tokio::time::sleep(told).await;
+        }
+        if !sound(|| turns.release())? {
+            return Ok(());
+        }
+    }
+}
+
+impl From<String> for End {
+    fn from(text: String) -> Self {
+        Self::Broken(text)
+    }
+}
+
+/// A panic of a core ends its process.
+fn sound<T>(part: impl FnOnce() -> T) -> Result<T, End> {
+    catch_unwind(AssertUnwindSafe(part)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        End::Broken(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
+/// Listens on the simulated network.
+pub(crate) struct SimListener(TcpListener);
+
+impl SimListener {
+    pub(crate) async fn bind() -> std::io::Result<Self> {
+        Ok(Self(TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?))
+    }
+}
+
+impl Listener for SimListener {
+    type Stream = TcpStream;
+
+    async fn next(&mut self) -> std::io::Result<TcpStream> {
+        Ok(self.0.accept().await?.0)
+    }
+}
+
+/// A channel over the simulated network.
+pub(crate) fn connect(endpoint: &Endpoint) -> Channel {
+    endpoint.connect_with_connector_lazy(Connector)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Connector;
+
+impl tower_service::Service<Uri> for Connector {
+    type Response = TokioIo<TcpStream>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(async move {
+            let host = uri.host().unwrap_or_default().to_owned();
+            let port = uri.port_u16().unwrap_or(PORT);
+            Ok(TokioIo::new(TcpStream::connect((host.as_str(), port)).await?))
+        })
+    }
+}

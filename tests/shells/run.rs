@@ -1,0 +1,230 @@
+//! One run: a federation on simulated machines, its clients, and what the seed does to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coalloc_ledger::Cut;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use turmoil::Sim;
+
+use crate::clients::{self, Journal, User};
+use crate::faults::{Draws, FAULTS, Fault, Reboot, plan};
+use crate::federation::{DAEMONS, USERS, serve};
+use crate::machine::Hardware;
+use crate::trace::Trace;
+use crate::verdict::judge_at_rest;
+use crate::watching;
+
+/// Every host runs for so long at a time; faults come between.
+const TICK: Duration = Duration::from_millis(10);
+const LATENCY: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(40)];
+/// A run that takes longer than this has lost its way.
+const LONGEST: Duration = Duration::from_secs(400);
+/// A process that has died by itself is started again after this, if not before.
+const DOWN_MAX: Duration = Duration::from_secs(4);
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) lines: Vec<String>,
+    pub(crate) faults: Vec<String>,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ledgers {
+    /// They keep what they say.
+    Sound,
+    /// A planted fault: they say so before they have it.
+    Lying,
+}
+
+/// The generator of one part of a run.
+pub(crate) fn draws(seed: u64, part: &str) -> Draws {
+    Draws(ChaCha8Rng::seed_from_u64(seed ^ crate::machine::hash(part)))
+}
+
+/// A simulated network with hosts for all daemons, none of them started badly.
+pub(crate) fn federation<'a>(
+    seed: u64,
+    ledgers: Ledgers,
+    trace: &Trace,
+) -> (Sim<'a>, BTreeMap<&'static str, Arc<Hardware>>) {
+    let mut sim = turmoil::Builder::new()
+        .rng_seed(seed)
+        .tick_duration(TICK)
+        .min_message_latency(LATENCY[0])
+        .max_message_latency(LATENCY[1])
+        .simulation_duration(LONGEST)
+        .build();
+    let mut hosts = BTreeMap::new();
+    for name in DAEMONS {
+        let hardware = Hardware::new(name, seed, ledgers == Ledgers::Lying, trace);
+        hosts.insert(name, Arc::clone(&hardware));
+        let trace = trace.clone();
+        sim.host(name, move || serve(Arc::clone(&hardware), trace.clone()));
+    }
+    (sim, hosts)
+}
+
+/// Runs one seed to its end.
+pub(crate) fn run(seed: u64, ledgers: Ledgers) -> Outcome {
+    let trace = Trace::default();
+    let (mut sim, hosts) = federation(seed, ledgers, &trace);
+    let journal: Journal = Arc::default();
+    let users = (Arc::clone(&journal), trace.clone());
+    sim.client(USERS, async move {
+        let (journal, trace) = users;
+        let followed = watching::follow_all(&trace);
+        let mut at_work = Vec::new();
+        for number in 0..clients::USERS {
+            let name = format!("u{number}");
+            let user = User::new(&name, draws(seed, &name), &journal, &trace);
+            at_work.push(tokio::spawn(user.work()));
+        }
+        for user in at_work {
+            user.await?;
+        }
+        judge_at_rest(&journal, &trace).await;
+        watching::compare_all(followed, &trace).await;
+        Ok(())
+    });
+    let mut nemesis = Nemesis { hosts, down: BTreeMap::new(), dark: BTreeMap::new(), trace };
+    nemesis.drive(&mut sim, seed);
+    let trace = nemesis.trace;
+    Outcome { lines: trace.lines(), faults: trace.faults() }
+}
+
+/// Whoever does all that to the federation.
+struct Nemesis {
+    hosts: BTreeMap<&'static str, Arc<Hardware>>,
+    /// Processes that are not there, and since when.
+    down: BTreeMap<&'static str, Duration>,
+    /// What is done to links now.
+    dark: BTreeMap<(&'static str, &'static str), Fault>,
+    trace: Trace,
+}
+
+impl Nemesis {
+    /// Steps the simulation until the clients are done.
+    fn drive(&mut self, sim: &mut Sim<'_>, seed: u64) {
+        let mut plan = plan(&mut draws(seed, "faults")).into_iter().peekable();
+        let mut over = false;
+        loop {
+            let now = sim.elapsed();
+            self.trace.at(now);
+            while let Some((_, fault)) = plan.next_if(|(at, _)| *at <= now) {
+                self.inflict(sim, fault, now);
+            }
+            self.bury(sim, now);
+            if now >= FAULTS && !std::mem::replace(&mut over, true) {
+                self.stop(sim);
+            }
+            match sim.step() {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => return self.trace.accuse(format!("the run broke off: {error}")),
+            }
+        }
+    }
+
+    fn inflict(&mut self, sim: &mut Sim<'_>, fault: Fault, now: Duration) {
+        match fault {
+            Fault::Partition(a, b)
+            | Fault::OneWay(a, b)
+            | Fault::Hold(a, b)
+            | Fault::Slow(a, b, _) => {
+                bend(sim, fault);
+                self.dark.insert(in_order(a, b), fault);
+            }
+            Fault::Heal(a, b) => {
+                self.dark.remove(&in_order(a, b));
+                heal(sim, a, b);
+            }
+            Fault::Crash(name, reboot) => self.crash(sim, name, reboot, now),
+            Fault::CutAfter(name, appends, cut) => self.hosts[name].disk.cut_after(appends, cut),
+            Fault::Start(name) => return self.start(sim, name),
+        }
+        self.trace.add("fault", format_args!("{fault:?}"));
+    }
+
+    fn crash(&mut self, sim: &mut Sim<'_>, name: &'static str, reboot: Reboot, now: Duration) {
+        if self.down.contains_key(name) {
+            return;
+        }
+        // In which order turmoil drops what a process has differs from run to run; so nothing of it may be
+        // seen outside.
+        let others: Vec<&str> =
+            DAEMONS.into_iter().chain([USERS]).filter(|other| *other != name).collect();
+        others.iter().for_each(|other| sim.partition(name, *other));
+        sim.crash(name);
+        others.iter().for_each(|other| sim.repair(name, *other));
+        let hidden = self.dark.iter().filter(|((a, b), _)| *a == name || *b == name);
+        hidden.for_each(|(_, fault)| bend(sim, *fault));
+        let hardware = &self.hosts[name];
+        hardware.crash(i64::try_from(now.as_micros()).unwrap(), reboot == Reboot::Yes);
+        self.down.insert(name, now);
+        if reboot == Reboot::No {
+            hardware.set_absent(true);
+            sim.bounce(name);
+        }
+    }
+
+    fn start(&mut self, sim: &mut Sim<'_>, name: &'static str) {
+        if self.down.remove(name).is_some() {
+            self.hosts[name].set_absent(false);
+            sim.bounce(name);
+        }
+    }
+
+    /// Processes that have died by themselves are gone, and somebody starts them again.
+    fn bury(&mut self, sim: &mut Sim<'_>, now: Duration) {
+        for name in DAEMONS {
+            if self.hosts[name].is_dead() {
+                self.trace.add("fault", format_args!("{name} has died"));
+                self.crash(sim, name, Reboot::No, now);
+            }
+            if self.down.get(name).is_some_and(|since| now >= *since + DOWN_MAX) {
+                self.start(sim, name);
+            }
+        }
+    }
+
+    /// No fault is made any more, and none goes on.
+    fn stop(&mut self, sim: &mut Sim<'_>) {
+        for ((a, b), _) in std::mem::take(&mut self.dark) {
+            heal(sim, a, b);
+        }
+        for name in DAEMONS {
+            // Later than anybody writes.
+            self.hosts[name].disk.cut_after(u64::MAX, Cut::BeforeWrite);
+            self.start(sim, name);
+        }
+        self.trace.add("fault", format_args!("no more faults"));
+    }
+}
+
+/// The two ends of a link, whoever comes first.
+fn in_order(a: &'static str, b: &'static str) -> (&'static str, &'static str) {
+    if a < b { (a, b) } else { (b, a) }
+}
+
+/// Does something to a link.
+fn bend(sim: &Sim<'_>, fault: Fault) {
+    match fault {
+        Fault::Partition(a, b) => sim.partition(a, b),
+        Fault::OneWay(from, to) => sim.partition_oneway(from, to),
+        Fault::Hold(a, b) => sim.hold(a, b),
+        Fault::Slow(a, b, latency) => sim.set_link_latency(a, b, latency),
+        Fault::Heal(..) | Fault::Crash(..) | Fault::CutAfter(..) | Fault::Start(_) => {}
+    }
+}
+
+/// The link is as at first; what was held back comes now.
+fn heal(sim: &Sim<'_>, a: &'static str, b: &'static str) {
+    sim.release(a, b);
+    sim.set_link_latency(a, b, LATENCY[0]);
+    sim.set_link_max_message_latency(a, b, LATENCY[1]);
+}

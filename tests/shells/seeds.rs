@@ -1,0 +1,92 @@
+//! Many seeds, each a run of its own; and the proof that a run can fail.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use coalloc_net::telemetry::LogFormat;
+
+use crate::run::{Ledgers, Outcome, run};
+
+/// Runs of an ordinary test.
+const SEEDS: u64 = 240;
+/// Seeds within which a planted fault must be found.
+const PLANTED_SEEDS: u64 = 40;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text:?} is no number")))
+}
+
+/// Shows a run that has failed, and how to run it again.
+fn report(seed: u64, outcome: &Outcome) -> String {
+    let lines = outcome.lines.join("\n");
+    let faults = outcome.faults.join("\n  ");
+    format!(
+        "{lines}\nseed {seed}:\n  {faults}\nagain: COALLOC_SEED={seed} cargo test -p coalloc --test \
+         shells seeds_hold -- --nocapture"
+    )
+}
+
+/// Runs seeds on all cores until one fails; gives the first that did.
+fn first_failing(seeds: u64, ledgers: Ledgers) -> Option<(u64, Outcome)> {
+    let next = AtomicU64::new(0);
+    let failed: Mutex<Option<(u64, Outcome)>> = Mutex::new(None);
+    let work = || {
+        while failed.lock().unwrap().is_none() {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return;
+            }
+            let outcome = run(seed, ledgers);
+            let mut failed = failed.lock().unwrap();
+            if !outcome.faults.is_empty() && failed.as_ref().is_none_or(|(first, _)| seed < *first)
+            {
+                *failed = Some((seed, outcome));
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    failed.into_inner().unwrap()
+}
+
+#[test]
+fn seeds_hold_every_promise() {
+    if let Some(seed) = number("COALLOC_SEED") {
+        if std::env::var_os("COALLOC_LOG").is_some() {
+            coalloc_net::telemetry::init(LogFormat::Text);
+        }
+        let outcome = run(seed, Ledgers::Sound);
+        println!("{}", outcome.lines.join("\n"));
+        assert!(outcome.faults.is_empty(), "{}", outcome.faults.join("\n"));
+        return;
+    }
+    let seeds = number("COALLOC_SHELL_SEEDS").unwrap_or(SEEDS);
+    if let Some((seed, outcome)) = first_failing(seeds, Ledgers::Sound) {
+        panic!("{}", report(seed, &outcome));
+    }
+}
+
+#[test]
+fn a_ledger_that_says_more_than_it_has_is_found() {
+    let (_, outcome) = first_failing(PLANTED_SEEDS, Ledgers::Lying).expect("it is found");
+    println!("found: {}", outcome.faults.join("\n"));
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in [3, 4, 5] {
+        let (first, again) = (run(seed, Ledgers::Sound), run(seed, Ledgers::Sound));
+        let differs = first.lines.iter().zip(&again.lines).position(|(a, b)| a != b);
+        if let Some(at) = differs {
+            let from = at.saturating_sub(5);
+            panic!(
+                "seed {seed}: line {at} differs\n{}\n--- again\n{}",
+                first.lines[from..(at + 3).min(first.lines.len())].join("\n"),
+                again.lines[from..(at + 3).min(again.lines.len())].join("\n")
+            );
+        }
+        assert_eq!(first.lines.len(), again.lines.len());
+        assert!(first.lines.len() > 50, "seed {seed} did nothing");
+    }
+}

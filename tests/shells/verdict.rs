@@ -1,0 +1,76 @@
+//! The end of a run: waits until nothing moves any more, asks everybody over the public API, and has
+//! the auditor judge (`coalloc_cli::audit`).
+
+use std::time::Duration;
+
+use coalloc_cli::audit::hear::Coordinator;
+use coalloc_cli::audit::{Heard, Testimony, judge};
+use coalloc_cli::rpc;
+use coalloc_proto::v1;
+use tonic::Status;
+
+use crate::clients::Journal;
+use crate::federation::{GRC, RMS, coordinator, manager};
+use crate::trace::Trace;
+
+/// Once faults have stopped, everything has ended after so long (I22): a request may be planned again for a
+/// minute, then a hold's hard expiry (15 s), and the longest pause between two messages (10 s).
+const REST: Duration = Duration::from_secs(90);
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Waits for rest, and judges.
+pub(crate) async fn judge_at_rest(journal: &Journal, trace: &Trace) {
+    let mut last = "nobody was asked".to_owned();
+    let began = turmoil::sim_elapsed().unwrap_or_default();
+    while turmoil::sim_elapsed().unwrap_or_default() < began + REST {
+        match hear().await {
+            Ok(heard) => match restless(&heard) {
+                None => {
+                    trace.add("audit", format_args!("everything is at rest"));
+                    let journal = journal.lock().unwrap();
+                    let audit = judge(&heard, Some(&journal));
+                    for violation in audit.violations() {
+                        trace.accuse(violation.to_string());
+                    }
+                    for check in &audit.checks {
+                        trace.add("audit", format_args!("{}", check.sentence));
+                    }
+                    return;
+                }
+                Some(text) => last = text,
+            },
+            Err(status) => last = format!("{:?}: {}", status.code(), status.message()),
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    trace.accuse(format!("I22: no rest {REST:?} after the last fault: {last}"));
+}
+
+async fn hear() -> Result<Heard, Status> {
+    let mut heard = Heard::default();
+    for name in RMS {
+        heard.testimonies.push(Testimony::of(&mut manager(name)).await?.0);
+    }
+    let all = v1::ListRequest::default();
+    let reservations = rpc::all_reservations(&mut coordinator(), all).await?;
+    heard.coordinators.push(Coordinator { name: GRC.to_owned(), reservations });
+    Ok(heard)
+}
+
+/// What moves yet.
+fn restless(heard: &Heard) -> Option<String> {
+    let holds = |one: &Testimony| {
+        one.bookings.iter().any(|booking| booking.state() == v1::BookingState::Held)
+    };
+    if let Some(one) = heard.testimonies.iter().find(|one| holds(one)) {
+        return Some(format!("{} holds something", one.name));
+    }
+    let all = heard.coordinators.iter().flat_map(|one| &one.reservations);
+    let open = |one: &&v1::Reservation| {
+        let change = one.change.as_ref().map(v1::Change::state);
+        let changing =
+            [Some(v1::ChangeState::Checking), Some(v1::ChangeState::Committing)].contains(&change);
+        !one.definite || changing
+    };
+    all.into_iter().find(open).map(|one| format!("{} is {:?}", one.request_id, one.state()))
+}

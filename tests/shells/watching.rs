@@ -1,0 +1,166 @@
+//! Streams through crashes: whoever follows one with its resume tokens has, in the end, every event once.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use coalloc_cli::rpc::{Coordinator, ResourceManager};
+use coalloc_proto::v1;
+use tonic::{Code, Status, Streaming};
+
+use crate::federation::{coordinator, manager};
+use crate::trace::Trace;
+
+/// Whom to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    /// The bookings of the NRM.
+    Bookings,
+    /// The reservations of the GRC.
+    Reservations,
+}
+
+const ALL: [Stream; 2] = [Stream::Bookings, Stream::Reservations];
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(300);
+/// How long a follower may take at last.
+const LAST: Duration = Duration::from_secs(40);
+
+/// One message: where to resume, and the event, if it is one.
+type Told = (String, Option<String>);
+
+/// An open stream, and the client that opened it: once no call can be made any more, hyper takes a connection
+/// for idle, whatever streams over it, and a peer that is gone without a word is not noticed.
+enum Open {
+    Bookings(Streaming<v1::WatchBookingsResponse>, ResourceManager),
+    Reservations(Streaming<v1::WatchResponse>, Coordinator),
+}
+
+impl Stream {
+    async fn open(self, resume_token: String) -> Result<Open, Status> {
+        Ok(match self {
+            Self::Bookings => {
+                let request = v1::WatchBookingsRequest { resume_token };
+                let mut client = manager("nrm");
+                Open::Bookings(client.watch_bookings(request).await?.into_inner(), client)
+            }
+            Self::Reservations => {
+                let request = v1::WatchRequest { resume_token, ..Default::default() };
+                let mut client = coordinator();
+                Open::Reservations(client.watch(request).await?.into_inner(), client)
+            }
+        })
+    }
+}
+
+impl Open {
+    async fn next(&mut self) -> Result<Option<Told>, Status> {
+        Ok(match self {
+            Self::Bookings(stream, _) => {
+                use v1::watch_bookings_response::What;
+                stream.message().await?.and_then(|message| message.what).map(|what| match what {
+                    What::Event(event) => {
+                        let said = format!("{} {:?}", event.sequence, event.booking);
+                        (event.resume_token, Some(said))
+                    }
+                    What::Progress(progress) => (progress.resume_token, None),
+                })
+            }
+            Self::Reservations(stream, _) => {
+                use v1::watch_response::What;
+                stream.message().await?.and_then(|message| message.what).map(|what| match what {
+                    What::Event(event) => {
+                        let said = format!(
+                            "{} {} {:?} v{} {} {}",
+                            event.sequence,
+                            event.reservation,
+                            event.state(),
+                            event.version,
+                            event.transaction,
+                            event.what
+                        );
+                        (event.resume_token, Some(said))
+                    }
+                    What::Progress(progress) => (progress.resume_token, None),
+                })
+            }
+        })
+    }
+}
+
+/// What a follower has heard.
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// Follows every stream from its beginning, for as long as the run lasts.
+pub(crate) fn follow_all(trace: &Trace) -> Vec<Heard> {
+    let follow_one = |stream: &Stream| {
+        let heard = Heard::default();
+        tokio::spawn(follow(*stream, Arc::clone(&heard), trace.clone()));
+        heard
+    };
+    ALL.iter().map(follow_one).collect()
+}
+
+async fn follow(stream: Stream, heard: Heard, trace: Trace) {
+    let mut token = "0".to_owned();
+    loop {
+        trace.add("watch", format_args!("{stream:?} from {token}"));
+        let broken = match stream.open(token.clone()).await {
+            Ok(mut open) => loop {
+                match open.next().await {
+                    Ok(Some((behind, event))) => {
+                        token = behind;
+                        heard.lock().unwrap().extend(event);
+                    }
+                    Ok(None) => break None,
+                    Err(status) => break Some(status),
+                }
+            },
+            Err(status) => Some(status),
+        };
+        let text = broken.as_ref().map(|status| format!("{:?}", status.code()));
+        trace.add("watch", format_args!("{stream:?} ended: {text:?}"));
+        if let Some(status) = broken.filter(|status| status.code() == Code::FailedPrecondition) {
+            return trace
+                .accuse(format!("{stream:?}: what was told is gone: {}", status.message()));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Compares what followers have heard with what one hears who comes at last.
+pub(crate) async fn compare_all(followed: Vec<Heard>, trace: &Trace) {
+    for (stream, heard) in ALL.into_iter().zip(followed) {
+        let all = match everything(stream).await {
+            Ok(all) => all,
+            Err(status) => return trace.accuse(format!("{stream:?}: {}", status.message())),
+        };
+        let until = turmoil::sim_elapsed().unwrap_or_default() + LAST;
+        while heard.lock().unwrap().len() < all.len()
+            && turmoil::sim_elapsed().unwrap_or_default() < until
+        {
+            tokio::time::sleep(PAUSE).await;
+        }
+        let heard = heard.lock().unwrap();
+        let differs = heard.iter().zip(&all).position(|(heard, told)| heard != told);
+        if differs.is_some() || heard.len() != all.len() {
+            let (heard, all) = (heard.len(), all.len());
+            trace.accuse(format!("{stream:?}: {heard} events of {all}, first other {differs:?}"));
+        }
+        trace.add("watch", format_args!("{stream:?}: {} events", all.len()));
+    }
+}
+
+/// Every event that there is, in one go.
+async fn everything(stream: Stream) -> Result<Vec<String>, Status> {
+    let mut open = stream.open("0".to_owned()).await?;
+    let (mut all, mut progress) = (Vec::new(), 0);
+    // One at the start, and one when the past has been told.
+    while progress < 2 {
+        match open.next().await? {
+            Some((_, Some(event))) => all.push(event),
+            Some((_, None)) => progress += 1,
+            None => return Err(Status::unavailable("the stream ended")),
+        }
+    }
+    Ok(all)
+}
