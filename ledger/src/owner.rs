@@ -246,7 +246,7 @@ where
         inbox,
         shared: Arc::clone(&shared),
         stepped: Vec::new(),
-        synced: None,
+        synced: Vec::new(),
         reads: VecDeque::new(),
         room: DiskRoom::default(),
         last: false,
@@ -352,8 +352,8 @@ struct Turner<C: Core, L, K, F> {
     shared: Arc<Shared>,
     /// Steps whose records are not durable yet.
     stepped: Vec<Unsynced<C::Record, C::Effect>>,
-    /// Steps whose records are.
-    synced: Option<Synced<C::Effect>>,
+    /// Steps whose records are, and whose effects have not left.
+    synced: Vec<Synced<C::Effect>>,
     /// Taken out, and not run yet.
     reads: VecDeque<Read<C>>,
     /// What the core was told last of its disk.
@@ -446,12 +446,12 @@ where
     fn sync(&mut self) -> Result<(), String> {
         let steps = std::mem::take(&mut self.stepped);
         let synced = sync(steps, &mut self.log).map_err(|error| chain_text(&error))?;
-        self.synced = Some(synced);
+        self.synced.push(synced);
         Ok(())
     }
 
     fn release(&mut self) -> bool {
-        for effect in self.synced.take().map(Synced::into_effects).unwrap_or_default() {
+        for effect in std::mem::take(&mut self.synced).into_iter().flat_map(Synced::into_effects) {
             (self.on_effect)(effect);
         }
         if !self.stepped.is_empty() {

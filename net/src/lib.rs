@@ -31,3 +31,6 @@ pub mod traces;
 pub mod turn;
 pub mod waiters;
 pub mod watch;
+
+// Mistakes on purpose are for the simulator's tests. With them `is` is no constant: no daemon builds.
+const _: () = assert!(!coalloc_common::planted::is(coalloc_common::planted::Bug::Canary));

@@ -24,9 +24,12 @@ fn nothing_is_planted() {
 
 #[cfg(feature = "planted")]
 mod on {
-    use std::panic;
+    use std::panic::{self, AssertUnwindSafe};
 
     use coalloc_sim::fault::run;
+    use coalloc_sim::matrix::scenarios::ALL;
+    use coalloc_sim::matrix::{Crash, Down};
+    use coalloc_sim::world::Trace;
     use rayon::prelude::*;
 
     use super::{Bug, page, planted};
@@ -39,6 +42,8 @@ mod on {
         bug: Bug,
         seeds: u64,
         message: String,
+        /// Single deaths of the crash matrix.
+        deaths: Option<usize>,
     }
 
     fn world(seed: u64, print: bool) -> Result<(), String> {
@@ -49,10 +54,47 @@ mod on {
         planted::with(bug, || {
             (0..SEEDS_MAX).find_map(|seed| {
                 let message = world(seed, false).err()?;
-                Some(Found { bug, seeds: seed + 1, message })
+                Some(Found { bug, seeds: seed + 1, message, deaths: None })
             })
         })
     }
+
+    /// How many single deaths of the crash matrix it takes to find a bug; the dry runs are none.
+    fn deaths(bug: Bug) -> Option<usize> {
+        planted::with(bug, || {
+            let mut count = 0;
+            for scenario in ALL {
+                let quiet = |crashes: &[&Crash]| {
+                    let run =
+                        || scenario.run(Down::Short, crashes, Trace::Off).map(|ran| ran.syncs);
+                    panic::catch_unwind(AssertUnwindSafe(run)).is_ok_and(|end| end.is_ok())
+                };
+                if !quiet(&[]) {
+                    return Some(count);
+                }
+                for crash in scenario.crashes(Down::Short).unwrap_or_default() {
+                    count += 1;
+                    if !quiet(&[&crash]) {
+                        return Some(count);
+                    }
+                }
+            }
+            None
+        })
+    }
+
+    fn found(bug: Bug) -> Option<Found> {
+        Some(Found { deaths: deaths(bug), ..find(bug)? })
+    }
+
+    /// Bugs that come to light when a node dies.
+    const DEADLY: [Bug; 5] = [
+        Bug::SkippedSync,
+        Bug::SentWithoutSync,
+        Bug::ReplayMissesLast,
+        Bug::DecisionForgotten,
+        Bug::ExpiryUnrecorded,
+    ];
 
     /// The invariant that a message names, or what else it is.
     fn caught_by(message: &str) -> String {
@@ -88,7 +130,8 @@ mod on {
         let (side, what) = found.bug.what();
         let message = short(&found.message);
         let (bug, by, seeds) = (found.bug, caught_by(&found.message), found.seeds);
-        format!("| `{bug:?}` | {side} | {what} | {by} | {seeds} | {message} |")
+        let deaths = found.deaths.map_or("-".to_owned(), |deaths| deaths.to_string());
+        format!("| `{bug:?}` | {side} | {what} | {by} | {seeds} | {deaths} | {message} |")
     }
 
     /// What the page must say whatever the seeds were: names and descriptions.
@@ -113,15 +156,21 @@ mod on {
         // What finds a bug may be a panic, which is caught: no need to read hundreds of them.
         panic::set_hook(Box::new(|_| {}));
         let found: Vec<(Bug, Option<Found>)> =
-            Bug::ALL.into_par_iter().map(|bug| (bug, find(bug))).collect();
+            Bug::ALL.into_par_iter().map(|bug| (bug, found(bug))).collect();
         let _ = panic::take_hook();
         let missed: Vec<Bug> =
             found.iter().filter(|(_, found)| found.is_none()).map(|(bug, _)| *bug).collect();
         let rows: Vec<String> = found.iter().filter_map(|(_, f)| f.as_ref()).map(row).collect();
         eprintln!("{}", rows.join("\n"));
+        // The matrix proves nothing if it finds nothing: what goes wrong when a node dies it must find.
+        let unseen = found.iter().filter(|(bug, found)| {
+            DEADLY.contains(bug) && found.as_ref().is_none_or(|found| found.deaths.is_none())
+        });
+        let unseen: Vec<Bug> = unseen.map(|(bug, _)| *bug).collect();
+        assert!(unseen.is_empty(), "not found by the crash matrix: {unseen:?}");
         assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
-        let head = "| bug | of | what is wrong | caught by | seeds | first words of the report |\n\
-                    |---|---|---|---|---|---|\n";
+        let head = "| bug | of | what is wrong | caught by | seeds | deaths | first words of the report |\n\
+                    |---|---|---|---|---|---|---|\n";
         let table = format!("{head}{}\n", rows.join("\n"));
         // Seeds change with every change of the generator; names and descriptions do not.
         page::check("planted bugs", &table, |old, new| names(old) == names(new));

@@ -46,19 +46,28 @@ pub(crate) async fn judge_at_rest(journal: &Journal, trace: &Trace) {
     trace.accuse(format!("I22: no rest {REST:?} after the last fault: {last}"));
 }
 
+/// Everything that anybody says. What was read from many places one after the other is what they all had at one
+/// time only when the coordinator says the same before and after.
 async fn hear() -> Result<Heard, Status> {
     let mut heard = Heard::default();
+    let all = v1::ListRequest::default();
+    let before = rpc::all_reservations(&mut coordinator(), all.clone()).await?;
     for name in RMS {
         heard.testimonies.push(Testimony::of(&mut manager(name)).await?.0);
     }
-    let all = v1::ListRequest::default();
     let reservations = rpc::all_reservations(&mut coordinator(), all).await?;
+    if reservations != before {
+        heard.restless.push(format!("{GRC} has changed while it was read"));
+    }
     heard.coordinators.push(Coordinator { name: GRC.to_owned(), reservations });
     Ok(heard)
 }
 
 /// What moves yet.
 fn restless(heard: &Heard) -> Option<String> {
+    if let Some(text) = heard.restless.first() {
+        return Some(text.clone());
+    }
     let holds = |one: &Testimony| {
         one.bookings.iter().any(|booking| booking.state() == v1::BookingState::Held)
     };

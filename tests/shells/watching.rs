@@ -31,8 +31,8 @@ type Told = (String, Option<String>);
 /// An open stream, and the client that opened it: once no call can be made any more, hyper takes a connection
 /// for idle, whatever streams over it, and a peer that is gone without a word is not noticed.
 enum Open {
-    Bookings(Streaming<v1::WatchBookingsResponse>, ResourceManager),
-    Reservations(Streaming<v1::WatchResponse>, Coordinator),
+    Bookings(Streaming<v1::WatchBookingsResponse>, #[expect(dead_code)] ResourceManager),
+    Reservations(Streaming<v1::WatchResponse>, #[expect(dead_code)] Coordinator),
 }
 
 impl Stream {

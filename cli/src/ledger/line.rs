@@ -66,9 +66,12 @@ fn cause(record: &Value) -> Option<String> {
     if let Some(rm) = name("/rm") {
         return Some(format!("resource manager {rm}"));
     }
-    name("/order/coordinator")
-        .or_else(|| name("/coordinator"))
-        .map(|by| format!("coordinator {by}"))
+    if let Some(by) = name("/order/coordinator").or_else(|| name("/coordinator")) {
+        return Some(format!("coordinator {by}"));
+    }
+    // What a coordinator does of its own accord, or because all have answered.
+    let own = ["intent", "decided", "finished", "concluded", "change_refused", "prepared"];
+    name("/record").filter(|kind| own.contains(kind)).map(|_| "itself".to_owned())
 }
 
 /// What else there is to say.

@@ -197,6 +197,9 @@ impl Participant {
         take: Take,
     ) -> Result<(), ReplayError> {
         self.expect_new(&order.txn)?;
+        if let Some(length) = [soft, hard].into_iter().find(|length| *length < Span::ZERO) {
+            return Err(ReplayError(format!("hold of {}: it lasts {length}", order.txn)));
+        }
         let taken = self.to_take(order, inner).segments();
         for resource in order.segments.iter().map(|segment| &segment.resource) {
             self.timetable_of(resource);

@@ -90,6 +90,20 @@ fn released(name: &str) -> ParticipantRecord {
     ParticipantRecord::Ended { txn: txn(name), coordinator, ending, by: Cause::Restart, at: at(1) }
 }
 
+#[test]
+fn a_hold_that_lasts_less_than_nothing_is_none() {
+    let mut p = participant();
+    for (soft, hard) in [(-1, 900), (120, -1)] {
+        let order = order("a", 600, window(600, 1200));
+        let (soft, hard) = (Span::from_secs(soft), Span::from_secs(hard));
+        let record = ParticipantRecord::Held { order, soft, hard, at: at(1), inner: None };
+        let error = p.apply(&record).unwrap_err();
+        assert!(error.to_string().contains("lasts"), "{error}");
+        // A restart counts the deadlines of all holds anew.
+        let _ = run(&mut p, ParticipantInput::Start { boot: "second".into() }, at(2));
+    }
+}
+
 /// Over-commitments as resource, first instant, excess.
 fn overcommitted(participant: &Participant, now: Now) -> Vec<(String, Time, u64)> {
     let over = participant.overcommitted(now).into_iter();
