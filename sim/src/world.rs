@@ -2,19 +2,18 @@
 //!
 //! The cores are the real ones. Around each stands what its shell will be: a batch is stepped,
 //! synced, then sent ([`node`]); a message is a call whose answer comes back as `Delivered`, or as
-//! lost after `limits::MESSAGE_PATIENCE`; a question of an RM likewise. The network ([`network`])
+//! lost after `limits::MESSAGE_PATIENCE`; a question of an RM likewise ([`flight`]). The network ([`network`])
 //! loses, doubles, delays and reorders what it is told to, nodes die at any point of a batch, and
 //! users ([`clients`]) ask again until they have heard. Coordinators may stand below others ([`tree`]).
 //! Whatever happens is watched ([`check`]).
 //!
 //! Left out: damaged logs and planning, which other rooms test. After `TigerBeetle`'s VOPR.
-//!
-//! A few lines over 600: one event loop over all kinds of nodes, read as a whole.
 
 pub mod check;
 pub mod clients;
 pub mod counts;
 pub mod exempt;
+mod flight;
 pub mod model;
 pub mod network;
 pub mod node;
@@ -26,11 +25,11 @@ pub mod trouble;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, TransactionId, limits};
+use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, TransactionId};
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply, Upper,
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind,
 };
-use coalloc_protocol::message::{Answer, Delivery, HoldOrder, Message, Resolution, Token};
+use coalloc_protocol::message::{Delivery, HoldOrder, Resolution, Token};
 use coalloc_protocol::participant::{
     Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
 };
@@ -38,7 +37,7 @@ use coalloc_protocol::participant::{
 use self::check::Watch;
 use self::clients::{Clients, Visit};
 pub use self::counts::{Counts, Fault};
-use self::network::{Call, Dice, Fate, Packet, Question, Rule, Weather};
+use self::network::{Call, Dice, Packet, Question, Rule, Weather};
 use self::node::{CrashPoint, Finished, Node, Survives};
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
@@ -555,189 +554,5 @@ impl World {
             }
         }
         Ok(failed)
-    }
-
-    /// A coordinator's call leaves.
-    fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
-        let Some(to) = self.find(rm.as_str()) else { return };
-        let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
-        self.calls.insert(call, Call { grc, life, to, txn: txn.clone(), kind, open: true });
-        self.after(limits::MESSAGE_PATIENCE.as_us(), Event::CallOver(call));
-        self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
-    }
-
-    /// An RM's question leaves, to whoever answers to that name.
-    fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
-        self.counts.asked += 1;
-        let names = self.grc_names.iter().enumerate();
-        let named: Vec<usize> =
-            names.filter(|(_, name)| *name == coordinator).map(|(index, _)| index).collect();
-        if named.is_empty() {
-            return;
-        }
-        // In a story the newest has taken the name over; by chance either has.
-        let grc = if self.is_story() { named[named.len() - 1] } else { *self.dice.pick(&named) };
-        if named.len() > 1 && self.grcs[grc].shadow.reservation_of(&txn).is_none() {
-            self.counts.strangers += 1;
-        }
-        let (ask, life) = (self.fresh(), self.life(by));
-        self.questions.insert(ask, Question { by, life, txn: txn.clone(), open: true });
-        self.after(limits::MESSAGE_PATIENCE.as_us(), Event::AskOver(ask));
-        self.send(by, Address::Grc(grc), Packet::Ask { ask, txn });
-    }
-
-    fn send(&mut self, from: Address, to: Address, packet: Packet) {
-        self.counts.packets += 1;
-        let rule = self.rules.iter().position(|rule| {
-            rule.times > 0 && rule.from == from && rule.to == to && rule.word == packet.word()
-        });
-        let fate = rule.map(|index| {
-            self.rules[index].times -= 1;
-            self.rules[index].fate
-        });
-        let lost = self.cuts.contains(&(from, to))
-            || fate == Some(Fate::Lose)
-            || self.dice.per_mille(self.weather.loss);
-        let twice = fate == Some(Fate::Twice) || self.dice.per_mille(self.weather.twice);
-        let held_up_us = self.held_up_us(from, to);
-        let mut note = if twice { "   (twice)".to_owned() } else { String::new() };
-        for _ in 0..=u8::from(twice) {
-            let mut delay_us = self.weather.delay_us(&mut self.dice) + held_up_us;
-            if let Some(Fate::Delay(span)) = fate {
-                delay_us = span.as_us();
-            }
-            if lost {
-                "   (lost)".clone_into(&mut note);
-                continue;
-            }
-            if delay_us >= 200_000 {
-                self.counts.late += 1;
-                if held_up_us == 0 {
-                    self.counts.fault(Fault::F3);
-                }
-                note = format!(
-                    "   (takes {}.{:03} s)",
-                    delay_us / 1_000_000,
-                    delay_us / 1_000 % 1_000
-                );
-            }
-            self.after(delay_us, Event::Arrive { from, to, packet: packet.clone() });
-        }
-        self.counts.lost += u64::from(lost);
-        self.counts.doubled += u64::from(twice);
-        (0..u64::from(lost) + u64::from(twice)).for_each(|_| self.counts.fault(Fault::F3));
-        self.say(
-            |world| format!("{} -> {}", world.name(from), world.name(to)),
-            |_| format!("{}{note}", print::packet(&packet)),
-        );
-    }
-
-    fn arrive(&mut self, from: Address, to: Address, packet: Packet) -> Result<(), String> {
-        if !self.is_up(to) {
-            let called = matches!(packet, Packet::Message { .. } | Packet::Ask { .. });
-            if called && self.dice.per_mille(self.weather.reset) {
-                self.send(to, from, Packet::Reset { to: Box::new(packet) });
-            }
-            return Ok(());
-        }
-        match (to, packet) {
-            (Address::Rm(index), Packet::Message { call, txn, message }) => {
-                let Some(caller) = self.calls.get(&call) else { return Ok(()) };
-                let by = self.grc_names[caller.grc].clone();
-                let token = Token(call);
-                if matches!(message, Message::Commit | Message::Release)
-                    && self.dice.per_mille(self.weather.deny)
-                {
-                    let packet = Packet::Answer { call, answer: Answer::Denied };
-                    self.send(to, from, packet);
-                    return Ok(());
-                }
-                if self.rejects(index, call, &message)
-                    || self.promises_falsely(index, call, &message)
-                {
-                    return Ok(());
-                }
-                self.rms[index].post(match message {
-                    Message::Hold(order) => ParticipantInput::Hold { order, token },
-                    Message::Commit => ParticipantInput::Commit { txn, by, token },
-                    Message::Abort => ParticipantInput::Abort { txn, by, token },
-                    Message::Release => ParticipantInput::Release { txn, by, token },
-                });
-                self.begin(to)
-            }
-            (Address::Grc(index), Packet::Message { call, txn, message }) => {
-                self.heard_from_above(index, call, txn, message)
-            }
-            (Address::Grc(index), Packet::Ask { ask, txn }) => {
-                let token = self.fresh();
-                self.waiters.insert(token, Waiter::Rm { by: from, ask });
-                let name = RmName::composed(self.name(from));
-                let token = Token(token);
-                self.grcs[index].post(CoordinatorInput::Resolve { txn, rm: name, token });
-                self.begin(to)
-            }
-            (_, Packet::Answer { call, answer }) => {
-                self.call_ends(call, Delivery::Answered(answer))
-            }
-            (_, Packet::Rejected { call, text }) => self.call_ends(call, Delivery::Rejected(text)),
-            (_, Packet::Resolution { ask, resolution }) => self.ask_ends(ask, resolution),
-            (_, Packet::Reset { to }) => match *to {
-                Packet::Message { call, .. } => self.call_ends(call, Delivery::Lost),
-                Packet::Ask { ask, .. } => self.ask_ends(ask, Resolution::Lost),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn call_ends(&mut self, call: u64, delivery: Delivery) -> Result<(), String> {
-        let Some(call) = self.calls.get_mut(&call).filter(|call| call.open) else { return Ok(()) };
-        call.open = false;
-        let (grc, life, kind) = (call.grc, call.life, call.kind);
-        let (to, txn) = (call.to, call.txn.clone());
-        if self.grcs[grc].life != life {
-            return Ok(());
-        }
-        let rm = RmName::composed(self.name(to));
-        self.grcs[grc].post(CoordinatorInput::Delivered { rm, txn, kind, delivery });
-        self.begin(Address::Grc(grc))
-    }
-
-    fn ask_ends(&mut self, ask: u64, resolution: Resolution) -> Result<(), String> {
-        let Some(asked) = self.questions.get_mut(&ask).filter(|asked| asked.open) else {
-            return Ok(());
-        };
-        asked.open = false;
-        let (by, life, txn) = (asked.by, asked.life, asked.txn.clone());
-        if self.life(by) != life {
-            return Ok(());
-        }
-        match by {
-            Address::Rm(rm) => self.rms[rm].post(ParticipantInput::Resolved { txn, resolution }),
-            Address::Grc(grc) => {
-                let resolved = Upper::Resolved { txn, resolution };
-                self.grcs[grc].post(CoordinatorInput::Upper(resolved));
-            }
-        }
-        self.begin(by)
-    }
-
-    fn reply(&mut self, grc: usize, token: Token, reply: Reply) -> Result<(), String> {
-        match (self.waiters.remove(&token.0), reply) {
-            (Some(Waiter::Above { call, order }), reply) => {
-                self.answer_above(grc, call, order, reply)
-            }
-            (Some(Waiter::Rm { by, ask }), Reply::Resolution(resolution)) => {
-                let packet = Packet::Resolution { ask, resolution };
-                self.send(Address::Grc(grc), by, packet);
-                Ok(())
-            }
-            (Some(Waiter::User { demand }), reply) => self.tell(grc, demand, token, reply),
-            (Some(Waiter::Changer { demand, wish }), reply) => {
-                self.tell_changer(grc, (demand, wish), token, reply)
-            }
-            (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
-            (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
-        }
     }
 }

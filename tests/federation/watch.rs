@@ -300,11 +300,14 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
     let (id, _) = grc.split_once(':').unwrap();
     let text = refused(Stream::open(&federation, "nrm", &grc).await);
     assert!(text.contains(id) && text.contains("List what stands now"), "{text}");
-    // Of the same ledger, before an older copy was put back.
+    // Of the same ledger, before an older copy was put back, with its tip: without, the node would notice.
     federation.stop("nrm");
-    let ledger = federation.dir.path().join("nrm.ledger");
-    let copy = federation.dir.path().join("nrm.copy");
-    std::fs::copy(&ledger, &copy).unwrap();
+    let file = |name: &str| federation.dir.path().join(name);
+    let copies = [("nrm.ledger", "nrm.copy"), ("nrm.ledger.tip", "nrm.copy.tip")]
+        .map(|(from, to)| (file(from), file(to)));
+    for (ledger, copy) in &copies {
+        std::fs::copy(ledger, copy).unwrap();
+    }
     federation.spawn("nrm");
     up(&federation).await;
     for n in 0..3 {
@@ -313,7 +316,9 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
     let token = history_token(&federation, "nrm").await;
     assert!(Stream::open(&federation, "nrm", &token).await.is_ok());
     federation.stop("nrm");
-    std::fs::copy(&copy, &ledger).unwrap();
+    for (ledger, copy) in &copies {
+        std::fs::copy(copy, ledger).unwrap();
+    }
     federation.spawn("nrm");
     up(&federation).await;
     let text = refused(Stream::open(&federation, "nrm", &token).await);

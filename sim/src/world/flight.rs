@@ -1,0 +1,201 @@
+//! What flies between nodes: calls and questions leave, their packets meet the weather, arrive or not, and
+//! answers find who waits for them.
+
+use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_protocol::coordinator::{CoordinatorInput, Reply, Upper};
+use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::participant::ParticipantInput;
+
+use super::network::{Call, Fate, Packet, Question};
+use super::{Address, Event, Fault, Waiter, World, print};
+
+impl World {
+    /// A coordinator's call leaves.
+    pub(super) fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
+        let Some(to) = self.find(rm.as_str()) else { return };
+        let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
+        self.calls.insert(call, Call { grc, life, to, txn: txn.clone(), kind, open: true });
+        self.after(limits::MESSAGE_PATIENCE.as_us(), Event::CallOver(call));
+        self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
+    }
+
+    /// An RM's question leaves, to whoever answers to that name.
+    pub(super) fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
+        self.counts.asked += 1;
+        let names = self.grc_names.iter().enumerate();
+        let named: Vec<usize> =
+            names.filter(|(_, name)| *name == coordinator).map(|(index, _)| index).collect();
+        if named.is_empty() {
+            return;
+        }
+        // In a story the newest has taken the name over; by chance either has.
+        let grc = if self.is_story() { named[named.len() - 1] } else { *self.dice.pick(&named) };
+        if named.len() > 1 && self.grcs[grc].shadow.reservation_of(&txn).is_none() {
+            self.counts.strangers += 1;
+        }
+        let (ask, life) = (self.fresh(), self.life(by));
+        self.questions.insert(ask, Question { by, life, txn: txn.clone(), open: true });
+        self.after(limits::MESSAGE_PATIENCE.as_us(), Event::AskOver(ask));
+        self.send(by, Address::Grc(grc), Packet::Ask { ask, txn });
+    }
+
+    pub(super) fn send(&mut self, from: Address, to: Address, packet: Packet) {
+        self.counts.packets += 1;
+        let rule = self.rules.iter().position(|rule| {
+            rule.times > 0 && rule.from == from && rule.to == to && rule.word == packet.word()
+        });
+        let fate = rule.map(|index| {
+            self.rules[index].times -= 1;
+            self.rules[index].fate
+        });
+        let lost = self.cuts.contains(&(from, to))
+            || fate == Some(Fate::Lose)
+            || self.dice.per_mille(self.weather.loss);
+        let twice = fate == Some(Fate::Twice) || self.dice.per_mille(self.weather.twice);
+        let held_up_us = self.held_up_us(from, to);
+        let mut note = if twice { "   (twice)".to_owned() } else { String::new() };
+        for _ in 0..=u8::from(twice) {
+            let mut delay_us = self.weather.delay_us(&mut self.dice) + held_up_us;
+            if let Some(Fate::Delay(span)) = fate {
+                delay_us = span.as_us();
+            }
+            if lost {
+                "   (lost)".clone_into(&mut note);
+                continue;
+            }
+            if delay_us >= 200_000 {
+                self.counts.late += 1;
+                if held_up_us == 0 {
+                    self.counts.fault(Fault::F3);
+                }
+                note = format!(
+                    "   (takes {}.{:03} s)",
+                    delay_us / 1_000_000,
+                    delay_us / 1_000 % 1_000
+                );
+            }
+            self.after(delay_us, Event::Arrive { from, to, packet: packet.clone() });
+        }
+        self.counts.lost += u64::from(lost);
+        self.counts.doubled += u64::from(twice);
+        (0..u64::from(lost) + u64::from(twice)).for_each(|_| self.counts.fault(Fault::F3));
+        self.say(
+            |world| format!("{} -> {}", world.name(from), world.name(to)),
+            |_| format!("{}{note}", print::packet(&packet)),
+        );
+    }
+
+    pub(super) fn arrive(
+        &mut self,
+        from: Address,
+        to: Address,
+        packet: Packet,
+    ) -> Result<(), String> {
+        if !self.is_up(to) {
+            let called = matches!(packet, Packet::Message { .. } | Packet::Ask { .. });
+            if called && self.dice.per_mille(self.weather.reset) {
+                self.send(to, from, Packet::Reset { to: Box::new(packet) });
+            }
+            return Ok(());
+        }
+        match (to, packet) {
+            (Address::Rm(index), Packet::Message { call, txn, message }) => {
+                let Some(caller) = self.calls.get(&call) else { return Ok(()) };
+                let by = self.grc_names[caller.grc].clone();
+                let token = Token(call);
+                if matches!(message, Message::Commit | Message::Release)
+                    && self.dice.per_mille(self.weather.deny)
+                {
+                    let packet = Packet::Answer { call, answer: Answer::Denied };
+                    self.send(to, from, packet);
+                    return Ok(());
+                }
+                if self.rejects(index, call, &message)
+                    || self.promises_falsely(index, call, &message)
+                {
+                    return Ok(());
+                }
+                self.rms[index].post(match message {
+                    Message::Hold(order) => ParticipantInput::Hold { order, token },
+                    Message::Commit => ParticipantInput::Commit { txn, by, token },
+                    Message::Abort => ParticipantInput::Abort { txn, by, token },
+                    Message::Release => ParticipantInput::Release { txn, by, token },
+                });
+                self.begin(to)
+            }
+            (Address::Grc(index), Packet::Message { call, txn, message }) => {
+                self.heard_from_above(index, call, txn, message)
+            }
+            (Address::Grc(index), Packet::Ask { ask, txn }) => {
+                let token = self.fresh();
+                self.waiters.insert(token, Waiter::Rm { by: from, ask });
+                let name = RmName::composed(self.name(from));
+                let token = Token(token);
+                self.grcs[index].post(CoordinatorInput::Resolve { txn, rm: name, token });
+                self.begin(to)
+            }
+            (_, Packet::Answer { call, answer }) => {
+                self.call_ends(call, Delivery::Answered(answer))
+            }
+            (_, Packet::Rejected { call, text }) => self.call_ends(call, Delivery::Rejected(text)),
+            (_, Packet::Resolution { ask, resolution }) => self.ask_ends(ask, resolution),
+            (_, Packet::Reset { to }) => match *to {
+                Packet::Message { call, .. } => self.call_ends(call, Delivery::Lost),
+                Packet::Ask { ask, .. } => self.ask_ends(ask, Resolution::Lost),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn call_ends(&mut self, call: u64, delivery: Delivery) -> Result<(), String> {
+        let Some(call) = self.calls.get_mut(&call).filter(|call| call.open) else { return Ok(()) };
+        call.open = false;
+        let (grc, life, kind) = (call.grc, call.life, call.kind);
+        let (to, txn) = (call.to, call.txn.clone());
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let rm = RmName::composed(self.name(to));
+        self.grcs[grc].post(CoordinatorInput::Delivered { rm, txn, kind, delivery });
+        self.begin(Address::Grc(grc))
+    }
+
+    pub(super) fn ask_ends(&mut self, ask: u64, resolution: Resolution) -> Result<(), String> {
+        let Some(asked) = self.questions.get_mut(&ask).filter(|asked| asked.open) else {
+            return Ok(());
+        };
+        asked.open = false;
+        let (by, life, txn) = (asked.by, asked.life, asked.txn.clone());
+        if self.life(by) != life {
+            return Ok(());
+        }
+        match by {
+            Address::Rm(rm) => self.rms[rm].post(ParticipantInput::Resolved { txn, resolution }),
+            Address::Grc(grc) => {
+                let resolved = Upper::Resolved { txn, resolution };
+                self.grcs[grc].post(CoordinatorInput::Upper(resolved));
+            }
+        }
+        self.begin(by)
+    }
+
+    pub(super) fn reply(&mut self, grc: usize, token: Token, reply: Reply) -> Result<(), String> {
+        match (self.waiters.remove(&token.0), reply) {
+            (Some(Waiter::Above { call, order }), reply) => {
+                self.answer_above(grc, call, order, reply)
+            }
+            (Some(Waiter::Rm { by, ask }), Reply::Resolution(resolution)) => {
+                let packet = Packet::Resolution { ask, resolution };
+                self.send(Address::Grc(grc), by, packet);
+                Ok(())
+            }
+            (Some(Waiter::User { demand }), reply) => self.tell(grc, demand, token, reply),
+            (Some(Waiter::Changer { demand, wish }), reply) => {
+                self.tell_changer(grc, (demand, wish), token, reply)
+            }
+            (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
+            (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
+        }
+    }
+}
