@@ -36,7 +36,10 @@ const MEANINGS: [(Exit, &str); 8] = [
         "the proof of a demo or an audit failed, a ledger is damaged, or an internal error",
     ),
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
-    (Exit::Refused, "refused for certain: there is no plan, or nothing is reserved"),
+    (
+        Exit::Refused,
+        "refused for certain: there is no plan, nothing is reserved, or a ledger is in use",
+    ),
     (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),
     (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),
     (Exit::NotFound, "no such reservation"),

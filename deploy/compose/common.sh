@@ -3,7 +3,7 @@
 
 # Which testbed: what was asked for, or COALLOC_TESTBED, or ELGL beside these scripts.
 testbed() {
-  folder=$(cd "${1:-${COALLOC_TESTBED:-$(dirname "${BASH_SOURCE[0]}")}}" && pwd)
+  folder=$(cd -- "${1:-${COALLOC_TESTBED:-$(dirname "${BASH_SOURCE[0]}")}}" >/dev/null && pwd)
   if [ ! -f "$folder/compose.yaml" ]; then
     echo "error: no compose.yaml in $folder; 'coalloc compose --out $folder' writes one" >&2
     exit 2
@@ -50,7 +50,9 @@ reached() {
   coordinator=$(compose ps -a -q grc)
   while [ "$SECONDS" -le 120 ]; do
     if lost=$(docker exec "$coordinator" /coalloc topology 2>&1); then
-      lost=$(grep "${1:-gate-}.*:7[0-9]* " <<<"$lost" | grep -v ' reachable$') || return 0
+      if lost=$(grep "${1:-gate-}.*:7[0-9]* " <<<"$lost"); then
+        lost=$(grep -v ' reachable$' <<<"$lost") || return 0
+      fi
     fi
     sleep 0.2
   done

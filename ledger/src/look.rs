@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use tempfile::TempDir;
 
 use crate::chain::Hash;
 use crate::error::LedgerError;
@@ -24,6 +25,10 @@ use crate::lock::{Lock, beside};
 use crate::sqlite::{self, End, sqlite};
 use crate::tip::{self, Remembered, Tip};
 use crate::wal::{self, Unfinished};
+
+/// Looks at a log before it is called damaged, and the time between two.
+const LOG_LOOKS: u32 = 5;
+const LOG_PAUSE: std::time::Duration = std::time::Duration::from_millis(40);
 
 /// What a look has found where nothing is wrong.
 #[derive(Debug, Clone)]
@@ -51,13 +56,15 @@ pub fn look(
 ) -> Result<Sound, LedgerError> {
     // What does not exist is no ledger without a tip either.
     fs::metadata(path).map_err(io(path, "opening"))?;
+    // What stands beside it stands beside the file, not beside a link to it.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let live = is_live(path);
     // Before the ledger is read: the node writes its tip after each record.
     let remembered = sqlite::remembered(path)?;
     inspect::header(path)?;
     let place = Place::of(path)?;
     // The log of a node at work changes while it is looked at.
-    let unfinished = if live { None } else { wal::check(path)? };
+    let unfinished = if live { None } else { check_log(path)? };
     let connection = place.connect().map_err(|source| inspect::unreadable_meta(path, source))?;
     // One snapshot for all of it.
     connection.execute_batch("BEGIN").map_err(|source| inspect::unreadable_meta(path, source))?;
@@ -73,6 +80,20 @@ pub fn look(
     check_pages(path, &connection)?;
     end.judge(path, &remembered)?;
     Ok(Sound { about, tip: end.tip, unfinished, remembered, live })
+}
+
+/// The write-ahead log of a ledger that nobody seems to have open. A node in another container is not seen from
+/// here, and its log changes while it is read: what is damaged is so at every look.
+fn check_log(path: &Path) -> Result<Option<Unfinished>, LedgerError> {
+    let mut found = wal::check(path);
+    for _ in 1..LOG_LOOKS {
+        if found.is_ok() || !beside(path, "-shm").exists() {
+            break;
+        }
+        std::thread::sleep(LOG_PAUSE);
+        found = wal::check(path);
+    }
+    found
 }
 
 /// Pages that no record is on are checked, too: a start would not notice, a later write would.
@@ -108,7 +129,7 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<Sound, LedgerError> {
     };
     let mut end = End::begin(&about.id);
     sqlite::read_chain(path, &connection, &mut end, wanted, |_, _, _| Ok(()))?;
-    if end.judge(path, &remembered).is_ok() && remembered != Remembered::Nothing {
+    if end.judge(path, &remembered).is_ok() && matches!(remembered, Remembered::Tip(_)) {
         return Err(LedgerError::NotRestored { path: path.clone() });
     }
     let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
@@ -137,14 +158,33 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<Sound, LedgerError> {
     Ok(Sound { about, tip: end.tip, unfinished, remembered, live: false })
 }
 
-/// Does a process hold the lock? Asked without taking it, so that no start of a node is disturbed.
+/// Does a process hold the lock? Asked of the system without taking it, so that no start of a node is
+/// disturbed; where the system does not say, whoever wrote its number into the lock counts while it lives.
 fn is_live(path: &Path) -> bool {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let holder = fs::read_to_string(beside(&path, ".lock")).ok();
+    use std::os::unix::fs::MetadataExt as _;
+    let lock = beside(path, ".lock");
+    let Ok(file) = fs::metadata(&lock) else { return false };
+    if let Ok(locks) = fs::read_to_string("/proc/locks") {
+        return is_locked(&locks, file.ino());
+    }
+    let holder = fs::read_to_string(&lock).ok();
     let holder = holder.and_then(|text| text.trim().parse::<u32>().ok());
     // The index of the log is there while a node is, and after a crash; the process only while it lives.
-    let index = beside(&path, "-shm").exists();
-    holder.is_some_and(|pid| index && is_process(pid))
+    beside(path, "-shm").exists() && holder.is_some_and(is_process)
+}
+
+/// Is this inode in the system's list of locks? One number a device; the same number on another device
+/// would make a look take a closed ledger for one at work, which reads it all the same.
+fn is_locked(locks: &str, inode: u64) -> bool {
+    let of = |line: &str| {
+        line.split_whitespace()
+            .find(|word| word.matches(':').count() == 2)?
+            .rsplit(':')
+            .next()?
+            .parse()
+            .ok()
+    };
+    locks.lines().filter(|line| line.contains("FLOCK")).any(|line| of(line) == Some(inode))
 }
 
 fn is_process(pid: u32) -> bool {
@@ -161,8 +201,8 @@ enum Place {
     Closed(PathBuf),
     /// Through SQLite's log, beside whoever has it open.
     Shared(PathBuf),
-    /// A copy of both, gone when it is dropped.
-    Copy(PathBuf),
+    /// A copy of both, for nobody else's eyes, gone when it is dropped.
+    Copy(TempDir),
 }
 
 impl Place {
@@ -175,13 +215,11 @@ impl Place {
         if log == 0 {
             return Ok(Self::Closed(path.to_owned()));
         }
-        let name = format!("coalloc-ledger-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).map_err(io(&folder, "making"))?;
-        let copy = Self::Copy(folder.join("copy"));
-        fs::copy(path, folder.join("copy")).map_err(io(path, "copying"))?;
-        fs::copy(&wal, folder.join("copy-wal")).map_err(io(&wal, "copying"))?;
-        Ok(copy)
+        let folder = tempfile::Builder::new().prefix("coalloc-ledger-").tempdir();
+        let folder = folder.map_err(io(&std::env::temp_dir(), "making a folder in"))?;
+        fs::copy(path, folder.path().join("copy")).map_err(io(path, "copying"))?;
+        fs::copy(&wal, folder.path().join("copy-wal")).map_err(io(&wal, "copying"))?;
+        Ok(Self::Copy(folder))
     }
 
     fn connect(&self) -> rusqlite::Result<Connection> {
@@ -191,23 +229,13 @@ impl Place {
                 let uri = format!("file:{}?immutable=1", escaped(path));
                 Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?
             }
-            Self::Shared(path) | Self::Copy(path) => Connection::open_with_flags(path, flags)?,
+            Self::Shared(path) => Connection::open_with_flags(path, flags)?,
+            Self::Copy(folder) => Connection::open_with_flags(folder.path().join("copy"), flags)?,
         };
         connection.busy_timeout(coalloc_common::limits::WATCH_READ_PATIENCE.to_std())?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.pragma_update(None, "query_only", true)?;
         Ok(connection)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Self::Copy(path) = self
-            && let Some(folder) = path.parent()
-        {
-            // What is left of it is in the temporary folder.
-            let _ = fs::remove_dir_all(folder);
-        }
     }
 }
 
@@ -230,4 +258,19 @@ fn escaped(path: &Path) -> String {
 fn io(path: &Path, doing: &'static str) -> impl Fn(std::io::Error) -> LedgerError {
     let path = path.to_owned();
     move |source| LedgerError::Io { path: path.clone(), doing, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_found_in_the_systems_list_by_its_inode() {
+        let locks = "1: POSIX  ADVISORY  WRITE 812 fe:00:4711 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 955 fe:01:1311 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 956 fe:01:1311 0 EOF\n";
+        assert!(is_locked(locks, 1311));
+        assert!(!is_locked(locks, 4711), "another kind of lock");
+        assert!(!is_locked(locks, 131));
+    }
 }

@@ -378,8 +378,8 @@ impl<R: Serialize + DeserializeOwned> Log for MemoryLedger<R> {
     type Record = R;
     type Error = SimulatedError;
 
-    fn room(&mut self) -> DiskRoom {
-        self.disk.disk().room
+    fn room(&mut self) -> Result<DiskRoom, SimulatedError> {
+        Ok(self.disk.disk().room)
     }
 
     fn append(&mut self, records: &[&R]) -> Result<(), SimulatedError> {

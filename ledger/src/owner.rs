@@ -434,6 +434,7 @@ where
         let inputs = self.gather(patience);
         let now = (self.clock)();
         let news = news_of_room::<C, _>(&mut self.log, &mut self.room);
+        let news = news.map_err(|error| chain_text(&error))?;
         let steps = step_all(&mut self.core, news, inputs, now);
         let idle = steps.is_empty() && self.reads.is_empty();
         self.stepped.extend(steps);

@@ -43,16 +43,24 @@ pub(crate) struct Room {
     /// Bytes that the log could not be given; 0 when it has all.
     log_short: u64,
     now: DiskRoom,
+    /// Is there a table? Not in a ledger of an earlier release that was opened on a full disk.
+    has_table: bool,
 }
 
 impl Room {
     /// Takes stock, and keeps blocks back for the log. The connection must have read something, so that the log
     /// is there.
     pub(crate) fn new(main: &Path, connection: &Connection) -> rusqlite::Result<Self> {
-        connection.execute_batch(SCHEMA)?;
-        let kept: i64 = connection.query_row(KEPT, [], |row| row.get(0))?;
-        let kept = u64::try_from(kept).unwrap_or(0);
-        let mut room = Self { main: main.to_owned(), kept, log_short: 0, now: DiskRoom::default() };
+        let has_table = match connection.execute_batch(SCHEMA) {
+            Ok(()) => true,
+            // A ledger of before there was room, on a disk that has none: the table is made when there is.
+            Err(error) if is_full(&error) => false,
+            Err(error) => return Err(error),
+        };
+        let kept: i64 =
+            if has_table { connection.query_row(KEPT, [], |row| row.get(0))? } else { 0 };
+        let (kept, now) = (u64::try_from(kept).unwrap_or(0), DiskRoom::default());
+        let mut room = Self { main: main.to_owned(), kept, log_short: 0, now, has_table };
         room.keep_log();
         Ok(room)
     }
@@ -72,26 +80,41 @@ impl Room {
             DiskRoom::Enough => limits::LEDGER_FREE_MIN,
             DiskRoom::Low => limits::LEDGER_ROOM_MARGIN,
         });
-        if free < needed {
-            self.low(connection)?;
+        let done = if free < needed {
+            self.low(connection)
         } else if short > 0 || self.now.is_low() {
-            self.fill(connection, short)?;
+            self.fill(connection, short)
+        } else {
+            Ok(())
+        };
+        match done {
+            // Somebody's shell writes, which it should not: it is tried again before the next batch.
+            Err(error) if is_busy(&error) => tracing::warn!(
+                ledger = %self.main.display(),
+                "another program has a transaction open: room on the disk is seen to later"
+            ),
+            done => done?,
         }
         Ok(self.now)
     }
 
     /// From now on only ends are written: into the pages that were kept for them.
     fn low(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        if self.now.is_low() {
+        if !self.now.is_low() {
+            // First of all: nothing new is begun from here on, whatever comes of the rest.
+            self.now = DiskRoom::Low;
+            tracing::warn!(
+                ledger = %self.main.display(),
+                kept = self.bytes(),
+                "the disk is nearly full: nothing new is held or begun; commits, aborts and releases go on in the \
+                 room that was kept for them. Free some space"
+            );
+            // While there are blocks yet: what the log has is in the main file then, and the log begins anew.
+            let _ = settle(connection);
+        }
+        if self.kept == 0 {
             return Ok(());
         }
-        self.now = DiskRoom::Low;
-        tracing::warn!(
-            ledger = %self.main.display(),
-            kept = self.bytes(),
-            "the disk is nearly full: nothing new is held or begun; commits, aborts and releases go on in the \
-             room that was kept for them. Free some space"
-        );
         connection.execute(GIVE, [])?;
         self.kept = 0;
         Ok(())
@@ -102,6 +125,14 @@ impl Room {
         if self.log_short > 0 {
             self.keep_log();
         }
+        if !self.has_table {
+            match connection.execute_batch(SCHEMA) {
+                Ok(()) => self.has_table = true,
+                Err(error) if is_full(&error) => return self.low(connection),
+                Err(error) => return Err(error),
+            }
+        }
+        let grows = short > 0;
         while short > 0 {
             match add(connection, CHUNK) {
                 Ok(()) => {
@@ -112,6 +143,11 @@ impl Room {
                 Err(error) if is_full(&error) => return self.low(connection),
                 Err(error) => return Err(error),
             }
+        }
+        // In the log alone the zeros would be no room: a checkpoint had to lengthen the main file for them.
+        match if grows { settle(connection) } else { Ok(()) } {
+            Err(error) if is_full(&error) => return self.low(connection),
+            settled => settled?,
         }
         if self.now.is_low() {
             self.now = DiskRoom::Enough;
@@ -141,6 +177,16 @@ pub(crate) fn add(connection: &mut Connection, bytes: u64) -> rusqlite::Result<(
     // `as` is exact: no more than a chunk, or the least room.
     transaction.execute(ADD, params![bytes as i64])?;
     transaction.commit()
+}
+
+/// Brings what the log has into the main file, as far as nobody reads it.
+fn settle(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
 pub(crate) fn is_full(error: &rusqlite::Error) -> bool {

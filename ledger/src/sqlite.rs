@@ -133,7 +133,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
                 "an unfinished last transaction was rolled back: a crash had cut it off, and nobody was told of it"
             );
         }
-        let keeper = Keeper::new(&path, &end.tip).map_err(|source| LedgerError::Io {
+        let keeper = Keeper::new_or_none(&path, &end.tip).map_err(|source| LedgerError::Io {
             path: beside(&path, ".tip"),
             doing: "writing",
             source,
@@ -336,19 +336,13 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
         result
     }
 
-    fn room(&mut self) -> DiskRoom {
+    fn room(&mut self) -> Result<DiskRoom, LedgerError> {
         if self.failed {
-            return DiskRoom::Low;
+            return Err(LedgerError::Failed { path: self.path.clone() });
         }
-        match self.room.check(&mut self.connection) {
-            Ok(room) => room,
-            Err(error) => {
-                // The next append says so, and ends the node (I16).
-                tracing::error!(ledger = %self.path.display(), %error, "room on the disk cannot be kept");
-                self.failed = true;
-                DiskRoom::Low
-            }
-        }
+        let room = self.room.check(&mut self.connection);
+        self.failed = room.is_err();
+        room.map_err(sqlite(&self.path, "keeping room in"))
     }
 }
 

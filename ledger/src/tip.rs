@@ -89,10 +89,9 @@ pub fn read(ledger: &Path) -> io::Result<Remembered> {
 /// The tip of an open ledger, written as it moves.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    file: File,
-    second: bool,
     /// Once it cannot be written it is left alone, and said once.
-    failed: bool,
+    file: Option<File>,
+    second: bool,
 }
 
 impl Keeper {
@@ -100,44 +99,63 @@ impl Keeper {
     pub(crate) fn new(ledger: &Path, tip: &Tip) -> io::Result<Self> {
         let path = beside(ledger, ".tip");
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        let mut keeper = Self { file, second: false, failed: false };
+        let mut keeper = Self { file: Some(file), second: false };
         // Both places: whatever stood there was judged.
         keeper.write(tip)?;
         keeper.write(tip)?;
-        keeper.file.sync_data()?;
+        keeper.sync()?;
         Ok(keeper)
+    }
+
+    /// The same for a node that starts: a disk too full for a tip is no reason not to serve (I17).
+    pub(crate) fn new_or_none(ledger: &Path, tip: &Tip) -> io::Result<Self> {
+        match Self::new(ledger, tip) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
+                warn_of(&error);
+                Ok(Self { file: None, second: false })
+            }
+            made => made,
+        }
     }
 
     /// The ledger is durable up to here.
     pub(crate) fn moved(&mut self, tip: &Tip) {
-        if self.failed {
-            return;
-        }
         if let Err(error) = self.write(tip) {
             // It proves less from now on; the ledger itself is sound.
-            self.failed = true;
-            tracing::warn!(%error, "the ledger's tip cannot be written: a file put back may go unnoticed");
+            self.file = None;
+            warn_of(&error);
         }
     }
 
     /// Waits until it is on the disk.
     pub(crate) fn close(&mut self) {
-        if let Err(error) = self.file.sync_data() {
+        if let Err(error) = self.sync() {
             tracing::warn!(%error, "the ledger's tip may not be on the disk");
         }
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    }
+
     fn write(&mut self, tip: &Tip) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
         let at = if self.second { PLACE as u64 } else { 0 };
         self.second = !self.second;
-        self.file.seek(SeekFrom::Start(at))?;
-        self.file.write_all(tip.line().as_bytes())
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(tip.line().as_bytes())
     }
+}
+
+fn warn_of(error: &io::Error) {
+    tracing::warn!(%error, "the ledger's tip cannot be written: a file put back may go unnoticed");
 }
 
 /// Says where a ledger stands, for good: what its tip said before does not count any more.
 pub(crate) fn accept(ledger: &Path, tip: &Tip) -> io::Result<()> {
-    Keeper::new(ledger, tip)?.file.sync_all()
+    Keeper::new(ledger, tip)?.sync()
 }
 
 /// The tip of a ledger with no record.

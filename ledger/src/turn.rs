@@ -4,11 +4,17 @@ use coalloc_common::{DiskRoom, Now};
 use coalloc_protocol::{Core, Log, Unsynced};
 
 /// What a core is to be told of the room on its disk: nothing, unless it has changed since it was told.
-pub fn news_of_room<C: Core, L: Log>(log: &mut L, told: &mut DiskRoom) -> Option<C::Input> {
-    let room = log.room();
+///
+/// # Errors
+/// Whatever the log says; the caller must end the process (I16).
+pub fn news_of_room<C: Core, L: Log>(
+    log: &mut L,
+    told: &mut DiskRoom,
+) -> Result<Option<C::Input>, L::Error> {
+    let room = log.room()?;
     let news = (room != *told).then(|| C::room(room)).flatten();
     *told = room;
-    news
+    Ok(news)
 }
 
 /// Steps what is new of the room, a tick, if its time has come, and then every input in its order, all by

@@ -75,14 +75,14 @@ fn seen(path: &Path) -> usize {
 fn thousands_of_ends_fit_on_a_disk_that_is_full() {
     let Some(small) = Small::mounted(24) else { return };
     let (mut ledger, _) = open(&small.ledger()).unwrap();
-    assert_eq!(ledger.room(), DiskRoom::Enough);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
     ledger.append(&[&note(1)]).unwrap();
     small.fill();
-    assert_eq!(ledger.room(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     let mut written = 1;
     // Whoever is hungry takes what is given back: blocks that were kept are not.
     for round in 0..7_500 {
-        assert_eq!(ledger.room(), DiskRoom::Low, "{round}");
+        assert_eq!(ledger.room().unwrap(), DiskRoom::Low, "{round}");
         if let Err(error) = ledger.append(&[&end(round)]) {
             panic!("end {round} does not fit: {}", chain_text(&error));
         }
@@ -97,21 +97,69 @@ fn thousands_of_ends_fit_on_a_disk_that_is_full() {
     assert_eq!(seen(&small.ledger()), written);
 }
 
+/// A ledger of before there was room gets its room on the first start: what is added then must be in the main file,
+/// not in its log alone.
+#[test]
+fn a_ledger_of_an_earlier_release_has_room_too() {
+    let Some(small) = Small::mounted(24) else { return };
+    drop(open(&small.ledger()).unwrap());
+    let earlier = rusqlite::Connection::open(small.ledger()).unwrap();
+    earlier.execute_batch("DROP TABLE room; VACUUM;").unwrap();
+    drop(earlier);
+    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
+    small.fill();
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    for round in 0..7_500 {
+        if let Err(error) = ledger.append(&[&end(round)]) {
+            panic!("end {round} does not fit: {}", chain_text(&error));
+        }
+    }
+    drop(ledger);
+    small.free();
+    assert_eq!(seen(&small.ledger()), 7_500);
+}
+
+/// And on a disk that is full already it starts, and says that it is.
+#[test]
+fn a_ledger_of_an_earlier_release_starts_on_a_full_disk() {
+    let Some(small) = Small::mounted(24) else { return };
+    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    ledger.append(&[&note(1)]).unwrap();
+    drop(ledger);
+    let earlier = rusqlite::Connection::open(small.ledger()).unwrap();
+    earlier.execute_batch("DROP TABLE room; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    drop(earlier);
+    let path = small.ledger();
+    fs::remove_file(format!("{}.tip", path.display())).unwrap();
+    small.fill();
+    // Its log needs a block or two, as it always did.
+    let size = fs::metadata(small.ballast()).unwrap().len();
+    let ballast = File::options().write(true).open(small.ballast()).unwrap();
+    ballast.set_len(size - 64 * 1024).unwrap();
+    drop(ballast);
+    let (mut ledger, seen) = open(&path).unwrap();
+    assert_eq!((ledger.room().unwrap(), seen.len()), (DiskRoom::Low, 1));
+    small.free();
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
+    ledger.append(&[&note(2)]).unwrap();
+}
+
 #[test]
 fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare() {
     let Some(small) = Small::mounted(24) else { return };
     let (mut ledger, _) = open(&small.ledger()).unwrap();
     small.fill();
-    assert_eq!(ledger.room(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     // A little is not enough: the room itself has to be made whole first.
     let size = fs::metadata(small.ballast()).unwrap().len();
     File::options().write(true).open(small.ballast()).unwrap().set_len(size - (1 << 20)).unwrap();
-    assert_eq!(ledger.room(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     small.free();
-    assert_eq!(ledger.room(), DiskRoom::Enough);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
     ledger.append(&[&note(1)]).unwrap();
     small.fill();
-    assert_eq!(ledger.room(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     for round in 0..2_000 {
         ledger.append(&[&end(round)]).unwrap();
     }
@@ -126,7 +174,7 @@ fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
     let Some(small) = Small::mounted(16) else { return };
     let (mut ledger, _) = open(&small.ledger()).unwrap();
     small.fill();
-    assert_eq!(ledger.room(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     let mut written = 0;
     let error = loop {
         match ledger.append(&[&end(written)]) {

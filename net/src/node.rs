@@ -185,12 +185,12 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
         Ok(())
     }
 
-    fn room(&mut self) -> DiskRoom {
-        let room = self.ledger.room();
+    fn room(&mut self) -> Result<DiskRoom, L::Error> {
+        let room = self.ledger.room()?;
         self.room.set(i64::from(!room.is_low()));
         self.room_bytes.set(i64::try_from(self.ledger.room_bytes()).unwrap_or(i64::MAX));
         crate::room::tell(room);
-        room
+        Ok(room)
     }
 }
 

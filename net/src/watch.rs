@@ -104,7 +104,7 @@ impl<L: Log> Log for Announcing<L> {
         Ok(())
     }
 
-    fn room(&mut self) -> DiskRoom {
+    fn room(&mut self) -> Result<DiskRoom, L::Error> {
         self.log.room()
     }
 }

@@ -28,8 +28,11 @@ pub trait Log {
 
     /// Is there room for a batch of whatever comes, beyond what is kept back for the ends of what has
     /// begun (I17)? Asked before each batch is stepped. A log without bounds says yes.
-    fn room(&mut self) -> DiskRoom {
-        DiskRoom::Enough
+    ///
+    /// # Errors
+    /// When the log cannot go on: as a failed append, it ends the process (I16).
+    fn room(&mut self) -> Result<DiskRoom, Self::Error> {
+        Ok(DiskRoom::Enough)
     }
 }
 

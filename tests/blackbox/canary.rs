@@ -56,14 +56,14 @@ async fn what_is_planted_is_found() {
     assert!(clean.holds(), "nothing is planted yet:\n{}", clean.text());
 
     // What a client was told is not what there is.
-    let told = entries.iter().position(|entry| entry.said == Said::Confirmed).unwrap();
+    let last = |at: usize| entries.iter().rposition(|entry| entry.request == entries[at].request);
+    let stands = |at: &usize| entries[*at].said == Said::Confirmed && last(*at) == Some(*at);
+    let told = (0..entries.len()).find(stands).expect("something was confirmed and left alone");
     let mut doctored = entries.clone();
     doctored[told].segments[0].amount += 1;
-    let last = entries.iter().rposition(|entry| entry.request == entries[told].request).unwrap();
     doctored.truncate(told + 1);
-    if last == told {
-        assert_eq!(invariants(&audit(&cluster, &doctored).await), ["I6", "I8"]);
-    }
+    let found = audit(&cluster, &doctored).await;
+    assert!(invariants(&found).contains(&"I6"), "{}", found.text());
     let mut doctored = entries.clone();
     doctored[told].said = Said::Refused;
     assert!(!audit(&cluster, &doctored).await.holds());

@@ -85,7 +85,6 @@ fn request() -> v1::CoAllocationRequest {
         earliest_start: Some(stamp(600)),
         latest_start: Some(stamp(7_200)),
         duration: Some(long(3_600)),
-        ..v1::CoAllocationRequest::default()
     }
 }
 

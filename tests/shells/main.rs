@@ -1,5 +1,5 @@
 //! The real services and shells of one GRC, one NRM and two CRMs over a simulated network, on simulated
-//! time (issue: everything survives whatever crashes).
+//! time.
 //!
 //! What runs is what the daemons run: `coalloc_grc::daemon::serve_on`, `coalloc_rm::daemon::serve_on`, tonic,
 //! the schema, the owners, the watches. Only the machine under them is simulated ([`machine`], [`disk`]):
@@ -12,6 +12,8 @@
 //! processes are `tests/federation` and `tests/blackbox`.
 //!
 //! `COALLOC_SHELL_SEEDS=n` runs so many seeds, `COALLOC_SEED=n` this one alone, with its log.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
 
 mod clients;
 mod disk;

@@ -147,6 +147,7 @@ impl<'a> Story<'a> {
                     Kind::Release => &mut self.releases,
                 };
                 *calls = calls.saturating_sub(1);
+                self.changes.retain(|_, calls| *calls > 0);
                 None
             }
             Said::Indefinite => {

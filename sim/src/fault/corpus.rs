@@ -1,7 +1,7 @@
 //! Seeds that found something, replayed before every run: `sim/corpus.txt`, compiled in.
 //!
 //! One line an entry: generator, seed, what it found. A seed means one world under one generator
-//! ([`GENERATOR`](super::GENERATOR)) and another under the next, so an entry is replayed as long as its
+//! ([`GENERATOR`]) and another under the next, so an entry is replayed as long as its
 //! generator is the present one. Older ones stay as a record, and are counted as such: what they
 //! found has a story in `tests/stories` or a test beside the code, which does not age.
 

@@ -114,15 +114,15 @@ impl World {
     }
 
     /// The process of an RM has begun, or goes on after it was stopped.
-    pub(super) fn model_awake(&mut self, rm: usize) {
-        self.watch.model.awake_us.insert(rm, self.now_us);
+    pub(super) fn model_awake(&mut self, rm: usize, at_us: i64) {
+        self.watch.model.awake_us.insert(rm, at_us);
     }
 
     /// Records of an RM, before any of them is looked at. What was due while it was down ends with the
     /// first batch of the new process, which may be before that says that it has opened.
     pub(super) fn model_batch(&mut self, rm: usize, records: &[ParticipantRecord]) {
         if records.iter().any(|record| matches!(record, ParticipantRecord::Opened { .. })) {
-            self.model_awake(rm);
+            self.model_awake(rm, self.now_us);
         }
     }
 

@@ -196,6 +196,7 @@ where
             return Ok(false);
         };
         let news = news_of_room::<C, _>(log, &mut self.room);
+        let news = news.map_err(|error| format!("{}: {error}", self.name))?;
         let taken = self.inbox.len().min(limits::GROUP_COMMIT_MAX);
         let batch = step_all(core, news, self.inbox.drain(..taken), now);
         if taken == 0 && core.next_wake().is_some_and(|wake| wake <= now.boot) {

@@ -96,7 +96,7 @@ impl World {
                 let now_us = self.now_us;
                 if self.troubles.frozen_until(node).is_some_and(|until| until <= now_us) {
                     self.troubles.frozen.remove(&node);
-                    self.went_on(node);
+                    self.went_on(node, now_us);
                     self.say_at(node, || "goes on".to_owned());
                     self.begin(node)?;
                 }
@@ -145,15 +145,16 @@ impl World {
         for node in (0..self.grcs.len()).map(Address::Grc).chain(rms) {
             self.set_room(node, DiskRoom::Enough);
         }
-        frozen.into_keys().try_for_each(|node| {
-            self.went_on(node);
+        frozen.into_iter().try_for_each(|(node, until_us)| {
+            // What it had on its way to the disk comes when it would have come.
+            self.went_on(node, until_us);
             self.begin(node)
         })
     }
 
-    fn went_on(&mut self, node: Address) {
+    fn went_on(&mut self, node: Address, at_us: i64) {
         if let Address::Rm(rm) = node {
-            self.model_awake(rm);
+            self.model_awake(rm, at_us);
         }
     }
 

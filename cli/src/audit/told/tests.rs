@@ -178,6 +178,10 @@ fn a_mixed_outcome_that_is_recorded_may_end_a_change() {
     let lost = (Modify, Said::Lost, 0, 0);
     assert_eq!(violated(&[ASKED, CONFIRMED, CHANGE, lost], Some(mixed()), &[]), NOTHING);
     assert_eq!(violated(&[ASKED, CONFIRMED], Some(mixed()), &[]), ["I6", "I6"]);
+    // A change that was rejected has caused nothing either.
+    let rejected = (Modify, Said::Rejected, 0, 0);
+    let all = [ASKED, CONFIRMED, CHANGE, rejected];
+    assert_eq!(violated(&all, Some(mixed()), &[]), ["I6", "I6"]);
 }
 
 #[test]
