@@ -49,6 +49,10 @@ seeds N="20000":
 fuzz SECONDS="300":
     COALLOC_FUZZ_SECONDS={{SECONDS}} COALLOC_FUZZ_FIRST=$(date +%s)000000 cargo test --release -p coalloc --test fuzz -- --nocapture
 
+# One of them guided by coverage: `just fuzz-guided holds 300`; names in fuzz/fuzz_targets. Needs cargo-fuzz.
+fuzz-guided TARGET SECONDS="300":
+    RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none {{TARGET}} -- -max_total_time={{SECONDS}} -timeout=20 -rss_limit_mb=1024 -dict=fuzz/corpus/{{TARGET}}.dict
+
 # Write what is generated anew: stories, and the sections of docs/PROTOCOL.md; read the diff before you commit it.
 bless:
     COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories --test states --test cost --test matrix

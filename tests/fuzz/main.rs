@@ -12,7 +12,8 @@
 //! COALLOC_FUZZ_SEED=77 cargo test -p coalloc --test fuzz messages          one input again
 //! ```
 //!
-//! Left out: guidance by coverage. bolero would bring it, and holds a crate of the workspace back.
+//! Guided by coverage, the same targets run under libFuzzer in a workspace of their own, [`fuzz/`](../../fuzz):
+//! `just fuzz-guided TARGET SECONDS`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -20,8 +21,10 @@ mod files;
 mod messages;
 mod mutate;
 mod records;
+mod targets;
 mod texts;
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -59,4 +62,20 @@ fn fuzz(name: &str, target: impl Fn(&mut ChaCha8Rng)) {
         }
     }
     eprintln!("{name}: {done} inputs from {first} in {:.1} s", begun.elapsed().as_secs_f64());
+}
+
+/// The guided fuzzer has every target, and begins with bytes that are taken.
+#[test]
+fn each_target_takes_sound_bytes_and_has_its_file() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/fuzz_targets");
+    let files: BTreeSet<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let named = targets::ALL.iter().map(|target| format!("{}.rs", target.name)).collect();
+    assert_eq!(files, named);
+    for target in &targets::ALL {
+        let taken = (target.sound)().iter().filter(|bytes| (target.check)(bytes)).count();
+        assert!(taken > 0, "{} takes none of its sound bytes", target.name);
+    }
 }

@@ -1,200 +1,46 @@
-//! Messages of the network: protobuf bytes to messages, messages to the types of `common`, and back.
+//! Messages of the network.
 
-use std::fmt::Debug;
+use prost::Message as _;
 
-use coalloc_common::{InvalidField, Time, limits};
-use coalloc_net::convert::{self, RequestOptions};
-use coalloc_proto::{Duration, Timestamp, v1};
-use prost::Message;
-use rand_chacha::ChaCha8Rng;
-
+use crate::targets::messages as targets;
 use crate::{fuzz, mutate};
-
-const NOW: Time = Time::from_us(1_795_219_200_000_000);
-
-fn stamp(seconds: i64) -> Timestamp {
-    Timestamp { seconds: 1_795_219_200 + seconds, nanos: 0 }
-}
-
-fn long(seconds: i64) -> Duration {
-    Duration { seconds, nanos: 0 }
-}
-
-fn window() -> v1::Window {
-    v1::Window { start: Some(stamp(600)), end: Some(stamp(4_200)) }
-}
-
-fn segment(resource: &str) -> v1::Segment {
-    v1::Segment {
-        resource: resource.to_owned(),
-        window: Some(window()),
-        amount: 1_000,
-        ..v1::Segment::default()
-    }
-}
-
-fn hold() -> v1::HoldRequest {
-    v1::HoldRequest {
-        transaction: "grc-1a2b3c4d-7/1".to_owned(),
-        coordinator: "grc".to_owned(),
-        user: "UserA".to_owned(),
-        segments: vec![segment("N0-N1:ab"), segment("N0-N1:ba")],
-        hold_for: Some(long(60)),
-        resource_manager: "nrm-N".to_owned(),
-        replaces: "grc-1a2b3c4d-3/1".to_owned(),
-    }
-}
-
-fn refusal() -> v1::Refusal {
-    v1::Refusal {
-        reason: v1::Reason::InsufficientCapacity.into(),
-        resource_manager: "nrm-N".to_owned(),
-        resource: "N0-N1".to_owned(),
-        window: Some(window()),
-        requested: Some(10),
-        available: Some(4),
-        detail: "N0-N1 has 4 free".to_owned(),
-        bottleneck: Some(v1::Bottleneck {
-            kind: v1::BottleneckKind::Path.into(),
-            demands: vec!["a-b".to_owned()],
-            resources: vec!["N0-N1".to_owned()],
-            requested: 10,
-            available: 4,
-        }),
-        ..v1::Refusal::default()
-    }
-}
-
-fn request() -> v1::CoAllocationRequest {
-    let site = |name: &str, pinned: Option<&str>| v1::SiteRequest {
-        name: name.to_owned(),
-        cpus: 8,
-        pinned_to: pinned.map(str::to_owned),
-        excluded: vec!["N9".to_owned()],
-    };
-    let link = v1::LinkRequest {
-        from: "a".to_owned(),
-        to: "b".to_owned(),
-        bandwidth_bps: 1_000_000,
-        max_latency: Some(Duration { seconds: 0, nanos: 20_000_000 }),
-    };
-    v1::CoAllocationRequest {
-        user: "UserA".to_owned(),
-        sites: vec![site("a", Some("N0")), site("b", None)],
-        links: vec![link],
-        earliest_start: Some(stamp(600)),
-        latest_start: Some(stamp(7_200)),
-        duration: Some(long(3_600)),
-    }
-}
-
-/// Bytes that are nearly the message; what they decode to encodes to what decodes to the same.
-fn nearly<M: Message + Default + PartialEq + Debug>(rng: &mut ChaCha8Rng, sound: &M) -> Option<M> {
-    let bytes = mutate::bytes(rng, &sound.encode_to_vec());
-    let message = M::decode(&bytes[..]).ok()?;
-    assert_eq!(M::decode(&message.encode_to_vec()[..]).as_ref(), Ok(&message));
-    Some(message)
-}
-
-/// An error names a field and what is allowed, in words of bounded length.
-fn is_helpful(error: &InvalidField) {
-    assert!(!error.field.is_empty() && !error.allowed.is_empty(), "{error:?}");
-    assert!(error.to_string().len() < 100_000, "{} bytes of error", error.to_string().len());
-}
-
-fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
-    result.inspect_err(is_helpful).ok()
-}
 
 #[test]
 fn holds() {
-    let sound = hold();
-    assert!(coalloc_rm::service::hold_order(&sound).is_ok(), "the seed is sound");
+    let sound = targets::hold().encode_to_vec();
+    assert!(targets::holds(&sound), "the seed is sound");
     fuzz("holds", |rng| {
-        let Some(wire) = nearly(rng, &sound) else { return };
-        let _ = taken(coalloc_grc::upward::order_from_wire(&wire));
-        let Some(order) = taken(coalloc_rm::service::hold_order(&wire)) else { return };
-        assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
-        let again = v1::HoldRequest {
-            segments: convert::segments_to_wire(None, &order.segments),
-            hold_for: order.hold_for.map(convert::span_to_wire),
-            user: order.user.to_string(),
-            ..wire
-        };
-        assert_eq!(coalloc_rm::service::hold_order(&again), Ok(order));
+        targets::holds(&mutate::bytes(rng, &sound));
     });
 }
 
 #[test]
 fn refusals() {
-    let sound = refusal();
-    assert!(convert::refusal_from_wire(&sound).is_ok(), "the seed is sound");
+    let sound = targets::refusal().encode_to_vec();
+    assert!(targets::refusals(&sound), "the seed is sound");
     fuzz("refusals", |rng| {
-        let Some(wire) = nearly(rng, &sound) else { return };
-        let Some(refusal) = taken(convert::refusal_from_wire(&wire)) else { return };
-        let again = convert::refusal_to_wire(&refusal);
-        assert_eq!(convert::refusal_from_wire(&again), Ok(refusal));
+        targets::refusals(&mutate::bytes(rng, &sound));
     });
 }
 
 #[test]
 fn requests() {
-    let sound = request();
-    assert!(convert::request_from_wire(&sound, NOW).is_ok(), "the seed is sound");
-    let defaults = convert::plan_options(None, RequestOptions::default()).unwrap();
-    let options = v1::PlanOptions { frames: Some(10), ..v1::PlanOptions::default() };
-    let reserve = v1::ReserveRequest {
-        request_id: "r7".to_owned(),
-        request: Some(sound.clone()),
-        options: Some(options),
-        plan_digest: "0123456789abcdef".to_owned(),
-    };
+    let (sound, reserve) = (targets::request().encode_to_vec(), targets::reserve().encode_to_vec());
+    assert!(targets::requests(&sound) && targets::reserves(&reserve), "the seeds are sound");
     fuzz("requests", |rng| {
-        if let Some(wire) = nearly(rng, &sound)
-            && let Some(request) = taken(convert::request_from_wire(&wire, NOW))
-        {
-            // Every frame of what was taken is a window.
-            let frames = request.timing.frames(limits::FRAMES_MAX);
-            assert!(frames.len() <= limits::FRAMES_MAX as usize);
-            assert!(frames.iter().all(|frame| frame.start() < frame.end()));
-        }
-        if let Some(wire) = nearly(rng, &reserve) {
-            let _ = coalloc_grc::admission::ticket(&wire, "grc-1a2b3c4d-");
-            let _ = coalloc_grc::admission::request_digest(wire.request.as_ref());
-            let options = taken(convert::plan_options(wire.options.as_ref(), defaults));
-            assert!(options.is_none_or(|o| o.frames <= limits::FRAMES_MAX));
-            let _ = coalloc_grc::shown::check_digest(&wire.plan_digest).inspect_err(is_helpful);
-        }
+        targets::requests(&mutate::bytes(rng, &sound));
+        targets::reserves(&mutate::bytes(rng, &reserve));
     });
 }
 
 #[test]
 fn federations() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/small-federation.yaml");
-    let document = coalloc_proto::file::read::<v1::FederationFile>(path.as_ref()).unwrap();
-    let sound = document.message;
-    assert!(convert::file_topology(&sound).is_ok(), "the seed is sound");
-    let description = v1::DescribeResponse {
-        name: "nrm-N".to_owned(),
-        domain: "N".to_owned(),
-        ledger_id: "0".repeat(32),
-        paths: sound.networks.iter().flat_map(|network| network.paths.clone()).collect(),
-        horizon: Some(long(86_400)),
-        ..v1::DescribeResponse::default()
-    };
+    let (sound, description) =
+        (targets::federation().encode_to_vec(), targets::description().encode_to_vec());
+    assert!(targets::federations(&sound), "the seed is sound");
+    assert!(targets::descriptions(&description), "the seed is sound");
     fuzz("federations", |rng| {
-        if let Some(wire) = nearly(rng, &sound)
-            && let Some(topology) = taken(convert::file_topology(&wire))
-        {
-            let _ = taken(convert::taken(&wire, &topology));
-            for network in &wire.networks {
-                let Some(inner) = &network.inner else { continue };
-                let _ = taken(convert::inner_network("networks", &network.paths, inner));
-            }
-        }
-        if let Some(wire) = nearly(rng, &description) {
-            let name = coalloc_common::RmName::composed("nrm-N");
-            let _ = convert::topology_of_descriptions([(&name, &wire)]);
-        }
+        targets::federations(&mutate::bytes(rng, &sound));
+        targets::descriptions(&mutate::bytes(rng, &description));
     });
 }

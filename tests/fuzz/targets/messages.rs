@@ -1,0 +1,195 @@
+//! Messages of the network: protobuf bytes to messages, messages to the types of `common`, and back.
+
+use std::fmt::Debug;
+
+use coalloc_common::{InvalidField, Time, limits};
+use coalloc_net::convert::{self, RequestOptions};
+use coalloc_proto::{Duration, Timestamp, v1};
+use prost::Message;
+
+const NOW: Time = Time::from_us(1_795_219_200_000_000);
+
+fn stamp(seconds: i64) -> Timestamp {
+    Timestamp { seconds: 1_795_219_200 + seconds, nanos: 0 }
+}
+
+fn long(seconds: i64) -> Duration {
+    Duration { seconds, nanos: 0 }
+}
+
+fn window() -> v1::Window {
+    v1::Window { start: Some(stamp(600)), end: Some(stamp(4_200)) }
+}
+
+fn segment(resource: &str) -> v1::Segment {
+    v1::Segment {
+        resource: resource.to_owned(),
+        window: Some(window()),
+        amount: 1_000,
+        ..v1::Segment::default()
+    }
+}
+
+pub(crate) fn hold() -> v1::HoldRequest {
+    v1::HoldRequest {
+        transaction: "grc-1a2b3c4d-7/1".to_owned(),
+        coordinator: "grc".to_owned(),
+        user: "UserA".to_owned(),
+        segments: vec![segment("N0-N1:ab"), segment("N0-N1:ba")],
+        hold_for: Some(long(60)),
+        resource_manager: "nrm-N".to_owned(),
+        replaces: "grc-1a2b3c4d-3/1".to_owned(),
+    }
+}
+
+pub(crate) fn refusal() -> v1::Refusal {
+    v1::Refusal {
+        reason: v1::Reason::InsufficientCapacity.into(),
+        resource_manager: "nrm-N".to_owned(),
+        resource: "N0-N1".to_owned(),
+        window: Some(window()),
+        requested: Some(10),
+        available: Some(4),
+        detail: "N0-N1 has 4 free".to_owned(),
+        bottleneck: Some(v1::Bottleneck {
+            kind: v1::BottleneckKind::Path.into(),
+            demands: vec!["a-b".to_owned()],
+            resources: vec!["N0-N1".to_owned()],
+            requested: 10,
+            available: 4,
+        }),
+        ..v1::Refusal::default()
+    }
+}
+
+pub(crate) fn request() -> v1::CoAllocationRequest {
+    let site = |name: &str, pinned: Option<&str>| v1::SiteRequest {
+        name: name.to_owned(),
+        cpus: 8,
+        pinned_to: pinned.map(str::to_owned),
+        excluded: vec!["N9".to_owned()],
+    };
+    let link = v1::LinkRequest {
+        from: "a".to_owned(),
+        to: "b".to_owned(),
+        bandwidth_bps: 1_000_000,
+        max_latency: Some(Duration { seconds: 0, nanos: 20_000_000 }),
+    };
+    v1::CoAllocationRequest {
+        user: "UserA".to_owned(),
+        sites: vec![site("a", Some("N0")), site("b", None)],
+        links: vec![link],
+        earliest_start: Some(stamp(600)),
+        latest_start: Some(stamp(7_200)),
+        duration: Some(long(3_600)),
+    }
+}
+
+pub(crate) fn reserve() -> v1::ReserveRequest {
+    v1::ReserveRequest {
+        request_id: "r7".to_owned(),
+        request: Some(request()),
+        options: Some(v1::PlanOptions { frames: Some(10), ..v1::PlanOptions::default() }),
+        plan_digest: "0123456789abcdef".to_owned(),
+    }
+}
+
+pub(crate) fn federation() -> v1::FederationFile {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/small-federation.yaml");
+    coalloc_proto::file::read::<v1::FederationFile>(path.as_ref()).unwrap().message
+}
+
+pub(crate) fn description() -> v1::DescribeResponse {
+    v1::DescribeResponse {
+        name: "nrm-N".to_owned(),
+        domain: "N".to_owned(),
+        ledger_id: "0".repeat(32),
+        paths: federation().networks.iter().flat_map(|network| network.paths.clone()).collect(),
+        horizon: Some(long(86_400)),
+        ..v1::DescribeResponse::default()
+    }
+}
+
+/// What bytes decode to encodes to what decodes to the same.
+fn decoded<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) -> Option<M> {
+    let message = M::decode(bytes).ok()?;
+    assert_eq!(M::decode(&message.encode_to_vec()[..]).as_ref(), Ok(&message));
+    Some(message)
+}
+
+/// An error names a field and what is allowed, in words of bounded length.
+fn is_helpful(error: &InvalidField) {
+    assert!(!error.field.is_empty() && !error.allowed.is_empty(), "{error:?}");
+    assert!(error.to_string().len() < 100_000, "{} bytes of error", error.to_string().len());
+}
+
+fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
+    result.inspect_err(is_helpful).ok()
+}
+
+/// Of a coordinator, to a resource manager, and to a coordinator from one above it.
+pub(crate) fn holds(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::HoldRequest>(bytes) else { return false };
+    let _ = taken(coalloc_grc::upward::order_from_wire(&wire));
+    let Some(order) = taken(coalloc_rm::service::hold_order(&wire)) else { return false };
+    assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
+    let again = v1::HoldRequest {
+        segments: convert::segments_to_wire(None, &order.segments),
+        hold_for: order.hold_for.map(convert::span_to_wire),
+        user: order.user.to_string(),
+        ..wire
+    };
+    assert_eq!(coalloc_rm::service::hold_order(&again), Ok(order));
+    true
+}
+
+/// Of a resource manager, to a coordinator.
+pub(crate) fn refusals(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::Refusal>(bytes) else { return false };
+    let Some(refusal) = taken(convert::refusal_from_wire(&wire)) else { return false };
+    let again = convert::refusal_to_wire(&refusal);
+    assert_eq!(convert::refusal_from_wire(&again), Ok(refusal));
+    true
+}
+
+/// What a client wants.
+pub(crate) fn requests(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::CoAllocationRequest>(bytes) else { return false };
+    let Some(request) = taken(convert::request_from_wire(&wire, NOW)) else { return false };
+    // Every frame of what was taken is a window.
+    let frames = request.timing.frames(limits::FRAMES_MAX);
+    assert!(frames.len() <= limits::FRAMES_MAX as usize);
+    assert!(frames.iter().all(|frame| frame.start() < frame.end()));
+    true
+}
+
+/// What is around it when it is to be reserved: a ticket, options, the digest of a plan that was shown.
+pub(crate) fn reserves(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::ReserveRequest>(bytes) else { return false };
+    let ticket = coalloc_grc::admission::ticket(&wire, "grc-1a2b3c4d-");
+    let _ = coalloc_grc::admission::request_digest(wire.request.as_ref());
+    let defaults = convert::plan_options(None, RequestOptions::default()).unwrap();
+    let options = taken(convert::plan_options(wire.options.as_ref(), defaults));
+    assert!(options.is_none_or(|o| o.frames <= limits::FRAMES_MAX));
+    let _ = coalloc_grc::shown::check_digest(&wire.plan_digest).inspect_err(is_helpful);
+    ticket.is_ok() && options.is_some()
+}
+
+/// A file's content after the JSON, and what is planned on.
+pub(crate) fn federations(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::FederationFile>(bytes) else { return false };
+    let Some(topology) = taken(convert::file_topology(&wire)) else { return false };
+    let _ = taken(convert::taken(&wire, &topology));
+    for network in &wire.networks {
+        let Some(inner) = &network.inner else { continue };
+        let _ = taken(convert::inner_network("networks", &network.paths, inner));
+    }
+    true
+}
+
+/// What a resource manager says of itself.
+pub(crate) fn descriptions(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::DescribeResponse>(bytes) else { return false };
+    let name = coalloc_common::RmName::composed("nrm-N");
+    convert::topology_of_descriptions([(&name, &wire)]).is_ok()
+}

@@ -1,0 +1,52 @@
+//! Small texts: what is typed at a command line, and tokens that come back from clients.
+
+use coalloc_cli::when::{Length, When};
+use coalloc_common::Time;
+
+pub(crate) const TIMES: [&str; 10] = [
+    "2026-11-21T10:00:00Z",
+    "now",
+    "now+2h30m",
+    "1h",
+    "90 min",
+    "1d",
+    "2026-11-21T10:00:00.25+09:00",
+    "now+366d",
+    "P1DT2H",
+    "1h30m",
+];
+
+pub(crate) const TOKENS: [&str; 4] = [
+    "e61dee7fc9364e7494e61b4bdf028f5a:12:0ae7f84237953360",
+    "0",
+    "",
+    "e61dee7fc9364e7494e61b4bdf028f5a:18446744073709551615:0ae7f84237953360",
+];
+
+/// Instants and lengths of time.
+pub(crate) fn times(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let (when, length) = (text.parse::<When>(), text.parse::<Length>());
+    match &when {
+        Ok(when) => {
+            let _ = when.at(Time::from_us(1_795_219_200_000_000)).to_string();
+        }
+        Err(said) => assert!(said.contains("allowed"), "{said}"),
+    }
+    match &length {
+        Ok(length) => assert!(length.0.as_us() > 0),
+        Err(said) => assert!(said.contains("allowed"), "{said}"),
+    }
+    when.is_ok() || length.is_ok()
+}
+
+/// Tokens of a watch, and digests of plans.
+pub(crate) fn tokens(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let token = coalloc_net::watch::check_token(text);
+    if let Err(error) = &token {
+        assert_eq!(error.field, "resume_token");
+    }
+    let _ = coalloc_grc::shown::check_digest(text);
+    token.is_ok()
+}
