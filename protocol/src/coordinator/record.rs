@@ -1,5 +1,7 @@
 //! What a coordinator writes down, and the one place where its durable state changes.
 
+use std::ops::Bound;
+
 use coalloc_common::{
     CoordinatorName, Now, Refusal, ReservationId, RmName, Span, TransactionId, UserName,
 };
@@ -440,8 +442,10 @@ impl Coordinator {
     ) -> impl Iterator<Item = (&TransactionId, &Transaction)> {
         // They stand together: their ids begin with its id.
         let own = format!("{id}/");
-        let first = TransactionId::composed(own.as_str());
-        self.transactions.range(first..).take_while(move |(txn, _)| txn.as_str().starts_with(&own))
+        // A bound that is no id of its own: with its slash it may be longer than one.
+        let from = (Bound::Included(own.as_str()), Bound::Unbounded);
+        let from = self.transactions.range::<str, _>(from);
+        from.take_while(move |(txn, _)| txn.as_str().starts_with(&own))
     }
 
     pub(super) fn reservation_mut(

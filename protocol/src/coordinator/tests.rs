@@ -640,3 +640,13 @@ fn changes_are_bounded_what_was_answered_stays_answered_and_replies_do_not_grow(
     }
     assert_eq!(told(&bench.release("grc-t-1", at(80))), [], "it can be released as ever");
 }
+
+/// Found by guided fuzzing: an id as long as one from a log may be, of no reservation there is.
+#[test]
+fn a_record_of_a_reservation_with_the_longest_id_there_is_does_not_fit() {
+    let longest = "g".repeat(2 * limits::NAME_LEN_MAX);
+    let reservation: ReservationId = serde_json::from_value(longest.into()).unwrap();
+    let refusal = Refusal::new(Reason::TimedOut, "no");
+    let record = CoordinatorRecord::Concluded { reservation, refusal, state: None, at: at(0) };
+    assert!(Bench::new().core.apply(&record).is_err());
+}
