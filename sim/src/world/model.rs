@@ -70,8 +70,9 @@ impl Model {
         for segment in &order.segments {
             let (resource, window) = (&segment.resource, segment.window);
             let all = self.live.get(&rm).into_iter().flat_map(BTreeMap::values);
-            let all = all.map(|taken| &taken.order);
-            let of = all.chain([order]).flat_map(|order| &order.segments);
+            // Where what it was held in place of ends, a change takes more, also when that one is gone.
+            let all = all.flat_map(|taken| taken.order.segments.iter().chain(&taken.beside));
+            let of = all.chain(&order.segments);
             let of = of.filter(|other| other.resource == *resource);
             let edges = of.flat_map(|other| [other.window.start(), other.window.end()]);
             let inside = edges.filter(|at| window.start() <= *at && *at < window.end());
