@@ -16,6 +16,7 @@ pub mod limits;
 pub mod objective;
 pub mod planted;
 pub mod price;
+pub mod profile;
 pub mod refusal;
 pub mod request;
 pub mod room;
@@ -34,6 +35,7 @@ pub use id::{
 pub use invalid::InvalidField;
 pub use objective::{Objective, Ranking};
 pub use price::PriceSchedule;
+pub use profile::Profile;
 pub use refusal::{Bottleneck, BottleneckKind, NsiError, Reason, Refusal};
 pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
 pub use room::DiskRoom;

@@ -257,6 +257,27 @@ pub const INNER_ENTRIES_A_LOOK: usize = 16;
 /// the route before that.
 pub const INNER_MOVE_LEAD: Span = Span::from_secs(30);
 
+/// Changes of profiles that a resource manager remembers for subscribers that are behind, some 3 MB: a
+/// subscriber that has missed more gets a snapshot. At a thousand changes a second, those of a minute.
+pub const CHANGES_KEPT: usize = 65_536;
+/// Steps of profiles in one update; a snapshot of more comes in pieces. About 20 kB.
+pub const UPDATE_STEPS_MAX: usize = 1_024;
+/// Parts of one update: each has a step at least.
+pub const UPDATE_PARTS_MAX: usize = UPDATE_STEPS_MAX;
+/// Windows of one resource manager of which a scheduler knows something younger than the last update:
+/// those of the holds that may be answered while an update is on its way.
+pub const FACTS_KEPT: usize = 4_096;
+/// Shortest and longest period of updates.
+pub const UPDATE_PERIOD_MIN: Span = Span::from_millis(1);
+/// See [`UPDATE_PERIOD_MIN`]: a scheduler that hears less often should ask instead.
+pub const UPDATE_PERIOD_MAX: Span = Span::from_secs(3_600);
+/// Longest added delay of updates, in experiments.
+pub const UPDATE_DELAY_MAX: Span = Span::from_secs(60);
+/// Updates that may be kept back by an added delay; with more, the subscriber gets a snapshot instead.
+pub const UPDATES_DELAYED_MAX: usize = 4_096;
+/// A subscriber that has heard nothing for so long is told that nothing has changed.
+pub const UPDATE_PROGRESS: Span = Span::from_secs(1);
+
 /// Refusals for want of disk room that a resource manager remembers, in segments of their orders: about
 /// 8 MB. At a hundred refusals of one segment a second, those of five minutes, which is longer than any
 /// message is on its way.

@@ -338,7 +338,12 @@ impl GrcService {
                 segments = joined(&standing.segments, cut, segments);
                 as_whole(&mut wire, whole, &segments, &federation.topology);
             }
-            Candidate { segments, order: Vec::new(), details: view::details(&wire).into() }
+            Candidate {
+                segments,
+                order: Vec::new(),
+                details: view::details(&wire).into(),
+                one_way: false,
+            }
         });
         let candidates = candidates.collect();
         Ok((planned.unreachable, Ok(candidates)))

@@ -366,6 +366,7 @@ pub(crate) fn candidate(
         segments: plan.segments(&federation.topology, request),
         order: options.solver.hold_order(&federation.topology, request, plan),
         details,
+        one_way: false,
     }
 }
 
@@ -397,6 +398,27 @@ where
 #[tonic::async_trait]
 impl CoordinatorRpc for GrcService {
     type WatchStream = Watch<v1::WatchResponse>;
+
+    async fn submit_task(
+        &self,
+        _: Request<v1::SubmitTaskRequest>,
+    ) -> Result<Response<v1::SubmitTaskResponse>, Status> {
+        Err(Status::unimplemented("being built"))
+    }
+
+    async fn plan_task(
+        &self,
+        _: Request<v1::PlanTaskRequest>,
+    ) -> Result<Response<v1::PlanTaskResponse>, Status> {
+        Err(Status::unimplemented("being built"))
+    }
+
+    async fn read_picture(
+        &self,
+        _: Request<v1::ReadPictureRequest>,
+    ) -> Result<Response<v1::ReadPictureResponse>, Status> {
+        Err(Status::unimplemented("being built"))
+    }
 
     async fn modify(
         &self,

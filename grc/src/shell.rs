@@ -156,6 +156,7 @@ async fn send(
                 hold_for: order.hold_for.map(convert::span_to_wire),
                 resource_manager,
                 replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
+                one_way: order.one_way,
             };
             delivered(client.hold(timed(request)).await.map(|answer| held(answer.into_inner())))
         }

@@ -158,6 +158,7 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
         segments,
         hold_for,
         replaces,
+        one_way: false,
     })
 }
 
@@ -211,6 +212,14 @@ impl UpwardService {
 #[tonic::async_trait]
 impl ResourceManager for UpwardService {
     type WatchBookingsStream = coalloc_net::watch::Watch<v1::WatchBookingsResponse>;
+    type WatchProfilesStream = coalloc_net::watch::Watch<v1::WatchProfilesResponse>;
+
+    async fn watch_profiles(
+        &self,
+        _: Request<v1::WatchProfilesRequest>,
+    ) -> Result<Response<Self::WatchProfilesStream>, Status> {
+        Err(Status::unimplemented("a coordinator serves no profiles"))
+    }
 
     async fn watch_bookings(
         &self,
@@ -312,7 +321,7 @@ impl ResourceManager for UpwardService {
             }
             other => return Err(rejection(&other, order.txn.as_str())),
         };
-        Ok(Response::new(v1::HoldResponse { answer: Some(answer) }))
+        Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh: None }))
     }
 
     async fn commit(

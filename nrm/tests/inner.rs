@@ -100,6 +100,7 @@ fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {
         segments: segments.iter().map(segment).collect(),
         hold_for: None,
         replaces: None,
+        one_way: false,
     }
 }
 

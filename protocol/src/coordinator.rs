@@ -88,6 +88,10 @@ pub struct Candidate {
     /// not named are asked last, together. Empty, as in old logs: all at once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub order: Vec<RmName>,
+    /// Booked with the message that would else hold (one-way reservation), in this order; a refusal ends what was
+    /// booked before it, and no Commit is sent.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub one_way: bool,
     /// The plan as the shell shows it; kept and given back, never looked at.
     pub details: Details,
 }

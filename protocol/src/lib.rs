@@ -1,7 +1,8 @@
-//! Two-phase reservation as two pure state machines, and the contract that keeps them durable.
+//! Two-phase reservation and updates as pure state machines, and the contract that keeps them durable.
 //!
 //! * [`participant`]: an RM's side. It owns the timetables, holds, books, expires, asks.
 //! * [`coordinator`]: a GRC's side. It tries candidates one transaction each, decides, finishes.
+//! * [`update`]: what an RM tells schedulers of its profiles, and what these believe of it.
 //! * [`message`]: what they say to each other. Every message is safe to send twice.
 //! * [`durable`]: records before effects, enforced by types. [`core`]: what both are to their shells.
 //!
@@ -19,6 +20,7 @@ pub mod durable;
 pub mod message;
 pub mod participant;
 mod room;
+pub mod update;
 
 pub use crate::core::{Core, ReplayError};
 pub use durable::{Log, Synced, Unsynced, sync};

@@ -21,6 +21,10 @@ pub struct HoldOrder {
     /// are kept, what they share counted once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replaces: Option<TransactionId>,
+    /// Booked at once, with this message (one-way reservation): nothing expires, nobody asks Resolve, and Abort
+    /// ends it like Release. Not with `replaces`.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub one_way: bool,
 }
 
 /// What a coordinator sends to one RM.

@@ -49,6 +49,14 @@ impl RmService {
 #[tonic::async_trait]
 impl ResourceManager for RmService {
     type WatchBookingsStream = Watch<v1::WatchBookingsResponse>;
+    type WatchProfilesStream = coalloc_net::watch::Watch<v1::WatchProfilesResponse>;
+
+    async fn watch_profiles(
+        &self,
+        _: Request<v1::WatchProfilesRequest>,
+    ) -> Result<Response<Self::WatchProfilesStream>, Status> {
+        Err(Status::unimplemented("being built"))
+    }
 
     async fn watch_bookings(
         &self,
@@ -114,7 +122,7 @@ impl ResourceManager for RmService {
             }
             other => return Err(rejection(&other, &txn, &coordinator)),
         };
-        Ok(Response::new(v1::HoldResponse { answer: Some(answer) }))
+        Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh: None }))
     }
 
     async fn commit(
@@ -224,6 +232,7 @@ pub fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
         segments,
         hold_for,
         replaces,
+        one_way: wire.one_way,
     })
 }
 

@@ -304,7 +304,7 @@ impl Teller {
             }
             segments.entry(rm).or_default().push(segment);
         }
-        let candidate = Candidate { segments, order, details: Details::default() };
+        let candidate = Candidate { segments, order, details: Details::default(), one_way: false };
         let demand = &mut self.world.clients.demands[demand];
         match demand.changes.last_mut().filter(|_| self.last_is_change) {
             Some(wish) => wish.candidates.push(candidate),

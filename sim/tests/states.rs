@@ -41,13 +41,14 @@ fn order(txn: &str, amount: u64, replaces: Option<&str>) -> HoldOrder {
         segments: vec![segment(amount)],
         hold_for: None,
         replaces: replaces.map(coalloc_common::TransactionId::composed),
+        one_way: false,
     }
 }
 
 fn candidate() -> Candidate {
     let segments: BTreeMap<RmName, Vec<Segment>> =
         ["a", "b"].map(|rm| (RmName::composed(rm), vec![segment(4)])).into();
-    Candidate { segments, order: Vec::new(), details: Details::default() }
+    Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
 }
 
 fn told(answer: &Answer) -> String {

@@ -111,6 +111,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         hold_for: None,
         resource_manager: String::new(),
         replaces: String::new(),
+        one_way: false,
     };
     let error = federation.rm("nrm").hold(hold.clone()).await.unwrap_err();
     assert_eq!(error.code(), Code::PermissionDenied);

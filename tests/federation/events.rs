@@ -84,7 +84,7 @@ fn candidate(world: &mut World) -> Candidate {
         let segment = Segment { resource: ResourceId::composed("a"), amount, window };
         segments.insert(RmName::composed(format!("rm-{rm}")), vec![segment]);
     }
-    Candidate { segments, order: Vec::new(), details: Details::default() }
+    Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
 }
 
 /// The events of a node's log from some record on, with facts of the fold of that log.

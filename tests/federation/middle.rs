@@ -96,6 +96,14 @@ impl Middle {
 #[tonic::async_trait]
 impl ResourceManager for Middle {
     type WatchBookingsStream = tonic::Streaming<v1::WatchBookingsResponse>;
+    type WatchProfilesStream = tonic::Streaming<v1::WatchProfilesResponse>;
+
+    async fn watch_profiles(
+        &self,
+        request: Request<v1::WatchProfilesRequest>,
+    ) -> Result<Response<Self::WatchProfilesStream>, Status> {
+        self.inner.clone().watch_profiles(request.into_inner()).await
+    }
 
     async fn watch_bookings(
         &self,

@@ -195,7 +195,14 @@ pub(crate) fn nrm(
     coordinators: Vec<v1::Peer>,
 ) -> v1::NrmFile {
     let (daemon, inventory) = (Some(daemon), Some(inventory.clone()));
-    v1::NrmFile { daemon, inventory, coordinators, policy: None, service_levels: Vec::new() }
+    v1::NrmFile {
+        daemon,
+        inventory,
+        coordinators,
+        policy: None,
+        service_levels: Vec::new(),
+        profiles: None,
+    }
 }
 
 /// The configuration of a compute resource manager.
@@ -205,7 +212,14 @@ pub(crate) fn crm(
     coordinators: Vec<v1::Peer>,
 ) -> v1::CrmFile {
     let (daemon, inventory) = (Some(daemon), Some(inventory.clone()));
-    v1::CrmFile { daemon, inventory, coordinators, policy: None, service_levels: Vec::new() }
+    v1::CrmFile {
+        daemon,
+        inventory,
+        coordinators,
+        policy: None,
+        service_levels: Vec::new(),
+        profiles: None,
+    }
 }
 
 /// The configuration of a coordinator, with none above it.
@@ -217,6 +231,7 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
         planning: None,
         hold_for: None,
         upward: None,
+        tasks: None,
     }
 }
 

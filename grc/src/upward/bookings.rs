@@ -264,6 +264,7 @@ mod tests {
             segments: Vec::new(),
             hold_for: None,
             replaces: Some(TransactionId::composed("top-1/0")),
+            one_way: false,
         };
         Told { order, refusal, plan: None, failed, aborted: false }
     }

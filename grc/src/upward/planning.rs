@@ -296,7 +296,7 @@ fn refusal(
 
 /// What is held at all at once: a refusal inside ends it, and the next choice is for the one above to make.
 fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
-    Candidate { segments, order: Vec::new(), details }
+    Candidate { segments, order: Vec::new(), details, one_way: false }
 }
 
 /// One plan of those of several periods and of what stays.

@@ -148,6 +148,7 @@ mod tests {
             segments: segments.iter().map(segment).collect(),
             hold_for: None,
             replaces: None,
+            one_way: false,
         }
     }
 

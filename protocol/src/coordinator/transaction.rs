@@ -237,6 +237,7 @@ impl Coordinator {
                     segments: party.segments.clone(),
                     hold_for: self.config.hold_for,
                     replaces: txn.replaces.clone().filter(|_| party.has_old),
+                    one_way: false,
                 }),
                 (Goal::Commit, _) => Message::Commit,
                 (Goal::Release, _) => Message::Release,

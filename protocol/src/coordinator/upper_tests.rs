@@ -31,6 +31,7 @@ fn order(id: &str) -> HoldOrder {
         segments: segments.remove(&RmName::composed("x")).unwrap(),
         hold_for: None,
         replaces: None,
+        one_way: false,
     }
 }
 

@@ -47,6 +47,7 @@ fn order(number: usize, user: &str, segments: &[Segment], replaces: Option<usize
         segments: segments.to_vec(),
         hold_for: None,
         replaces: replaces.map(txn),
+        one_way: false,
     }
 }
 

@@ -41,7 +41,7 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
         segments.insert(rm, list);
     }
     let order = order_of(world, segments.keys().cloned().collect());
-    Candidate { segments, order, details: Details::default() }
+    Candidate { segments, order, details: Details::default(), one_way: false }
 }
 
 /// These RMs in any order, now and then; else none.

@@ -145,7 +145,7 @@ impl World {
             let segments: BTreeMap<RmName, Vec<Segment>> =
                 segments.filter(|(_, segments)| !segments.is_empty()).collect();
             let order = segments.keys().rev().filter(|_| in_turns).cloned().collect();
-            Candidate { segments, order, details: Details::default() }
+            Candidate { segments, order, details: Details::default(), one_way: false }
         };
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
         match if self.is_story() { 7 } else { self.dice.below(8) } {

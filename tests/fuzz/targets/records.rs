@@ -74,6 +74,7 @@ pub(crate) fn of_participant() -> Vec<Value> {
         segments: vec![segment(0), segment(10_000)],
         hold_for: None,
         replaces: replaces.map(txn),
+        one_way: false,
     };
     let token = Token(1);
     let hold = |name, old| ParticipantInput::Hold { order: order(name, old), token };
@@ -113,6 +114,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
         segments: rms.iter().map(|rm| (rm.clone(), vec![segment(0)])).collect(),
         order: Vec::new(),
         details: Details::default(),
+        one_way: false,
     };
     let mut inputs = vec![(CoordinatorInput::Start, at(0))];
     let reserve = |name: &str| CoordinatorInput::Reserve {
