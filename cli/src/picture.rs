@@ -1,14 +1,20 @@
-//! `coalloc picture`: when the amounts of a task are free, path by path and site by site, as bars.
+//! `coalloc picture`: when the amounts of a task are free, path by path and site by site, as bars; of a
+//! federation file, or as a coordinator believes it to be.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use coalloc_common::{AvailabilityVector, Span, Time};
+use coalloc_common::{
+    AvailabilityVector, BitsPerSecond, Cpus, InvalidField, Slot, SlotGrid, Span, Time, limits,
+};
+use coalloc_net::convert::{span_from_wire, span_to_wire, time_from_wire, time_to_wire};
 use coalloc_plan::multicost::Picture;
+use coalloc_proto::v1;
 
 use crate::exit::{Answer, Failure};
 use crate::offline::Federation;
+use crate::rpc::{self, GrcArgs};
 use crate::task::{SlotArgs, TaskFile};
 use crate::text;
 use crate::when::When;
@@ -20,12 +26,15 @@ const BAR_MAX: usize = 120;
 
 /// Show what a task would be planned on: its availability vectors, as bars
 ///
-/// A vector says slot by slot whether the task's rate is free on a path, or its CPUs at a site.
+/// A vector says slot by slot whether the task's rate is free on a path, or its CPUs at a site. Without
+/// --federation it is the picture of a coordinator in distributed mode: whose profiles it has, and how old.
 #[derive(Debug, Clone, Args)]
 pub struct PictureArgs {
     /// The FederationFile (YAML or JSON): what there is and what is taken
-    #[arg(long, value_name = "FILE")]
-    federation: PathBuf,
+    #[arg(long, value_name = "FILE", conflicts_with = "grc")]
+    federation: Option<PathBuf>,
+    #[command(flatten)]
+    grc: GrcArgs,
     /// The task, a TaskRequest as YAML or JSON; `-` reads standard input
     #[arg(short, long, value_name = "FILE")]
     request: PathBuf,
@@ -37,6 +46,9 @@ pub struct PictureArgs {
     /// Draw with ASCII only
     #[arg(long)]
     ascii: bool,
+    /// Print the coordinator's ReadPictureResponse as JSON
+    #[arg(long, conflicts_with_all = ["federation", "ascii"])]
+    json: bool,
 }
 
 /// Characters of a bar: all free, some, none.
@@ -51,51 +63,133 @@ const ASCII: Ink = Ink(['#', '+', '.']);
 /// Runs `coalloc picture`.
 ///
 /// # Errors
-/// When a file is wrong.
-pub fn run(args: &PictureArgs) -> Result<Answer, Failure> {
+/// When a file is wrong, or the coordinator cannot be asked.
+pub async fn run(args: &PictureArgs) -> Result<Answer, Failure> {
     let now = coalloc_net::clock::now().wall;
-    let federation = Federation::read(&args.federation)?;
     let file = TaskFile::read(&args.request, args.earliest_start, None, now)?;
-    let paper = file.on(&federation, &args.slots.options(), now)?;
     let ink = if args.ascii { ASCII } else { BLOCKS };
     let width = usize::from(text::width());
-    Ok(Answer::done(draw(&paper.picture, paper.task.ready, paper.options.horizon, width, ink)))
+    let Some(path) = &args.federation else { return believed(args, &file, now, width, ink).await };
+    let federation = Federation::read(path)?;
+    let paper = file.on(&federation, &args.slots.options(), now)?;
+    let over = (paper.task.ready, paper.options.horizon);
+    Ok(Answer::done(draw(&on_paper(&paper.picture), over, width, ink)))
 }
 
-/// One row a vector.
-fn draw(picture: &Picture, from: Time, horizon: Span, width: usize, ink: Ink) -> String {
-    let mut rows: Vec<(String, &AvailabilityVector)> = Vec::new();
+/// Vectors under a title, each with its name.
+struct Group {
+    title: String,
+    rows: Vec<(String, AvailabilityVector)>,
+}
+
+/// The vectors of a picture: paths, then sites.
+fn on_paper(picture: &Picture) -> Vec<Group> {
+    let mut rows: Vec<(String, AvailabilityVector)> = Vec::new();
     for pair in picture.links().chunks(2) {
         // Both directions of an edge stand side by side; where they share what is free, once.
         let same = pair.windows(2).all(|two| two[0].free == two[1].free);
         for (way, link) in [":ab", ":ba"].iter().zip(pair) {
             let name = if same { link.name.to_string() } else { format!("{}{way}", link.name) };
-            rows.extend(link.free.first().map(|vector| (name, vector)));
+            rows.extend(link.free.first().map(|vector| (name, vector.clone())));
             if same {
                 break;
             }
         }
     }
-    let links = rows.len();
+    let (rate, slot) = (picture.rate(), picture.link_grid().slot());
+    let paths = Group { title: format!("paths with {rate} free, slots of {slot}"), rows };
     let clusters = picture.clusters().iter();
-    rows.extend(clusters.map(|cluster| (cluster.name.to_string(), &cluster.free)));
-    let label = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let rows = clusters.map(|cluster| (cluster.name.to_string(), cluster.free.clone())).collect();
+    let (cpus, slot) = (picture.cpus(), picture.cluster_grid().slot());
+    vec![paths, Group { title: format!("sites with {cpus} free, slots of {slot}"), rows }]
+}
+
+/// What a coordinator believes.
+async fn believed(
+    args: &PictureArgs,
+    file: &TaskFile,
+    now: Time,
+    width: usize,
+    ink: Ink,
+) -> Result<Answer, Failure> {
+    let task = &file.request;
+    let ready = task.ready.as_ref().map(|at| time_from_wire("ready", at)).transpose();
+    let ready = ready.map_err(|error| file.mistake(&error))?;
+    let from = ready.unwrap_or(now);
+    let horizon = args.slots.horizon.map_or(limits::TASK_HORIZON_DEFAULT, |length| length.0);
+    let slot = args.slots.link_slot.map_or_else(|| slot_of(horizon), |length| length.0);
+    let grid = SlotGrid::new(slot).map_err(|error| {
+        let error = InvalidField { field: "options.link_slot".to_owned(), ..error };
+        file.mistake(&error)
+    })?;
+    let slots = u32::try_from(grid.slots_for(horizon)).unwrap_or(u32::MAX);
+    if slots > limits::PICTURE_SLOTS_SHOWN_MAX {
+        let most = limits::PICTURE_SLOTS_SHOWN_MAX;
+        let text = format!("--horizon: {horizon} has {slots} slots of {slot}; allowed: {most}");
+        return Err(Failure::bad_input(text));
+    }
+    let cpus = task.cpus.unwrap_or(1);
+    let request = v1::ReadPictureRequest {
+        bandwidth_bps: task.bandwidth_bps,
+        cpus,
+        from: Some(time_to_wire(from)),
+        slot: Some(span_to_wire(slot)),
+        slots,
+    };
+    let answer = args.grc.connect().await?.read_picture(request).await;
+    let answer = answer.map_err(|status| file.failure(&status, rpc::failure(&status)))?;
+    let response = answer.into_inner();
+    if args.json {
+        return Ok(Answer::done(text::json(&response)?));
+    }
+    let (rate, cpus) = (BitsPerSecond(task.bandwidth_bps), Cpus(cpus));
+    let parts = response.parts.iter().map(|part| told(part, grid, from));
+    let groups: Result<Vec<Group>, InvalidField> = parts.collect();
+    let groups = groups.map_err(|error| Failure::internal(error.to_string()))?;
+    let title = format!("{rate} on paths, {cpus} at sites, slots of {slot}\n\n");
+    Ok(Answer::done(title + &draw(&groups, (from, horizon), width, ink)))
+}
+
+/// A slot of which some 960 reach over a horizon: eight a column.
+fn slot_of(horizon: Span) -> Span {
+    Span::from_us((horizon.as_us() / 960).max(1))
+}
+
+/// One resource manager's part, with its age.
+fn told(part: &v1::PicturePart, grid: SlotGrid, from: Time) -> Result<Group, InvalidField> {
+    let age = part.age.as_ref().map(|age| span_from_wire("age", age)).transpose()?;
+    let age = age.map_or("nothing has come yet".to_owned(), |age| format!("{} old", about(age)));
+    let v1::PicturePart { resource_manager, revision, updates, bytes, ignored, .. } = part;
+    let ignored = match ignored {
+        0 => String::new(),
+        ignored => format!(", {ignored} ignored"),
+    };
+    let title = format!(
+        "{resource_manager}: {age}, revision {revision}, {} of {bytes} bytes{ignored}",
+        text::count(*updates as usize, "update"),
+    );
+    let row = |vector: &v1::PictureVector| {
+        let bits = vector.free.chars().map(|bit| bit == '1');
+        let vector_of = AvailabilityVector::of_bits(grid, grid.containing(from), bits)?;
+        Ok((vector.resource.clone(), vector_of))
+    };
+    let rows: Result<Vec<_>, InvalidField> = part.vectors.iter().map(row).collect();
+    Ok(Group { title, rows: rows? })
+}
+
+/// One row a vector.
+fn draw(groups: &[Group], (from, horizon): (Time, Span), width: usize, ink: Ink) -> String {
+    let names = groups.iter().flat_map(|group| &group.rows).map(|(name, _)| name.chars().count());
+    let label = names.max().unwrap_or(0);
     let columns = width.saturating_sub(label + 3 + SHARE_WIDTH).clamp(10, BAR_MAX);
-    let (rate, cpus) = (picture.rate(), picture.cpus());
     // Writing to a String cannot fail, here and below.
     let mut out = String::new();
-    let title = |out: &mut String, what: &str, slot: Span| {
-        let _ = writeln!(out, "{what}, slots of {slot}:");
-    };
-    for (index, (name, vector)) in rows.iter().enumerate() {
-        if index == 0 && links > 0 {
-            title(&mut out, &format!("paths with {rate} free"), picture.link_grid().slot());
+    for Group { title, rows } in groups {
+        let _ = writeln!(out, "{title}:");
+        for (name, vector) in rows {
+            let (bar, share) = bar(vector, (from, horizon), columns, ink);
+            let _ = writeln!(out, "{name:label$} |{bar}| {share:>3} %");
         }
-        if index == links {
-            title(&mut out, &format!("sites with {cpus} free"), picture.cluster_grid().slot());
-        }
-        let (bar, share) = bar(vector, (from, horizon), columns, ink);
-        let _ = writeln!(out, "{name:label$} |{bar}| {share:>3} %");
     }
     let end = from.saturating_add(horizon);
     let column = about(Span::from_us(horizon.as_us() / columns as i64));
@@ -139,7 +233,7 @@ fn bar(
         // A column shorter than a slot shows the slot that it begins in.
         let (first, end) = (at(column), at(column + 1).max(at(column) + 1));
         let slots = (end - first) as usize;
-        let free = (first..end).filter(|slot| vector.is_free(coalloc_common::Slot(*slot))).count();
+        let free = (first..end).filter(|slot| vector.is_free(Slot(*slot))).count();
         (free_all, slots_all) = (free_all + free, slots_all + slots);
         let Ink([all, some, none]) = ink;
         text.push(if free == slots {
@@ -156,7 +250,32 @@ fn bar(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coalloc_common::{Slot, SlotGrid};
+
+    #[test]
+    fn a_part_of_a_live_picture_says_how_old_it_is() {
+        let grid = SlotGrid::new(Span::from_secs(1)).unwrap();
+        let from = Time::from_us(100_000_000);
+        let vectors = vec![v1::PictureVector { resource: "a-b".into(), free: "1100".into() }];
+        let mut part = v1::PicturePart {
+            resource_manager: "nrm-N".into(),
+            age: Some(span_to_wire(Span::from_millis(1_250))),
+            revision: 7,
+            updates: 1,
+            bytes: 90,
+            vectors,
+            ..v1::PicturePart::default()
+        };
+        let group = told(&part, grid, from).unwrap();
+        assert_eq!(group.title, "nrm-N: about 1200 ms old, revision 7, 1 update of 90 bytes");
+        let text = draw(&[group], (from, Span::from_secs(4)), 24, ASCII);
+        assert!(text.contains("a-b |#####.....|  50 %"), "{text}");
+        (part.age, part.ignored) = (None, 2);
+        let title = told(&part, grid, from).unwrap().title;
+        assert!(
+            title.contains("nothing has come yet") && title.ends_with(", 2 ignored"),
+            "{title}"
+        );
+    }
 
     #[test]
     fn a_bar_shows_what_is_free_throughout_in_part_and_not_at_all() {

@@ -30,8 +30,8 @@ pub struct PlanArgs {
     federation: Option<PathBuf>,
     #[command(flatten)]
     grc: GrcArgs,
-    /// The request is a TaskRequest; plan it with this planner, offline
-    #[arg(long, value_name = "NAME", value_parser = task::planner_parser(), requires = "federation", help_heading = "Tasks",
+    /// The request is a TaskRequest; plan it with this planner
+    #[arg(long, value_name = "NAME", value_parser = task::planner_parser(), help_heading = "Tasks",
           conflicts_with_all = ["latest_start", "frames", "max_paths", "objective", "solver"])]
     planner: Option<TaskPlannerName>,
     #[command(flatten)]
@@ -49,8 +49,8 @@ pub mod table;
 /// When a file is wrong or the coordinator cannot be asked.
 pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
     let now = coalloc_net::clock::now().wall;
-    if let Some((planner, path)) = args.planner.zip(args.federation.as_ref()) {
-        return run_task(args, planner, &Federation::read(path)?, now);
+    if let Some(planner) = args.planner {
+        return run_task(args, planner, now).await;
     }
     let asked = args.request.load(now)?;
     let response = match &args.federation {
@@ -62,12 +62,7 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
     Ok(Answer { text, exit })
 }
 
-fn run_task(
-    args: &PlanArgs,
-    planner: TaskPlannerName,
-    federation: &Federation,
-    now: Time,
-) -> Result<Answer, Failure> {
+async fn run_task(args: &PlanArgs, planner: TaskPlannerName, now: Time) -> Result<Answer, Failure> {
     let RequestArgs { request, earliest_start, user, search, .. } = &args.request;
     let file = TaskFile::read(request, *earliest_start, user.as_ref(), now)?;
     let options = v1::TaskOptions {
@@ -75,8 +70,21 @@ fn run_task(
         plans: search.plans,
         ..args.slots.options()
     };
-    let paper = file.on(federation, &options, now)?;
-    let response = federation.plan_task(&paper).map_err(|error| file.mistake(&error))?;
+    let response = match &args.federation {
+        Some(path) => {
+            let federation = Federation::read(path)?;
+            let paper = file.on(&federation, &options, now)?;
+            federation.plan_task(&paper).map_err(|error| file.mistake(&error))?
+        }
+        None => {
+            let (task, options) = (Some(file.request.clone()), Some(options));
+            let mut client = args.grc.connect().await?;
+            let answer = client.plan_task(v1::PlanTaskRequest { task, options }).await;
+            let answer = answer.map_err(|status| file.failure(&status, rpc::failure(&status)))?;
+            let empty = || Failure::internal("an answer without content");
+            answer.into_inner().answer.ok_or_else(empty)?
+        }
+    };
     let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
     let text = if args.json { text::json(&response)? } else { task::describe(&response) };
     Ok(Answer { text, exit })

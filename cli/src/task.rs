@@ -1,5 +1,7 @@
 //! Tasks on the command line: their files and flags, and how plans of them look to people.
 
+pub mod submit;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -14,8 +16,8 @@ use coalloc_proto::v1;
 use crate::exit::Failure;
 use crate::offline::Federation;
 use crate::offline::task::TaskOnPaper;
-use crate::text;
 use crate::when::{Length, When, next_full};
+use crate::{rpc, text};
 
 /// How far vectors reach and how time is cut.
 #[derive(Debug, Clone, Default, Args)]
@@ -51,6 +53,14 @@ impl SlotArgs {
             horizon: span(self.horizon),
             ..v1::TaskOptions::default()
         }
+    }
+
+    /// Options that say the same and name a planner; none when nothing is said.
+    #[must_use]
+    pub fn options_of(&self, planner: Option<TaskPlannerName>) -> Option<v1::TaskOptions> {
+        let planner = planner.map(|planner| planner.name().to_owned());
+        let options = v1::TaskOptions { planner, ..self.options() };
+        Some(options).filter(|options| *options != v1::TaskOptions::default())
     }
 }
 
@@ -103,6 +113,20 @@ impl TaskFile {
         Ok(Self { request, document, ready_is_a_flag: ready.is_some() })
     }
 
+    /// What a call that failed means: a mistake that the coordinator found is one of this file or its flags.
+    #[must_use]
+    pub fn failure(&self, status: &tonic::Status, otherwise: Failure) -> Failure {
+        let Some((field, description)) = rpc::violations(status).into_iter().next() else {
+            return otherwise;
+        };
+        let field = field.strip_prefix("task.").unwrap_or(&field);
+        match SlotArgs::FLAGS.iter().find(|(of, _)| *of == field) {
+            Some((_, flag)) => Failure::bad_input(format!("{flag}: {description}")),
+            None if field.starts_with("options") => otherwise,
+            None => self.document.mistake(field, &description).into(),
+        }
+    }
+
     /// The task on the federation's picture.
     ///
     /// # Errors
@@ -150,16 +174,16 @@ pub fn describe(response: &v1::TaskPlanResponse) -> String {
         out += &body(plan);
         out.push('\n');
     }
-    let effort = response.effort.unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "{}; nothing is reserved; {} operations, {} of {} paths kept",
-        text::count(response.plans.len(), "plan"),
-        effort.operations,
-        effort.paths,
-        effort.tried.max(effort.paths),
-    );
+    let plans = text::count(response.plans.len(), "plan");
+    let taken = effort(&response.effort.unwrap_or_default());
+    let _ = writeln!(out, "{plans}; nothing is reserved; {taken}");
     out
+}
+
+/// What planning took.
+fn effort(effort: &v1::TaskEffort) -> String {
+    let v1::TaskEffort { operations, paths, tried } = effort;
+    format!("{operations} operations, {paths} of {} paths kept", tried.max(paths))
 }
 
 /// Where and until when, and how good that is.

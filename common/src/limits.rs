@@ -210,6 +210,12 @@ pub const TASK_SLOTS_USUAL: i64 = 10_000;
 pub const GUARD_SLOTS_MAX: u32 = 1_000;
 /// Plans of one task that can be asked for.
 pub const TASK_PLANS_MAX: usize = 64;
+/// How often one task may be planned: each try but the last was refused by somebody whose facts are known then.
+pub const TASK_TRIES_MAX: u32 = 16;
+/// The same when the request does not say.
+pub const TASK_TRIES_DEFAULT: u32 = 4;
+/// Slots of a vector that is shown to people.
+pub const PICTURE_SLOTS_SHOWN_MAX: u32 = 4_096;
 /// Largest weight of an edge and limit of a sum in routing under constraints: products of four fit 128
 /// bits, and as microseconds it is half an hour.
 pub const ROUTE_WEIGHT_MAX: u64 = (1 << 31) - 1;
