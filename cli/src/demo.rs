@@ -12,13 +12,14 @@ pub mod layout;
 pub mod ports;
 pub mod readback;
 pub mod report;
+pub mod torus;
 pub mod traffic;
 pub mod workload;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use coalloc_common::{Span, Time};
 use coalloc_proto::file::{Document, parse};
 use coalloc_proto::v1;
@@ -48,7 +49,10 @@ const ELGL: &str = include_str!("../../deploy/federations/elgl.yaml");
 /// ask for 2 to 4 sites with 1 Gbit/s between them, for windows in one day. Then everything is read
 /// back and checked: nothing overbooked, everything confirmed is booked, nothing else, no hold left.
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DemoArgs {
+    #[command(subcommand)]
+    what: Option<What>,
     /// How many requests; the paper's load of a day is about 424
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: u32,
@@ -90,12 +94,21 @@ pub struct DemoArgs {
     ascii: bool,
 }
 
+/// Demos of another kind.
+#[derive(Debug, Clone, Subcommand)]
+enum What {
+    Torus(torus::TorusArgs),
+}
+
 /// Runs `coalloc demo`.
 ///
 /// # Errors
 /// When the federation does not come up, someone does not answer, or it is interrupted. The daemons
 /// are stopped in each case.
 pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
+    if let Some(What::Torus(args)) = &args.what {
+        return torus::run(args).await;
+    }
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
         None => elgl()?,
@@ -170,7 +183,7 @@ async fn scenario(
     daemons: &mut Daemons,
 ) -> Result<(Report, Vec<Post>), Failure> {
     let (tied, telemetry) = (!args.keep, args.telemetry());
-    let posts = start_as(args.shape(), folder, file, daemons, tied, &telemetry).await?;
+    let posts = start_as((args.shape(), None), folder, file, daemons, tied, &telemetry).await?;
     let now = coalloc_net::clock::now().wall;
     let report = tokio::select! {
         report = exercise(args, file, now, &posts) => report,
@@ -195,12 +208,12 @@ pub(crate) async fn start(
     tied: bool,
     telemetry: &layout::Telemetry,
 ) -> Result<Vec<Post>, Failure> {
-    start_as(Shape::One, folder, file, daemons, tied, telemetry).await
+    start_as((Shape::One, None), folder, file, daemons, tied, telemetry).await
 }
 
-/// The same with coordinators of this shape.
+/// The same with coordinators of this shape, which plan tasks like that.
 async fn start_as(
-    shape: Shape,
+    (shape, tasks): (Shape, Option<&v1::TaskSettings>),
     folder: &Path,
     file: &v1::FederationFile,
     daemons: &mut Daemons,
@@ -208,7 +221,7 @@ async fn start_as(
     telemetry: &layout::Telemetry,
 ) -> Result<Vec<Post>, Failure> {
     let started = Instant::now();
-    let posts = layout::write(folder, file, shape, telemetry)?;
+    let posts = layout::write(folder, file, shape, telemetry, tasks)?;
     let (networks, computes) = (file.networks.len(), file.computes.len());
     let coordinators = match posts.len() - networks - computes {
         1 => "the coordinator".to_owned(),

@@ -55,7 +55,8 @@ pub enum Shape {
 }
 
 /// Writes the configurations of a federation's daemons into `folder`, each at a free port: resource
-/// managers first, then coordinators. In a tree the one above all comes last.
+/// managers first, then coordinators. In a tree the one above all comes last. With `tasks` every
+/// coordinator plans tasks like that, and may watch the profiles of the resource managers it stands over.
 ///
 /// # Errors
 /// When there are no ports or a file cannot be written.
@@ -64,6 +65,7 @@ pub fn write(
     file: &v1::FederationFile,
     shape: Shape,
     telemetry: &Telemetry,
+    tasks: Option<&v1::TaskSettings>,
 ) -> Result<Vec<Post>, Failure> {
     let mut offices = Offices::new(folder, file, shape, telemetry)?;
     let networks = file.networks.iter();
@@ -88,8 +90,9 @@ pub fn write(
             all
         }
     };
-    write_managers(file, &posts, &coordinators, shape, telemetry)?;
-    write_coordinators(file, &posts, &coordinators, shape, telemetry)?;
+    let common = Common { file, shape, telemetry, tasks };
+    write_managers(&common, &posts, &coordinators)?;
+    write_coordinators(&common, &posts, &coordinators)?;
     posts.extend(coordinators.into_iter().map(|(post, _)| post));
     if telemetry.metrics {
         let path = folder.join(PROMETHEUS);
@@ -235,34 +238,55 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
     }
 }
 
+/// What the configurations of a demo have in common.
+#[derive(Clone, Copy)]
+struct Common<'a> {
+    file: &'a v1::FederationFile,
+    shape: Shape,
+    telemetry: &'a Telemetry,
+    tasks: Option<&'a v1::TaskSettings>,
+}
+
+impl Common<'_> {
+    /// Who may watch the profiles of a resource manager: those above it, where tasks are planned.
+    fn profiles(&self, above: &[v1::Peer]) -> Option<v1::ProfilePolicy> {
+        let coordinators = above.iter().map(|peer| peer.name.clone()).collect();
+        self.tasks.map(|_| v1::ProfilePolicy { coordinators, updates: None })
+    }
+}
+
 fn write_managers(
-    file: &v1::FederationFile,
+    common: &Common<'_>,
     posts: &[Post],
     coordinators: &[(Post, Coordinated)],
-    shape: Shape,
-    telemetry: &Telemetry,
 ) -> Result<(), Failure> {
+    let Common { file, shape, telemetry, .. } = *common;
     let above = |domain: &str| -> Vec<v1::Peer> {
         let over = coordinators.iter().filter(|one| stands_over(one, domain, coordinators, shape));
         over.map(|(post, _)| peer(post)).collect()
     };
     let (networks, computes) = posts.split_at(file.networks.len());
     for (post, inventory) in networks.iter().zip(&file.networks) {
-        post.write(&nrm(post.daemon(telemetry), inventory, above(&inventory.domain)))?;
+        let above = above(&inventory.domain);
+        let profiles = common.profiles(&above);
+        let config = nrm(post.daemon(telemetry), inventory, above);
+        post.write(&v1::NrmFile { profiles, ..config })?;
     }
     for (post, inventory) in computes.iter().zip(&file.computes) {
-        post.write(&crm(post.daemon(telemetry), inventory, above(&inventory.domain)))?;
+        let above = above(&inventory.domain);
+        let profiles = common.profiles(&above);
+        let config = crm(post.daemon(telemetry), inventory, above);
+        post.write(&v1::CrmFile { profiles, ..config })?;
     }
     Ok(())
 }
 
 fn write_coordinators(
-    file: &v1::FederationFile,
+    common: &Common<'_>,
     posts: &[Post],
     coordinators: &[(Post, Coordinated)],
-    shape: Shape,
-    telemetry: &Telemetry,
 ) -> Result<(), Failure> {
+    let Common { file, shape, telemetry, tasks } = *common;
     let domains = file.networks.iter().map(|network| network.domain.as_str());
     let domains = domains.chain(file.computes.iter().map(|compute| compute.domain.as_str()));
     let of_domains: Vec<(&Post, &str)> = posts.iter().zip(domains).collect();
@@ -284,7 +308,7 @@ fn write_coordinators(
             service_levels: Vec::new(),
         });
         let config = grc(post.daemon(telemetry), &post.name, managers);
-        post.write(&v1::GrcFile { upward, ..config })?;
+        post.write(&v1::GrcFile { upward, tasks: tasks.cloned(), ..config })?;
     }
     Ok(())
 }
@@ -354,7 +378,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let watched = || Telemetry { metrics: true, traces: "http://127.0.0.1:4317".into() };
         let posts =
-            write(folder.path(), &super::super::elgl().unwrap(), Shape::One, &watched()).unwrap();
+            write(folder.path(), &super::super::elgl().unwrap(), Shape::One, &watched(), None)
+                .unwrap();
         assert_eq!(posts.len(), 14);
         let mut addresses: Vec<&str> = posts.iter().map(|post| post.address.as_str()).collect();
         addresses.extend(posts.iter().filter_map(|post| post.metrics.as_deref()));
@@ -397,7 +422,7 @@ mod tests {
             ..Default::default()
         };
         file.computes.push(alone);
-        let posts = write(folder.path(), &file, Shape::Tree, &Telemetry::default()).unwrap();
+        let posts = write(folder.path(), &file, Shape::Tree, &Telemetry::default(), None).unwrap();
         let coordinators: Vec<&Post> = posts.iter().filter(|post| post.kind == Kind::Grc).collect();
         let of: Vec<&str> = coordinators.iter().map(|post| post.name.as_str()).collect();
         assert_eq!(of, ["grc-N", "grc-S", "grc-U", "grc"]);
@@ -417,7 +442,8 @@ mod tests {
     fn rivals_stand_over_the_same_resource_managers() {
         let folder = tempfile::tempdir().unwrap();
         let file = super::super::elgl().unwrap();
-        let posts = write(folder.path(), &file, Shape::Rivals(3), &Telemetry::default()).unwrap();
+        let posts =
+            write(folder.path(), &file, Shape::Rivals(3), &Telemetry::default(), None).unwrap();
         assert_eq!(posts.len(), 16);
         for post in &posts[13..] {
             assert_eq!(read_grc(post).resource_managers.len(), 13);

@@ -1,0 +1,93 @@
+//! The tasks of Christodoulopoulos 2008, section VII: Poisson arrivals at every node alike, exponential sizes of
+//! data and runs. One CPU each. The same seed gives the same tasks on every machine.
+
+use coalloc_common::{BitsPerSecond, Span};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha20Rng;
+use rand_distr::{Distribution as _, Exp1};
+
+/// Rate of a link, all of which a burst takes.
+pub const RATE: BitsPerSecond = BitsPerSecond(1_000_000_000);
+/// Mean time that data take at [`RATE`].
+const BURST_MEAN_S: f64 = 1.0;
+/// Mean time of a run,
+const RUN_MEAN_S: f64 = 10.0;
+/// on CPUs of so many MIPS.
+const MIPS: f64 = 25_000.0;
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Workload {
+    /// Of all draws.
+    pub seed: u64,
+    /// Tasks a second.
+    pub rate: f64,
+    /// How long they arrive.
+    pub length: Span,
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it arrives, after the begin.
+    pub at: Span,
+    /// Where its data are.
+    pub source: String,
+    /// How much they are.
+    pub data_bytes: u64,
+    /// What there is to compute, in million instructions.
+    pub work_mi: u64,
+}
+
+impl Workload {
+    /// The tasks, in the order of arrival.
+    #[must_use]
+    pub fn arrivals(&self, points: &[String]) -> Vec<Arrival> {
+        let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
+        let mut draw = |mean: f64| -> f64 {
+            let one: f64 = Exp1.sample(&mut dice);
+            one * mean
+        };
+        let (mut clock_s, mut arrivals) = (0.0, Vec::new());
+        loop {
+            clock_s += draw(1.0 / self.rate);
+            // Whole microseconds; far below what an i64 holds.
+            let at = Span::from_us((clock_s * 1e6) as i64);
+            if at >= self.length {
+                break;
+            }
+            let data_bytes = draw(BURST_MEAN_S * RATE.0 as f64 / 8.0) as u64;
+            let work_mi = draw(RUN_MEAN_S * MIPS) as u64;
+            let (data_bytes, work_mi) = (data_bytes.max(1), work_mi.max(1));
+            arrivals.push(Arrival { at, source: String::new(), data_bytes, work_mi });
+        }
+        let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
+        dice.set_stream(1);
+        for arrival in &mut arrivals {
+            arrival.source.clone_from(&points[dice.random_range(0..points.len())]);
+        }
+        arrivals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_have_the_means_of_the_paper_and_depend_on_the_seed_alone() {
+        let workload = Workload { seed: 7, rate: 50.0, length: Span::from_secs(200) };
+        let points: Vec<String> = (0..25).map(|at| format!("n{at}")).collect();
+        let tasks = workload.arrivals(&points);
+        assert_eq!(tasks, workload.arrivals(&points));
+        assert_ne!(tasks, Workload { seed: 8, ..workload }.arrivals(&points));
+        let count = tasks.len() as f64;
+        assert!((9_500.0..10_500.0).contains(&count), "{count}");
+        let mean = |of: fn(&Arrival) -> u64| tasks.iter().map(of).sum::<u64>() as f64 / count;
+        assert!((0.95..1.05).contains(&(mean(|task| task.data_bytes) / 125e6)));
+        assert!((0.95..1.05).contains(&(mean(|task| task.work_mi) / 250e3)));
+        let of = |point: &String| tasks.iter().filter(|task| task.source == *point).count();
+        assert!(points.iter().all(|point| (300..500).contains(&of(point))));
+        assert!(tasks.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    }
+}
