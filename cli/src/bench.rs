@@ -9,6 +9,8 @@
 //! refusal is answered faster than a booking and would flatter the figure, so refused requests are
 //! told apart and never counted as co-allocations.
 //!
+//! [`tasks`] does the same for tasks at one distributed coordinator, reserved in two phases and one-way.
+//!
 //! Left out: other machines. Client, daemons and disk share this one, as in the demo; `--grc` points
 //! the load at a federation that runs elsewhere, of which nothing but the answers is measured.
 
@@ -18,11 +20,12 @@ pub mod holds;
 pub mod load;
 pub mod report;
 pub mod requests;
+pub mod tasks;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use coalloc_proto::v1;
 
 use crate::demo::daemons::Daemons;
@@ -32,7 +35,7 @@ use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
 use crate::rpc::{self, GrcArgs};
 use crate::text;
-use load::{Load, Pace};
+use load::{Asked, Load, Pace};
 use report::Report;
 
 /// How long each ceiling, and each half of the Hold measurement, is measured.
@@ -44,7 +47,10 @@ const CEILING_TIME: Duration = Duration::from_secs(3);
 /// folder of its own, and measures in one run: bare gRPC calls and fsyncs a second, co-allocations a
 /// second with every booking durable at every resource manager, and Hold beside busy planners.
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Seconds of load that are measured
     #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
@@ -78,12 +84,24 @@ pub struct BenchArgs {
     json: bool,
 }
 
+/// Benches of another kind.
+#[derive(Debug, Clone, Subcommand)]
+enum What {
+    Tasks(tasks::TasksArgs),
+}
+
 /// Runs `coalloc bench`.
 ///
 /// # Errors
 /// When the federation does not come up, someone does not answer, or it is interrupted.
 pub async fn run(args: &BenchArgs) -> Result<Answer, Failure> {
     let stopped = Failure::new(Exit::Interrupted, "interrupted; the daemons are stopped");
+    if let Some(What::Tasks(args)) = &args.what {
+        return tokio::select! {
+            answer = tasks::run(args) => answer,
+            () = coalloc_net::server::stop_signal() => Err(stopped),
+        };
+    }
     let report = tokio::select! {
         report = measure(args) => report?,
         () = coalloc_net::server::stop_signal() => return Err(stopped),
@@ -146,7 +164,7 @@ async fn send(args: &BenchArgs, client: rpc::Coordinator) -> Result<load::Outcom
     let warmup = Duration::from_secs(args.warmup);
     let measured = Duration::from_secs(args.seconds);
     text::note(&format!("load: {pace}, {} s and {} s before", args.seconds, args.warmup));
-    Load { pace, warmup, measured }.run(client, requests).await
+    Load { pace, warmup, measured }.run(client, Asked::CoAllocations(requests)).await
 }
 
 impl BenchArgs {

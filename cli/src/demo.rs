@@ -212,7 +212,7 @@ pub(crate) async fn start(
 }
 
 /// The same with coordinators of this shape, which plan tasks like that.
-async fn start_as(
+pub(crate) async fn start_as(
     (shape, tasks): (Shape, Option<&v1::TaskSettings>),
     folder: &Path,
     file: &v1::FederationFile,

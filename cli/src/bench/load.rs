@@ -3,6 +3,7 @@
 //! At a fixed rate a request's time begins when it was due, not when it was sent: a federation that
 //! stalls is charged for the requests that had to wait behind (no coordinated omission).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +13,7 @@ use coalloc_proto::v1;
 use tokio::task::JoinSet;
 
 use super::requests::Requests;
+use super::tasks::Tasks;
 use crate::exit::Failure;
 use crate::rpc::Coordinator;
 
@@ -53,6 +55,15 @@ pub struct Load {
     pub measured: Duration,
 }
 
+/// What is sent.
+#[derive(Debug)]
+pub enum Asked {
+    /// Co-allocations.
+    CoAllocations(Requests),
+    /// Tasks.
+    Tasks(Tasks),
+}
+
 /// What a load came to.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -92,10 +103,10 @@ impl Load {
     ///
     /// # Errors
     /// When a sender dies.
-    pub async fn run(self, client: Coordinator, requests: Requests) -> Result<Outcome, Failure> {
+    pub async fn run(self, client: Coordinator, asked: Asked) -> Result<Outcome, Failure> {
         let begin = Instant::now();
         let (from, to) = (begin + self.warmup, begin + self.warmup + self.measured);
-        let work = Arc::new(Work { requests, next: AtomicUsize::new(0), begin, to });
+        let work = Arc::new(Work { asked, next: AtomicUsize::new(0), begin, to });
         let mut senders = JoinSet::new();
         let (count, gap) = match self.pace {
             Pace::ClosedLoop { in_flight } => (in_flight as usize, None),
@@ -149,7 +160,7 @@ impl Load {
 
 /// What the senders share.
 struct Work {
-    requests: Requests,
+    asked: Asked,
     next: AtomicUsize,
     begin: Instant,
     to: Instant,
@@ -173,10 +184,19 @@ impl Work {
                 return samples;
             }
             tokio::time::sleep_until(due.into()).await;
-            let end = match client.reserve(self.requests.get(index)).await {
-                Ok(answer) => end(answer.into_inner().reservation),
-                Err(status) => End::Failed(format!("{:?}: {}", status.code(), status.message())),
+            let answer = match &self.asked {
+                Asked::CoAllocations(requests) => {
+                    let answer = client.reserve(requests.get(index)).await;
+                    answer.map(|answer| end(answer.into_inner().reservation))
+                }
+                Asked::Tasks(tasks) => {
+                    let answer = client.submit_task(tasks.get(index)).await;
+                    answer.map(|answer| end_of_task(answer.into_inner().task))
+                }
             };
+            let failed =
+                |status: tonic::Status| format!("{:?}: {}", status.code(), status.message());
+            let end = answer.unwrap_or_else(|status| End::Failed(failed(status)));
             let answered = Instant::now();
             samples.push(Sample { answered, took: answered - due, end });
         }
@@ -189,15 +209,29 @@ fn end(reservation: Option<v1::Reservation>) -> End {
     match reservation.state() {
         S::Confirmed => {
             let segments = reservation.plan.map(|plan| plan.segments).unwrap_or_default();
-            let mut managers: Vec<&str> =
-                segments.iter().map(|segment| segment.resource_manager.as_str()).collect();
-            managers.sort_unstable();
-            managers.dedup();
-            End::Confirmed { managers: managers.len() }
+            End::Confirmed { managers: managers(&segments) }
         }
         S::Failed if reservation.definite => End::Refused,
         state => End::Failed(format!("answered while {}", crate::text::state(state))),
     }
+}
+
+fn end_of_task(receipt: Option<v1::TaskReceipt>) -> End {
+    let Some(receipt) = receipt else { return End::Failed("an empty answer".to_owned()) };
+    match (receipt.confirmed, receipt.definite) {
+        (true, _) => {
+            let segments = receipt.plan.map(|plan| plan.segments).unwrap_or_default();
+            End::Confirmed { managers: managers(&segments) }
+        }
+        (false, true) => End::Refused,
+        (false, false) => End::Failed("answered while it was not definite".to_owned()),
+    }
+}
+
+/// How many resource managers have a segment.
+fn managers(segments: &[v1::Segment]) -> usize {
+    let names = segments.iter().map(|segment| segment.resource_manager.as_str());
+    names.collect::<BTreeSet<&str>>().len()
 }
 
 /// The value below which this share of a sorted list lies; zero of an empty one.

@@ -1,3 +1,5 @@
+//! A compose project that is written for a federation file: what is in it, and what daemons read of it.
+
 use std::path::Path;
 
 use coalloc_proto::file::{self, Document};

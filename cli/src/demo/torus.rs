@@ -94,7 +94,7 @@ pub struct TorusArgs {
 }
 
 /// Takes a planner's name, and keeps it.
-fn planner_name() -> impl clap::builder::TypedValueParser<Value = String> {
+pub(crate) fn planner_name() -> impl clap::builder::TypedValueParser<Value = String> {
     use clap::builder::TypedValueParser as _;
     planner_parser().map(|planner: TaskPlannerName| planner.name().to_owned())
 }
@@ -138,7 +138,7 @@ pub fn torus() -> Result<v1::FederationFile, Failure> {
 }
 
 /// Where users are: every site and every exchange point, in order.
-fn points(file: &v1::FederationFile) -> Vec<String> {
+pub(crate) fn points(file: &v1::FederationFile) -> Vec<String> {
     let sites = file.computes.iter().flat_map(|compute| &compute.sites);
     let names = sites.map(|site| site.name.clone()).chain(file.exchange_points.iter().cloned());
     let mut points: Vec<String> = names.collect();
@@ -325,7 +325,7 @@ async fn picture(client: &mut Coordinator) -> Result<v1::ReadPictureResponse, Fa
 }
 
 /// Waits until a scheduler has heard of everybody: the first snapshots are delayed as all updates are.
-async fn wait_picture(client: &mut Coordinator) -> Result<(), Failure> {
+pub(crate) async fn wait_picture(client: &mut Coordinator) -> Result<(), Failure> {
     let end = Instant::now() + ANSWERS_PATIENCE;
     loop {
         let parts = picture(client).await?.parts;
