@@ -77,6 +77,9 @@ pub struct DemoArgs {
     /// Coordinators over the same resource managers; the requests are dealt to them in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     coordinators: u32,
+    /// Coordinators plan tasks, too, on pictures that updates keep young: for `coalloc task submit`
+    #[arg(long, conflicts_with = "tree")]
+    tasks: bool,
     /// How the four sites of a request of type 4 are joined
     #[arg(long, value_enum, default_value_t)]
     type4: Type4,
@@ -183,7 +186,12 @@ async fn scenario(
     daemons: &mut Daemons,
 ) -> Result<(Report, Vec<Post>), Failure> {
     let (tied, telemetry) = (!args.keep, args.telemetry());
-    let posts = start_as((args.shape(), None), folder, file, daemons, tied, &telemetry).await?;
+    let tasks = args.tasks.then(|| v1::TaskSettings {
+        mode: v1::TaskMode::Distributed.into(),
+        ..v1::TaskSettings::default()
+    });
+    let posts =
+        start_as((args.shape(), tasks.as_ref()), folder, file, daemons, tied, &telemetry).await?;
     let now = coalloc_net::clock::now().wall;
     let report = tokio::select! {
         report = exercise(args, file, now, &posts) => report,

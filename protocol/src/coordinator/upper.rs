@@ -50,6 +50,7 @@ pub struct Above {
 
 /// What came from above.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "an input is moved once, and there are few at a time")]
 pub enum Upper {
     /// Phase one. `planned` is `None` when the message has just come; a new one is then answered with
     /// [`Reply::PlanUpper`], and comes again with what its planning gave.
