@@ -72,7 +72,7 @@ pub async fn run(args: &PictureArgs) -> Result<Answer, Failure> {
     let Some(path) = &args.federation else { return believed(args, &file, now, width, ink).await };
     let federation = Federation::read(path)?;
     let paper = file.on(&federation, &args.slots.options(), now)?;
-    let over = (paper.task.ready, paper.options.horizon);
+    let over = (paper.task.ready, paper.options.cut.horizon);
     Ok(Answer::done(draw(&on_paper(&paper.picture), over, width, ink)))
 }
 
@@ -123,8 +123,8 @@ async fn believed(
         file.mistake(&error)
     })?;
     let slots = u32::try_from(grid.slots_for(horizon)).unwrap_or(u32::MAX);
-    if slots > limits::PICTURE_SLOTS_SHOWN_MAX {
-        let most = limits::PICTURE_SLOTS_SHOWN_MAX;
+    if slots > limits::PICTURE_SHOWN_SLOTS_MAX {
+        let most = limits::PICTURE_SHOWN_SLOTS_MAX;
         let text = format!("--horizon: {horizon} has {slots} slots of {slot}; allowed: {most}");
         return Err(Failure::bad_input(text));
     }

@@ -210,12 +210,31 @@ pub const TASK_SLOTS_USUAL: i64 = 10_000;
 pub const GUARD_SLOTS_MAX: u32 = 1_000;
 /// Plans of one task that can be asked for.
 pub const TASK_PLANS_MAX: usize = 64;
-/// How often one task may be planned: each try but the last was refused by somebody whose facts are known then.
-pub const TASK_TRIES_MAX: u32 = 16;
-/// The same when the request does not say.
+/// How often a task may be planned in all, when its request does not say: after three refusals, each of which
+/// has told how it is where it was refused, a fourth says that the resource is contended.
 pub const TASK_TRIES_DEFAULT: u32 = 4;
-/// Slots of a vector that is shown to people.
-pub const PICTURE_SLOTS_SHOWN_MAX: u32 = 4_096;
+/// The most that can be asked for.
+pub const TASK_TRIES_MAX: u32 = 16;
+/// Time between a task's planning and its first segment, when the coordinator's setting does not say: what a
+/// planning and a round of messages take.
+pub const TASK_LEAD_DEFAULT: Span = Span::from_millis(50);
+/// How long a task is planned at most; a plan is older than its picture by that.
+pub const TASK_PLANNING_MAX: Span = Span::from_secs(1);
+/// How often a plan that was overtaken by the time is made again with a longer lead.
+pub const TASK_LATE_MAX: u32 = 3;
+/// Slots that can be asked for when a picture is looked at.
+pub const PICTURE_SHOWN_SLOTS_MAX: u32 = 4_096;
+/// Pause after a stream of profiles has ended, before the next one; doubled each time,
+pub const PROFILES_RETRY: Span = Span::from_millis(100);
+/// up to this.
+pub const PROFILES_RETRY_MAX: Span = Span::from_secs(5);
+/// A stream of profiles on which nothing was heard for so long is given up: its sign of life, with the
+/// longest delay that there may be.
+pub const PROFILES_SILENCE_MAX: Span =
+    Span::from_us(5 * UPDATE_PROGRESS.as_us() + UPDATE_DELAY_MAX.as_us());
+/// What was free before now is forgotten this often.
+pub const PICTURE_SWEEP: Span = Span::from_secs(1);
+
 /// Largest weight of an edge and limit of a sum in routing under constraints: products of four fit 128
 /// bits, and as microseconds it is half an hour.
 pub const ROUTE_WEIGHT_MAX: u64 = (1 << 31) - 1;

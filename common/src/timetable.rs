@@ -269,11 +269,15 @@ impl Timetable {
     /// last one ends with it, and any two neighbours differ.
     #[must_use]
     pub fn profile(&self, window: Window) -> Vec<Step> {
+        self.steps(window).collect()
+    }
+
+    /// The same one by one, for those who may not want all.
+    pub fn steps(&self, window: Window) -> impl Iterator<Item = Step> + '_ {
         let walk = self.breakpoints.walk_after(window.start());
-        let mut steps = vec![Step::new(window.start(), walk.level())];
-        let inside = walk.take_while(|&(time, _)| time < window.end());
-        steps.extend(inside.map(|(time, level)| Step::new(time, level)));
-        steps
+        let first = Step::new(window.start(), walk.level());
+        let inside = walk.take_while(move |&(time, _)| time < window.end());
+        std::iter::once(first).chain(inside.map(|(time, level)| Step::new(time, level)))
     }
 
     /// The earliest window of this length inside `within` over which this amount can be added;

@@ -11,6 +11,7 @@ use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 use tonic::transport::Endpoint;
 
+use crate::tasks::TaskSettings;
 use crate::upward_config::UpwardConfig;
 
 /// One configured resource manager.
@@ -37,6 +38,8 @@ pub struct GrcConfig {
     pub hold_for: Option<Span>,
     /// What it is to coordinators above it, if there are any.
     pub upward: Option<UpwardConfig>,
+    /// How it plans tasks.
+    pub tasks: TaskSettings,
 }
 
 /// Reads and checks the configuration file.
@@ -75,6 +78,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
         })?,
         hold_for,
         upward,
+        tasks: TaskSettings::parse(message.tasks.as_ref())?,
     })
 }
 

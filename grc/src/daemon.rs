@@ -16,6 +16,7 @@ use crate::pauses::Pauses;
 use crate::planning::Planners;
 use crate::service::GrcService;
 use crate::shown::Shown;
+use crate::tasks::Pictures;
 use crate::upward::UpwardService;
 use crate::{meters, shell};
 
@@ -47,11 +48,14 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let above = config.upward.iter().flat_map(|upward| upward.coordinators.keys());
     let lineage = std::iter::once(config.name.to_string()).chain(above.map(ToString::to_string));
     let federation = Federation::new(&config.rms, host).of(lineage.collect());
-    let (node, ledger_id) = shell::start(&config, host, opened, &federation)?;
+    let tasks = config.tasks.clone();
+    let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
+    let (node, ledger_id) = shell::start(&config, host, opened, &federation, &pictures)?;
     let readers = vec![node.reader.clone(), meters::reader(federation.clone())];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     federation.watch();
+    pictures.watch();
     let service = GrcService {
         name: config.name.to_string(),
         pauses: Arc::new(Pauses::of_ledger(&ledger_id)),
@@ -61,6 +65,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         planners,
         handle: node.handle.clone(),
         shown: Shown::default(),
+        pictures,
     };
     let mut routes = Routes::new(server::coordinator(service.clone()))
         .add_service(server::resolver(service.clone()));

@@ -100,8 +100,7 @@ impl Federation {
 
     /// Keeps asking every RM, each on its own, for as long as the runtime lives.
     pub fn watch(&self) {
-        let names: Vec<RmName> = self.read_known(|known| known.keys().cloned().collect());
-        for name in names {
+        for name in self.names() {
             let federation = self.clone();
             let Some(doubt) = self.read_known(|known| Some(Arc::clone(&known.get(&name)?.doubt)))
             else {
@@ -123,6 +122,24 @@ impl Federation {
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.get()
+    }
+
+    /// The next one after `known`.
+    pub async fn after(&self, known: &Arc<Snapshot>) -> Arc<Snapshot> {
+        let next = self.snapshot.wait_for(|snapshot| !Arc::ptr_eq(snapshot, known)).await;
+        next.unwrap_or_else(|| self.snapshot())
+    }
+
+    /// When it began to ask.
+    #[must_use]
+    pub const fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Every configured RM.
+    #[must_use]
+    pub fn names(&self) -> Vec<RmName> {
+        self.read_known(|known| known.keys().cloned().collect())
     }
 
     /// The same, once every RM has described itself; or at once when they had [`limits::DESCRIBE_PATIENCE`]

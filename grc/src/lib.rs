@@ -8,6 +8,8 @@
 //! * [`alternatives`]: what would do instead, when nothing can be planned.
 //! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
 //!
+//! Tasks go another way, from [`tasks`] on.
+//!
 //! * [`upward`]: the same federation as one resource manager to the coordinators above.
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
@@ -32,6 +34,7 @@ pub mod planning;
 pub mod service;
 pub mod shell;
 pub mod shown;
+pub mod tasks;
 pub mod upward;
 pub mod upward_config;
 pub mod view;

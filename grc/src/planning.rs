@@ -108,6 +108,15 @@ pub struct Planners {
     places: Arc<Semaphore>,
 }
 
+/// How far a search goes: on which threads it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// As far as takes no time to speak of.
+    Short,
+    /// To its end, or that of its time.
+    Whole,
+}
+
 /// What a pool is to do.
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -287,6 +296,23 @@ impl Planners {
         if solver.is_outside() { &self.outside } else { &self.search }
     }
 
+    /// Searches on the threads of a depth, as [`Planners::run`] does other work.
+    ///
+    /// # Errors
+    /// As [`Planners::run`].
+    pub async fn search<T: Send + 'static>(
+        &self,
+        depth: Depth,
+        time: Span,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let pool = match depth {
+            Depth::Short => &self.quick,
+            Depth::Whole => &self.search,
+        };
+        self.run_on(pool, time, work).await
+    }
+
     /// Does other work with a planner on its threads: until it is done, its time is over, or nobody
     /// waits for it any more; the last two it is told by the flag.
     ///
@@ -295,6 +321,15 @@ impl Planners {
     pub async fn run<T: Send + 'static>(
         &self,
         solver: Solver,
+        time: Span,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        self.run_on(self.long(solver), time, work).await
+    }
+
+    async fn run_on<T: Send + 'static>(
+        &self,
+        pool: &rayon::ThreadPool,
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
@@ -308,7 +343,7 @@ impl Planners {
             let _ = started.send(());
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
         };
-        (self.hand)(self.long(solver), Box::new(work));
+        (self.hand)(pool, Box::new(work));
         let outcome = match tokio::time::timeout(time.to_std(), &mut done).await {
             Ok(outcome) => outcome,
             Err(_) => {

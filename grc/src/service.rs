@@ -34,7 +34,8 @@ use crate::pauses::Pauses;
 use crate::planning::{Explained, Planned, Planners};
 use crate::shell::Handle;
 use crate::shown::Shown;
-use crate::{learned, picture, shell, view};
+use crate::tasks::Pictures;
+use crate::{learned, picture, shell, tasks, view};
 
 /// The handlers.
 #[derive(Debug, Clone)]
@@ -55,6 +56,8 @@ pub struct GrcService {
     pub shown: Shown,
     /// How long to wait before planning again.
     pub pauses: Arc<Pauses>,
+    /// What it believes of profiles, and how it plans tasks.
+    pub pictures: Pictures,
 }
 
 /// What planning gives a reserve call to try.
@@ -191,7 +194,9 @@ impl GrcService {
         let notes = view::notes(&unreachable, wire.request.as_ref(), wire.options.as_ref());
         let request = id.clone();
         let posted = self.handle.post(|token| match outcome {
-            Ok(candidates) => CoordinatorInput::Reserve { request, candidates, notes, token },
+            Ok(candidates) => {
+                CoordinatorInput::Reserve { request, candidates, replans: None, notes, token }
+            }
             Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
         });
         Ok((posted?, fresh))
@@ -350,7 +355,7 @@ impl GrcService {
     }
 
     /// How the ids of this coordinator's reservations begin.
-    fn own_ids(&self) -> String {
+    pub(crate) fn own_ids(&self) -> String {
         format!("{}-{}-", self.name, shell::tag(&self.ledger_id))
     }
 }
@@ -401,23 +406,35 @@ impl CoordinatorRpc for GrcService {
 
     async fn submit_task(
         &self,
-        _: Request<v1::SubmitTaskRequest>,
+        request: Request<v1::SubmitTaskRequest>,
     ) -> Result<Response<v1::SubmitTaskResponse>, Status> {
-        Err(Status::unimplemented("being built"))
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.request_id.clone();
+        let task = match patient(async move { service.submit_whole(wire).await }).await? {
+            Some(receipt) => receipt,
+            None => self.task_still(&id).await?,
+        };
+        Ok(Response::new(v1::SubmitTaskResponse { task: Some(task) }))
     }
 
     async fn plan_task(
         &self,
-        _: Request<v1::PlanTaskRequest>,
+        request: Request<v1::PlanTaskRequest>,
     ) -> Result<Response<v1::PlanTaskResponse>, Status> {
-        Err(Status::unimplemented("being built"))
+        let v1::PlanTaskRequest { task, options } = request.into_inner();
+        let planned = self.plan_task_now(task.as_ref(), options.as_ref()).await?;
+        Ok(Response::new(v1::PlanTaskResponse { answer: Some(planned.to_wire()) }))
     }
 
     async fn read_picture(
         &self,
-        _: Request<v1::ReadPictureRequest>,
+        request: Request<v1::ReadPictureRequest>,
     ) -> Result<Response<v1::ReadPictureResponse>, Status> {
-        Err(Status::unimplemented("being built"))
+        let topology = &self.federation.snapshot().topology;
+        let now = self.handle.now().wall;
+        tasks::read::picture(&self.pictures, topology, &request.into_inner(), now)
+            .map(Response::new)
     }
 
     async fn modify(

@@ -23,6 +23,7 @@ use tonic::{Request, Status};
 use crate::config::GrcConfig;
 use crate::federation::{Federation, RmClient};
 use crate::meters::{self, Messages};
+use crate::tasks::Pictures;
 
 /// Hexadecimal digits of the ledger's id that go into every id this coordinator gives.
 const TAG_DIGITS: usize = 8;
@@ -76,6 +77,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     host: &Host,
     (mut coordinator, ledger): (Coordinator, L),
     federation: &Federation,
+    pictures: &Pictures,
 ) -> Result<(Node, String), DaemonError> {
     let ledger_id = ledger.identity();
     coordinator.set_tag(tag(&ledger_id).to_owned());
@@ -100,14 +102,15 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
         let (name, handle) = (name.clone(), node.handle.clone());
         tokio::spawn(crate::upward::ask_all(name, upward, asked, handle));
     }
-    tokio::spawn(send_all(name, federation, outgoing, node.handle.clone()));
+    let pictures = pictures.clone();
+    tokio::spawn(send_all(name, (federation, pictures), outgoing, node.handle.clone()));
     Ok((node, ledger_id))
 }
 
 /// Sends each message on its own, so that a slow RM delays nobody, and posts what became of it.
 async fn send_all(
     coordinator: String,
-    federation: Federation,
+    (federation, pictures): (Federation, Pictures),
     mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
     handle: Handle,
 ) {
@@ -118,11 +121,15 @@ async fn send_all(
         let client = federation.client(&rm);
         let messages = Arc::clone(&messages);
         messages.sent(&rm, &txn, kind);
+        let pictures = pictures.clone();
         tokio::spawn(async move {
             let begun = Instant::now();
             let span = traces::of_transaction(&txn).child(meters::method(kind), SpanKind::Client);
             let delivery = match client {
-                Some(client) => span.carry(send(client, &rm, &coordinator, &txn, message)).await,
+                Some(client) => {
+                    let sent = send((client, &pictures), &rm, &coordinator, &txn, message);
+                    span.carry(sent).await
+                }
                 None => Delivery::Rejected(format!("{rm} is not configured")),
             };
             span.set("coalloc.rm", &rm);
@@ -138,7 +145,7 @@ async fn send_all(
 
 /// Sends one message and says what became of it.
 async fn send(
-    mut client: RmClient,
+    (mut client, pictures): (RmClient, &Pictures),
     rm: &RmName,
     coordinator: &str,
     txn: &TransactionId,
@@ -158,7 +165,12 @@ async fn send(
                 replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
                 one_way: order.one_way,
             };
-            delivered(client.hold(timed(request)).await.map(|answer| held(answer.into_inner())))
+            let answer = client.hold(timed(request)).await.map(tonic::Response::into_inner);
+            // Before anybody hears of the answer: whoever plans again then plans on these facts.
+            if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {
+                pictures.learn(rm, facts);
+            }
+            delivered(answer.map(held))
         }
         Message::Commit => {
             let request = v1::CommitRequest { transaction, coordinator, resource_manager };

@@ -151,6 +151,10 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
         (Some(_), true) => Vec::new(),
         _ => convert::segments_from_wire("segments", &wire.segments)?,
     };
+    if wire.one_way {
+        let allowed = "false: behind a coordinator nothing is booked with one message";
+        return Err(InvalidField::new("one_way", true, allowed));
+    }
     Ok(HoldOrder {
         txn: TransactionId::parse("transaction", &wire.transaction)?,
         coordinator: CoordinatorName::parse("coordinator", &wire.coordinator)?,

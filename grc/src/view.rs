@@ -8,6 +8,8 @@ use coalloc_protocol::coordinator::{
 };
 use serde_json::Value;
 
+use crate::tasks::receipt;
+
 /// What the coordinator core keeps for the shell without looking at it: who was missing when it was
 /// planned, what was asked for, and how it was searched.
 #[must_use]
@@ -40,7 +42,8 @@ pub fn details(plan: &v1::Plan) -> String {
 /// The plan of a candidate as it was kept.
 #[must_use]
 pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
-    candidate.and_then(|candidate| serde_json::from_str(&candidate.details.text()).ok())
+    let text = candidate?.details.text();
+    serde_json::from_str(&text).ok().or_else(|| receipt::plan_of(&text))
 }
 
 /// A change in the schema.

@@ -13,6 +13,7 @@ mod refusal;
 mod request;
 mod task;
 mod time;
+mod update;
 
 pub use alternatives::smaller_to_wire;
 pub use federation::{
@@ -25,9 +26,12 @@ pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, se
 pub use refusal::{refusal_from_wire, refusal_to_wire};
 pub use request::{RequestOptions, plan_options, request_from_wire, user_name};
 pub use task::{
-    AskedTask, AskedTaskOptions, delivery_to_wire, effort_to_wire, task_from_wire, task_options,
-    task_plan_to_wire,
+    AskedTask, AskedTaskOptions, check_task_options, effort_to_wire, found_to_wire, task_from_wire,
+    task_options, whole_to_wire,
 };
 pub use time::{
     span_from_wire, span_to_wire, time_from_wire, time_to_wire, window_from_wire, window_to_wire,
+};
+pub use update::{
+    update_from_wire, update_policy_from_wire, update_policy_to_wire, update_to_wire,
 };

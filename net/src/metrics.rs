@@ -19,6 +19,9 @@
 pub mod calls;
 pub mod records;
 pub mod scrape;
+mod tasks;
+
+pub use tasks::{Tasks, tasks};
 
 use std::borrow::Cow;
 use std::fmt;
@@ -512,6 +515,7 @@ pub fn text() -> Result<String, fmt::Error> {
         Some(&ledger().room),
         RM.get().map(|rm| &rm.room),
         GRC.get().map(|grc| &grc.room),
+        tasks::TASKS.get().map(|tasks| &tasks.room),
     ];
     for room in rooms.into_iter().flatten() {
         encode_registry(&mut text, &room.registry)?;

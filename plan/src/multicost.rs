@@ -21,7 +21,7 @@
 //! slots; `search` finds paths (phase 1), `choice` pairs them with clusters and takes the best
 //! (phases 2, 3), `mct`, `mcb` and `ect` put these together, `refuse` says why not. [`check`]
 //! verifies any plan against its picture, by itself; `registry` has their names; `federation` makes pictures of topologies and
-//! segments of plans.
+//! segments of plans; `whole` plans with the way of the results.
 //!
 //! A plan is a hint. It is right on the picture it was made on, which may be out of date; the
 //! resource managers decide. Results that travel on are a second leg, see [`deliver`]. Left out:
@@ -43,10 +43,11 @@ mod registry;
 pub mod samcra;
 mod search;
 mod task;
+mod whole;
 
 pub use answer::{Effort, Leg, TaskAnswer, TaskOutcome, TaskPlan, TaskRefusal};
 pub use ect::Ect;
-pub use federation::ClusterState;
+pub use federation::{ClusterState, Cut, Knowledge};
 pub use frame::Entries;
 pub use mcb::McB;
 pub use mct::McT;
@@ -56,6 +57,7 @@ pub use registry::TaskPlannerName;
 pub use samcra::Samcra;
 pub use search::Dominance;
 pub use task::{Signalling, Task, TaskInstance, TaskObjective};
+pub use whole::{Found, Whole, whole};
 
 use crate::Budget;
 

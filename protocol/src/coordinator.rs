@@ -22,6 +22,9 @@
 //! A candidate with an order has its RMs asked to hold one after the other. When one of them refuses, it
 //! is planned again before any other candidate is tried: the refusal is about one choice of the search.
 //!
+//! A candidate may be one-way: what its RMs are asked to hold, one after the other, they book at once. A yes
+//! of all is decided and finished without another message; a refusal ends what was booked before it.
+//!
 //! A confirmed reservation may be changed, one change at a time: see [`change`].
 //!
 //! Left out: planning itself, which is the shell's. Source: design.md "Two-phase reservation";
@@ -30,6 +33,8 @@
 mod change;
 mod details;
 mod input;
+#[cfg(test)]
+mod one_way_tests;
 mod record;
 mod reservation;
 #[cfg(test)]
@@ -394,7 +399,7 @@ impl Coordinator {
             } else if goal == Some(Goal::Hold) {
                 self.abort(&txn, self.restarted(&txn), None, now, out);
             } else {
-                self.send_due(&txn, now, out);
+                self.commit_due(&txn, now, out);
             }
         }
         // What had no further candidate in hand, or was between two attempts, ends here: candidates
@@ -461,8 +466,8 @@ impl Core for Coordinator {
         match input {
             CoordinatorInput::Start => self.start(now, &mut out),
             CoordinatorInput::Open { ticket, token } => self.open(ticket, token, &mut out),
-            CoordinatorInput::Reserve { request, candidates, notes, token } => {
-                self.reserve(&request, candidates, notes, token, now, &mut out);
+            CoordinatorInput::Reserve { request, candidates, replans, notes, token } => {
+                self.reserve(&request, (candidates, replans), notes, token, now, &mut out);
             }
             CoordinatorInput::Replanned { reservation, outcome, token } => {
                 self.replanned(&reservation, outcome, token, now, &mut out);

@@ -24,6 +24,9 @@
 //! its Commit makes the old one `Ended(Replaced)` in the same record. What a hold may take is said in
 //! [`admission`], what a transaction takes in [`footprint`].
 //!
+//! A one-way hold is booked in the same step: two records, one answer, and no decision of a coordinator stands
+//! behind it, so that Abort ends it like Release.
+//!
 //! An NRM with an inner network routes its paths over links of its own, see [`inside`].
 //!
 //! A few lines over 600: the handlers of one state machine, read together.
@@ -33,6 +36,9 @@
 
 mod admission;
 mod config;
+mod disclosure;
+#[cfg(test)]
+mod disclosure_tests;
 pub mod footprint;
 mod input;
 mod inside;
@@ -55,6 +61,7 @@ use coalloc_common::{
 
 pub use self::admission::Question;
 pub use self::config::{HoldPolicy, Level, Overcommitted, ParticipantConfig};
+pub use self::disclosure::Disclosure;
 use self::footprint::Footprint;
 pub use self::input::{ParticipantEffect, ParticipantInput};
 use self::inside::{Chosen, inner_footprint};
@@ -66,6 +73,7 @@ use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
 use crate::room::Room;
+use crate::update::ChangeLog;
 
 /// Where one transaction stands here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +136,10 @@ pub struct Participant {
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot that the deadlines of all holds are counted in.
     boot: Option<String>,
+    /// What of that is free has changed lately, and the number of each resource for it. Both follow from
+    /// the log and the configuration.
+    changes: ChangeLog,
+    numbers: BTreeMap<ResourceId, u32>,
     /// Is there room on the disk? With what was refused for want of it. Forgotten at a restart.
     room: Room,
 }
@@ -145,7 +157,10 @@ impl Participant {
             .chain(&links)
             .map(|(resource, capacity)| (resource.clone(), Timetable::new(*capacity)))
             .collect();
+        let count = disclosure::count(&config.resources);
         Self {
+            changes: ChangeLog::new(limits::CHANGES_KEPT, count),
+            numbers: disclosure::numbers(&config.resources),
             config,
             timetables,
             retired: BTreeSet::new(),
@@ -250,6 +265,9 @@ impl Participant {
             self.must_apply(&record);
             records.push(record);
         }
+        if order.one_way {
+            return self.book_at_once(records, (order, inner), token, now);
+        }
         let first_start = self.to_take(&order, inner.as_deref()).start();
         let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
         let hard = self.config.policy.hard;
@@ -260,6 +278,28 @@ impl Participant {
         let record = ParticipantRecord::Held { order, soft, hard, at: now, inner };
         self.must_apply(&record);
         records.push(record);
+        Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
+    }
+
+    /// A one-way hold that fits: held and booked in one append, so that a binary from before there were any
+    /// reads the same from the log.
+    fn book_at_once(
+        &mut self,
+        mut records: Vec<ParticipantRecord>,
+        (order, inner): (HoldOrder, Option<Vec<InnerRoute>>),
+        token: Token,
+        now: Now,
+    ) -> Step {
+        // As when it is asked again: nothing expires any more.
+        let lasts = limits::HOLD_HARD_MIN;
+        let (txn, by) = (order.txn.clone(), Cause::Coordinator(order.coordinator.clone()));
+        let held = ParticipantRecord::Held { order, soft: lasts, hard: lasts, at: now, inner };
+        let booked = ParticipantRecord::Booked { txn, by, at: now };
+        for record in [held, booked] {
+            self.must_apply(&record);
+            records.push(record);
+        }
+        let answer = Answer::Held { expires_in: lasts };
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
@@ -325,7 +365,7 @@ impl Participant {
     fn abort(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
         match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
-            Gate::Known(Entry { phase: Phase::Booked, .. }) => {
+            Gate::Known(entry) if entry.phase == Phase::Booked && !entry.is_one_way() => {
                 let detail = format!("{txn} is booked; only Release ends it");
                 let refusal = Refusal::new(Reason::NotHeld, detail).at(&self.config.name);
                 return reply(token, Answer::Refused(refusal));
@@ -334,7 +374,7 @@ impl Participant {
                 return reply(token, Answer::Done);
             }
             Gate::Unknown if planted::is(Bug::NoTombstone) => return reply(token, Answer::Done),
-            Gate::Known(Entry { phase: Phase::Held(_), .. }) | Gate::Unknown => {}
+            Gate::Known(Entry { phase: Phase::Held(_) | Phase::Booked, .. }) | Gate::Unknown => {}
         }
         self.end(txn, by, Ending::Aborted, token, now)
     }
@@ -495,6 +535,11 @@ impl Entry {
     #[must_use]
     pub fn footprint(&self) -> Footprint {
         self.disclosed_footprint().and(self.inner_footprint())
+    }
+
+    /// Was it booked as it was held, with no decision behind it?
+    fn is_one_way(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order.one_way)
     }
 
     /// The same without inner links.

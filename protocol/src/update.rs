@@ -33,4 +33,4 @@ mod strategy;
 pub use self::change_log::{Change, ChangeLog, Touched};
 pub use self::message::{Part, Update, UpdateKind};
 pub use self::picture::{Counts, Ignored, Known, Picture};
-pub use self::strategy::{Due, Strategy, Subscription};
+pub use self::strategy::{Due, Strategy, Subscription, UpdatePolicy};

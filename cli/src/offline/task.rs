@@ -3,20 +3,15 @@
 use std::sync::atomic::AtomicBool;
 
 use coalloc_common::timetable::Timetable;
-use coalloc_common::topology::Direction;
 use coalloc_common::{
-    Amount, AvailabilityVector, Cpus, InvalidField, ResourceId, RmName, Slot, SlotGrid, Span, Time,
+    Amount, AvailabilityVector, InvalidField, ResourceId, RmName, Slot, SlotGrid, Span, Time,
     VertexIndex, limits,
 };
 use coalloc_net::convert::{
-    AskedTask, AskedTaskOptions, delivery_to_wire, effort_to_wire, refusal_to_wire, task_from_wire,
-    task_options, task_plan_to_wire,
+    AskedTask, AskedTaskOptions, task_from_wire, task_options, whole_to_wire,
 };
 use coalloc_plan::Budget;
-use coalloc_plan::multicost::{
-    ClusterState, Picture, PictureSize, Scratch, Task, TaskInstance, TaskOutcome, TaskPlan,
-    TaskRefusal, deliver,
-};
+use coalloc_plan::multicost::{Knowledge, Picture, Scratch, Task, TaskInstance, whole};
 use coalloc_proto::v1;
 
 use super::Federation;
@@ -47,69 +42,10 @@ impl Federation {
     ) -> Result<TaskOnPaper, InvalidField> {
         let asked = task_from_wire(&self.topology, request, soonest)?;
         let options = task_options(options, &asked.task)?;
-        let picture = self.picture(&asked.task, options)?;
+        let picture = Picture::cut(&self.topology, &asked.task, options.cut, self)?;
         let cluster = asked.cluster.map(|at| site_of(&picture, at)).transpose()?;
         let task = Task { cluster, plans: options.plans, ..asked.task };
         Ok(TaskOnPaper { asked, options, task, picture })
-    }
-
-    /// The vectors of every path and site from when the task is ready on.
-    fn picture(&self, task: &Task, options: AskedTaskOptions) -> Result<Picture, InvalidField> {
-        let AskedTaskOptions { link_grid, cluster_grid, horizon, .. } = options;
-        let (links, clusters) =
-            (slots(link_grid, task.ready, horizon), slots(cluster_grid, task.ready, horizon));
-        let size = PictureSize {
-            links: 2 * self.topology.edges().len(),
-            wavelengths: 1,
-            link_slots: links.1,
-            clusters: self.topology.sites().count(),
-            cluster_slots: clusters.1,
-        };
-        size.check()?;
-        let vector = |rm: &RmName, resource: &ResourceId, amount, grid, (first, slots)| {
-            let timetable = self.timetables.get(&(rm.clone(), resource.clone()));
-            let free = |table: &Timetable| {
-                AvailabilityVector::of_timetable(table, amount, grid, first, slots)
-            };
-            // Every resource of the topology has a timetable; of another nothing is free.
-            timetable.map_or_else(|| AvailabilityVector::nothing(grid, first, slots), free)
-        };
-        let (rate, cpus) = (Amount::from(task.rate), Amount::from(task.cpus));
-        // The first vector that cannot be made says why none can.
-        let mut wrong = None;
-        let mut keep = |made: Result<AvailabilityVector, InvalidField>, grid| match made {
-            Ok(vector) => Some(vector),
-            Err(error) => {
-                wrong.get_or_insert(error);
-                AvailabilityVector::nothing(grid, Slot(0), 1).ok()
-            }
-        };
-        let mut of_links = Vec::with_capacity(2 * self.topology.edges().len());
-        for edge in self.topology.edges() {
-            for direction in [Direction::AToB, Direction::BToA] {
-                let made = vector(&edge.rm, edge.resource(direction), rate, link_grid, links);
-                of_links.extend(keep(made, link_grid));
-            }
-        }
-        let mut of_sites: Vec<(VertexIndex, ClusterState)> = Vec::new();
-        for (index, _, compute) in self.topology.sites() {
-            let made = vector(&compute.rm, &compute.resource, cpus, cluster_grid, clusters);
-            let Some(free) = keep(made, cluster_grid) else { continue };
-            let timetable = self.timetables.get(&(compute.rm.clone(), compute.resource.clone()));
-            let busy = timetable.map_or(Cpus(0), |table| busy_at(table, task.ready));
-            of_sites.push((index, ClusterState { mips: compute.mips, busy, tasks: 0, free }));
-        }
-        if let Some(error) = wrong {
-            return Err(InvalidField { field: "options.horizon".to_owned(), ..error });
-        }
-        let picture = Picture::of_topology(
-            &self.topology,
-            (link_grid, task.rate),
-            (cluster_grid, task.cpus),
-            |edge, direction| of_links[2 * edge.at() + direction.at()].clone(),
-            |vertex| of_sites.iter().find(|(at, _)| *at == vertex).map(|(_, state)| state.clone()),
-        )?;
-        Ok(picture.with_guard(options.guard_slots))
     }
 
     /// Plans a task.
@@ -122,57 +58,40 @@ impl Federation {
         let stop = AtomicBool::new(false);
         let nodes = limits::PLANNING_NODES_MAX;
         let budget = Budget { nodes, solver_time: Span::ZERO, stop: &stop };
-        let mut scratch = Scratch::default();
         let instance = TaskInstance::new(task, picture)?;
-        let wire = |plan: &TaskPlan| task_plan_to_wire(&self.topology, picture, task, plan);
-        let refused = |refused: &TaskRefusal| v1::TaskPlanResponse {
-            refusal: Some(refusal_to_wire(&refused.refusal)),
-            nearest: refused.nearest.as_ref().map(wire),
-            ..v1::TaskPlanResponse::default()
-        };
-        let planned = |plans| v1::TaskPlanResponse { plans, ..v1::TaskPlanResponse::default() };
-        let (response, effort) = match asked.output {
-            None => {
-                let answer = planner.plan(&instance, &budget, &mut scratch);
-                let response = match &answer.outcome {
-                    TaskOutcome::Planned(plans) => planned(plans.iter().map(wire).collect()),
-                    TaskOutcome::Refused(refusal) => refused(refusal),
-                };
-                (response, answer.effort)
-            }
-            Some(output) => {
-                let answer = deliver(planner.as_ref(), &instance, output, &budget, &mut scratch)?;
-                let response = match &answer.0 {
-                    Ok(found) => {
-                        planned(vec![delivery_to_wire(&self.topology, picture, task, found)])
-                    }
-                    Err(refusal) => refused(refusal),
-                };
-                (response, answer.1)
-            }
-        };
-        Ok(v1::TaskPlanResponse { effort: Some(effort_to_wire(effort)), ..response })
+        let output = asked.output;
+        let found = whole(planner.as_ref(), &instance, output, &budget, &mut Scratch::default())?;
+        Ok(whole_to_wire(&self.topology, picture, task, &found))
     }
 }
 
-/// The first slot of a vector that begins with an instant, and how many reach over the horizon. The slot in
-/// which the instant lies is the first, so that vectors of both grids begin alike.
-fn slots(grid: SlotGrid, ready: Time, horizon: Span) -> (Slot, usize) {
-    let slots = grid.slots_for(horizon).saturating_add(1);
-    (grid.containing(ready), usize::try_from(slots).unwrap_or(usize::MAX))
-}
+impl Knowledge for Federation {
+    fn vector(
+        &self,
+        (rm, resource): (&RmName, &ResourceId),
+        amount: Amount,
+        grid: SlotGrid,
+        (first, slots): (Slot, usize),
+    ) -> Result<AvailabilityVector, InvalidField> {
+        let free =
+            |table: &Timetable| AvailabilityVector::of_timetable(table, amount, grid, first, slots);
+        let timetable = self.timetables.get(&(rm.clone(), resource.clone()));
+        let vector =
+            timetable.map_or_else(|| AvailabilityVector::nothing(grid, first, slots), free);
+        vector.map_err(|error| InvalidField { field: "options.horizon".to_owned(), ..error })
+    }
 
-/// CPUs that are taken at an instant.
-fn busy_at(timetable: &Timetable, at: Time) -> Cpus {
-    let moment = coalloc_common::Window::starting(at, Span::from_us(1));
-    let free = moment.map_or(Amount(0), |moment| timetable.free_min(moment));
-    Cpus(timetable.capacity().saturating_sub(free).0)
+    fn free_at(&self, (rm, resource): (&RmName, &ResourceId), at: Time) -> Amount {
+        let timetable = self.timetables.get(&(rm.clone(), resource.clone()));
+        let moment = coalloc_common::Window::starting(at, Span::from_us(1));
+        timetable.zip(moment).map_or(Amount::ZERO, |(table, moment)| table.free_min(moment))
+    }
 }
 
 /// The picture's index of a site.
 fn site_of(picture: &Picture, vertex: VertexIndex) -> Result<usize, InvalidField> {
-    let found = picture.clusters().iter().position(|cluster| cluster.vertex == vertex);
-    found.ok_or_else(|| InvalidField::new("cluster", vertex.0, "a site of the federation"))
+    let none = || InvalidField::new("cluster", vertex.0, "a site of the federation");
+    picture.cluster_at(vertex).ok_or_else(none)
 }
 
 #[cfg(test)]

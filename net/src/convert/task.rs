@@ -7,14 +7,14 @@ use coalloc_common::{
     limits,
 };
 use coalloc_plan::multicost::{
-    Delivery, Effort, Leg, Output, Picture, Signalling, Task, TaskObjective, TaskPlan,
-    TaskPlannerName,
+    Cut, Delivery, Effort, Found, Leg, Output, Picture, Signalling, Task, TaskObjective, TaskPlan,
+    TaskPlannerName, Whole,
 };
 use coalloc_proto::v1;
 
 use super::{
-    plan_digest, segments_to_wire, span_from_wire, span_to_wire, time_from_wire, time_to_wire,
-    window_to_wire,
+    plan_digest, refusal_to_wire, segments_to_wire, span_from_wire, span_to_wire, time_from_wire,
+    time_to_wire, window_to_wire,
 };
 
 /// A task as it was asked for, in a federation.
@@ -35,14 +35,8 @@ pub struct AskedTaskOptions {
     pub planner: TaskPlannerName,
     /// Plans wanted.
     pub plans: usize,
-    /// How the time of paths is cut,
-    pub link_grid: SlotGrid,
-    /// and that of clusters.
-    pub cluster_grid: SlotGrid,
-    /// How far vectors reach from when the task is ready.
-    pub horizon: Span,
-    /// Slots that are taken before those in which data are expected.
-    pub guard_slots: u32,
+    /// How what is free is cut into vectors.
+    pub cut: Cut,
 }
 
 /// Takes a task. An unset `ready` becomes `soonest`.
@@ -174,6 +168,22 @@ fn signalling(wire: &v1::TaskRequest) -> Result<Signalling, InvalidField> {
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong, or when a vector would have too many slots.
 pub fn task_options(wire: &v1::TaskOptions, task: &Task) -> Result<AskedTaskOptions, InvalidField> {
+    let until_deadline = task.deadline.map_or(Span::ZERO, |deadline| deadline.since(task.ready));
+    options_until(wire, until_deadline)
+}
+
+/// Checks options that are kept for tasks to come.
+///
+/// # Errors
+/// As [`task_options`].
+pub fn check_task_options(wire: &v1::TaskOptions) -> Result<(), InvalidField> {
+    options_until(wire, Span::ZERO).map(|_| ())
+}
+
+fn options_until(
+    wire: &v1::TaskOptions,
+    until_deadline: Span,
+) -> Result<AskedTaskOptions, InvalidField> {
     let planner = match &wire.planner {
         None => TaskPlannerName::default(),
         Some(name) => TaskPlannerName::named(name).ok_or_else(|| {
@@ -187,7 +197,6 @@ pub fn task_options(wire: &v1::TaskOptions, task: &Task) -> Result<AskedTaskOpti
     let span = |field: &str, wire: Option<&coalloc_proto::Duration>| {
         wire.map(|span| span_from_wire(field, span)).transpose()
     };
-    let until_deadline = task.deadline.map_or(Span::ZERO, |deadline| deadline.since(task.ready));
     let horizon = span("options.horizon", wire.horizon.as_ref())?;
     let horizon = horizon.unwrap_or_else(|| limits::TASK_HORIZON_DEFAULT.max(until_deadline));
     if horizon <= Span::ZERO {
@@ -210,7 +219,8 @@ pub fn task_options(wire: &v1::TaskOptions, task: &Task) -> Result<AskedTaskOpti
     let guard = wire.guard_slots.unwrap_or(0);
     let guard_slots =
         check_range("options.guard_slots", guard, 0..=limits::GUARD_SLOTS_MAX, "slots")?;
-    Ok(AskedTaskOptions { planner, plans, link_grid, cluster_grid, horizon, guard_slots })
+    let cut = Cut { link_grid, cluster_grid, horizon, guard_slots };
+    Ok(AskedTaskOptions { planner, plans, cut })
 }
 
 /// The shortest of 1, 2, 5, 10, ... milliseconds of which the papers' 10,000 reach over the horizon.
@@ -222,9 +232,49 @@ fn usual_slot(horizon: Span) -> Span {
     slots.find(reaches).map_or(limits::SLOT_MAX, Span::from_us).min(limits::SLOT_MAX)
 }
 
-/// Gives a plan of a task, with names for numbers.
+/// Gives what a planner says of a task.
 #[must_use]
-pub fn task_plan_to_wire(
+pub fn whole_to_wire(
+    topology: &Topology,
+    picture: &Picture,
+    task: &Task,
+    whole: &Whole,
+) -> v1::TaskPlanResponse {
+    let effort = Some(effort_to_wire(whole.effort));
+    match &whole.outcome {
+        Ok(found) => v1::TaskPlanResponse {
+            plans: found
+                .iter()
+                .map(|found| found_to_wire(topology, picture, task, found))
+                .collect(),
+            effort,
+            ..v1::TaskPlanResponse::default()
+        },
+        Err(refused) => {
+            let nearest = refused.nearest.as_ref();
+            let nearest = nearest.map(|plan| task_plan_to_wire(topology, picture, task, plan));
+            let refusal = Some(refusal_to_wire(&refused.refusal));
+            v1::TaskPlanResponse { refusal, nearest, effort, ..v1::TaskPlanResponse::default() }
+        }
+    }
+}
+
+/// Gives a plan of a task, with the way of its results if they travel on.
+#[must_use]
+pub fn found_to_wire(
+    topology: &Topology,
+    picture: &Picture,
+    task: &Task,
+    found: &Found,
+) -> v1::TaskPlan {
+    match found {
+        Found::Stays(plan) => task_plan_to_wire(topology, picture, task, plan),
+        Found::Travels(delivery) => delivery_to_wire(topology, picture, task, delivery),
+    }
+}
+
+/// Gives a plan of a task, with names for numbers.
+fn task_plan_to_wire(
     topology: &Topology,
     picture: &Picture,
     task: &Task,
@@ -254,8 +304,7 @@ pub fn task_plan_to_wire(
 }
 
 /// The same of a plan whose results travel on.
-#[must_use]
-pub fn delivery_to_wire(
+fn delivery_to_wire(
     topology: &Topology,
     picture: &Picture,
     task: &Task,
@@ -348,9 +397,9 @@ mod tests {
         assert_eq!(asked.task.signalling, Signalling::ONE_WAY);
         let options = task_options(&v1::TaskOptions::default(), &asked.task).unwrap();
         assert_eq!(options.planner, TaskPlannerName::McT);
-        assert_eq!(options.horizon, Span::from_secs(7_195), "up to the deadline");
-        assert_eq!(options.link_grid.slot(), Span::from_secs(1));
-        assert_eq!(options.cluster_grid, options.link_grid);
+        assert_eq!(options.cut.horizon, Span::from_secs(7_195), "up to the deadline");
+        assert_eq!(options.cut.link_grid.slot(), Span::from_secs(1));
+        assert_eq!(options.cut.cluster_grid, options.cut.link_grid);
         assert_eq!(usual_slot(Span::from_secs(3_600)), Span::from_millis(500));
         assert_eq!(usual_slot(Span::from_us(1)), Span::from_millis(1));
     }

@@ -5,11 +5,43 @@ use std::collections::BTreeMap;
 
 use coalloc_common::topology::Direction;
 use coalloc_common::{
-    Amount, AvailabilityVector, BitsPerSecond, Cpus, EdgeIndex, InvalidField, RmName, Segment,
-    SlotGrid, Topology, VertexIndex,
+    Amount, AvailabilityVector, BitsPerSecond, Cpus, EdgeIndex, InvalidField, ResourceId, RmName,
+    Segment, Slot, SlotGrid, Span, Time, Topology, VertexIndex,
 };
 
-use super::{ClusterView, Delivery, Leg, LinkView, Picture, Task, TaskPlan};
+use super::{ClusterView, Delivery, Leg, LinkView, Picture, PictureSize, Task, TaskPlan};
+
+/// How profiles are cut into the vectors of one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// How the time of paths is cut,
+    pub link_grid: SlotGrid,
+    /// and that of clusters.
+    pub cluster_grid: SlotGrid,
+    /// How far vectors reach from when the task is ready.
+    pub horizon: Span,
+    /// As [`Picture::with_guard`] has them.
+    pub guard_slots: u32,
+}
+
+/// What is known of the resources of a federation: timetables, or profiles that were told.
+pub trait Knowledge {
+    /// When an amount of a resource is free, in so many slots from the first. Of a resource that is not
+    /// known nothing is.
+    ///
+    /// # Errors
+    /// When there cannot be such a vector.
+    fn vector(
+        &self,
+        of: (&RmName, &ResourceId),
+        amount: Amount,
+        grid: SlotGrid,
+        slots: (Slot, usize),
+    ) -> Result<AvailabilityVector, InvalidField>;
+
+    /// What is free of a resource at an instant; nothing of one that is not known.
+    fn free_at(&self, of: (&RmName, &ResourceId), at: Time) -> Amount;
+}
 
 /// What a scheduler believes of the computers of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +96,66 @@ impl Picture {
             picture.add_cluster(cluster).map_err(|error| error.within(place.name.as_str()))?;
         }
         Ok(picture)
+    }
+
+    /// The picture of a federation for one task: what is known of every path and site, cut at the task's
+    /// amounts, from the slot in which it is ready on, so that vectors of both grids begin alike.
+    ///
+    /// # Errors
+    /// As [`PictureSize::check`], before anything is made, and as [`Picture::of_topology`]; when a vector cannot
+    /// be made, the first that cannot.
+    pub fn cut(
+        topology: &Topology,
+        task: &Task,
+        cut: Cut,
+        known: &impl Knowledge,
+    ) -> Result<Self, InvalidField> {
+        let slots = |grid: SlotGrid| {
+            let slots = grid.slots_for(cut.horizon).saturating_add(1);
+            (grid.containing(task.ready), usize::try_from(slots).unwrap_or(usize::MAX))
+        };
+        let (links, clusters) = (slots(cut.link_grid), slots(cut.cluster_grid));
+        let size = PictureSize {
+            links: 2 * topology.edges().len(),
+            wavelengths: 1,
+            link_slots: links.1,
+            clusters: topology.sites().count(),
+            cluster_slots: clusters.1,
+        };
+        size.check()?;
+        let (rate, cpus) = (Amount::from(task.rate), Amount::from(task.cpus));
+        let mut of_links = Vec::with_capacity(size.links);
+        for edge in topology.edges() {
+            for direction in [Direction::AToB, Direction::BToA] {
+                let of = (&edge.rm, edge.resource(direction));
+                of_links.push(known.vector(of, rate, cut.link_grid, links)?);
+            }
+        }
+        let mut of_sites = BTreeMap::new();
+        for (vertex, _, compute) in topology.sites() {
+            let of = (&compute.rm, &compute.resource);
+            let free = known.vector(of, cpus, cut.cluster_grid, clusters)?;
+            let left = known.free_at(of, task.ready).0.min(compute.capacity.0);
+            let busy = Cpus(compute.capacity.0 - left);
+            of_sites.insert(vertex, ClusterState { mips: compute.mips, busy, tasks: 0, free });
+        }
+        let nothing = AvailabilityVector::nothing(cut.link_grid, links.0, links.1)?;
+        // They are asked for in the order in which they were made.
+        let mut of_links = of_links.into_iter();
+        let picture = Self::of_topology(
+            topology,
+            (cut.link_grid, task.rate),
+            (cut.cluster_grid, task.cpus),
+            |_, _| of_links.next().unwrap_or_else(|| nothing.clone()),
+            |vertex| of_sites.remove(&vertex),
+        )?;
+        Ok(picture.with_guard(cut.guard_slots))
+    }
+
+    /// The index of a site among [`Picture::clusters`].
+    #[must_use]
+    pub fn cluster_at(&self, vertex: VertexIndex) -> Option<usize> {
+        self.clusters().iter().position(|cluster| cluster.vertex == vertex)
     }
 }
 

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
 use super::transaction::Goal;
-use super::trying::Trying;
+use super::trying::{Trying, usual_replans};
 use super::{Candidate, Coordinator, Gathered, Reply};
 use crate::core::ReplayError;
 use crate::message::Token;
@@ -202,7 +202,8 @@ impl Coordinator {
                 let mut candidates = self.with_old_parties(id, candidates);
                 candidates.reverse();
                 if let Some(candidate) = candidates.pop() {
-                    let trying = Trying::new(&candidate, candidates, token, now);
+                    let replans = usual_replans(&candidate);
+                    let trying = Trying::new(candidates, replans, token, now);
                     self.trying.insert(id.clone(), trying);
                     return self.attempt(id, candidate, now, out);
                 }

@@ -28,6 +28,8 @@ pub enum CoordinatorInput {
         request: RequestId,
         /// What to try.
         candidates: Vec<Candidate>,
+        /// How often it may be planned again; `None`: as often as its kind of candidates usually may.
+        replans: Option<u32>,
         /// What the shell wants remembered with the reservation; never looked at.
         notes: String,
         /// Who waits.

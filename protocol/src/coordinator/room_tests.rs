@@ -14,7 +14,13 @@ fn open(request: &str, token: Token) -> CoordinatorInput {
 
 fn reserve(request: &str) -> CoordinatorInput {
     let (request, candidates) = (RequestId::composed(request), vec![plan(&["a"])]);
-    CoordinatorInput::Reserve { request, candidates, notes: String::new(), token: USER }
+    CoordinatorInput::Reserve {
+        request,
+        candidates,
+        replans: None,
+        notes: String::new(),
+        token: USER,
+    }
 }
 
 #[test]

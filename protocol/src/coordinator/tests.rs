@@ -115,7 +115,8 @@ impl Bench {
         assert_eq!(replies(&self.step(open, now)), [(USER, Reply::Plan)]);
         let (request, candidates) = (RequestId::composed(request), plans.to_vec());
         let notes = String::new();
-        self.step(CoordinatorInput::Reserve { request, candidates, notes, token: USER }, now)
+        let (replans, token) = (None, USER);
+        self.step(CoordinatorInput::Reserve { request, candidates, replans, notes, token }, now)
     }
 
     pub(super) fn answer(

@@ -58,6 +58,8 @@ pub(super) struct Transaction {
     parties: BTreeMap<RmName, Party>,
     /// Its RMs are asked to hold in turns.
     pub(super) one_by_one: bool,
+    /// A yes to Hold is a booking already (one-way reservation): the decision needs no Commit.
+    pub(super) one_way: bool,
     /// The next candidate has been taken up, or the reservation concluded: nothing waits for this.
     left_behind: bool,
     /// What was promised to the one above.
@@ -90,6 +92,7 @@ impl Transaction {
             opened: now,
             parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(rm, s))).collect(),
             one_by_one: !order.is_empty(),
+            one_way: candidate.one_way,
             left_behind: false,
             promise: None,
             alarm: None,
@@ -237,7 +240,7 @@ impl Coordinator {
                     segments: party.segments.clone(),
                     hold_for: self.config.hold_for,
                     replaces: txn.replaces.clone().filter(|_| party.has_old),
-                    one_way: false,
+                    one_way: txn.one_way,
                 }),
                 (Goal::Commit, _) => Message::Commit,
                 (Goal::Release, _) => Message::Release,
@@ -365,9 +368,11 @@ impl Coordinator {
         };
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let opened = if planted::is(Bug::ExpiryFromAnswer) { now.boot } else { txn.opened };
+        let one_way = txn.one_way;
         if let Some(party) = txn.parties.get_mut(rm) {
             party.answered = true;
-            party.expires_at = Some(opened.saturating_add(expires_in));
+            // What is booked does not end by itself.
+            party.expires_at = Some(opened.saturating_add(expires_in)).filter(|_| !one_way);
         }
         if planted::is(Bug::CommitBeforeDecision) {
             let (rm, txn, message) = (rm.clone(), id.clone(), Message::Commit);
@@ -386,7 +391,7 @@ impl Coordinator {
             .iter()
             .find(|(_, party)| party.expires_at.is_none_or(|expires| expires < margin_from))
             .map(|(rm, _)| rm.clone());
-        let short = short.filter(|_| !early && !planted::is(Bug::MarginIgnored));
+        let short = short.filter(|_| !early && !one_way && !planted::is(Bug::MarginIgnored));
         if let Some(rm) = short {
             let text = "its hold is about to run out, too late to decide";
             return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
@@ -405,7 +410,7 @@ impl Coordinator {
         reservation.is_some_and(|known| known.upper.is_some())
     }
 
-    /// D3, yes; then Commit to every RM.
+    /// D3, yes; then Commit to every RM. One-way they have booked already: with the decision it is over.
     pub(super) fn decide_commit(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
         let ends = self.transactions.get(id).and_then(Transaction::hold_ends);
         let expires_in = ends.map(|ends| ends.since(now.boot));
@@ -424,7 +429,18 @@ impl Coordinator {
             self.trying.remove(&txn.reservation);
         }
         self.since(id, now);
-        self.send_due(id, now, out);
+        self.commit_due(id, now, out);
+    }
+
+    /// What was decided to be booked is told to every RM; one-way all of them have said that it is.
+    pub(super) fn commit_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        match self.transactions.get_mut(id).filter(|txn| txn.one_way && txn.goal == Goal::Commit) {
+            Some(txn) => {
+                txn.answer_all();
+                self.finish_or_go_on(id, now, out);
+            }
+            None => self.send_due(id, now, out),
+        }
     }
 
     fn commit_answered(

@@ -26,16 +26,20 @@ pub(super) struct Trying {
     patience: Span,
 }
 
+/// How often what begins with this candidate may be planned again.
+pub(super) const fn usual_replans(first: &Candidate) -> u32 {
+    if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX }
+}
+
 impl Trying {
-    /// The candidates after the first, to be tried from the back, planned by the caller of this token.
+    /// The candidates after the first, to be tried from the back, planned by the caller of this token, who may
+    /// plan again so often.
     pub(super) const fn new(
-        first: &Candidate,
         candidates: Vec<Candidate>,
+        replans_left: u32,
         planner: Token,
         now: Now,
     ) -> Self {
-        let replans_left =
-            if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX };
         let (planner, since) = (Some(planner), now.boot);
         Self { candidates, planner, replans_left, since, patience: limits::RESERVE_PATIENCE }
     }
@@ -62,7 +66,7 @@ impl Coordinator {
     pub(super) fn reserve(
         &mut self,
         request: &RequestId,
-        mut candidates: Vec<Candidate>,
+        (mut candidates, replans): (Vec<Candidate>, Option<u32>),
         notes: String,
         token: Token,
         now: Now,
@@ -83,7 +87,8 @@ impl Coordinator {
             self.record(record, out);
             return;
         };
-        self.trying.insert(id.clone(), Trying::new(&candidate, candidates, token, now));
+        let replans = replans.unwrap_or_else(|| usual_replans(&candidate));
+        self.trying.insert(id.clone(), Trying::new(candidates, replans, token, now));
         let record = CoordinatorRecord::Opened { reservation: id.clone(), ticket, notes, at: now };
         self.record(record, out);
         self.attempt(&id, candidate, now, out);

@@ -184,6 +184,11 @@ impl Participant {
 
     /// Why this order cannot be held, if it cannot: each segment in its turn, beside those before it.
     pub(super) fn refusal_of(&self, order: &HoldOrder, now: Now) -> Option<Refusal> {
+        if order.one_way && order.replaces.is_some() {
+            // Whoever takes orders from outside says which field is wrong.
+            let detail = "a one-way hold replaces nothing: a change needs two phases";
+            return Some(Refusal::new(Reason::NotHeld, detail).at(&self.config.name));
+        }
         if let Some(old) = &order.replaces
             && let Some(refusal) = self.refusal_of_replacing(order, old)
         {

@@ -460,6 +460,7 @@ impl Participant {
             let before = entry.inner_footprint().segments();
             taken.push((layer, inner_footprint(&order.segments, Some(inner)).segments()));
             self.give_back(layer, &before)?;
+            self.note(&before);
         }
         for (InnerMove { txn, inner }, (layer, segments)) in moves.iter().zip(taken) {
             for segment in &segments {
@@ -468,6 +469,7 @@ impl Participant {
                     ReplayError(format!("{txn}: {}: {problem}", segment.resource))
                 })?;
             }
+            self.note(&segments);
             if let Some(entry) = self.entries.get_mut(txn) {
                 entry.inner = Some(inner.clone());
                 let whole = entry.footprint().segments();

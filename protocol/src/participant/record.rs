@@ -139,6 +139,7 @@ impl Participant {
         record: &ParticipantRecord,
         take: Take,
     ) -> Result<(), ReplayError> {
+        self.changes.begin();
         match record {
             ParticipantRecord::Opened { boot, at } => {
                 self.reopen(boot, *at);
@@ -215,6 +216,7 @@ impl Participant {
                 return Err(ReplayError(format!("hold of {}: {resource}: {problem}", order.txn)));
             }
         }
+        self.note(&taken);
         let soft_at = at.boot.saturating_add(soft);
         let hard_at = at.boot.saturating_add(hard);
         let held = Held {
@@ -289,6 +291,7 @@ impl Participant {
             };
             let surplus = booked.footprint().beyond(&whole).segments();
             self.give_back(Layer::Booked, &surplus)?;
+            self.note(&surplus);
             self.replacing.remove(&old);
             if let Some(old) = self.entries.get_mut(&old) {
                 old.phase = Phase::Ended(Ending::Replaced);
@@ -325,6 +328,7 @@ impl Participant {
         };
         let replaces = entry.order.as_ref().and_then(|order| order.replaces.clone());
         self.give_back(layer, &segments)?;
+        self.note(&segments);
         if let Some(old) = replaces.filter(|_| layer == Layer::Held) {
             self.replacing.remove(&old);
         }

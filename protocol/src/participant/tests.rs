@@ -42,7 +42,7 @@ pub(super) fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
     }
 }
 
-fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
+pub(super) fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
     let resource = |&(name, amount)| (ResourceId::composed(name), Amount(amount));
     ParticipantConfig {
         name: RmName::composed("nrm-N"),
@@ -112,7 +112,11 @@ fn overcommitted(participant: &Participant, now: Now) -> Vec<(String, Time, u64)
 }
 
 /// Steps, checks the invariants and that replaying the records gives the same state (I12, I14).
-fn run(participant: &mut Participant, input: ParticipantInput, now: Now) -> Vec<ParticipantEffect> {
+pub(super) fn run(
+    participant: &mut Participant,
+    input: ParticipantInput,
+    now: Now,
+) -> Vec<ParticipantEffect> {
     let mut twin = participant.clone();
     let step = participant.step(input, now);
     for record in step.records() {
@@ -120,6 +124,7 @@ fn run(participant: &mut Participant, input: ParticipantInput, now: Now) -> Vec<
         twin.apply(&serde_json::from_str(&text).unwrap()).unwrap();
     }
     assert_eq!(twin.timetables, participant.timetables);
+    assert_eq!(twin.changes, participant.changes);
     let phases = |p: &Participant| -> Vec<_> {
         p.entries.values().map(|entry| std::mem::discriminant(&entry.phase)).collect()
     };

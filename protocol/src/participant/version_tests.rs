@@ -85,6 +85,7 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
     twin.check_invariants().unwrap();
     assert_eq!(twin.timetables, participant.timetables, "I12, I14");
     assert_eq!(twin.replacing, participant.replacing);
+    assert_eq!(twin.changes, participant.changes);
     let Ok(synced) = crate::durable::sync(vec![step], &mut Nowhere);
     synced.into_effects().into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),

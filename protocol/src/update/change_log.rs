@@ -9,8 +9,8 @@ use coalloc_common::{Amount, Time, Window};
 pub struct Change {
     /// The revision that it made.
     pub revision: u64,
-    /// Which resource, in the order of the inventory.
-    pub resource: u32,
+    /// Which resource, in the order of the inventory; `None`: any of them, as where links inside carry all paths.
+    pub resource: Option<u32>,
     /// When something changed.
     pub window: Window,
     /// By how much at most.
@@ -26,10 +26,19 @@ pub struct Touched {
     pub amount: u128,
 }
 
+impl Touched {
+    /// In order, and none meets another.
+    fn unite(&mut self) {
+        self.windows.sort_by_key(|window| (window.start(), window.end()));
+        self.windows = united(&self.windows);
+    }
+}
+
 /// The last changes, at most a bounded number of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeLog {
     kept: usize,
+    resources: u32,
     changes: VecDeque<Change>,
     /// Changes after this revision are all here.
     complete_after: u64,
@@ -37,10 +46,10 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Keeps the last `kept` changes.
+    /// Keeps the last `kept` changes of so many resources.
     #[must_use]
-    pub const fn new(kept: usize) -> Self {
-        Self { kept, changes: VecDeque::new(), complete_after: 0, revision: 0 }
+    pub const fn new(kept: usize, resources: u32) -> Self {
+        Self { kept, resources, changes: VecDeque::new(), complete_after: 0, revision: 0 }
     }
 
     /// The revision of the state: how many state changes there were.
@@ -56,6 +65,15 @@ impl ChangeLog {
 
     /// Notes that what is free of a resource changed over a window by up to an amount, at this revision.
     pub fn note(&mut self, resource: u32, window: Window, amount: Amount) {
+        self.push(Some(resource), window, amount);
+    }
+
+    /// Notes the same of whichever resources; that is one change.
+    pub fn note_any(&mut self, window: Window, amount: Amount) {
+        self.push(None, window, amount);
+    }
+
+    fn push(&mut self, resource: Option<u32>, window: Window, amount: Amount) {
         self.changes.push_back(Change { revision: self.revision, resource, window, amount });
         while self.changes.len() > self.kept {
             if let Some(lost) = self.changes.pop_front() {
@@ -73,15 +91,26 @@ impl ChangeLog {
         }
         let first = self.changes.partition_point(|change| change.revision <= revision);
         let mut touched: BTreeMap<u32, Touched> = BTreeMap::new();
+        let mut any = Touched::default();
         for change in self.changes.range(first..).filter(|change| change.window.end() > now) {
-            let of = touched.entry(change.resource).or_default();
+            let of = match change.resource {
+                Some(resource) => touched.entry(resource).or_default(),
+                None => &mut any,
+            };
             of.amount += u128::from(change.amount.0);
             let start = change.window.start().max(now);
             of.windows.extend(Window::new(start, change.window.end()));
         }
+        if !any.windows.is_empty() {
+            any.unite();
+            for resource in 0..self.resources {
+                let of = touched.entry(resource).or_default();
+                of.amount += any.amount;
+                of.windows.extend_from_slice(&any.windows);
+            }
+        }
         for of in touched.values_mut() {
-            of.windows.sort_by_key(|window| (window.start(), window.end()));
-            of.windows = united(&of.windows);
+            of.unite();
         }
         Some(touched)
     }
@@ -121,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_changed_after_a_revision_is_told_by_resource_and_united() {
-        let mut log = ChangeLog::new(8);
+        let mut log = ChangeLog::new(8, 2);
         for (resource, start, end) in [(0, 0, 10), (1, 5, 6), (0, 20, 30), (0, 10, 12)] {
             log.begin();
             log.note(resource, window(start, end), Amount(3));
@@ -140,8 +169,25 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_any_is_one_of_each() {
+        let mut log = ChangeLog::new(2, 3);
+        log.begin();
+        log.note_any(window(0, 10), Amount(4));
+        log.begin();
+        log.note(1, window(10, 12), Amount(1));
+        let all = log.since(0, Time::from_us(0)).expect("both are kept");
+        assert_eq!(all.keys().collect::<Vec<_>>(), [&0, &1, &2]);
+        assert_eq!((all[&0].amount, all[&1].amount), (4, 5));
+        assert_eq!(
+            (&all[&2].windows[..], &all[&1].windows[..]),
+            (&[window(0, 10)][..], &[window(0, 12)][..])
+        );
+        assert_eq!(log.since(1, Time::from_us(0)).expect("kept").keys().collect::<Vec<_>>(), [&1]);
+    }
+
+    #[test]
     fn what_fell_off_the_ring_is_not_made_up() {
-        let mut log = ChangeLog::new(2);
+        let mut log = ChangeLog::new(2, 2);
         for revision in 1..=3 {
             log.begin();
             // Two changes of one revision: the ring may cut between them.

@@ -166,7 +166,7 @@ impl Pair {
         Self {
             timetable: Timetable::new(CAPACITY),
             booked: Vec::new(),
-            log: ChangeLog::new(12),
+            log: ChangeLog::new(12, u32::MAX),
             subscription: Subscription::new(strategy, None, now(0).boot),
             way: Vec::new(),
             picture: picture(),

@@ -24,6 +24,41 @@ pub enum Strategy {
     },
 }
 
+/// When a subscriber is told, and how late on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdatePolicy {
+    /// When.
+    pub strategy: Strategy,
+    /// For experiments: every update is kept back so long.
+    pub delay: Span,
+}
+
+impl Default for UpdatePolicy {
+    fn default() -> Self {
+        Self { strategy: Strategy::EveryChange, delay: Span::ZERO }
+    }
+}
+
+impl UpdatePolicy {
+    /// What a subscriber gets that asks for `asked` where this is the fastest there is: nothing is told sooner
+    /// or more often than this would tell it.
+    #[must_use]
+    pub fn at_fastest(self, asked: Self) -> Self {
+        use Strategy::{EveryChange, Periodic, Threshold};
+        let strategy = match (self.strategy, asked.strategy) {
+            (EveryChange, asked) => asked,
+            (own, EveryChange) => own,
+            // A threshold may be passed at any time, a period has to be over.
+            (Periodic(own), Periodic(period) | Threshold { period, .. })
+            | (Threshold { period: own, .. }, Periodic(period)) => Periodic(own.max(period)),
+            (Threshold { percent: a, period: own }, Threshold { percent: b, period }) => {
+                Threshold { percent: a.max(b), period: own.max(period) }
+            }
+        };
+        Self { strategy, delay: self.delay.max(asked.delay) }
+    }
+}
+
 /// Where one subscriber stands. It costs the RM this much, however slow the subscriber is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
@@ -128,7 +163,7 @@ mod tests {
 
     #[test]
     fn who_has_nothing_gets_a_snapshot_and_then_every_change() {
-        let mut log = ChangeLog::new(4);
+        let mut log = ChangeLog::new(4, 1);
         let mut one = Subscription::new(Strategy::EveryChange, None, at(0).boot);
         assert_eq!(one.due(&log, hundred, at(0)), Due::Snapshot);
         one.told(log.revision(), at(0).boot);
@@ -147,7 +182,7 @@ mod tests {
 
     #[test]
     fn periodic_tells_once_in_a_period_and_nothing_when_nothing_changed() {
-        let mut log = ChangeLog::new(64);
+        let mut log = ChangeLog::new(64, 1);
         let mut one =
             Subscription::new(Strategy::Periodic(Span::from_millis(100)), Some(0), at(0).boot);
         assert_eq!(one.due(&log, hundred, at(500)), Due::Nothing);
@@ -160,8 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn nobody_is_told_faster_than_the_setting() {
+        use Strategy::{EveryChange, Periodic, Threshold};
+        let of = |strategy, delay| UpdatePolicy { strategy, delay: Span::from_millis(delay) };
+        let (short, long) = (Span::from_millis(10), Span::from_secs(1));
+        let threshold = |percent, period| Threshold { percent, period };
+        let cases = [
+            (EveryChange, threshold(5, short), threshold(5, short)),
+            (Periodic(long), EveryChange, Periodic(long)),
+            (Periodic(short), Periodic(long), Periodic(long)),
+            (Periodic(short), threshold(1, long), Periodic(long)),
+            (threshold(20, long), Periodic(short), Periodic(long)),
+            (threshold(20, short), threshold(5, long), threshold(20, long)),
+        ];
+        for (own, asked, gets) in cases {
+            assert_eq!(of(own, 5).at_fastest(of(asked, 0)), of(gets, 5), "{own:?} {asked:?}");
+            assert_eq!(of(own, 0).at_fastest(of(asked, 7)), of(gets, 7));
+        }
+    }
+
+    #[test]
     fn threshold_tells_when_enough_has_changed_or_a_change_is_old() {
-        let mut log = ChangeLog::new(64);
+        let mut log = ChangeLog::new(64, 1);
         let strategy = Strategy::Threshold { percent: 10, period: Span::from_secs(1) };
         let mut one = Subscription::new(strategy, Some(0), at(0).boot);
         changed(&mut log, 9);

@@ -336,7 +336,7 @@ impl World {
             let refusal = Refusal::new(Reason::NoRoute, "there is no plan");
             CoordinatorInput::Refuse { request, refusal, notes, token }
         } else {
-            CoordinatorInput::Reserve { request, candidates, notes, token }
+            CoordinatorInput::Reserve { request, candidates, replans: None, notes, token }
         };
         self.grcs[grc].post(input);
         self.begin(Address::Grc(grc))

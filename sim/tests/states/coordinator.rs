@@ -139,7 +139,10 @@ fn states() -> Vec<(&'static str, Grc)> {
         grc.step(CoordinatorInput::Open { ticket, token: Token(1) }, at(1));
         let (candidates, notes) = (vec![candidate()], String::new());
         let token = Token(2);
-        grc.step(CoordinatorInput::Reserve { request, candidates, notes, token }, at(2));
+        grc.step(
+            CoordinatorInput::Reserve { request, candidates, replans: None, notes, token },
+            at(2),
+        );
         grc.delivered("a", MessageKind::Hold, held(), 10);
         grc
     };

@@ -1,0 +1,161 @@
+//! What became of a task, from what the ledger keeps of its reservation: the notes, which do not change,
+//! and beside each candidate its plan and how old what it rests on was. So a task that is sent again gets
+//! the same answer, also after a restart.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Refusal, RmName, Span, Time, Window};
+use coalloc_net::convert::{
+    refusal_to_wire, span_to_wire, time_from_wire, window_from_wire, window_to_wire,
+};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Reservation, State, Ticket};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the coordinator core keeps of a task's reservation without looking at it.
+#[must_use]
+pub fn notes(wire: &v1::SubmitTaskRequest, refused: Option<&v1::TaskPlanResponse>) -> String {
+    let nearest = refused.and_then(|response| response.nearest.as_ref());
+    let effort = refused.and_then(|response| response.effort.as_ref());
+    serde_json::json!({
+        "unreachable": [],
+        "task": wire.task,
+        "nearest": nearest,
+        "effort": effort,
+    })
+    .to_string()
+}
+
+/// Are these the notes of a task?
+#[must_use]
+pub fn is_task(notes: &str) -> bool {
+    let notes: Value = serde_json::from_str(notes).unwrap_or_default();
+    notes["task"].is_object()
+}
+
+/// What stands beside a candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Details {
+    task_plan: v1::TaskPlan,
+    effort: v1::TaskEffort,
+    /// How old what was known of each RM was, in microseconds.
+    ages_us: BTreeMap<String, i64>,
+    /// How old what was known of those who refused the tries before was.
+    tried_us: Vec<Option<i64>>,
+}
+
+/// A plan as the core keeps it.
+#[must_use]
+pub fn details(
+    plan: &v1::TaskPlan,
+    effort: v1::TaskEffort,
+    ages: &BTreeMap<RmName, Span>,
+    tried: &[Option<Span>],
+) -> String {
+    let ages_us = ages.iter().map(|(rm, age)| (rm.to_string(), age.as_us()));
+    let tried_us = tried.iter().map(|age| age.map(Span::as_us));
+    let details = Details {
+        task_plan: plan.clone(),
+        effort,
+        ages_us: ages_us.collect(),
+        tried_us: tried_us.collect(),
+    };
+    // A message of our own schema is always representable.
+    serde_json::to_string(&details).unwrap_or_default()
+}
+
+fn kept(reservation: &Reservation) -> Option<Details> {
+    let candidate = reservation.candidate.as_ref()?;
+    serde_json::from_str(&candidate.details.text()).ok()
+}
+
+/// How old what was known of those who refused was, of every try so far.
+#[must_use]
+pub fn tried(reservation: &Reservation) -> Vec<Option<Span>> {
+    let Some(kept) = kept(reservation) else { return Vec::new() };
+    let mut tried: Vec<Option<Span>> =
+        kept.tried_us.iter().map(|age| age.map(Span::from_us)).collect();
+    if let Some(refusal) = reservation.attempt_refusals.get(tried.len()) {
+        let rm = refusal.rm.as_ref().map(|rm| rm.as_str());
+        let age = rm.and_then(|rm| kept.ages_us.get(rm));
+        tried.push(age.copied().map(Span::from_us));
+    }
+    tried
+}
+
+/// The text of a candidate that is a task's plan, as a plan of a reservation: from the first of its segments to
+/// the last, each with a window of its own.
+#[must_use]
+pub fn plan_of(details: &str) -> Option<v1::Plan> {
+    let Details { task_plan, .. } = serde_json::from_str(details).ok()?;
+    let windows = task_plan.segments.iter();
+    let windows: Vec<Window> = windows
+        .filter_map(|segment| window_from_wire("window", segment.window.as_ref()).ok())
+        .collect();
+    let start = windows.iter().map(|window| window.start()).min()?;
+    let end: Time = windows.iter().map(|window| window.end()).max()?;
+    Some(v1::Plan {
+        digest: task_plan.digest,
+        window: Window::new(start, end).map(window_to_wire),
+        segments: task_plan.segments,
+        proven_optimal: task_plan.proven_optimal,
+        solver: task_plan.planner,
+        ..v1::Plan::default()
+    })
+}
+
+/// What became of a task, as its reservation stands.
+#[must_use]
+pub fn of(reservation: &Reservation) -> v1::TaskReceipt {
+    let kept = kept(reservation);
+    let notes: Value = serde_json::from_str(&reservation.notes).unwrap_or_default();
+    let noted = |field: &str| Some(notes[field].clone()).filter(|value| !value.is_null());
+    let ages = tried(reservation);
+    let refusals = reservation.attempt_refusals.iter();
+    let mut tries: Vec<v1::TaskTry> = refusals
+        .enumerate()
+        .map(|(number, refusal)| v1::TaskTry {
+            resource_manager: refusal.rm.as_ref().map(ToString::to_string).unwrap_or_default(),
+            refusal: Some(refusal_to_wire(refusal)),
+            age: ages.get(number).copied().flatten().map(span_to_wire),
+        })
+        .collect();
+    let last: Option<&Refusal> = reservation.refusal.as_ref();
+    if let Some(refusal) = last.filter(|last| reservation.attempt_refusals.last() != Some(*last)) {
+        tries.push(v1::TaskTry { refusal: Some(refusal_to_wire(refusal)), ..Default::default() });
+    }
+    let effort = noted("effort").and_then(|effort| serde_json::from_value(effort).ok());
+    v1::TaskReceipt {
+        reservation: reservation.id.to_string(),
+        request_id: reservation.ticket.request.to_string(),
+        confirmed: reservation.state == State::Confirmed,
+        refusal: last.map(refusal_to_wire),
+        nearest: noted("nearest").and_then(|plan| serde_json::from_value(plan).ok()),
+        tries,
+        effort: kept.as_ref().map(|kept| kept.effort).or(effort),
+        plan: kept.map(|kept| kept.task_plan),
+        definite: reservation.is_definite(),
+    }
+}
+
+/// A task that is being planned: nothing is held, and it has no reservation yet.
+#[must_use]
+pub fn planning(ticket: &Ticket) -> v1::TaskReceipt {
+    v1::TaskReceipt { request_id: ticket.request.to_string(), ..v1::TaskReceipt::default() }
+}
+
+/// A refusal of a planning that was not the first, with what would do instead in its words: the ledger keeps
+/// no more of it.
+#[must_use]
+pub fn with_nearest(refusal: Refusal, nearest: Option<&v1::TaskPlan>) -> Refusal {
+    let run = nearest.and_then(|plan| plan.run.as_ref()?.end.clone());
+    let end = run.and_then(|end| time_from_wire("end", &end).ok());
+    match (end, nearest) {
+        (Some(end), Some(plan)) => {
+            let detail = format!("{}; at {} it would end at {end}", refusal.detail, plan.cluster);
+            Refusal { detail, ..refusal }
+        }
+        _ => refusal,
+    }
+}

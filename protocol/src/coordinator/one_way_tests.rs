@@ -1,0 +1,144 @@
+//! One-way candidates: booked with the message that would else hold, one after the other. Who is told what,
+//! and what a restart makes of it. RMs are answers typed by hand.
+
+use super::tests::{Bench, USER, at, plan, refused, replies, rm, sends, told};
+use super::*;
+use crate::message::{Answer, Message};
+
+/// The first attempt of the first reservation.
+const TRY: &str = "grc-t-1/1";
+
+/// A plan over these RMs, booked in this order.
+fn one_way(rms: &[&str]) -> Candidate {
+    let order = rms.iter().map(|name| rm(name)).collect();
+    Candidate { order, one_way: true, ..plan(rms) }
+}
+
+/// One reservation over b and a, asked of b; and how many messages were sent for it.
+fn asked() -> (Bench, usize) {
+    let mut bench = Bench::new();
+    let sent = bench.reserve("r1", &[one_way(&["b", "a"])], at(0));
+    assert_eq!(sends(&sent), ["b Hold"]);
+    let is_one_way = |effect: &CoordinatorEffect| match effect {
+        CoordinatorEffect::Send { message: Message::Hold(order), .. } => order.one_way,
+        _ => false,
+    };
+    assert!(sent.iter().any(is_one_way));
+    (bench, sent.len())
+}
+
+#[test]
+fn n_rms_take_n_messages_and_their_answers() {
+    let (mut bench, mut messages) = asked();
+    // What a yes says of its expiry counts for nothing: nothing expires.
+    let sent = bench.held("b", TRY, 0, at(10));
+    assert_eq!(sends(&sent), ["a Hold"]);
+    messages += 1;
+    let done = bench.held("a", TRY, 0, at(20));
+    assert_eq!(sends(&done), [] as [&str; 0], "no Commit");
+    assert_eq!(told(&done), [(USER, State::Confirmed)]);
+    assert_eq!(messages, 2);
+    assert_eq!(bench.core.next_wake(), None);
+    assert!(matches!(bench.last(), CoordinatorRecord::Finished { .. }));
+    assert_eq!(bench.core.hold_ends(bench.core.find("grc-t-1").unwrap()), None);
+}
+
+#[test]
+fn a_refusal_ends_what_was_booked_before_it_and_it_is_planned_again() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    let no = refused(Reason::InsufficientCapacity);
+    let sent = bench.answer("a", TRY, MessageKind::Hold, no, at(20));
+    assert_eq!(sends(&sent), ["b Abort"]);
+    let told = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
+    let reservation = ReservationId::composed("grc-t-1");
+    assert_eq!(replies(&told), [(USER, Reply::Replan(reservation.clone()))]);
+    let outcome = Ok(vec![one_way(&["c"])]);
+    let again = CoordinatorInput::Replanned { reservation, outcome, token: USER };
+    assert_eq!(sends(&bench.step(again, at(40))), ["c Hold"]);
+    let _ = bench.held("c", "grc-t-1/2", 0, at(50));
+    assert_eq!(bench.state("grc-t-1"), State::Confirmed);
+}
+
+#[test]
+fn one_that_says_it_has_booked_instead_of_ending_it_is_told_to_release() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    let no = refused(Reason::ServiceLevel);
+    let _ = bench.answer("a", TRY, MessageKind::Hold, no, at(20));
+    let sent = bench.answer("b", TRY, MessageKind::Abort, refused(Reason::NotHeld), at(30));
+    assert_eq!(sends(&sent), ["b Release"]);
+    let _ = bench.answer("b", TRY, MessageKind::Release, Answer::Done, at(40));
+    assert_eq!(bench.state("grc-t-1"), State::Failed);
+}
+
+#[test]
+fn undecided_at_a_restart_everything_is_ended() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    assert_eq!(sends(&bench.restart(at(20))), ["a Abort", "b Abort"]);
+    // What was under way when it stopped says nothing any more.
+    assert_eq!(sends(&bench.held("a", TRY, 0, at(25))), [] as [&str; 0]);
+    for name in ["a", "b"] {
+        let _ = bench.answer(name, TRY, MessageKind::Abort, Answer::Done, at(30));
+    }
+    assert_eq!(bench.state("grc-t-1"), State::Failed);
+}
+
+#[test]
+fn decided_at_a_restart_it_is_finished_without_a_message() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    let _ = bench.held("a", TRY, 0, at(20));
+    // The last record is lost, as if the batch had been cut there.
+    let finished = bench.log.pop();
+    assert!(matches!(finished, Some(CoordinatorRecord::Finished { .. })));
+    let mut core = super::tests::fresh();
+    bench.log.iter().for_each(|record| core.apply(record).unwrap());
+    bench.core = core;
+    assert_eq!(bench.state("grc-t-1"), State::Committing);
+    assert_eq!(sends(&bench.restart(at(30))), [] as [&str; 0]);
+    assert_eq!(bench.state("grc-t-1"), State::Confirmed);
+}
+
+#[test]
+fn a_booked_one_is_released_as_any_other() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    let _ = bench.held("a", TRY, 0, at(20));
+    assert_eq!(sends(&bench.release("grc-t-1", at(30))), ["a Release", "b Release"]);
+    for name in ["a", "b"] {
+        let _ = bench.answer(name, TRY, MessageKind::Release, Answer::Done, at(40));
+    }
+    assert_eq!(bench.state("grc-t-1"), State::Terminated);
+}
+
+#[test]
+fn released_before_it_is_decided_what_was_asked_is_ended() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    assert_eq!(sends(&bench.release("grc-t-1", at(20))), ["a Abort", "b Abort"]);
+}
+
+#[test]
+fn one_that_does_not_answer_is_ended_too() {
+    let (mut bench, _) = asked();
+    let _ = bench.held("b", TRY, 0, at(10));
+    let over = at(coalloc_common::limits::HOLD_PATIENCE.as_us() / 1_000);
+    assert_eq!(sends(&bench.step(CoordinatorInput::Tick, over)), ["a Abort", "b Abort"]);
+}
+
+#[test]
+fn how_often_it_is_planned_again_is_the_planners_to_say() {
+    let mut bench = Bench::new();
+    let open = CoordinatorInput::Open { ticket: super::tests::ticket("r1", "c"), token: USER };
+    let _ = bench.step(open, at(0));
+    let (request, notes) = (RequestId::composed("r1"), String::new());
+    let candidates = vec![one_way(&["a"])];
+    let reserve =
+        CoordinatorInput::Reserve { request, candidates, replans: Some(0), notes, token: USER };
+    assert_eq!(sends(&bench.step(reserve, at(0))), ["a Hold"]);
+    let no = refused(Reason::InsufficientCapacity);
+    let done = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
+    assert_eq!(told(&done), [(USER, State::Failed)]);
+}
