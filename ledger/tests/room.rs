@@ -3,63 +3,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
+#[allow(dead_code, reason = "other tests take the rest")]
+#[path = "../../tests/tmpfs.rs"]
+mod tmpfs;
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use coalloc_common::DiskRoom;
 use coalloc_ledger::chain_text;
 use coalloc_protocol::Log;
 use common::{Note, note, open};
-use tempfile::TempDir;
+use tmpfs::Small;
 
-/// A tmpfs of so many MiB, unmounted when it is dropped.
-struct Small(TempDir);
-
-impl Small {
-    fn mounted(mib: u32) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let options = format!("size={mib}m");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path());
-        let mount = mount.output();
-        if mount.is_ok_and(|done| done.status.success()) {
-            return Some(Self(folder));
-        }
-        eprintln!("skipped: a tmpfs cannot be mounted here (that takes root)");
-        None
-    }
-
-    fn ledger(&self) -> PathBuf {
-        self.0.path().join("north.ledger")
-    }
-
-    fn ballast(&self) -> PathBuf {
-        self.0.path().join("ballast")
-    }
-
-    /// Takes all that is free.
-    fn fill(&self) {
-        let mut ballast = File::options().create(true).append(true).open(self.ballast()).unwrap();
-        let mut size = 1 << 20;
-        while size > 0 {
-            if ballast.write_all(&vec![1; size]).is_err() {
-                size /= 2;
-            }
-        }
-    }
-
-    fn free(&self) {
-        fs::remove_file(self.ballast()).unwrap();
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
+fn file_on(small: &Small) -> PathBuf {
+    small.path().join("north.ledger")
 }
 
 /// What an end is: about 250 bytes.
@@ -74,7 +32,7 @@ fn seen(path: &Path) -> usize {
 #[test]
 fn thousands_of_ends_fit_on_a_disk_that_is_full() {
     let Some(small) = Small::mounted(24) else { return };
-    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    let (mut ledger, _) = open(&file_on(&small)).unwrap();
     assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
     ledger.append(&[&note(1)]).unwrap();
     small.fill();
@@ -94,7 +52,7 @@ fn thousands_of_ends_fit_on_a_disk_that_is_full() {
     drop(ledger);
     // A clean stop gives the log's blocks back.
     small.free();
-    assert_eq!(seen(&small.ledger()), written);
+    assert_eq!(seen(&file_on(&small)), written);
 }
 
 /// A ledger of before there was room gets its room on the first start: what is added then must be in the main file,
@@ -102,11 +60,11 @@ fn thousands_of_ends_fit_on_a_disk_that_is_full() {
 #[test]
 fn a_ledger_of_an_earlier_release_has_room_too() {
     let Some(small) = Small::mounted(24) else { return };
-    drop(open(&small.ledger()).unwrap());
-    let earlier = rusqlite::Connection::open(small.ledger()).unwrap();
+    drop(open(&file_on(&small)).unwrap());
+    let earlier = rusqlite::Connection::open(file_on(&small)).unwrap();
     earlier.execute_batch("DROP TABLE room; VACUUM;").unwrap();
     drop(earlier);
-    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    let (mut ledger, _) = open(&file_on(&small)).unwrap();
     assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
     small.fill();
     assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
@@ -117,27 +75,24 @@ fn a_ledger_of_an_earlier_release_has_room_too() {
     }
     drop(ledger);
     small.free();
-    assert_eq!(seen(&small.ledger()), 7_500);
+    assert_eq!(seen(&file_on(&small)), 7_500);
 }
 
 /// And on a disk that is full already it starts, and says that it is.
 #[test]
 fn a_ledger_of_an_earlier_release_starts_on_a_full_disk() {
     let Some(small) = Small::mounted(24) else { return };
-    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    let (mut ledger, _) = open(&file_on(&small)).unwrap();
     ledger.append(&[&note(1)]).unwrap();
     drop(ledger);
-    let earlier = rusqlite::Connection::open(small.ledger()).unwrap();
+    let earlier = rusqlite::Connection::open(file_on(&small)).unwrap();
     earlier.execute_batch("DROP TABLE room; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     drop(earlier);
-    let path = small.ledger();
+    let path = file_on(&small);
     fs::remove_file(format!("{}.tip", path.display())).unwrap();
     small.fill();
     // Its log needs a block or two, as it always did.
-    let size = fs::metadata(small.ballast()).unwrap().len();
-    let ballast = File::options().write(true).open(small.ballast()).unwrap();
-    ballast.set_len(size - 64 * 1024).unwrap();
-    drop(ballast);
+    small.give_back(64 * 1024);
     let (mut ledger, seen) = open(&path).unwrap();
     assert_eq!((ledger.room().unwrap(), seen.len()), (DiskRoom::Low, 1));
     small.free();
@@ -148,12 +103,11 @@ fn a_ledger_of_an_earlier_release_starts_on_a_full_disk() {
 #[test]
 fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare() {
     let Some(small) = Small::mounted(24) else { return };
-    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    let (mut ledger, _) = open(&file_on(&small)).unwrap();
     small.fill();
     assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     // A little is not enough: the room itself has to be made whole first.
-    let size = fs::metadata(small.ballast()).unwrap().len();
-    File::options().write(true).open(small.ballast()).unwrap().set_len(size - (1 << 20)).unwrap();
+    small.give_back(1 << 20);
     assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     small.free();
     assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
@@ -165,14 +119,14 @@ fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare
     }
     drop(ledger);
     small.free();
-    assert_eq!(seen(&small.ledger()), 2_001);
+    assert_eq!(seen(&file_on(&small)), 2_001);
 }
 
 /// A write that fails all the same ends the node, and what it had acknowledged is there afterwards (I16).
 #[test]
 fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
     let Some(small) = Small::mounted(16) else { return };
-    let (mut ledger, _) = open(&small.ledger()).unwrap();
+    let (mut ledger, _) = open(&file_on(&small)).unwrap();
     small.fill();
     assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
     let mut written = 0;
@@ -188,5 +142,5 @@ fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
     // As after a kill: the files are as they are.
     drop(ledger);
     small.free();
-    assert_eq!(seen(&small.ledger()) as u64, written);
+    assert_eq!(seen(&file_on(&small)) as u64, written);
 }

@@ -1,58 +1,16 @@
 //! Disks that are full, and ledgers that are not what they were: real daemons on a small tmpfs (which takes
 //! root; without, it says so and does nothing), and a ledger put back.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use coalloc_net::client;
 use coalloc_proto::v1::{self, BookingState, Reason, ReservationState as State};
-use tempfile::TempDir;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::harness::{Federation, Setup, eventually, pair, seconds_from_now};
-
-/// A tmpfs with the ledgers of the NRM and of the GRC, unmounted when it is dropped.
-struct Small(TempDir);
-
-impl Small {
-    fn mounted() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=40m", "tmpfs"]).arg(folder.path());
-        if mount.output().is_ok_and(|done| done.status.success()) {
-            return Some(Self(folder));
-        }
-        eprintln!("skipped: a tmpfs cannot be mounted here (that takes root)");
-        None
-    }
-
-    fn ballast(&self) -> PathBuf {
-        self.0.path().join("ballast")
-    }
-
-    fn fill(&self) {
-        let mut ballast = File::options().create(true).append(true).open(self.ballast()).unwrap();
-        let mut size = 1 << 20;
-        while size > 0 {
-            if ballast.write_all(&vec![1; size]).is_err() {
-                size /= 2;
-            }
-        }
-    }
-
-    fn free(&self) {
-        std::fs::remove_file(self.ballast()).unwrap();
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
+use crate::tmpfs::Small;
 
 fn move_ledger(federation: &Federation, name: &str, folder: &Path) {
     let path = federation.dir.path().join(format!("{name}.yaml"));
@@ -94,12 +52,12 @@ async fn health(federation: &Federation, name: &str) -> ServingStatus {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
-    let Some(small) = Small::mounted() else { return };
+    let Some(small) = Small::mounted(40) else { return };
     let mut federation = Federation::prepare();
     // Soft expiry never comes: the holds below are of a transaction that the GRC does not know.
     federation.configure(&Setup { policy: "{hold_soft: 900s}", ..Setup::default() });
     for name in ["nrm", "grc"] {
-        move_ledger(&federation, name, small.0.path());
+        move_ledger(&federation, name, small.path());
     }
     federation.start_all().await;
     let confirmed = federation.reserve("before", pair(10, 100, 3_600, 600)).await;

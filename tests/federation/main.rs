@@ -27,6 +27,9 @@ mod races;
 mod refusals;
 mod serving;
 mod telemetry;
+#[allow(dead_code, reason = "other tests take the rest")]
+#[path = "../tmpfs.rs"]
+mod tmpfs;
 mod tree_changes;
 mod trees;
 mod watch;
