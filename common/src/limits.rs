@@ -298,8 +298,14 @@ pub const UPDATE_PERIOD_MIN: Span = Span::from_millis(1);
 pub const UPDATE_PERIOD_MAX: Span = Span::from_secs(3_600);
 /// Longest added delay of updates, in experiments.
 pub const UPDATE_DELAY_MAX: Span = Span::from_secs(60);
-/// Updates that may be kept back by an added delay; with more, the subscriber gets a snapshot instead.
+/// Updates that may be kept back by an added delay for one subscriber, and steps in them, some 2 MB. With more,
+/// none are made until there is room again: what changes meanwhile goes with the next one.
 pub const UPDATES_DELAYED_MAX: usize = 4_096;
+/// See [`UPDATES_DELAYED_MAX`].
+pub const UPDATE_STEPS_DELAYED_MAX: usize = 64 * UPDATE_STEPS_MAX;
+/// Shortest time between two looks for one subscriber, so that what it costs the thread that owns the ledger does
+/// not grow with the rate of changes.
+pub const UPDATE_PAUSE: Span = Span::from_millis(1);
 /// A subscriber that has heard nothing for so long is told that nothing has changed.
 pub const UPDATE_PROGRESS: Span = Span::from_secs(1);
 

@@ -36,7 +36,8 @@ fn parse(document: &Document<v1::CrmFile>) -> Result<RmConfig, InvalidField> {
     };
     let policy = message.policy.as_ref();
     RmConfig::new(Kind::Crm, daemon, inventory, &message.coordinators, policy)?
-        .with_levels(&message.service_levels)
+        .with_levels(&message.service_levels)?
+        .with_profiles(message.profiles.as_ref())
 }
 
 /// Runs the daemon until it is told to stop. This is what the binary `crm` and `coalloc serve crm` do.

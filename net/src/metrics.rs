@@ -296,6 +296,14 @@ pub struct Rm {
     pub oldest_hold: Seconds,
     /// Questions to coordinators.
     pub resolves: Labelled<Counter, 1>,
+    /// Who watches profiles.
+    pub subscribers: Gauge,
+    /// Updates of profiles given to streams.
+    pub updates: Labelled<Counter, 1>,
+    /// Their bytes.
+    pub update_bytes: Counter,
+    /// Their steps.
+    pub update_steps: Counter,
     /// What there is of a resource.
     pub capacity: Labelled<Gauge, 2>,
     /// What is booked of it now.
@@ -334,6 +342,16 @@ pub fn rm() -> &'static Rm {
                     "Questions to coordinators what became of a hold, by what came of them",
                 )
                 .show([["commit"], ["abort"], ["not_mine"], ["lost"]]),
+            subscribers: room.gauge("subscribers", "Streams of profile updates that are open"),
+            updates: room
+                .counters(
+                    ["kind"],
+                    "updates",
+                    "Profile updates sent: snapshots and deltas by pieces, facts with answers to Hold, signs of life",
+                )
+                .show([["snapshot"], ["delta"], ["facts"], ["alive"]]),
+            update_bytes: room.counter("update_bytes", "Bytes of profile updates, as they are encoded"),
+            update_steps: room.counter("update_steps", "Steps of profiles in updates"),
             capacity: room.gauges(
                 ["resource", "unit"],
                 "resource_capacity",

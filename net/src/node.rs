@@ -26,7 +26,7 @@ use crate::metrics::{self, scrape};
 use crate::traces::Span;
 use crate::turn::{Turn, Turns};
 use crate::waiters::Waiters;
-use crate::watch::{Events, Feed, Watch};
+use crate::watch::{Events, Feed, Following, Watch};
 use crate::{status, traces};
 
 /// Opens a node's ledger file, or makes a new one, and replays it into the core.
@@ -319,6 +319,14 @@ where
         events: E,
     ) -> Result<Watch<E::Message>, Status> {
         self.feed.watch(self.clone(), token, events).await
+    }
+
+    /// A place among those who watch, without a stream of records.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when too many watch already, UNAVAILABLE when the node is stopping.
+    pub fn follow(&self) -> Result<Following, Status> {
+        self.feed.follow()
     }
 
     /// Ends every watch: their clients resume elsewhere, or here after the restart.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use coalloc_common::{DiskRoom, InvalidField, limits};
 use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
 use coalloc_protocol::{Core, Log};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
@@ -227,6 +227,16 @@ impl<R: 'static> Feed<R> {
         self.end.send_replace(true);
     }
 
+    /// See [`Handle::follow`].
+    pub(crate) fn follow(&self) -> Result<Following, Status> {
+        let mut end = self.end.subscribe();
+        if *end.borrow_and_update() {
+            return Err(status::stopping());
+        }
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
+        Ok(Following { durable: self.durable.clone(), end, place })
+    }
+
     /// See [`Handle::watch`].
     pub(crate) async fn watch<C, A, E>(
         &self,
@@ -242,11 +252,7 @@ impl<R: 'static> Feed<R> {
         E: Events<C>,
     {
         let begin = Begin::parse(token).map_err(|error| status::invalid(&error))?;
-        let mut end = self.end.subscribe();
-        if *end.borrow_and_update() {
-            return Err(status::stopping());
-        }
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
+        let Following { durable: _, end, place } = self.follow()?;
         let (readers, id) = (Arc::clone(&self.readers), self.ledger_id.to_string());
         let durable = self.durable.get();
         let (reader, cursor) = blocking(handle.host(), move || {
@@ -271,6 +277,32 @@ impl<R: 'static> Feed<R> {
         });
         let last = tokio_stream::once(Err(status::stopping()));
         Ok(Box::pin(ReceiverStream::new(receiver).chain(last)))
+    }
+}
+
+/// A place among those who watch, for whoever tells something else than records; and what wakes it.
+#[derive(Debug)]
+pub struct Following {
+    durable: Latest<u64>,
+    end: watch::Receiver<bool>,
+    /// Given back when this is dropped.
+    place: OwnedSemaphorePermit,
+}
+
+impl Following {
+    /// The last record that is durable.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.durable.get()
+    }
+
+    /// Waits for a record after that one; false when the daemon stops.
+    pub async fn beyond(&mut self, seen: u64) -> bool {
+        tokio::select! {
+            biased;
+            _ = self.end.changed() => false,
+            more = self.durable.wait_for(|last| *last > seen) => more.is_some(),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
     let network =
         network.map(|inner| inner_network("inventory", &owned.paths, inner)).transpose()?;
     let inside = network.map(|plan| Arc::new(inner::Network::new(plan)) as Arc<dyn Inside>);
+    let inside = owned.inner.clone().zip(inside);
     let inventory = Inventory {
         name: owned.name,
         domain: owned.domain,
@@ -46,7 +47,8 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
     };
     let policy = message.policy.as_ref();
     let config = RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)?
-        .with_levels(&message.service_levels)?;
+        .with_levels(&message.service_levels)?
+        .with_profiles(message.profiles.as_ref())?;
     Ok(config.with_inside(inside))
 }
 

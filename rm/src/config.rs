@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
     Amount, CoordinatorName, DomainName, InvalidField, ResourceId, RmName, Span, Topology, Unit,
@@ -11,10 +12,12 @@ use coalloc_common::{
 use coalloc_net::client::check_address;
 use coalloc_net::convert::{
     path_resources, price_from_wire, service_levels, span_from_wire, topology_of_descriptions,
+    update_policy_from_wire,
 };
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_proto::v1;
 use coalloc_protocol::participant::{HoldPolicy, Inside};
+use coalloc_protocol::update::UpdatePolicy;
 
 /// Which of the two RMs it is; also the kind in its ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +63,15 @@ pub struct Inventory {
     pub price: Option<v1::PriceSchedule>,
 }
 
+/// Who may watch profiles, and the fastest that anybody is told. Nobody by default.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    /// Each a coordinator of the RM's.
+    pub coordinators: BTreeSet<CoordinatorName>,
+    /// What a subscriber asks for may be slower.
+    pub updates: UpdatePolicy,
+}
+
 /// An RM's configuration.
 #[derive(Debug, Clone)]
 pub struct RmConfig {
@@ -81,6 +93,10 @@ pub struct RmConfig {
     pub levels: BTreeMap<UserName, u32>,
     /// What an NRM's paths are routed over, if not each over itself.
     pub inside: Option<Arc<dyn Inside>>,
+    /// The same as it was configured: with another inside other things are free.
+    pub inner: Option<v1::InnerNetwork>,
+    /// Who may watch profiles.
+    pub profiles: Profiles,
 }
 
 impl RmConfig {
@@ -127,13 +143,43 @@ impl RmConfig {
             policy,
             levels: BTreeMap::new(),
             inside: None,
+            inner: None,
+            profiles: Profiles::default(),
         })
     }
 
-    /// The same with an inner network.
+    /// The same with an inner network, as it was configured and as it routes.
     #[must_use]
-    pub fn with_inside(self, inside: Option<Arc<dyn Inside>>) -> Self {
-        Self { inside, ..self }
+    pub fn with_inside(self, inner: Option<(v1::InnerNetwork, Arc<dyn Inside>)>) -> Self {
+        let (inner, inside) = inner.unzip();
+        Self { inside, inner, ..self }
+    }
+
+    /// The same with coordinators that may watch profiles.
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the path of the field in the configuration file.
+    pub fn with_profiles(mut self, wire: Option<&v1::ProfilePolicy>) -> Result<Self, InvalidField> {
+        let Some(wire) = wire else { return Ok(self) };
+        let mut coordinators = BTreeSet::new();
+        for (index, name) in wire.coordinators.iter().enumerate() {
+            let field = format!("profiles.coordinators[{index}]");
+            let name = CoordinatorName::parse(&field, name)?;
+            if !self.coordinators.contains_key(&name) {
+                let known = self.coordinators.keys().map(CoordinatorName::as_str);
+                let guess = did_you_mean(name.as_str(), known);
+                let allowed = format!("one of `coordinators`{guess}");
+                return Err(InvalidField::new(field, name, allowed));
+            }
+            if let Some(twice) = coordinators.replace(name) {
+                return Err(InvalidField::new(field, twice, "each coordinator once"));
+            }
+        }
+        let updates = wire.updates.as_ref();
+        let updates = updates.map(|wire| update_policy_from_wire("profiles.updates", wire));
+        self.profiles =
+            Profiles { coordinators, updates: updates.transpose()?.unwrap_or_default() };
+        Ok(self)
     }
 
     /// The same with service levels (Takefusa 2010, section 3.4, option C).

@@ -10,6 +10,7 @@ use coalloc_protocol::participant::{Participant, ParticipantRecord};
 use tonic::service::Routes;
 
 use crate::config::RmConfig;
+use crate::publisher::Publisher;
 use crate::service::RmService;
 use crate::{meters, shell};
 
@@ -40,8 +41,9 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
         vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kind.unit())];
     let (kind, name) = (config.kind.word(), config.name.as_str());
     let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
+    let publisher = Publisher::new(node.handle.clone(), &config, &ledger_id);
     let description = DescribeResponse { ledger_id, ..config.description };
-    let service = RmService::new(node.handle.clone(), description);
+    let service = RmService::new(node.handle.clone(), description, publisher);
     let routes = Routes::new(server::resource_manager(service));
     let (name, listen) = (&config.name, config.daemon.listen);
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");

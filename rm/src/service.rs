@@ -18,6 +18,7 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use crate::events::BookingEvents;
+use crate::publisher::Publisher;
 use crate::shell::Handle;
 
 /// The handlers.
@@ -25,13 +26,18 @@ use crate::shell::Handle;
 pub struct RmService {
     handle: Handle,
     description: v1::DescribeResponse,
+    publisher: Publisher,
 }
 
 impl RmService {
     /// Handlers that describe themselves so.
     #[must_use]
-    pub const fn new(handle: Handle, description: v1::DescribeResponse) -> Self {
-        Self { handle, description }
+    pub const fn new(
+        handle: Handle,
+        description: v1::DescribeResponse,
+        publisher: Publisher,
+    ) -> Self {
+        Self { handle, description, publisher }
     }
 
     /// Is this message for us? After two RMs have changed places, a coordinator that has not noticed
@@ -49,13 +55,13 @@ impl RmService {
 #[tonic::async_trait]
 impl ResourceManager for RmService {
     type WatchBookingsStream = Watch<v1::WatchBookingsResponse>;
-    type WatchProfilesStream = coalloc_net::watch::Watch<v1::WatchProfilesResponse>;
+    type WatchProfilesStream = Watch<v1::WatchProfilesResponse>;
 
     async fn watch_profiles(
         &self,
-        _: Request<v1::WatchProfilesRequest>,
+        request: Request<v1::WatchProfilesRequest>,
     ) -> Result<Response<Self::WatchProfilesStream>, Status> {
-        Err(Status::unimplemented("being built"))
+        Ok(Response::new(self.publisher.watch(request.get_ref())?))
     }
 
     async fn watch_bookings(
@@ -109,6 +115,8 @@ impl ResourceManager for RmService {
         let (txn, coordinator) = (order.txn.clone(), order.coordinator.clone());
         let user = order.user.clone();
         Traced::current().set("coalloc.transaction", &txn);
+        let watches = self.publisher.may_watch(&coordinator);
+        let segments = watches.then(|| order.segments.clone());
         let answer = self.handle.call(|token| ParticipantInput::Hold { order, token }).await?;
         use v1::hold_response::Answer as Wire;
         let answer = match answer {
@@ -122,7 +130,11 @@ impl ResourceManager for RmService {
             }
             other => return Err(rejection(&other, &txn, &coordinator)),
         };
-        Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh: None }))
+        let fresh = match segments {
+            Some(segments) => self.publisher.fresh(segments).await,
+            None => None,
+        };
+        Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh }))
     }
 
     async fn commit(
@@ -220,6 +232,10 @@ pub fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
         }
     };
     let replaces = replaced(&wire.replaces)?;
+    if wire.one_way && replaces.is_some() {
+        let allowed = "false with `replaces`: a change is held, then committed";
+        return Err(InvalidField::new("one_way", true, allowed));
+    }
     let segments = match (&replaces, wire.segments.is_empty()) {
         // Nothing is needed here any more.
         (Some(_), true) => Vec::new(),
