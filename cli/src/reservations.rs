@@ -184,6 +184,20 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
     format!("{}\n{total}\n", text::finish(&table))
 }
 
+/// When each segment is, where they differ: those of a task follow one another.
+fn times(plan: &v1::Plan) -> String {
+    let segments = &plan.segments;
+    if segments.windows(2).all(|pair| pair[0].window == pair[1].window) {
+        return String::new();
+    }
+    let width = segments.iter().map(|segment| segment.resource.len()).max().unwrap_or(0);
+    let line = |segment: &v1::Segment| {
+        let when = text::window(segment.window.as_ref());
+        format!("  {:width$}  {when}\n", segment.resource)
+    };
+    segments.iter().map(line).collect()
+}
+
 /// One reservation for people.
 #[must_use]
 pub fn describe(one: &v1::Reservation) -> String {
@@ -214,7 +228,7 @@ pub fn describe(one: &v1::Reservation) -> String {
     }
     if let Some(plan) = &one.plan {
         let _ = writeln!(out, "  {}", plan::headline(plan));
-        for line in plan::body(plan).lines() {
+        for line in plan::body(plan).lines().chain(times(plan).lines()) {
             let _ = writeln!(out, "  {line}");
         }
     }

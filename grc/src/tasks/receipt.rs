@@ -95,13 +95,43 @@ pub fn plan_of(details: &str) -> Option<v1::Plan> {
         .collect();
     let start = windows.iter().map(|window| window.start()).min()?;
     let end: Time = windows.iter().map(|window| window.end()).max()?;
+    let run = v1::Placement {
+        site: task_plan.cluster.clone(),
+        at: task_plan.cluster,
+        cpus: task_plan.cpus,
+        ..v1::Placement::default()
+    };
+    let ways = [&task_plan.legs, &task_plan.output_legs];
     Some(v1::Plan {
         digest: task_plan.digest,
         window: Window::new(start, end).map(window_to_wire),
+        placements: vec![run],
+        routes: ways.into_iter().filter_map(|legs| route(legs, &task_plan.segments)).collect(),
         segments: task_plan.segments,
         proven_optimal: task_plan.proven_optimal,
         solver: task_plan.planner,
         ..v1::Plan::default()
+    })
+}
+
+/// The way of data, as a route of a reservation; none when they are there.
+fn route(legs: &[v1::TaskLeg], segments: &[v1::Segment]) -> Option<v1::Route> {
+    let (first, last) = (legs.first()?, legs.last()?);
+    let via = std::iter::once(&first.from).chain(legs.iter().map(|leg| &leg.to));
+    let of = |leg: &v1::TaskLeg| {
+        // A full-duplex path's resource has its direction behind the path's name.
+        let same = |segment: &&v1::Segment| {
+            segment.window == leg.window && segment.resource.starts_with(&leg.path)
+        };
+        segments.iter().find(same).map(|segment| segment.amount)
+    };
+    Some(v1::Route {
+        from: first.from.clone(),
+        to: last.to.clone(),
+        bandwidth_bps: of(first).unwrap_or_default(),
+        via: via.cloned().collect(),
+        paths: legs.iter().map(|leg| leg.path.clone()).collect(),
+        ..v1::Route::default()
     })
 }
 
