@@ -29,6 +29,7 @@ use tonic::Status;
 
 use crate::planning::Explained;
 use crate::service::{Candidates, GrcService};
+use crate::tasks::receipt;
 use crate::{admission, view};
 
 /// What is booked, as a change sees it.
@@ -254,12 +255,17 @@ impl GrcService {
         let look = move |coordinator: &Coordinator| {
             let found = coordinator.find(&wanted);
             let above = found.is_some_and(|found| found.upper.is_some());
-            (found.map(Standing::of), coordinator.planning(&wanted).is_some(), above)
+            let task = found.is_some_and(|found| receipt::is_task(&found.notes));
+            (found.map(Standing::of), coordinator.planning(&wanted).is_some(), (above, task))
         };
         match self.handle.read(look).await? {
-            (_, _, true) => {
+            (_, _, (true, _)) => {
                 let text = "it belongs to a coordinator above; only that one may change it";
                 Err(status::denied(text))
+            }
+            (_, _, (_, true)) => {
+                let text = "it is a task, and tasks are not changed: release it and submit another";
+                Err(status::precondition("task", id, text))
             }
             (Some(standing), ..) => Ok(standing),
             (None, true, _) => {

@@ -64,12 +64,21 @@ pub struct Inventory {
 }
 
 /// Who may watch profiles, and the fastest that anybody is told. Nobody by default.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Profiles {
     /// Each a coordinator of the RM's.
     pub coordinators: BTreeSet<CoordinatorName>,
     /// What a subscriber asks for may be slower.
     pub updates: UpdatePolicy,
+    /// Changes that are remembered for those who are behind. No file says it; tests do.
+    pub changes_kept: usize,
+}
+
+impl Default for Profiles {
+    fn default() -> Self {
+        let (coordinators, updates) = (BTreeSet::new(), UpdatePolicy::default());
+        Self { coordinators, updates, changes_kept: limits::CHANGES_KEPT }
+    }
 }
 
 /// An RM's configuration.
@@ -177,8 +186,8 @@ impl RmConfig {
         }
         let updates = wire.updates.as_ref();
         let updates = updates.map(|wire| update_policy_from_wire("profiles.updates", wire));
-        self.profiles =
-            Profiles { coordinators, updates: updates.transpose()?.unwrap_or_default() };
+        self.profiles.updates = updates.transpose()?.unwrap_or_default();
+        self.profiles.coordinators = coordinators;
         Ok(self)
     }
 

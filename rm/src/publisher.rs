@@ -30,7 +30,7 @@ mod way;
 
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, ResourceId, Segment, Time, limits};
+use coalloc_common::{CoordinatorName, Now, ResourceId, Segment, Time, limits};
 use coalloc_net::watch::{Following, Watch};
 use coalloc_net::{convert, metrics, status};
 use coalloc_proto::v1;
@@ -250,7 +250,9 @@ impl Teller {
             let (changes, resources) = (participant.changes(), &participant.config().resources);
             let capacity = |number: u32| resources[number as usize].1;
             let revision = changes.revision();
-            let due = subscription.due(changes, capacity, now);
+            // Also of what is over: a clock that was ahead and is set back makes it to come again (I18).
+            let ever = Now { wall: Time::from_us(0), ..now };
+            let due = subscription.due(changes, capacity, ever);
             let behind = subscription.revision().is_none_or(|had| changes.is_behind(had));
             let (from, mut disclosure) = match due {
                 Due::Snapshot => (None, participant.everything(now.wall)),

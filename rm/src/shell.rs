@@ -38,6 +38,7 @@ pub fn participant(config: &RmConfig) -> Participant {
         levels: config.levels.clone(),
         inside: config.inside.clone(),
     })
+    .with_changes_kept(config.profiles.changes_kept)
 }
 
 /// Opens the ledger's file and replays it: the participant as it was when the daemon last stopped.

@@ -21,6 +21,7 @@ pub mod print;
 pub mod script;
 pub mod tree;
 pub mod trouble;
+mod watchers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,6 +42,7 @@ use self::network::{Call, Dice, Packet, Question, Rule, Weather};
 use self::node::{CrashPoint, Finished, Node, Survives};
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
+use self::watchers::Subscriber;
 
 /// Where a node stands in its list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +115,8 @@ pub struct World {
     pub grcs: Vec<Node<Coordinator>>,
     grc_names: Vec<CoordinatorName>,
     pub rms: Vec<Node<Participant>>,
+    /// Of each of them.
+    subscribers: Vec<Subscriber>,
     /// The RMs of each coordinator that serves others above it.
     pub members: BTreeMap<usize, Vec<RmName>>,
     /// Whom each coordinator of a tree has under it, for those who want something of it.
@@ -150,6 +154,7 @@ impl World {
             grcs: Vec::new(),
             grc_names: Vec::new(),
             rms: Vec::new(),
+            subscribers: Vec::new(),
             members: BTreeMap::new(),
             served: BTreeMap::new(),
             in_turns: 0,
@@ -186,9 +191,12 @@ impl World {
     /// Adds a participant and starts it.
     pub fn add_rm(&mut self, config: ParticipantConfig) -> Result<(), String> {
         let name = config.name.clone();
-        let make = move |_: &str| Participant::new(config.clone());
+        let make = move |_: &str| {
+            Participant::new(config.clone()).with_changes_kept(watchers::CHANGES_KEPT)
+        };
         let start = |boot| ParticipantInput::Start { boot };
         self.rms.push(Node::new(name.as_str(), make, start));
+        self.subscribers.push(Subscriber::default());
         self.restart(Address::Rm(self.rms.len() - 1), false)
     }
 
@@ -369,7 +377,10 @@ impl World {
         self.say_at(node, || "dies".to_owned());
         match node {
             Address::Grc(index) => self.grcs[index].crash(),
-            Address::Rm(index) => self.rms[index].crash(),
+            Address::Rm(index) => {
+                self.rms[index].crash();
+                self.subscribers[index].disconnect();
+            }
         }
         if down_us >= 0 {
             self.after(down_us, Event::Restart { node, reboot });
@@ -539,6 +550,7 @@ impl World {
         let points: Vec<_> = records.iter().map(participant_point).collect();
         self.note_sync(Address::Rm(index), &points, effects.len());
         self.watch_rm(index, &records)?;
+        self.subscriber_looks(index)?;
         for effect in effects {
             match effect {
                 ParticipantEffect::Reply { token: Token(call), answer } => {

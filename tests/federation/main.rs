@@ -26,6 +26,7 @@ mod options;
 mod races;
 mod refusals;
 mod serving;
+mod tasks;
 mod telemetry;
 #[allow(dead_code, reason = "other tests take the rest")]
 #[path = "../tmpfs.rs"]

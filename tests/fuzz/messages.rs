@@ -44,3 +44,13 @@ fn federations() {
         targets::descriptions(&mutate::bytes(rng, &description));
     });
 }
+
+#[test]
+fn updates() {
+    let (sound, policy) = (targets::update().encode_to_vec(), targets::policy().encode_to_vec());
+    assert!(targets::updates(&sound) && targets::policies(&policy), "the seeds are sound");
+    fuzz("updates", |rng| {
+        targets::updates(&mutate::bytes(rng, &sound));
+        targets::policies(&mutate::bytes(rng, &policy));
+    });
+}

@@ -170,7 +170,7 @@ impl World {
                     self.watch.held.insert(key, (self.now_us, *hard));
                 }
                 ParticipantRecord::Booked { txn, .. } => {
-                    if !self.watch.committed.contains(txn) {
+                    if !self.watch.committed.contains(txn) && !self.is_one_way(index, txn) {
                         return Err(format!("I3: {txn} is booked without a decision"));
                     }
                     self.counts.booked += 1;
@@ -247,6 +247,12 @@ impl World {
         }
         self.counts.replaced += 1;
         Ok(())
+    }
+
+    /// Is it booked as it is held? Then no decision is behind its booking.
+    fn is_one_way(&self, rm: usize, txn: &TransactionId) -> bool {
+        let entry = self.rms[rm].shadow.entries().get(txn);
+        entry.and_then(|entry| entry.order.as_ref()).is_some_and(|order| order.one_way)
     }
 
     /// A decided transaction may still end when it came out mixed or its user released it.
@@ -422,8 +428,8 @@ impl World {
         why.join("; ")
     }
 
-    /// At rest: I1, I5, I6, I7, and every node is the fold of its log.
-    pub fn check_rest(&self) -> Result<(), String> {
+    /// At rest: I1, I5, I6, I7, I11, and every node is the fold of its log.
+    pub fn check_rest(&mut self) -> Result<(), String> {
         if planted::is(Bug::Canary) {
             return Err("a canary, planted".to_owned());
         }
@@ -457,7 +463,8 @@ impl World {
             }
         }
         self.check_owned(&owners)?;
-        self.check_bookings(&owners)
+        self.check_bookings(&owners)?;
+        self.check_pictures()
     }
 
     /// I6: every confirmed reservation has exactly its candidate's segments, at every RM.
@@ -517,6 +524,9 @@ fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), Stri
         if core.timetable(resource) != shadow.timetable(resource) {
             return Err(format!("the timetable of {resource} differs from its log's"));
         }
+    }
+    if core.changes() != shadow.changes() {
+        return Err("what changed lately differs from the log's".to_owned());
     }
     if core.entries().len() != shadow.entries().len() {
         return Err("there are more transactions than in the log, or fewer".to_owned());

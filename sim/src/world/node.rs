@@ -165,7 +165,8 @@ where
         bodies.iter().map(|body| serde_json::from_str(body).expect("read back")).collect()
     }
 
-    fn now(&self, world_us: i64) -> Now {
+    /// Its clocks, at a time of the world.
+    pub fn now(&self, world_us: i64) -> Now {
         let wall = WALL_START.saturating_add(Span::from_us(world_us + self.clock.wall_ahead_us));
         Now { wall, boot: BootTime::from_us(world_us - self.clock.booted_us) }
     }

@@ -234,6 +234,7 @@ impl World {
             Address::Grc(index) => self.grcs[index].restore(keep),
             Address::Rm(index) => {
                 self.rms[index].restore(keep)?;
+                self.subscribers[index].restored();
                 self.model_again(index);
                 Ok(())
             }

@@ -6,7 +6,7 @@ use coalloc_common::{
     Amount, CoordinatorName, ResourceId, RmName, Span, TransactionId, Unit, limits,
 };
 use coalloc_protocol::Core;
-use coalloc_protocol::message::{Decision, Resolution, Token};
+use coalloc_protocol::message::{Decision, HoldOrder, Resolution, Token};
 use coalloc_protocol::participant::{
     HoldPolicy, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput, Phase,
 };
@@ -22,6 +22,8 @@ struct Rm {
     core: Participant,
     /// What it was asked to hold.
     amount: u64,
+    /// With one message.
+    one_way: bool,
 }
 
 impl Rm {
@@ -41,7 +43,7 @@ impl Rm {
             inside: None,
         });
         let _ = core.step(ParticipantInput::Start { boot: "boot-1".to_owned() }, at(0));
-        Self { core, amount: 10 }
+        Self { core, amount: 10, one_way: false }
     }
 
     fn step(&mut self, input: ParticipantInput, ms: i64) -> String {
@@ -57,7 +59,8 @@ impl Rm {
     }
 
     fn hold(&self) -> ParticipantInput {
-        ParticipantInput::Hold { order: order("t", self.amount, None), token: Token(1) }
+        let order = HoldOrder { one_way: self.one_way, ..order("t", self.amount, None) };
+        ParticipantInput::Hold { order, token: Token(1) }
     }
 }
 
@@ -114,6 +117,14 @@ fn states() -> Vec<(&'static str, Rm)> {
         rm
     };
     let hold = || (Rm::new().hold(), 10);
+    let one_way = |inputs: &[ParticipantInput]| {
+        let mut rm = Rm { one_way: true, ..Rm::new() };
+        rm.step(rm.hold(), 10);
+        for input in inputs {
+            rm.step(input.clone(), 20);
+        }
+        rm
+    };
     let newer = ParticipantInput::Hold { order: order("t2", 20, Some("t")), token: Token(1) };
     let mut refused = Rm { amount: 101, ..Rm::new() };
     refused.step(refused.hold(), 10);
@@ -121,12 +132,14 @@ fn states() -> Vec<(&'static str, Rm)> {
         ("unknown", after(vec![])),
         ("Held", after(vec![hold()])),
         ("Booked", after(vec![hold(), (commit("t"), 20)])),
+        ("Booked, one-way", one_way(&[])),
         ("Refused", refused),
         ("Aborted", after(vec![hold(), (abort(), 20)])),
         ("Aborted, a tombstone", after(vec![(abort(), 20)])),
         ("Expired", after(vec![hold(), (ParticipantInput::Tick, HARD_MS + 20)])),
         ("Released", after(vec![hold(), (commit("t"), 20), (release(), 30)])),
         ("Replaced", after(vec![hold(), (commit("t"), 20), (newer, 30), (commit("t2"), 40)])),
+        ("Aborted, one-way", one_way(&[abort()])),
     ];
     for (name, rm) in &states {
         let phase = rm.core.entries().get(&txn("t")).map(|entry| entry.phase.clone());

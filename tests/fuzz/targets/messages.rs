@@ -2,9 +2,10 @@
 
 use std::fmt::Debug;
 
-use coalloc_common::{InvalidField, Time, limits};
+use coalloc_common::{Amount, BootTime, InvalidField, Now, ResourceId, RmName, Time, limits};
 use coalloc_net::convert::{self, RequestOptions};
 use coalloc_proto::{Duration, Timestamp, v1};
+use coalloc_protocol::update::{Part, Picture};
 use prost::Message;
 
 const NOW: Time = Time::from_us(1_795_219_200_000_000);
@@ -111,6 +112,34 @@ pub(crate) fn description() -> v1::DescribeResponse {
     }
 }
 
+pub(crate) fn update() -> v1::ProfileUpdate {
+    let part = |resource, free: &[u64], after: &[u64]| v1::ProfilePart {
+        resource,
+        from_us: NOW.as_us(),
+        length_us: 600_000_000,
+        free: free.to_vec(),
+        after_us: after.to_vec(),
+    };
+    v1::ProfileUpdate {
+        epoch: 7,
+        kind: v1::ProfileUpdateKind::Snapshot.into(),
+        revision: 42,
+        at_us: NOW.as_us(),
+        resources: vec!["N0-N1:ab".to_owned(), "N0-N1:ba".to_owned()],
+        parts: vec![part(0, &[1_000, 400, 1_000], &[1, 59_000_000]), part(1, &[1_000], &[])],
+        ..v1::ProfileUpdate::default()
+    }
+}
+
+pub(crate) fn policy() -> v1::UpdatePolicy {
+    v1::UpdatePolicy {
+        strategy: v1::UpdateStrategy::Threshold.into(),
+        period: Some(long(1)),
+        threshold_percent: 10,
+        delay: Some(long(5)),
+    }
+}
+
 /// What bytes decode to encodes to what decodes to the same.
 fn decoded<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) -> Option<M> {
     let message = M::decode(bytes).ok()?;
@@ -193,4 +222,39 @@ pub(crate) fn descriptions(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::DescribeResponse>(bytes) else { return false };
     let name = coalloc_common::RmName::composed("nrm-N");
     convert::topology_of_descriptions([(&name, &wire)]).is_ok()
+}
+
+/// Of a resource manager, to a scheduler's picture.
+pub(crate) fn updates(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::ProfileUpdate>(bytes) else { return false };
+    let Some(update) = taken(convert::update_from_wire("update", &wire)) else { return false };
+    let again = convert::update_to_wire(&update);
+    assert_eq!(convert::update_from_wire("update", &again).as_ref(), Ok(&update));
+    let steps: usize = update.parts.iter().map(|part| part.steps.len()).sum();
+    assert!(steps <= limits::UPDATE_STEPS_MAX && update.parts.iter().all(Part::is_sound));
+    // As the first that a picture hears, and behind a sound one.
+    let rm = RmName::composed("nrm-N");
+    let now = Now { wall: NOW, boot: BootTime::from_us(0) };
+    let mut picture = Picture::default();
+    let all = ["N0-N1:ab", "N0-N1:ba"].map(|name| (ResourceId::composed(name), Amount(1_000)));
+    picture.expect(&rm, all);
+    let _ = picture.merge(&rm, &update, now);
+    let sound = convert::update_from_wire("update", &self::update()).unwrap();
+    picture.merge(&rm, &sound, now).unwrap();
+    let _ = picture.merge(&rm, &update, now);
+    for (_, profile) in picture.known(&rm).unwrap().profiles() {
+        assert!(profile.steps().iter().all(|(_, free)| free.0 <= 1_000));
+        assert!(profile.steps().windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+    true
+}
+
+/// Of a subscriber, to a resource manager.
+pub(crate) fn policies(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::UpdatePolicy>(bytes) else { return false };
+    let policy = taken(convert::update_policy_from_wire("policy", &wire));
+    let Some(policy) = policy else { return false };
+    let again = convert::update_policy_to_wire(policy);
+    assert_eq!(convert::update_policy_from_wire("policy", &again), Ok(policy));
+    true
 }

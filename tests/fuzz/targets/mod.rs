@@ -23,7 +23,7 @@ pub(crate) struct Target {
 }
 
 /// All of them.
-pub(crate) static ALL: [Target; 15] = [
+pub(crate) static ALL: [Target; 17] = [
     Target {
         name: "holds",
         sound: || vec![messages::hold().encode_to_vec()],
@@ -53,6 +53,16 @@ pub(crate) static ALL: [Target; 15] = [
         name: "descriptions",
         sound: || vec![messages::description().encode_to_vec()],
         check: messages::descriptions,
+    },
+    Target {
+        name: "updates",
+        sound: || vec![messages::update().encode_to_vec()],
+        check: messages::updates,
+    },
+    Target {
+        name: "policies",
+        sound: || vec![messages::policy().encode_to_vec()],
+        check: messages::policies,
     },
     Target {
         name: "files",

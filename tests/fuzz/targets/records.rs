@@ -78,6 +78,10 @@ pub(crate) fn of_participant() -> Vec<Value> {
     };
     let token = Token(1);
     let hold = |name, old| ParticipantInput::Hold { order: order(name, old), token };
+    let one_way = |name| {
+        let order = HoldOrder { one_way: true, ..order(name, None) };
+        ParticipantInput::Hold { order, token }
+    };
     let commit = |name| ParticipantInput::Commit { txn: txn(name), by: grc(), token };
     let abort = |name| ParticipantInput::Abort { txn: txn(name), by: grc(), token };
     let release = |name| ParticipantInput::Release { txn: txn(name), by: grc(), token };
@@ -94,10 +98,13 @@ pub(crate) fn of_participant() -> Vec<Value> {
         (ParticipantInput::Tick, at(2_000)),
         (release("d"), at(2_001)),
         (abort("never"), at(2_002)),
-        (ParticipantInput::Start { boot: "b2".to_owned() }, at(2_003)),
+        (one_way("f"), at(2_003)),
+        (abort("f"), at(2_004)),
+        (one_way("g"), at(2_005)),
+        (ParticipantInput::Start { boot: "b2".to_owned() }, at(2_006)),
     ];
     let all = lived(participant(), inputs);
-    assert!(all.len() >= 13, "{all:?}");
+    assert!(all.len() >= 18, "{all:?}");
     all
 }
 
@@ -120,6 +127,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
     let reserve = |name: &str| CoordinatorInput::Reserve {
         request: request(name),
         candidates: vec![candidate(), candidate()],
+        replans: None,
         notes: "n".to_owned(),
         token,
     };

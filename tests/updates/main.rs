@@ -1,0 +1,14 @@
+//! Updates of profiles from real resource managers: what a subscriber believes is what the timetable says,
+//! across kills, pauses and everything a subscriber may ask for.
+
+// clippy allows unwrap in test functions only; the helpers of this file are test code all through.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+// Each test target uses a part of it.
+#[allow(dead_code)]
+#[path = "../harness/mod.rs"]
+mod harness;
+mod permission;
+mod rm;
+mod strategies;
+mod stream;
