@@ -87,3 +87,15 @@ test-compose: image
 # Real daemons under load, killed so often: `just soak 1000`.
 soak KILLS='1000' SEED='1':
     COALLOC_KILLS={{KILLS}} COALLOC_SEED={{SEED}} cargo test -p coalloc --test blackbox one_coordinator -- --nocapture
+
+# The reports of docs/experiments, with all their seeds: `just experiments`; or with fewer: `just experiments --seeds 5`.
+experiments *ARGS:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --release
+    for file in sim/experiments/*.yaml; do
+        name=$(basename "$file" .yaml)
+        target/release/coalloc sim run "$name" --out "target/experiments/$name" {{ARGS}}
+        mkdir -p "docs/experiments/$name"
+        cp "target/experiments/$name"/{report.md,*.svg} "docs/experiments/$name/"
+    done

@@ -442,6 +442,9 @@ pub const RELAY_WINDOW_BYTES: usize = 256 << 10;
 pub const RELAY_LAST_WORDS: Span = Span::from_secs(30);
 /// Connections that one relay passes on at a time; one more waits. A coordinator has a handful to each RM.
 pub const RELAY_CONNECTIONS_MAX: usize = 256;
+/// Runs of one experiment: points of its sweep, times seeds. Each is a line of some hundred bytes in a file of
+/// results that is kept in memory: a few hundred megabytes at most, and days of work.
+pub const EXPERIMENT_RUNS_MAX: u64 = 1_000_000;
 
 // A hold must outlive the coordinator's patience plus the margin it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());

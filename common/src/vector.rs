@@ -164,6 +164,53 @@ impl AvailabilityVector {
         kernel::set(self.bits.as_raw_mut_slice(), from, to);
     }
 
+    /// Moves it on to begin at a later slot: what was before is forgotten, and as many slots at its end are
+    /// new, all of them free. Nothing happens when it begins there or later already.
+    ///
+    /// Costs what its words cost, without allocation: for pictures that go with the time.
+    pub fn advance(&mut self, first: Slot) {
+        let last = self.grid.last_slot().0 - self.len() as i64 + 1;
+        let first = first.0.min(last);
+        let by = usize::try_from(first.saturating_sub(self.first.0)).unwrap_or(0);
+        if by == 0 {
+            return;
+        }
+        let slots = self.len();
+        let words = self.bits.as_raw_mut_slice();
+        kernel::shift_down(words, by);
+        kernel::set(words, slots.saturating_sub(by), slots);
+        self.first = Slot(first);
+    }
+
+    /// Replaces what it says of the slots that a window touches by a profile at an amount, as
+    /// [`AvailabilityVector::of_profile`] takes them. A slot is free when the profile has the amount
+    /// free throughout it: steps that begin or end within a slot leave that one not free.
+    pub fn replace(
+        &mut self,
+        window: Window,
+        steps: impl IntoIterator<Item = (Time, Amount)>,
+        amount: Amount,
+    ) {
+        let (from, to) = self.grid.touched(window);
+        let (begin, end) = (self.position(from), self.position(to));
+        kernel::clear(self.bits.as_raw_mut_slice(), begin, end);
+        let (first, last) = (self.grid.start_of(from), self.grid.start_of(to));
+        let mut since: Option<Time> = None;
+        for (at, free) in steps {
+            match (since, free >= amount) {
+                (None, true) => since = Some(at.max(first)),
+                (Some(start), false) => {
+                    self.set_free(start, at.min(last));
+                    since = None;
+                }
+                _ => {}
+            }
+        }
+        if let Some(start) = since {
+            self.set_free(start, last);
+        }
+    }
+
     /// A slot's position, at most the length; 0 for those before the first.
     fn position(&self, slot: Slot) -> usize {
         usize::try_from(slot.0.saturating_sub(self.first.0)).unwrap_or(0).min(self.len())

@@ -138,7 +138,8 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
 }
 
 fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileError> {
-    let options = serde_saphyr::options! { with_snippet: false };
+    // A domain may be called `N` or `no`: only `true` and `false` are truth values.
+    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     let mut field = String::new();
     let result = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         serde_path_to_error::deserialize(yaml).map_err(|error| {

@@ -6,34 +6,19 @@
 //! joined by one link, a chain, a triangle, and a star, ring or mesh. Earliest starts lie on whole
 //! minutes.
 //!
-//! Each user draws from a random stream of their own, so that a seed gives the same requests relative
-//! to the start of the day, on every machine, and the first N of more are the same N.
+//! They are drawn by the simulator's workload, so that a day of the demo is a day of the experiments.
 
 use clap::ValueEnum;
 use coalloc_common::{Span, Time};
 use coalloc_net::convert::{span_to_wire, time_to_wire};
 use coalloc_proto::v1;
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha20Rng;
-use rand_distr::{Distribution, Exp, Uniform};
+use coalloc_sim::coallocations::settings::{self, Workload};
+use coalloc_sim::coallocations::workload::{self as drawn, NAMES};
 
 /// The users, and with them the order of their random streams.
 pub const USERS: [&str; 2] = ["UserA", "UserB"];
 /// Requests of both users that the paper has in its 24 h of arrivals, on average.
 pub const PAPER_REQUESTS: usize = 424;
-/// Mean time between two arrivals of one user, in seconds.
-const INTERARRIVAL_S: f64 = 407.327;
-/// The day that is reserved in, in minutes.
-const DAY_MIN: i64 = 24 * 60;
-/// Latest start less earliest start, in durations.
-const SLACK: i64 = 3;
-/// CPUs of every site of a request.
-const CPUS: [u64; 4] = [1, 2, 4, 8];
-/// Durations, in minutes.
-const DURATIONS_MIN: [i64; 3] = [30, 60, 120];
-/// Rate of every link.
-const RATE_BPS: u64 = 1_000_000_000;
-
 /// How the four sites of type 4 are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Type4 {
@@ -59,86 +44,49 @@ pub struct Arrival {
     pub request: v1::CoAllocationRequest,
 }
 
+impl From<Type4> for settings::Type4 {
+    fn from(type4: Type4) -> Self {
+        match type4 {
+            Type4::Star => Self::Star,
+            Type4::Ring => Self::Ring,
+            Type4::Mesh => Self::Mesh,
+        }
+    }
+}
+
 /// The first `count` requests by arrival, for a day that begins at `day`.
 #[must_use]
 pub fn arrivals(seed: u64, count: usize, day: Time, type4: Type4) -> Vec<Arrival> {
-    let mut all = Vec::with_capacity(count * USERS.len());
-    for (stream, user) in (0..).zip(USERS) {
-        let mut random = ChaCha20Rng::seed_from_u64(seed);
-        random.set_stream(stream);
-        all.extend(Draw { random, user, day, type4, clock_s: 0.0 }.take(count));
-    }
-    all.sort_by_key(|arrival| arrival.at);
-    all.truncate(count);
-    all
+    // The paper's, which is what is there when nothing is said.
+    let workload = Workload { type4: type4.into(), ..Workload::default() };
+    let all = drawn::arrivals(&workload, seed, count).into_iter();
+    all.map(|arrival| on_the_wire(&arrival, &workload, day)).collect()
 }
 
-/// The requests of one user, without end.
-struct Draw {
-    random: ChaCha20Rng,
-    user: &'static str,
-    day: Time,
-    type4: Type4,
-    clock_s: f64,
+fn on_the_wire(arrival: &drawn::Arrival, workload: &Workload, day: Time) -> Arrival {
+    let (sites, links) = arrival.shape(workload.type4);
+    let timing = arrival.timing(workload.slack, day);
+    let site = |name: &&str| v1::SiteRequest {
+        name: (*name).to_owned(),
+        cpus: arrival.cpus,
+        ..Default::default()
+    };
+    let request = v1::CoAllocationRequest {
+        sites: NAMES[..sites].iter().map(site).collect(),
+        links: links.iter().map(|(from, to)| link(*from, *to, workload.rate_bps)).collect(),
+        earliest_start: Some(time_to_wire(timing.earliest_start)),
+        latest_start: Some(time_to_wire(timing.latest_start)),
+        duration: Some(span_to_wire(timing.duration)),
+        user: USERS[arrival.user].to_owned(),
+    };
+    Arrival { at: arrival.at, kind: arrival.kind, cpus: arrival.cpus, request }
 }
 
-impl Iterator for Draw {
-    type Item = Arrival;
-
-    fn next(&mut self) -> Option<Arrival> {
-        // Both are constants that their distributions accept.
-        self.clock_s += Exp::new(1.0 / INTERARRIVAL_S).ok()?.sample(&mut self.random);
-        let kind = Uniform::new_inclusive(1, 4).ok()?.sample(&mut self.random);
-        let cpus = pick(&mut self.random, &CPUS)?;
-        let minutes = pick(&mut self.random, &DURATIONS_MIN)?;
-        let earliest_max = DAY_MIN - (SLACK + 1) * minutes;
-        let earliest = Uniform::new_inclusive(0, earliest_max).ok()?.sample(&mut self.random);
-        let after = |minutes: i64| {
-            Some(time_to_wire(self.day.saturating_add(Span::from_secs(minutes * 60))))
-        };
-        let (sites, links) = shape(kind, self.type4);
-        let request = v1::CoAllocationRequest {
-            sites: NAMES[..sites]
-                .iter()
-                .map(|name| v1::SiteRequest { name: (*name).into(), cpus, ..Default::default() })
-                .collect(),
-            links: links.iter().map(|(from, to)| link(*from, *to)).collect(),
-            earliest_start: after(earliest),
-            latest_start: after(earliest + SLACK * minutes),
-            duration: Some(span_to_wire(Span::from_secs(minutes * 60))),
-            user: self.user.to_owned(),
-        };
-        // Whole microseconds; the arrivals of a day are far below 2^53 of them.
-        let at = Span::from_us((self.clock_s * 1e6) as i64);
-        Some(Arrival { at, kind, cpus, request })
-    }
-}
-
-fn pick<T: Copy>(random: &mut impl Rng, values: &[T]) -> Option<T> {
-    let index = Uniform::new(0, values.len()).ok()?.sample(random);
-    values.get(index).copied()
-}
-
-/// What a request calls its sites.
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-
-/// How many sites a type has, and which of them are joined.
-const fn shape(kind: u8, type4: Type4) -> (usize, &'static [(usize, usize)]) {
-    match (kind, type4) {
-        (1, _) => (2, &[(0, 1)]),
-        (2, _) => (3, &[(0, 1), (1, 2)]),
-        (3, _) => (3, &[(0, 1), (1, 2), (2, 0)]),
-        (_, Type4::Star) => (4, &[(0, 1), (0, 2), (0, 3)]),
-        (_, Type4::Ring) => (4, &[(0, 1), (1, 2), (2, 3), (3, 0)]),
-        (_, Type4::Mesh) => (4, &[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]),
-    }
-}
-
-fn link(from: usize, to: usize) -> v1::LinkRequest {
+fn link(from: usize, to: usize, bandwidth_bps: u64) -> v1::LinkRequest {
     v1::LinkRequest {
         from: NAMES[from].to_owned(),
         to: NAMES[to].to_owned(),
-        bandwidth_bps: RATE_BPS,
+        bandwidth_bps,
         max_latency: None,
     }
 }
@@ -189,7 +137,7 @@ mod tests {
             let share = share(&|arrival| arrival.kind == kind);
             assert!((0.22..0.28).contains(&share), "type {kind}: {share}");
         }
-        for cpus in CPUS {
+        for cpus in [1, 2, 4, 8] {
             let share = share(&|arrival| arrival.cpus == cpus);
             assert!((0.22..0.28).contains(&share), "{cpus} CPUs: {share}");
         }

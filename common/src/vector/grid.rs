@@ -2,7 +2,7 @@
 
 use crate::invalid::InvalidField;
 use crate::limits;
-use crate::time::{Span, Time};
+use crate::time::{Span, Time, Window};
 
 /// Number of a slot in its grid, counted from 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +61,19 @@ impl SlotGrid {
     pub const fn first_from(self, at: Time) -> Slot {
         let inside = at.as_us().rem_euclid(self.slot.as_us()) != 0;
         Slot(self.containing(at).0 + inside as i64)
+    }
+
+    /// The slots that a window has an instant in: the first, and the one after the last.
+    #[must_use]
+    pub const fn touched(self, window: Window) -> (Slot, Slot) {
+        (self.containing(window.start()), self.first_from(window.end()))
+    }
+
+    /// A window widened to whole slots.
+    #[must_use]
+    pub fn widened(self, window: Window) -> Window {
+        let (from, to) = self.touched(window);
+        Window::new(self.start_of(from), self.start_of(to)).unwrap_or(window)
     }
 
     /// How many slots a length of time needs, begun at a boundary: rounded up, 0 for none.

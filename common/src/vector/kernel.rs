@@ -109,6 +109,26 @@ fn and_down(into: &mut [u64], a: &[u64], b: &[u64], bits: usize) {
     }
 }
 
+/// `words[k] = words[k + by]` in place; what comes in at the end is not free.
+pub fn shift_down(words: &mut [u64], by: usize) {
+    let (whole, bits) = (by / WORD, by % WORD);
+    let len = words.len();
+    if whole >= len {
+        return words.fill(0);
+    }
+    let left = len - whole;
+    words.copy_within(whole.., 0);
+    words[left..].fill(0);
+    if bits > 0 {
+        let mut carry = 0;
+        for word in words[..left].iter_mut().rev() {
+            let low = *word << (WORD - bits);
+            *word = (*word >> bits) | carry;
+            carry = low;
+        }
+    }
+}
+
 /// How many positions are free.
 #[must_use]
 pub fn weight(words: &[u64]) -> usize {

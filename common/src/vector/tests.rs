@@ -243,3 +243,46 @@ fn what_cannot_be_a_vector_is_refused_by_field_value_and_range() {
         (parse(0, "1"), AvailabilityVector::everything(self::grid(7), Slot(0), 1).unwrap());
     assert_eq!(a.along(0, &b).unwrap_err().allowed, "a vector with slots of 1 ms");
 }
+
+#[test]
+fn a_vector_that_goes_with_the_time_is_the_one_made_anew() {
+    let grid = grid(7);
+    let at = Time::from_us;
+    let mut table = Timetable::new(Amount(10));
+    let amount = Amount(4);
+    let made = |table: &Timetable, first: i64| {
+        AvailabilityVector::of_timetable(table, amount, grid, Slot(first), 150).unwrap()
+    };
+    let mut vector = made(&table, 3);
+    // A plain generator: the numbers only have to be different ones.
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut draw = |n: i64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % n.unsigned_abs()) as i64
+    };
+    let mut first = 3;
+    for _ in 0..2_000 {
+        let begin = first * 7 + draw(1_400) - 200;
+        let window = Window::new(at(begin.max(0)), at(begin.max(0) + 1 + draw(90))).unwrap();
+        if table.add(Layer::Booked, window, Amount(1 + draw(7).unsigned_abs())).is_ok() {
+            let wide = grid.widened(window);
+            let steps = table.profile(wide).into_iter();
+            let steps = steps.map(|step| (step.start, Amount(10 - step.booked.0)));
+            vector.replace(window, steps, amount);
+        }
+        if draw(3) == 0 {
+            let old_end = vector.end();
+            let most = if draw(20) == 0 { 400 } else { 9 };
+            first += draw(most);
+            vector.advance(Slot(first));
+            let new = Window::new(grid.start_of(old_end), grid.start_of(vector.end()));
+            if let Some(new) = new {
+                let steps = table.profile(new).into_iter();
+                vector.replace(new, steps.map(|s| (s.start, Amount(10 - s.booked.0))), amount);
+            }
+        }
+        assert_eq!(vector, made(&table, first));
+    }
+}

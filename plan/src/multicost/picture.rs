@@ -3,8 +3,8 @@
 use coalloc_common::invalid::check_range;
 use coalloc_common::topology::Direction;
 use coalloc_common::{
-    AvailabilityVector, BitsPerSecond, Cpus, EdgeIndex, EdgeName, InvalidField, SlotGrid, Span,
-    VertexIndex, VertexName, limits,
+    Amount, AvailabilityVector, BitsPerSecond, Cpus, EdgeIndex, EdgeName, InvalidField, SlotGrid,
+    Span, Time, VertexIndex, VertexName, Window, limits,
 };
 
 /// One edge in one direction.
@@ -195,6 +195,54 @@ impl Picture {
         check_slots(slots)?;
         self.slots = slots;
         Ok(())
+    }
+
+    /// Moves all vectors on to begin at the slot of an instant, see [`AvailabilityVector::advance`]: what is
+    /// new at their ends is free until it is said to be otherwise.
+    pub fn advance(&mut self, to: Time) {
+        let (link_slot, cluster_slot) =
+            (self.link_grid.containing(to), self.cluster_grid.containing(to));
+        for vector in self.links.iter_mut().flat_map(|link| &mut link.free) {
+            vector.advance(link_slot);
+        }
+        for cluster in &mut self.clusters {
+            cluster.free.advance(cluster_slot);
+        }
+    }
+
+    /// Says anew what is free of a link over the slots that a window touches, as a profile. Of a link with
+    /// several wavelengths that is of its first. Nothing happens when there is no such link.
+    pub fn replace_link(
+        &mut self,
+        link: usize,
+        window: Window,
+        steps: impl IntoIterator<Item = (Time, Amount)>,
+    ) {
+        let rate = self.rate.into();
+        if let Some(vector) = self.links.get_mut(link).and_then(|link| link.free.first_mut()) {
+            vector.replace(window, steps, rate);
+        }
+    }
+
+    /// The same of a cluster.
+    pub fn replace_cluster(
+        &mut self,
+        cluster: usize,
+        window: Window,
+        steps: impl IntoIterator<Item = (Time, Amount)>,
+    ) {
+        let cpus = self.cpus.into();
+        if let Some(cluster) = self.clusters.get_mut(cluster) {
+            cluster.free.replace(window, steps, cpus);
+        }
+    }
+
+    /// Says anew how many CPUs of a cluster are busy, at most all, and how many tasks are scheduled there.
+    pub fn set_load(&mut self, cluster: usize, busy: Cpus, tasks: u64) {
+        if let Some(cluster) = self.clusters.get_mut(cluster) {
+            cluster.busy = busy.min(cluster.capacity);
+            cluster.tasks = tasks;
+        }
     }
 
     /// How many vertices there are.

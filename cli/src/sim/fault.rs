@@ -1,0 +1,280 @@
+//! `coalloc sim fault`: the protocol in random simulated worlds under faults.
+//!
+//! A run is a range of seeds, dealt to as many threads as there are cores; the corpus of seeds that once
+//! found something goes first. Sums do not depend on who ran what, so the same seeds give the same counts
+//! on every machine. Left out: the worlds themselves, which are `coalloc-sim`'s; [`report`] shows what
+//! came of them.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use coalloc_sim::fault::{self, Counts, Failure as Broken, corpus};
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
+
+use super::report::{self, Report};
+use crate::exit::{Answer, Exit, Failure};
+use crate::text;
+
+/// Random federations under faults: nothing overbooked, nothing half reserved, nothing lost
+///
+/// Each seed decides a federation (2 to 20 resource managers, 1 to 3 coordinators or a tree of them), its
+/// users, and faults of the classes F1 to F11. The state machines and the ledger's logic are those of the
+/// daemons; disk, network and clocks are simulated. Every invariant is checked after every event; when the
+/// faults have stopped, everything must end within a bound. The seeds of the corpus run first.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+    coalloc sim fault --seeds 1000                 a thousand worlds, on all cores\n  \
+    coalloc sim fault --seeds 1000 --from 50000    another thousand\n  \
+    coalloc sim fault --seed 17 --log | less       one of them, event by event\n\n\
+    An invariant that does not hold ends with exit code 1, and with one command that replays it.")]
+pub struct FaultArgs {
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    seeds: u64,
+    /// The first of them
+    #[arg(long, value_name = "S", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
+    from: u64,
+    /// Threads [default: one a core]
+    #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    jobs: Option<u16>,
+    /// This one seed only, without the corpus
+    #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from", "jobs"])]
+    seed: Option<u64>,
+    /// Print its event log: every packet, record, fault and answer, with simulated time
+    #[arg(long, requires = "seed")]
+    log: bool,
+    /// One kind of worlds only; else the seed decides that, too
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+    /// Print everything as JSON
+    #[arg(long, conflicts_with = "log")]
+    json: bool,
+    /// Write the counters into this Markdown file, between its marks; a file that is not there is made
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
+    report: Option<PathBuf>,
+    /// Add the seeds that fail to this corpus
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "sim/corpus.txt", conflicts_with = "kind")]
+    add_to_corpus: Option<PathBuf>,
+}
+
+/// A kind of worlds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Coordinators side by side
+    Flat,
+    /// Coordinators above coordinators
+    Tree,
+    /// Either, most reservations held one resource manager after the other
+    Turns,
+}
+
+impl From<Kind> for fault::Kind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Flat => Self::Flat,
+            Kind::Tree => Self::Tree,
+            Kind::Turns => Self::Turns,
+        }
+    }
+}
+
+/// Runs `coalloc sim fault`.
+///
+/// # Errors
+/// Bad input, before anything ran. What does not hold is an answer with [`Exit::Failed`].
+pub async fn run(args: &FaultArgs) -> Result<Answer, Failure> {
+    if let Some(path) = &args.report {
+        report::check_target(path)?;
+    }
+    if let Some(path) = &args.add_to_corpus {
+        check_corpus(path)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let (own, raised) = (args.clone(), Arc::clone(&stop));
+    let mut work = tokio::task::spawn_blocking(move || work(&own, &raised));
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = coalloc_net::server::stop_signal() => {
+            stop.store(true, Ordering::Relaxed);
+            work.await
+        }
+    };
+    let ran = done.map_err(|error| Failure::internal(format!("the run died: {error}")))??;
+    answer(args, &ran)
+}
+
+/// What ran.
+struct Ran {
+    report: Report,
+    /// The event log of a single seed, when it was asked for.
+    log: Option<Vec<String>>,
+}
+
+fn answer(args: &FaultArgs, ran: &Ran) -> Result<Answer, Failure> {
+    let report = &ran.report;
+    let added = match &args.add_to_corpus {
+        Some(path) => add_to_corpus(path, &report.failures)?,
+        None => String::new(),
+    };
+    if let Some(path) = args.report.as_ref().filter(|_| !report.interrupted) {
+        report::write(path, &report.markdown())?;
+    }
+    let text = match &ran.log {
+        // The log is the answer; what came of it goes where it does not mix with it.
+        Some(lines) => {
+            text::note(report.text().trim_end());
+            lines.iter().map(|line| format!("{line}\n")).collect()
+        }
+        None if args.json => report.json()?,
+        None => report.text() + &added,
+    };
+    let exit = match (report.failures.is_empty(), report.interrupted) {
+        (false, _) => Exit::Failed,
+        (true, true) => Exit::Interrupted,
+        (true, false) => Exit::Done,
+    };
+    Ok(Answer { text, exit })
+}
+
+/// What the threads of a run share.
+struct Shared {
+    bar: ProgressBar,
+    sums: Mutex<Sums>,
+}
+
+#[derive(Default)]
+struct Sums {
+    seeds: u64,
+    counts: Counts,
+    failures: Vec<Broken>,
+}
+
+impl Shared {
+    fn note(&self, end: Result<Counts, Broken>) {
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        sums.seeds += 1;
+        match end {
+            Ok(counts) => sums.counts.add(&counts),
+            Err(failure) => {
+                // At once: a long run may be stopped before its end.
+                self.bar.suspend(|| text::note(&format!("{failure}\n  {}", failure.replay())));
+                sums.failures.push(failure);
+            }
+        }
+        drop(sums);
+        self.bar.inc(1);
+    }
+}
+
+fn work(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
+    // A panic within a world is a failure of its seed, and is told as one.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let ran = match args.seed {
+        Some(seed) => Ok(one(args, seed)),
+        None => many(args, stop),
+    };
+    std::panic::set_hook(hook);
+    ran
+}
+
+fn one(args: &FaultArgs, seed: u64) -> Ran {
+    let begun = Instant::now();
+    let (lines, end) = fault::run_logged(args.kind.map(Into::into), seed);
+    let mut sums = Sums { seeds: 1, ..Sums::default() };
+    match end {
+        Ok(counts) => sums.counts = counts,
+        Err(failure) => sums.failures.push(failure),
+    }
+    let report = finish(sums, seed, (0, 0), 1, begun.elapsed(), false);
+    Ran { report, log: args.log.then_some(lines) }
+}
+
+fn many(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let jobs = args.jobs.map_or(cores, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
+    let pool = pool.map_err(|error| Failure::internal(format!("no threads: {error}")))?;
+    let kind = args.kind.map(Into::into);
+    let first: Vec<u64> = match kind {
+        None => corpus::present().into_iter().map(|found| found.seed).collect(),
+        Some(_) => Vec::new(),
+    };
+    let old = corpus::all().len() - corpus::present().len();
+    let shared = Shared { bar: bar(first.len() as u64 + args.seeds), sums: Mutex::default() };
+    let run = |seed: u64| {
+        if !stop.load(Ordering::Relaxed) {
+            shared.note(fault::run_kind(kind, seed, coalloc_sim::world::Trace::Off));
+        }
+    };
+    let begun = Instant::now();
+    pool.install(|| {
+        first.par_iter().copied().for_each(run);
+        (args.from..args.from + args.seeds).into_par_iter().for_each(run);
+    });
+    let elapsed = begun.elapsed();
+    shared.bar.finish_and_clear();
+    let sums = shared.sums.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let interrupted = stop.load(Ordering::Relaxed);
+    let replayed = (first.len(), old);
+    let report = finish(sums, args.from, replayed, jobs, elapsed, interrupted);
+    Ok(Ran { report, log: None })
+}
+
+fn finish(
+    sums: Sums,
+    from: u64,
+    corpus: (usize, usize),
+    jobs: usize,
+    elapsed: Duration,
+    interrupted: bool,
+) -> Report {
+    let Sums { seeds, counts, mut failures } = sums;
+    failures.sort_by_key(|failure| failure.seed);
+    failures.dedup();
+    Report { from, seeds, corpus, jobs, elapsed, counts, failures, interrupted }
+}
+
+fn bar(seeds: u64) -> ProgressBar {
+    let bar = ProgressBar::new(seeds);
+    let template = "  [{bar:30}] {pos} of {len} seeds, {per_sec}, {elapsed}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// A corpus that can be added to, before hours are spent.
+fn check_corpus(path: &Path) -> Result<(), Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::bad_input(format!(
+            "--add-to-corpus {name}: {error}; expected the corpus of a checkout of the sources, \
+             sim/corpus.txt"
+        ))
+    })?;
+    corpus::read(&text)
+        .map(|_| ())
+        .map_err(|error| Failure::bad_input(format!("--add-to-corpus {name}: {error}")))
+}
+
+/// Adds what failed; says what became of it.
+fn add_to_corpus(path: &Path, failures: &[Broken]) -> Result<String, Failure> {
+    if failures.is_empty() {
+        return Ok(String::new());
+    }
+    let failed = |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
+    for failure in failures {
+        let what = failure.what.replace('\n', " ");
+        let found = corpus::Found { generator: fault::GENERATOR, seed: failure.seed, what };
+        file.write_all(found.line().as_bytes()).map_err(failed)?;
+    }
+    let count = failures.len();
+    Ok(format!("\n{count} added to {}: say in each line what it found\n", path.display()))
+}

@@ -1,0 +1,318 @@
+//! `coalloc sim gantt`: the reservation timetable of sites and links out of the trace of a run, in text and as SVG.
+//!
+//! A trace is what `coalloc sim run --trace` writes: one event a line, the last of which says that it is
+//! whole. In the SVG each reservation is a box in the row of its resource, as high as the share that it takes;
+//! boxes of one request have one colour.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use coalloc_common::{Amount, Span, Time, Window};
+use coalloc_sim::experiment::TraceEvent;
+use coalloc_sim::experiment::trace::ResourceKind;
+
+use super::svg::{Anchor, COLOURS, Svg, ticks};
+use crate::demo::gantt::{ASCII, BLOCKS, Row, draw};
+use crate::exit::{Answer, Failure};
+use crate::text;
+
+/// Draw the timetable of sites and links from the trace of a run
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  \
+    coalloc sim run takefusa-fig7 --small --out fig7 --trace day.jsonl\n  \
+    coalloc sim gantt day.jsonl --svg day.svg")]
+pub struct GanttArgs {
+    /// What `coalloc sim run --trace` has written
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the picture here
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Only resources whose name has this in it
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Without block characters
+    #[arg(long)]
+    ascii: bool,
+}
+
+/// One reservation of a resource, in microseconds of the trace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Bar {
+    request: u64,
+    amount: u64,
+    start: i64,
+    end: i64,
+}
+
+/// One resource and what is reserved of it.
+#[derive(Debug, Clone, PartialEq)]
+struct Lane {
+    name: String,
+    kind: ResourceKind,
+    capacity: u64,
+    bars: Vec<Bar>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the trace cannot be read, is cut off, or has nothing in it to draw.
+pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
+    let mut lanes = read(&args.file)?;
+    if let Some(only) = &args.only {
+        lanes.retain(|lane| lane.name.contains(only.as_str()));
+    }
+    lanes.retain(|lane| !lane.bars.is_empty());
+    let path = args.file.display();
+    let Some((start, end)) = extent(&lanes) else {
+        return Err(Failure::bad_input(format!(
+            "{path}: nothing was reserved that could be drawn"
+        )));
+    };
+    let mut out = in_text(&lanes, (start, end), args.ascii);
+    if let Some(file) = &args.svg {
+        let failed = |error| Failure::bad_input(format!("--svg {}: {error}", file.display()));
+        std::fs::write(file, in_svg(&lanes, start, end)).map_err(failed)?;
+        out += &format!("\n{}\n", file.display());
+    }
+    Ok(Answer::done(out))
+}
+
+fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
+    let mut lanes: Vec<Lane> = Vec::new();
+    let (mut events, mut is_whole) = (0_u64, false);
+    for (number, line) in (1_u64..).zip(text.lines()) {
+        if is_whole {
+            let problem = "something follows the trace's end";
+            return Err(Failure::bad_input(format!("{shown}:{number}: {problem}")));
+        }
+        let event: TraceEvent<'_> = serde_json::from_str(line).map_err(|error| {
+            let said = error.to_string();
+            let said = said.split(" at line ").next().unwrap_or_default();
+            let cut = if error.is_eof() { "the trace is cut off here: " } else { "" };
+            Failure::bad_input(format!("{shown}:{number}: {cut}{said}"))
+        })?;
+        match &event {
+            TraceEvent::TraceEnds { events: said } if *said == events => is_whole = true,
+            TraceEvent::TraceEnds { events: said } => {
+                return Err(Failure::bad_input(format!(
+                    "{shown}:{number}: events: {said} are said to stand before it, and {events} do"
+                )));
+            }
+            _ => take(&mut lanes, event, &format!("{shown}:{number}"))?,
+        }
+        events += 1;
+    }
+    if !is_whole {
+        return Err(Failure::bad_input(format!(
+            "{shown}:{}: the trace is cut off: its last line, trace_ends, is missing; run it again",
+            events.max(1)
+        )));
+    }
+    Ok(lanes)
+}
+
+fn take(lanes: &mut Vec<Lane>, event: TraceEvent<'_>, place: &str) -> Result<(), Failure> {
+    let unknown = |resource: &str| {
+        Failure::bad_input(format!("{place}: resource: {resource} was not told of before"))
+    };
+    match event {
+        TraceEvent::Resource { resource, kind, capacity } => {
+            lanes.push(Lane { name: resource.into_owned(), kind, capacity, bars: Vec::new() });
+        }
+        TraceEvent::Reserved { request, resource, amount, start, end, .. } => {
+            let lane = lanes.iter_mut().find(|lane| lane.name == resource);
+            let lane = lane.ok_or_else(|| unknown(&resource))?;
+            if start >= end {
+                let message = format!("{place}: end: {end} is not after the start, {start}");
+                return Err(Failure::bad_input(message));
+            }
+            lane.bars.push(Bar { request, amount, start, end });
+        }
+        TraceEvent::Released { request, resource, start, .. } => {
+            let lane = lanes.iter_mut().find(|lane| lane.name == resource);
+            let lane = lane.ok_or_else(|| unknown(&resource))?;
+            lane.bars.retain(|bar| bar.request != request || bar.start != start);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The first start and the last end.
+fn extent(lanes: &[Lane]) -> Option<(i64, i64)> {
+    let bars = || lanes.iter().flat_map(|lane| &lane.bars);
+    Some((bars().map(|bar| bar.start).min()?, bars().map(|bar| bar.end).max()?))
+}
+
+/// The whole of it, scaled so that it fills the day of the terminal's chart.
+fn in_text(lanes: &[Lane], (start, end): (i64, i64), ascii: bool) -> String {
+    const DAY_US: i64 = 86_400_000_000;
+    let zero = Time::from_us(0);
+    let is_day = end - start > DAY_US / 2 && end - start <= DAY_US;
+    // A day or less of days keeps its clock; anything else is drawn over 24 parts of its own length.
+    let from = if is_day { start - start.rem_euclid(DAY_US / 24) } else { start };
+    let length = if is_day { DAY_US } else { (end - from).max(1) };
+    let place = |at: i64| {
+        let scaled = i128::from(at - from) * i128::from(DAY_US) / i128::from(length);
+        // Within the day, which fits.
+        let shift = if is_day { from.rem_euclid(DAY_US) } else { 0 };
+        zero.saturating_add(Span::from_us(scaled as i64 + shift))
+    };
+    let row = |lane: &Lane| {
+        let window = |bar: &Bar| {
+            Window::new(
+                place(bar.start),
+                place(bar.end).max(place(bar.start).saturating_add(Span::from_us(1))),
+            )
+        };
+        let taken = lane.bars.iter().filter_map(|bar| Some((window(bar)?, Amount(bar.amount))));
+        Row { name: lane.name.clone(), capacity: lane.capacity, taken: taken.collect() }
+    };
+    let rows: Vec<Row> = lanes.iter().map(row).collect();
+    let ink = if ascii { ASCII } else { BLOCKS };
+    let mut out = draw(place(from), &rows, usize::from(text::width()), ink);
+    if !is_day {
+        let hour = Span::from_us(length / 24);
+        out += &format!(
+            "\nan hour of the head line stands for {hour}, from {}\n",
+            Span::from_us(start)
+        );
+    }
+    let bars: usize = lanes.iter().map(|lane| lane.bars.len()).sum();
+    out += &format!("{bars} reservations of {} resources\n", lanes.len());
+    out
+}
+
+/// Heights of a row: of a site, and of a link.
+const SITE: f64 = 34.0;
+const LINK: f64 = 18.0;
+const LEFT: f64 = 120.0;
+const RIGHT: f64 = 1_120.0;
+const TOP: f64 = 34.0;
+
+fn in_svg(lanes: &[Lane], start: i64, end: i64) -> String {
+    let height = |lane: &Lane| if lane.kind == ResourceKind::Site { SITE } else { LINK };
+    let bottom = TOP + lanes.iter().map(|lane| height(lane) + 3.0).sum::<f64>();
+    let mut svg = Svg::new(RIGHT + 16.0, bottom + 34.0);
+    let length = (end - start).max(1) as f64;
+    let x = |at: i64| LEFT + (at - start) as f64 / length * (RIGHT - LEFT);
+    // Whole hours where it is long enough for some, else seconds.
+    let (unit, name) = if length > 4.0 * 3600e6 { (3600e6, "h") } else { (1e6, "s") };
+    for tick in ticks(start as f64 / unit, end as f64 / unit, 12) {
+        let at = LEFT + (tick * unit - start as f64) / length * (RIGHT - LEFT);
+        svg.line((at, TOP), (at, bottom), "#dddddd", 1.0);
+        svg.text((at, bottom + 16.0), &format!("{tick:.0} {name}"), 11.0, Anchor::Middle);
+    }
+    svg.text(
+        (LEFT, 20.0),
+        "What is reserved, by resource; a row is as high as its capacity",
+        13.0,
+        Anchor::Start,
+    );
+    let mut top = TOP;
+    for lane in lanes {
+        let high = height(lane);
+        svg.rect((LEFT, top), (RIGHT - LEFT, high), "#f3f3f3", "");
+        let size = if lane.kind == ResourceKind::Site { 12.0 } else { 10.0 };
+        svg.text((LEFT - 6.0, top + high / 2.0 + 4.0), &lane.name, size, Anchor::End);
+        for (bar, below) in stacked(&lane.bars) {
+            let share = |amount: u64| amount as f64 / lane.capacity.max(1) as f64 * high;
+            let corner = (x(bar.start), top + high - share(below + bar.amount));
+            let size = ((x(bar.end) - x(bar.start)).max(0.4), share(bar.amount) - 0.4);
+            // By number, so that neighbours differ.
+            let colour = COLOURS[(bar.request % COLOURS.len() as u64) as usize];
+            let title = format!("request {}: {} of {}", bar.request, bar.amount, lane.name);
+            svg.rect(corner, size, colour, &title);
+        }
+        top += high + 3.0;
+    }
+    svg.finish()
+}
+
+/// Each bar in pieces, and the amount that is below each: at every instant the bars stand upon one another in the
+/// order in which they started, so a row is never higher than what is taken in it. A piece ends where what is
+/// below it changes.
+fn stacked(bars: &[Bar]) -> Vec<(Bar, u64)> {
+    let mut bars = bars.to_vec();
+    bars.sort_by_key(|bar| (bar.start, bar.request));
+    let mut instants: Vec<i64> = bars.iter().flat_map(|bar| [bar.start, bar.end]).collect();
+    instants.sort_unstable();
+    instants.dedup();
+    let mut pieces: Vec<(Bar, u64)> = Vec::with_capacity(bars.len());
+    // The piece of each bar that goes on.
+    let mut open: Vec<Option<usize>> = vec![None; bars.len()];
+    for stretch in instants.windows(2) {
+        let (start, end) = (stretch[0], stretch[1]);
+        let mut below = 0;
+        for (bar, open) in bars.iter().zip(&mut open) {
+            if bar.end <= start || bar.start >= end {
+                continue;
+            }
+            match open.filter(|piece| pieces[*piece].1 == below) {
+                Some(piece) => pieces[piece].0.end = end,
+                None => {
+                    *open = Some(pieces.len());
+                    pieces.push((Bar { start, end, ..*bar }, below));
+                }
+            }
+            below += bar.amount;
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESOURCE: &str = r#"{"event":"resource","resource":"N0","kind":"site","capacity":8}"#;
+    const RESERVED: &str =
+        r#"{"event":"reserved","at":1,"request":0,"resource":"N0","amount":4,"start":0,"end":10}"#;
+
+    fn read_text(text: &str) -> Result<Vec<Lane>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let name = path.display().to_string();
+        read(&path).map_err(|failure| failure.message.replace(&name, "t.jsonl"))
+    }
+
+    #[test]
+    fn a_trace_that_is_cut_off_is_refused_with_its_line() {
+        let whole = format!("{RESOURCE}\n{RESERVED}\n{{\"event\":\"trace_ends\",\"events\":2}}\n");
+        assert_eq!(read_text(&whole).unwrap()[0].bars.len(), 1);
+        let cases = [
+            (whole.len() - 2, "t.jsonl:3: the trace is cut off here"),
+            (RESOURCE.len() + 1 + RESERVED.len() + 1, "t.jsonl:2: the trace is cut off: its last"),
+            (RESOURCE.len() + 20, "t.jsonl:2: the trace is cut off here"),
+            (0, "t.jsonl:1: the trace is cut off"),
+        ];
+        for (length, said) in cases {
+            let error = read_text(&whole[..length]).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+        let lost = format!("{RESOURCE}\n{{\"event\":\"trace_ends\",\"events\":2}}\n");
+        assert!(read_text(&lost).unwrap_err().contains("2 are said to stand before it, and 1 do"));
+        let alien = whole.replacen("N0", "N1", 1);
+        assert!(read_text(&alien).unwrap_err().contains("t.jsonl:2: resource: N0"));
+    }
+
+    #[test]
+    fn boxes_of_one_time_stand_upon_one_another_and_fall_when_one_ends() {
+        let bar = |request, start, end, amount| Bar { request, amount, start, end };
+        let pieces = stacked(&[bar(0, 0, 10, 2), bar(1, 5, 15, 3), bar(2, 10, 20, 2)]);
+        let expected = [
+            (bar(0, 0, 10, 2), 0),
+            (bar(1, 5, 10, 3), 2),
+            (bar(1, 10, 15, 3), 0),
+            (bar(2, 10, 15, 2), 3),
+            (bar(2, 15, 20, 2), 0),
+        ];
+        assert_eq!(pieces, expected);
+    }
+}

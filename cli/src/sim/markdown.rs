@@ -1,0 +1,276 @@
+//! The report of an experiment: the paper's numbers and shapes beside ours, plots, tables, assumptions.
+//!
+//! It has no date and no times of its own, so that the same results give the same report.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use coalloc_sim::experiment::judge::{Compared, Verdict, at, number, numbers, shapes};
+use coalloc_sim::experiment::{Experiment, Results, Summary};
+
+/// How the runs were made.
+#[derive(Debug, Clone)]
+pub struct How {
+    /// Fewer points and seeds.
+    pub small: bool,
+    /// The seeds.
+    pub seeds: Range<u64>,
+    /// How many of them were asked for, where it is not what the experiment says.
+    pub asked: Option<u64>,
+}
+
+/// Points in the table of means; the rest is in the CSV.
+const ROWS_MAX: usize = 60;
+/// Places of one printed number that are shown.
+const PLACES_MAX: usize = 12;
+
+/// Mean and half the width of its confidence interval.
+fn shown(summary: &Summary) -> String {
+    match summary.within {
+        Some(within) => format!("{} ± {}", number(summary.mean), number(within)),
+        None => number(summary.mean),
+    }
+}
+
+/// The report.
+#[must_use]
+pub fn report(experiment: &Experiment, results: &Results, how: &How) -> String {
+    let mut text = format!("# {}\n\n", experiment.title);
+    if let Some(source) = &experiment.source {
+        let _ = writeln!(text, "{}, {}.\n", source.paper, source.figure);
+    }
+    if let Some(about) = &experiment.about {
+        let _ = writeln!(text, "{}\n", about.trim());
+    }
+    let small = if how.small { " --small" } else { "" };
+    let count = how.seeds.end - how.seeds.start;
+    let seeds = how.asked.map(|asked| format!(" --seeds {asked}")).unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "Made by `coalloc sim run {} --out DIR{small}{seeds}`: {} points, {count} seeds each ({} to {}), {} runs. \
+         After ± stands half the width of the 95 % confidence interval of the mean (Student's t over the seeds).\n",
+        experiment.name,
+        results.points.len(),
+        how.seeds.start,
+        how.seeds.end.saturating_sub(1),
+        results.len()
+    );
+    text += &paper_numbers(experiment, results);
+    text += &paper_shapes(experiment, results);
+    for plot in &experiment.plots {
+        let _ = writeln!(text, "![{}]({}.svg)\n", plot.title, plot.name);
+    }
+    text += &means(experiment, results);
+    text += &assumptions(experiment);
+    text.trim_end().to_owned() + "\n"
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn paper_numbers(experiment: &Experiment, results: &Results) -> String {
+    let all = numbers(experiment, results);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "## The paper's numbers\n\n| | where | paper | ours | deviation | met |\n|---|---|--:|--:|--:|---|\n",
+    );
+    let mut notes: Vec<(&str, String)> = Vec::new();
+    for own in all.chunk_by(|one, other| std::ptr::eq(one.printed, other.printed)) {
+        for compared in own.iter().take(PLACES_MAX) {
+            text += &number_row(experiment, compared);
+        }
+        if own.len() > PLACES_MAX {
+            let rest = own.len() - PLACES_MAX;
+            let _ = writeln!(text, "| | {rest} more places, further off | | | | |");
+        }
+        if let Some(note) = own.first().and_then(|compared| compared.printed.note.as_deref()) {
+            let label = format!("{} ({})", number(own[0].printed.value), own[0].printed.place);
+            match notes.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, labels)) => *labels = format!("{labels}, {label}"),
+                None => notes.push((note, label)),
+            }
+        }
+    }
+    text += &readings(&all);
+    for (note, labels) in notes {
+        let _ = writeln!(text, "* {labels}: {}", note.trim());
+    }
+    text + "\n"
+}
+
+/// Which places of what the numbers leave open meet most of them, when there is more than one.
+fn readings(all: &[Compared<'_>]) -> String {
+    let mut places: Vec<(String, usize, usize)> = Vec::new();
+    for compared in all.iter().filter(|compared| !compared.place.is_empty()) {
+        let (name, met) = (at(&compared.place), usize::from(compared.met == Some(true)));
+        match places.iter_mut().find(|(own, ..)| *own == name) {
+            Some((_, good, of)) => (*good, *of) = (*good + met, *of + 1),
+            None => places.push((name, met, 1)),
+        }
+    }
+    let most = places.iter().map(|(_, good, _)| *good).max().unwrap_or(0);
+    if most == 0 || places.len() < 2 {
+        return "\n".to_owned();
+    }
+    let best = places.iter().filter(|(_, good, _)| *good == most);
+    let of = places.iter().map(|(.., of)| *of).max().unwrap_or(0);
+    let best: Vec<&str> = best.map(|(name, ..)| name.trim_start_matches(" at ")).collect();
+    format!("\n{most} of {of} are met together by: {}.\n\n", best.join("; "))
+}
+
+fn number_row(experiment: &Experiment, compared: &Compared<'_>) -> String {
+    let Compared { printed, place, ours, met } = compared;
+    let label = experiment.metric(&printed.metric).map_or("", |metric| &metric.label);
+    let x = printed.metric.split_once('@').map(|(_, x)| format!(" at {x}")).unwrap_or_default();
+    let fixed: Vec<(String, String)> = (printed.at.iter())
+        .map(|(axis, value)| (axis.clone(), coalloc_sim::experiment::file::text_of(value)))
+        .collect();
+    let place = at(&[fixed, place.clone()].concat());
+    let met = match met {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "",
+    };
+    format!(
+        "| {}{x} ({}) | {} | {} | {} | {} | {met} |\n",
+        cell(label),
+        cell(&printed.place),
+        cell(place.trim_start_matches(" at ")),
+        number(printed.value),
+        shown(ours),
+        signed(ours.mean - printed.value)
+    )
+}
+
+fn signed(value: f64) -> String {
+    // Of a difference three digits behind the point are plenty where both have four.
+    let text =
+        if value.abs() < 100.0 { number((value * 1e4).round() / 1e4) } else { number(value) };
+    if value > 0.0 { format!("+{text}") } else { text }
+}
+
+fn paper_shapes(experiment: &Experiment, results: &Results) -> String {
+    let all = shapes(experiment, results);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "## What the paper says of its curves\n\n| said (in our words) | place | held | at the place that speaks most against it |\n|---|---|---|---|\n",
+    );
+    let mut reasons = String::new();
+    for verdict in &all {
+        let Verdict { shape, places: (good, of), telling, .. } = verdict;
+        let held = match verdict.held {
+            None => "not measured".to_owned(),
+            Some(held) => format!("{} ({good} of {of})", if held { "yes" } else { "**no**" }),
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {held} | {} |",
+            cell(&shape.says),
+            cell(&shape.place),
+            cell(telling)
+        );
+        if let (Some(false), Some(why)) = (verdict.held, &shape.not_met) {
+            let _ = writeln!(reasons, "* Not held: {}. {}", shape.says, why.trim());
+        }
+    }
+    if !reasons.is_empty() {
+        text = format!("{text}\n{reasons}");
+    }
+    text + "\n"
+}
+
+/// The means of every metric that is no curve, by point.
+fn means(experiment: &Experiment, results: &Results) -> String {
+    let measured =
+        |name: &str| (0..results.points.len()).any(|at| results.summary(at, name).is_some());
+    let metrics: Vec<_> =
+        experiment.metrics.iter().filter(|metric| measured(&metric.name)).collect();
+    if metrics.is_empty() {
+        return String::new();
+    }
+    let axes: Vec<&str> = experiment.sweep.iter().map(|axis| axis.name.as_str()).collect();
+    let heads = metrics.iter().map(|metric| match &metric.unit {
+        Some(unit) => format!("{} [{unit}]", metric.label),
+        None => metric.label.clone(),
+    });
+    let heads: Vec<String> = axes.iter().map(|axis| (*axis).to_owned()).chain(heads).collect();
+    let lines: String = axes.iter().map(|_| "---|").chain(metrics.iter().map(|_| "--:|")).collect();
+    let mut text = format!("## Means\n\n| {} |\n|{lines}\n", heads.join(" | "));
+    for (index, point) in results.points.iter().enumerate().take(ROWS_MAX) {
+        let labels = point.labels.iter().map(|(_, label)| cell(label));
+        let values = metrics.iter().map(|metric| {
+            results.summary(index, &metric.name).map_or_else(String::new, |own| shown(&own))
+        });
+        let cells: Vec<String> = labels.chain(values).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    let rest = results.points.len().saturating_sub(ROWS_MAX);
+    if rest > 0 {
+        let _ = writeln!(text, "\n{rest} more points in results.csv.");
+    }
+    text + "\n"
+}
+
+fn assumptions(experiment: &Experiment) -> String {
+    if experiment.assumptions.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        String::from("## What the paper leaves open\n\n| | the paper | ours |\n|---|---|---|\n");
+    for own in &experiment.assumptions {
+        let paper = own.paper.as_deref().unwrap_or("does not say");
+        let _ = writeln!(text, "| {} | {} | {} |", cell(&own.about), cell(paper), cell(&own.ours));
+    }
+    text + "\n"
+}
+
+/// What is told in the terminal.
+#[must_use]
+pub fn summary(experiment: &Experiment, results: &Results) -> String {
+    let mut text = format!("{}: {}\n", experiment.name, experiment.title);
+    let all = numbers(experiment, results);
+    for own in all.chunk_by(|one, other| std::ptr::eq(one.printed, other.printed)) {
+        // Nearest first.
+        let Compared { printed, place, ours, .. } = &own[0];
+        let _ = writeln!(
+            text,
+            "  {:<24} paper {:<8} ours {:<18} {}{}",
+            printed.metric,
+            number(printed.value),
+            shown(ours),
+            signed(ours.mean - printed.value),
+            at(place)
+        );
+    }
+    for verdict in shapes(experiment, results) {
+        let (good, of) = verdict.places;
+        let held = match verdict.held {
+            None => "-",
+            Some(true) => "held",
+            Some(false) => "NOT HELD",
+        };
+        let _ = writeln!(
+            text,
+            "  {held:<8} {} ({good} of {of}: {})",
+            verdict.shape.says, verdict.telling
+        );
+    }
+    for metric in results.missing(experiment) {
+        let _ = writeln!(text, "  no run has measured {metric}");
+    }
+    text
+}
+
+/// Does a shape not hold that should?
+#[must_use]
+pub fn broken(experiment: &Experiment, results: &Results, small: bool) -> bool {
+    shapes(experiment, results).iter().any(|verdict| {
+        let wanted = verdict.shape.not_met.is_none() && !(small && verdict.shape.full_only);
+        wanted && verdict.held == Some(false)
+    })
+}

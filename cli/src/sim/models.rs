@@ -1,0 +1,104 @@
+//! The models by their names: what each needs beside its settings, and how it is run.
+
+use coalloc_common::Topology;
+use coalloc_net::convert::file_topology;
+use coalloc_proto::v1;
+use coalloc_sim::coallocations;
+use coalloc_sim::experiment::file::Model;
+use coalloc_sim::experiment::{Measures, ModelError, Trace};
+use coalloc_sim::tasks::{self, TasksSettings};
+use serde_json::{Map, Value};
+
+use super::source::{Mistake, settings};
+
+/// A model with settings that it accepts.
+#[derive(Debug)]
+pub enum Prepared {
+    /// Tasks, on the network of their settings.
+    Tasks(Box<TasksSettings>),
+    /// Co-allocations, on a federation.
+    Coallocations(Box<coallocations::Settings>, Box<Topology>),
+}
+
+/// Takes the settings of one point.
+///
+/// # Errors
+/// The first that the model does not accept.
+pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<Prepared, Mistake> {
+    match model {
+        Model::Tasks => {
+            let settings: TasksSettings = settings(given)?;
+            // Any seed: a setting is acceptable to all of them or to none.
+            tasks::check(&settings, 1)?;
+            Ok(Prepared::Tasks(Box::new(settings)))
+        }
+        Model::Coallocations => {
+            let mut given = given.clone();
+            let topology = federation(given.remove("federation"))?;
+            let settings: coallocations::Settings = settings(&given)?;
+            coallocations::check(&settings, &topology)?;
+            Ok(Prepared::Coallocations(Box::new(settings), Box::new(topology)))
+        }
+    }
+}
+
+/// The federation that settings name, as the daemons read it.
+fn federation(given: Option<Value>) -> Result<Topology, Mistake> {
+    let field = "federation".to_owned();
+    let Some(given) = given else {
+        let problem = "is missing; expected `{file: federation.yaml}`".to_owned();
+        return Err(Mistake { field, problem });
+    };
+    let file: v1::FederationFile = serde_path_to_error::deserialize(given)
+        .map_err(|error| Mistake { field: field.clone(), problem: error.to_string() })?;
+    file_topology(&file).map_err(|error| Mistake { field, problem: error.to_string() })
+}
+
+impl Prepared {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What the model says.
+    pub fn run(&self, seed: u64, trace: &mut dyn Trace) -> Result<Measures, ModelError> {
+        match self {
+            Self::Tasks(settings) => tasks::run(settings, seed, trace),
+            Self::Coallocations(settings, topology) => {
+                coallocations::run(settings, topology, seed, trace)
+            }
+        }
+    }
+}
+
+/// Every metric of a model, and what it is.
+#[must_use]
+pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
+    match model {
+        Model::Tasks => TASKS,
+        Model::Coallocations => coallocations::METRICS,
+    }
+}
+
+/// Of the model `tasks`.
+const TASKS: &[(&str, &str)] = &[
+    ("total_delay_s", "mean time from a task's arrival to the end of its run, s"),
+    ("task_blocking", "share of tasks that were lost"),
+    ("burst_blocking", "share of bursts that met another on their way"),
+    ("conflict", "share of runs whose cluster was not free when it was planned to be"),
+    ("scheduled_tasks", "tasks that ran"),
+    ("blocked_tasks", "tasks that were lost"),
+    ("as_planned", "share of tasks that ran when they were planned to"),
+    ("operations", "operations of a planning, mean"),
+    ("paths", "paths that a planning kept, mean"),
+    ("paths_tried", "paths that a planning looked at, mean"),
+    ("proven", "share of plans that are proven best"),
+    ("plans_per_task", "plannings of a task, mean"),
+    ("links_per_burst", "links on the way of a burst, mean"),
+    ("link_load", "share of link time that is taken"),
+    ("cpu_load", "share of CPU time that is taken"),
+    ("updates_per_task", "updates for each task"),
+    ("bytes_per_update", "size of an update, bytes"),
+    ("update_kbit_s", "traffic of updates, kbit/s"),
+    ("behind", "share of looks at a picture that was out of date"),
+    ("staleness_ms", "age of what plans were made on, ms"),
+    ("events", "simulated events"),
+];

@@ -1,0 +1,185 @@
+//! Where an experiment comes from: a file, or one that comes with the program; and what it includes.
+//!
+//! `{file: path}` in its settings, or in what a value of an axis sets, is replaced by the content of that file, relative to the experiment's. Every
+//! mistake is told with file, line and field.
+
+use std::path::{Path, PathBuf};
+
+use coalloc_common::{InvalidField, suggest};
+use coalloc_proto::file::{Document, FileError, parse, read};
+use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::shipped::{self, FILES, SHIPPED};
+use coalloc_sim::experiment::{Experiment, ModelError};
+use serde_json::{Map, Value};
+
+use super::models::{Prepared, prepare};
+use crate::exit::{Exit, Failure};
+
+/// An experiment that was read and makes sense.
+#[derive(Debug)]
+pub struct Source {
+    /// It, with what it includes.
+    pub experiment: Experiment,
+    /// As it is written.
+    pub text: String,
+    document: Document<Experiment>,
+}
+
+/// Reads an experiment by the path of its file, or by the name of one that comes with the program.
+///
+/// # Errors
+/// The first mistake, with its line; [`Exit::NotFound`] when there is none.
+pub fn load(name: &str) -> Result<Source, Failure> {
+    let path = Path::new(name);
+    if path.is_file() {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| Failure::bad_input(format!("{name}: {error}")))?;
+        return of(path, text, true);
+    }
+    let Some(shipped) = shipped::named(name) else { return Err(unknown(name)) };
+    of(&PathBuf::from(format!("{name}.yaml")), shipped.text.to_owned(), false)
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
+    let meant = suggest::did_you_mean(name, known.iter().copied());
+    Failure::new(
+        Exit::NotFound,
+        format!(
+            "{name}: there is no such file, and no experiment of that name comes with the program{meant}\n\
+             those that do: coalloc sim list"
+        ),
+    )
+}
+
+/// Takes an experiment that was read from `path`; `on_disk` says whether what it includes lies there, too.
+///
+/// # Errors
+/// The first mistake, with its line.
+pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
+    let document: Document<Experiment> = parse(path, text.clone())?;
+    let mut experiment = document.message.clone();
+    let folder = on_disk.then(|| document.folder().to_owned());
+    for (key, value) in &mut experiment.settings {
+        include(value, folder.as_deref())
+            .map_err(|problem| at(&document, &format!("settings.{key}"), &problem))?;
+    }
+    for (axis_at, axis) in experiment.sweep.iter_mut().enumerate() {
+        for (value_at, value) in axis.values.iter_mut().enumerate() {
+            let field = format!("sweep[{axis_at}].values[{value_at}]");
+            include(value, folder.as_deref()).map_err(|problem| at(&document, &field, &problem))?;
+        }
+    }
+    let source = Source { experiment, text, document };
+    source.experiment.check().map_err(|error| source.invalid(&error))?;
+    Ok(source)
+}
+
+/// Replaces `{file: path}` by the content of that file.
+fn include(value: &mut Value, folder: Option<&Path>) -> Result<(), String> {
+    let Value::Object(fields) = value else { return Ok(()) };
+    let named = fields.get("file").and_then(Value::as_str).filter(|_| fields.len() == 1);
+    let Some(name) = named.map(str::to_owned) else {
+        return fields.values_mut().try_for_each(|value| include(value, folder));
+    };
+    let told = |error: FileError| error.to_string();
+    *value = match folder {
+        Some(folder) => read::<Value>(&folder.join(&name)).map_err(told)?.message,
+        None => {
+            let text = FILES.iter().find(|(path, _)| *path == name).map(|(_, text)| *text);
+            let text = text.ok_or_else(|| format!("{name} does not come with the program"))?;
+            parse::<Value>(Path::new(&name), text.to_owned()).map_err(told)?.message
+        }
+    };
+    Ok(())
+}
+
+fn at(document: &Document<Experiment>, field: &str, problem: &str) -> Failure {
+    document.mistake(field, problem).into()
+}
+
+impl Source {
+    /// A mistake in one of its fields.
+    #[must_use]
+    pub fn mistake(&self, field: &str, value: &str, allowed: &str) -> Failure {
+        self.invalid(&InvalidField::new(field, InvalidField::quoted(value), allowed))
+    }
+
+    fn invalid(&self, error: &InvalidField) -> Failure {
+        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        at(&self.document, &error.field, &problem)
+    }
+
+    /// Every point of the sweep, each ready to run.
+    ///
+    /// # Errors
+    /// The first setting that its model does not accept, with the line that it comes from.
+    pub fn prepare(&self, small: bool) -> Result<Vec<(Point, Prepared)>, Failure> {
+        let points = self.experiment.points(small).into_iter();
+        let ready = |point: Point| {
+            let prepared = prepare(self.experiment.model, &point.settings);
+            let prepared = prepared.map_err(|mistake| {
+                let field = self.experiment.field_of_setting(&point, &mistake.field);
+                // The value of an axis may have set more than one thing.
+                let which = match field.starts_with("sweep") {
+                    true => format!("{}: ", mistake.field),
+                    false => String::new(),
+                };
+                at(&self.document, &field, &format!("{which}{}", mistake.problem))
+            })?;
+            Ok((point, prepared))
+        };
+        points.map(ready).collect()
+    }
+
+    /// What decides about its runs, and nothing else: another label or plot makes no other experiment.
+    #[must_use]
+    pub fn essence(&self, small: bool) -> Value {
+        let axes: Vec<Value> = (self.experiment.sweep.iter())
+            .map(|axis| serde_json::json!({"name": axis.name, "path": axis.path, "values": axis.values}))
+            .collect();
+        let small = small.then(|| Value::Object(self.experiment.small.clone()));
+        serde_json::json!({
+            "model": self.experiment.model,
+            "settings": Value::Object(self.experiment.settings.clone()),
+            "small": small,
+            "sweep": axes,
+        })
+    }
+}
+
+/// A setting that a model does not accept.
+#[derive(Debug)]
+pub struct Mistake {
+    /// Which, from the settings on.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl From<ModelError> for Mistake {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Setting(InvalidField { field, value, allowed }) => {
+                Self { field, problem: format!("{value} is not allowed; allowed: {allowed}") }
+            }
+            defect @ ModelError::Defect(_) => {
+                Self { field: String::new(), problem: defect.to_string() }
+            }
+        }
+    }
+}
+
+/// Takes settings as a model wants them.
+///
+/// # Errors
+/// The first that is misspelled.
+pub fn settings<T: serde::de::DeserializeOwned>(
+    settings: &Map<String, Value>,
+) -> Result<T, Mistake> {
+    serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
+        let field = error.path().to_string();
+        let field = field.trim_end_matches(['?', '.']).to_owned();
+        Mistake { field, problem: error.into_inner().to_string() }
+    })
+}

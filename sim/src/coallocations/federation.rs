@@ -1,0 +1,138 @@
+//! The resource managers of a federation: one unchanged participant each, and what they disclose.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::topology::{Direction, Duplex, FrameView};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoordinatorName, Cpus, Now, ResourceId, RmName, Topology, Unit,
+    UnitValue, UserName, VertexIndex, VertexName, Window,
+};
+use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig};
+
+use super::settings::Settings;
+use crate::experiment::ModelError;
+
+/// The topology of the settings: with their unit values and their kind of edges.
+///
+/// # Errors
+/// When a value is for a site that there is not.
+pub(super) fn topology_of(given: &Topology, settings: &Settings) -> Result<Topology, ModelError> {
+    let mut topology = Topology::new();
+    let mut used: Vec<&String> = Vec::new();
+    for vertex in given.vertices() {
+        let mut vertex = vertex.clone();
+        if let Some(compute) = &mut vertex.compute {
+            let domain = vertex.domain.as_ref().map(|domain| domain.as_str()).unwrap_or_default();
+            let keys = [vertex.name.as_str(), domain, &compute.capacity.0.to_string()];
+            let found = keys.iter().find_map(|key| settings.cpu_values.get_key_value(*key));
+            if let Some((key, value)) = found {
+                used.push(key);
+                compute.unit_value = UnitValue(*value);
+            }
+        }
+        topology.add_vertex(vertex)?;
+    }
+    if let Some(key) = settings.cpu_values.keys().find(|key| !used.contains(key)) {
+        let allowed = "a site, a domain or a number of CPUs of the federation";
+        let field = format!("cpu_values.{key}");
+        return Err(coalloc_common::InvalidField::new(field, key, allowed).into());
+    }
+    for edge in given.edges() {
+        let mut edge = edge.clone();
+        if settings.full_duplex
+            && let Duplex::Shared(resource) = &edge.duplex
+        {
+            let way = |end: &str| ResourceId::composed(format!("{resource}:{end}"));
+            edge.duplex = Duplex::Full { ab: way("ab"), ba: way("ba") };
+        }
+        topology.add_edge(edge)?;
+    }
+    Ok(topology)
+}
+
+/// A vertex that no path leads to from the first one.
+pub(super) fn not_reached(topology: &Topology) -> Option<&VertexName> {
+    let vertices = topology.vertices();
+    let mut reached = vec![false; vertices.len()];
+    let mut open = if vertices.is_empty() { Vec::new() } else { vec![VertexIndex(0)] };
+    while let Some(at) = open.pop() {
+        if !std::mem::replace(&mut reached[at.at()], true) {
+            open.extend(topology.hops(at).iter().map(|hop| hop.to));
+        }
+    }
+    let far = reached.iter().position(|reached| !reached)?;
+    Some(&vertices[far].name)
+}
+
+/// One participant for each resource manager, by name.
+pub(super) fn participants(
+    topology: &Topology,
+    settings: &Settings,
+    coordinators: &[CoordinatorName],
+) -> BTreeMap<RmName, Participant> {
+    let mut owned: BTreeMap<RmName, (Unit, Vec<(ResourceId, Amount)>)> = BTreeMap::new();
+    for (_, _, compute) in topology.sites() {
+        let own = owned.entry(compute.rm.clone()).or_insert((Unit::Cpus, Vec::new()));
+        own.1.push((compute.resource.clone(), compute.capacity.into()));
+    }
+    for edge in topology.edges() {
+        let own = owned.entry(edge.rm.clone()).or_insert((Unit::BitsPerSecond, Vec::new()));
+        let ways: &[Direction] = match edge.duplex {
+            Duplex::Shared(_) => &[Direction::AToB],
+            Duplex::Full { .. } => &[Direction::AToB, Direction::BToA],
+        };
+        for way in ways {
+            own.1.push((edge.resource(*way).clone(), edge.capacity.into()));
+        }
+    }
+    let levels: BTreeMap<UserName, u32> = (settings.levels.iter())
+        .map(|(user, percent)| (UserName::composed(user.as_str()), *percent))
+        .collect();
+    let participant = |(name, (unit, resources)): (RmName, (Unit, Vec<(ResourceId, Amount)>))| {
+        let config = ParticipantConfig {
+            name: name.clone(),
+            resources,
+            unit,
+            coordinators: coordinators.iter().cloned().collect(),
+            policy: HoldPolicy::default(),
+            levels: levels.clone(),
+            inside: None,
+        };
+        (name, Participant::new(config))
+    };
+    owned.into_iter().map(participant).collect()
+}
+
+/// What every resource manager answers of every frame: one question each (stage 2ii).
+pub(super) fn views<'a>(
+    topology: &Topology,
+    participants: impl Iterator<Item = &'a Participant>,
+    frames: &[Window],
+    user: &UserName,
+    now: Now,
+) -> Vec<FrameView> {
+    let mut free: BTreeMap<(&RmName, &ResourceId), Vec<u64>> = BTreeMap::new();
+    for participant in participants {
+        let config = participant.config();
+        let answer = participant.availability(frames, user, None, now);
+        for (at, (resource, _)) in config.resources.iter().enumerate() {
+            let amounts = answer.iter().map(|frame| frame.get(at).map_or(0, |amount| amount.0));
+            free.insert((&config.name, resource), amounts.collect());
+        }
+    }
+    let of = |frame: usize, rm: &RmName, resource: &ResourceId| -> u64 {
+        free.get(&(rm, resource)).and_then(|frames| frames.get(frame)).copied().unwrap_or(0)
+    };
+    let view = |(at, window): (usize, &Window)| {
+        let mut view = FrameView::nothing(topology, *window);
+        for (vertex, _, compute) in topology.sites() {
+            view.free_cpus[vertex.at()] = Cpus(of(at, &compute.rm, &compute.resource));
+        }
+        for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
+            let way = |way| BitsPerSecond(of(at, &edge.rm, edge.resource(way)));
+            *free = [way(Direction::AToB), way(Direction::BToA)];
+        }
+        view
+    };
+    frames.iter().enumerate().map(view).collect()
+}

@@ -1,0 +1,264 @@
+//! The settings of a co-allocation experiment, with the paper's values where nothing is said.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{InvalidField, Objective, Ranking, Span, UserName, limits};
+use coalloc_plan::Solver;
+use coalloc_plan::ip::IpOptions;
+use serde::{Deserialize, Serialize};
+
+/// Settings of one run. The federation comes beside them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The planner, by the name that users give: `exact`, `mip`, `backtrack`, `sliding-window`.
+    pub planner: String,
+    /// The additional constraints of Eq. (10) and (11): `route_edges` holds, and no link travels an edge in both
+    /// directions. Without them a route may have as many edges as any request may ask for.
+    pub strengthened: bool,
+    /// N_max of Eq. (11): edges that one link may take.
+    pub route_edges: u32,
+    /// N: frames that are planned for each request.
+    pub frames: u32,
+    /// What plans are compared by, most important first.
+    pub objectives: Vec<String>,
+    /// Which plan of the earliest or of the latest frame is tried first, where plans are compared by `start`.
+    pub first: First,
+    /// Unit values of CPUs that stand for those of the federation: by the name of a site, or by a
+    /// domain, or by a site's number of CPUs. The most particular one counts.
+    pub cpu_values: BTreeMap<String, u64>,
+    /// Does an edge have its capacity in each direction, as Eq. (8) is printed, or for both together, as the
+    /// sentence before it says?
+    pub full_duplex: bool,
+    /// Service levels: percent of what is free, by user.
+    pub levels: BTreeMap<String, u32>,
+    /// Coordinators that compete; requests go to them in turn.
+    pub coordinators: u32,
+    /// Does a coordinator take up a request only when the one before has its outcome? As they run live they plan
+    /// many at once, so that one of them gets into its own way as much as several into one another's.
+    pub in_turn: bool,
+    /// One way of a message between coordinator and resource manager, microseconds.
+    pub delay_us: i64,
+    /// What planning takes in simulated time, microseconds.
+    pub planning_us: i64,
+    /// The requests.
+    pub workload: Workload,
+}
+
+/// Which of two plans that differ in their start only is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum First {
+    /// The earlier.
+    #[default]
+    Earliest,
+    /// The later.
+    Latest,
+}
+
+/// The requests of Takefusa 2010, section 4.1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workload {
+    /// Who asks; each has arrivals of their own.
+    pub users: Vec<String>,
+    /// Mean time between two requests of one user, seconds; exponential.
+    pub interarrival_s: f64,
+    /// Requests arrive for so long, minutes; as long is the time after it that they are for.
+    pub day_min: i64,
+    /// At most so many requests.
+    pub requests: usize,
+    /// CPUs at each site of a request.
+    pub cpus: Vec<u64>,
+    /// Durations, minutes.
+    pub durations_min: Vec<i64>,
+    /// Latest less earliest start, in durations.
+    pub slack: i64,
+    /// Rate of each link, bit/s.
+    pub rate_bps: u64,
+    /// How the four sites of type 4 are joined.
+    pub type4: Type4,
+    /// Where the earliest start lies.
+    pub earliest: Earliest,
+}
+
+/// How the four sites of type 4 are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Type4 {
+    /// The first site with each of the others.
+    Star,
+    /// Each site with the next, the last with the first.
+    #[default]
+    Ring,
+    /// Every site with every other.
+    Mesh,
+}
+
+/// Where earliest starts lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Earliest {
+    /// On a whole minute of the day that is reserved in, so that the latest end lies in it, too.
+    #[default]
+    InsideDay,
+    /// On any minute of that day; windows may end after it.
+    Anywhere,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            planner: Solver::Exact.name().to_owned(),
+            strengthened: true,
+            route_edges: limits::ROUTE_EDGES_DEFAULT,
+            frames: limits::FRAMES_DEFAULT,
+            objectives: vec!["start".to_owned(), "preference".to_owned()],
+            first: First::Earliest,
+            cpu_values: BTreeMap::new(),
+            full_duplex: false,
+            levels: BTreeMap::new(),
+            coordinators: 1,
+            in_turn: false,
+            delay_us: 0,
+            planning_us: 0,
+            workload: Workload::default(),
+        }
+    }
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            users: vec!["UserA".to_owned(), "UserB".to_owned()],
+            interarrival_s: 407.327,
+            day_min: 24 * 60,
+            requests: 1_000_000,
+            cpus: vec![1, 2, 4, 8],
+            durations_min: vec![30, 60, 120],
+            slack: 3,
+            rate_bps: 1_000_000_000,
+            type4: Type4::Ring,
+            earliest: Earliest::InsideDay,
+        }
+    }
+}
+
+/// Longest delay of a message, and longest planning: a minute, beyond which coordinators lose patience.
+const DELAY_MAX_US: i64 = 60_000_000;
+
+impl Settings {
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// The first field that is out of its range, from the settings on.
+    pub fn check(&self) -> Result<(), InvalidField> {
+        self.solver()?;
+        self.ranking()?;
+        check_range("route_edges", self.route_edges, 1..=limits::ROUTE_EDGES_MAX, "edges")?;
+        check_range("frames", self.frames, 1..=limits::FRAMES_MAX, "frames")?;
+        check_range("coordinators", self.coordinators, 1..=1_000, "")?;
+        check_range("delay_us", self.delay_us, 0..=DELAY_MAX_US, "us")?;
+        check_range("planning_us", self.planning_us, 0..=DELAY_MAX_US, "us")?;
+        for (user, percent) in &self.levels {
+            check_range(&format!("levels.{user}"), *percent, 1..=100, "percent")?;
+        }
+        for (site, value) in &self.cpu_values {
+            let field = format!("cpu_values.{site}");
+            check_range(&field, *value, 0..=limits::UNIT_VALUE_MAX, "points")?;
+        }
+        self.workload.check().map_err(|error| error.within("workload"))
+    }
+
+    /// The planner.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn solver(&self) -> Result<Solver, InvalidField> {
+        let unknown = || {
+            let value = InvalidField::quoted(&self.planner);
+            InvalidField::new("planner", value, Solver::names())
+        };
+        Solver::named(&self.planner).ok_or_else(unknown)
+    }
+
+    /// What plans are compared by.
+    ///
+    /// # Errors
+    /// When a word is no objective.
+    pub fn ranking(&self) -> Result<Ranking, InvalidField> {
+        let mut named = Vec::with_capacity(self.objectives.len());
+        for (at, word) in self.objectives.iter().enumerate() {
+            named.push(Objective::of_word(word).ok_or_else(|| {
+                let words = Objective::ALL.map(Objective::word).join(", ");
+                InvalidField::new(format!("objectives[{at}]"), InvalidField::quoted(word), words)
+            })?);
+        }
+        Ok(Ranking::of(&named))
+    }
+
+    /// What the integer program is strengthened by.
+    #[must_use]
+    pub const fn ip_options(&self) -> IpOptions {
+        IpOptions {
+            route_edges_max: if self.strengthened {
+                self.route_edges
+            } else {
+                limits::ROUTE_EDGES_MAX
+            },
+            exclude_opposite_arcs: self.strengthened,
+        }
+    }
+}
+
+impl Workload {
+    fn check(&self) -> Result<(), InvalidField> {
+        let some = |field: &str, count: usize| {
+            check_range(field, count, 1..=limits::REQUEST_SITES_MAX, "of them").map(|_| ())
+        };
+        some("users", self.users.len())?;
+        some("cpus", self.cpus.len())?;
+        some("durations_min", self.durations_min.len())?;
+        for (at, user) in self.users.iter().enumerate() {
+            UserName::parse(&format!("users[{at}]"), user)?;
+        }
+        if !(self.interarrival_s > 0.001 && self.interarrival_s < 1e9) {
+            let allowed = "more than 0.001, less than 1e9 s";
+            return Err(InvalidField::new("interarrival_s", self.interarrival_s, allowed));
+        }
+        check_range("day_min", self.day_min, 1..=60 * 24 * 30, "min")?;
+        check_range("slack", self.slack, 0..=1_000, "durations")?;
+        check_range("rate_bps", self.rate_bps, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
+        for (at, cpus) in self.cpus.iter().enumerate() {
+            check_range(&format!("cpus[{at}]"), *cpus, 1..=limits::CPUS_MAX, "CPUs")?;
+        }
+        for (at, minutes) in self.durations_min.iter().enumerate() {
+            let field = format!("durations_min[{at}]");
+            check_range(&field, *minutes, 1..=60 * 24 * 30, "min")?;
+            let whole = (self.slack + 1).saturating_mul(*minutes);
+            if self.earliest == Earliest::InsideDay && whole > self.day_min {
+                let allowed = format!(
+                    "at most {} min, so that it and its slack fit the day",
+                    self.day_min / (self.slack + 1)
+                );
+                return Err(InvalidField::new(field, minutes, allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The minutes of an earliest start, both ends included.
+    pub(super) fn earliest_max(&self, minutes: i64) -> i64 {
+        match self.earliest {
+            Earliest::InsideDay => self.day_min - (self.slack + 1) * minutes,
+            Earliest::Anywhere => self.day_min - 1,
+        }
+    }
+
+    /// For how long requests arrive.
+    #[must_use]
+    pub fn day(&self) -> Span {
+        Span::from_secs(self.day_min * 60)
+    }
+}

@@ -1,0 +1,155 @@
+//! The queue of a discrete-event simulation: events in the order of their instants.
+//!
+//! Time is integer microseconds. Events of one instant come in the order in which they were scheduled, so
+//! that a run is a function of its seed, on every machine. What an event is and does is the world's; the
+//! queue only hands them out. Measured in `benches/engine.rs`.
+//!
+//! Left out: chance ([`crate::chance`]), cancelling (an event that has become pointless finds that out by
+//! itself), clocks. The fault world keeps its own queue, which it also searches.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use coalloc_common::{Span, Time};
+
+/// Events yet to come.
+#[derive(Debug, Clone)]
+pub struct Queue<E> {
+    heap: BinaryHeap<Entry<E>>,
+    now: Time,
+    scheduled: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Entry<E> {
+    at: Time,
+    serial: u64,
+    event: E,
+}
+
+impl<E> Queue<E> {
+    /// An empty queue; its clock stands at `start`.
+    #[must_use]
+    pub const fn new(start: Time) -> Self {
+        Self { heap: BinaryHeap::new(), now: start, scheduled: 0 }
+    }
+
+    /// The instant of the last event that was handed out.
+    #[must_use]
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Schedules an event; one of the past happens now.
+    pub fn at(&mut self, at: Time, event: E) {
+        let serial = self.scheduled;
+        self.scheduled += 1;
+        self.heap.push(Entry { at: at.max(self.now), serial, event });
+    }
+
+    /// Schedules an event so much later than now; at once when that is negative.
+    pub fn after(&mut self, span: Span, event: E) {
+        self.at(self.now.saturating_add(span), event);
+    }
+
+    /// The next event, and its instant, which is now from here on; `None` when nothing is left.
+    pub fn next(&mut self) -> Option<(Time, E)> {
+        let Entry { at, event, .. } = self.heap.pop()?;
+        self.now = at;
+        Some((at, event))
+    }
+
+    /// Events yet to come.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Is nothing left?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// Events ever scheduled.
+    #[must_use]
+    pub const fn scheduled(&self) -> u64 {
+        self.scheduled
+    }
+}
+
+impl<E> Entry<E> {
+    const fn key(&self) -> (Time, u64) {
+        (self.at, self.serial)
+    }
+}
+
+impl<E> PartialEq for Entry<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<E> Eq for Entry<E> {}
+
+impl<E> PartialOrd for Entry<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Entry<E> {
+    /// The heap hands out the largest: that is the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::chance::Chance;
+
+    use super::*;
+
+    fn t(us: i64) -> Time {
+        Time::from_us(us)
+    }
+
+    #[test]
+    fn events_of_one_instant_come_in_the_order_they_were_scheduled() {
+        let mut queue = Queue::new(t(100));
+        for (at, name) in [(300, 'c'), (200, 'a'), (200, 'b'), (50, 'n')] {
+            queue.at(t(at), name);
+        }
+        queue.after(Span::from_us(0), 'm');
+        let mut order = Vec::new();
+        while let Some((at, name)) = queue.next() {
+            order.push((at.as_us(), name));
+            if name == 'a' {
+                queue.after(Span::ZERO, 'z');
+            }
+        }
+        // What was scheduled for the past, 'n', happens at once, before what was scheduled after it.
+        let expected = [(100, 'n'), (100, 'm'), (200, 'a'), (200, 'b'), (200, 'z'), (300, 'c')];
+        assert_eq!(order, expected);
+        assert!(queue.is_empty() && queue.scheduled() == 6);
+    }
+
+    #[test]
+    fn it_is_a_stable_sort_by_time() {
+        let mut chance = Chance::new(7, "queue");
+        let mut queue = Queue::new(t(0));
+        let mut naive: Vec<(i64, u64)> = Vec::new();
+        for number in 0..5_000 {
+            let at = chance.below(200) as i64;
+            queue.at(t(at), number);
+            naive.push((at, number));
+        }
+        naive.sort_by_key(|(at, _)| *at);
+        let mut got = Vec::new();
+        while let Some((at, number)) = queue.next() {
+            got.push((at.as_us(), number));
+        }
+        assert_eq!(got, naive);
+    }
+}

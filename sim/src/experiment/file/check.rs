@@ -1,0 +1,225 @@
+//! Does an experiment make sense? Every name that it uses is one that it has, and nothing is empty.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{InvalidField, limits};
+use serde_json::Value;
+
+use super::{Axis, Experiment, Shape, Term, text_of};
+
+impl Experiment {
+    /// Checks all that can be checked without its model.
+    ///
+    /// # Errors
+    /// The first mistake, with its field.
+    pub fn check(&self) -> Result<(), InvalidField> {
+        name("name", &self.name)?;
+        self.check_sweep()?;
+        let seeds = 1..=limits::EXPERIMENT_RUNS_MAX;
+        check_range("seeds.count", self.seeds.count, seeds.clone(), "")?;
+        check_range("seeds.small", self.seeds.small, seeds, "")?;
+        let points =
+            self.sweep.iter().fold(1_u64, |all, axis| all.saturating_mul(axis.values.len() as u64));
+        let runs = points.saturating_mul(self.seeds.count);
+        if runs > limits::EXPERIMENT_RUNS_MAX {
+            let most = limits::EXPERIMENT_RUNS_MAX;
+            let allowed = format!("at most {most} runs: values of all axes, times seeds");
+            return Err(InvalidField::new("sweep", format!("{runs} runs"), allowed));
+        }
+        self.check_metrics()?;
+        self.check_paper()?;
+        self.check_plots()
+    }
+
+    fn check_sweep(&self) -> Result<(), InvalidField> {
+        let mut names = BTreeSet::new();
+        for (at, axis) in self.sweep.iter().enumerate() {
+            let field = format!("sweep[{at}]");
+            name(&format!("{field}.name"), &axis.name)?;
+            if !names.insert(&axis.name) {
+                let allowed = "a name that no other axis has";
+                return Err(InvalidField::new(format!("{field}.name"), &axis.name, allowed));
+            }
+            if axis.values.is_empty() {
+                let allowed = "at least one value to sweep";
+                return Err(InvalidField::new(format!("{field}.values"), "[]", allowed));
+            }
+            check_values(&field, axis)?;
+        }
+        Ok(())
+    }
+
+    fn check_metrics(&self) -> Result<(), InvalidField> {
+        if self.metrics.is_empty() {
+            return Err(InvalidField::new("metrics", "[]", "at least one metric"));
+        }
+        let mut names = BTreeSet::new();
+        for (at, metric) in self.metrics.iter().enumerate() {
+            if !names.insert(&metric.name) {
+                let field = format!("metrics[{at}].name");
+                return Err(InvalidField::new(field, &metric.name, "each metric once"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_paper(&self) -> Result<(), InvalidField> {
+        for (at, printed) in self.paper.numbers.iter().enumerate() {
+            let field = format!("paper.numbers[{at}]");
+            self.check_metric(&format!("{field}.metric"), &printed.metric)?;
+            self.check_at(&field, &printed.at)?;
+        }
+        for (at, shape) in self.paper.shapes.iter().enumerate() {
+            self.check_shape(&format!("paper.shapes[{at}]"), shape)?;
+        }
+        Ok(())
+    }
+
+    fn check_shape(&self, field: &str, shape: &Shape) -> Result<(), InvalidField> {
+        let kinds = [
+            shape.order.is_some(),
+            shape.ratio.is_some(),
+            shape.trend.is_some(),
+            shape.bounds.is_some(),
+        ];
+        let given = kinds.into_iter().filter(|given| *given).count();
+        if given != 1 {
+            let allowed = "exactly one of order, ratio, trend, bounds";
+            return Err(InvalidField::new(field, format!("{given} of them"), allowed));
+        }
+        if !(0.0..=1.0).contains(&shape.share) {
+            return Err(InvalidField::new(format!("{field}.share"), shape.share, "0 to 1"));
+        }
+        for (place, Term { metric, at }) in shape.terms() {
+            self.check_metric(&format!("{field}.{place}.metric"), metric)?;
+            self.check_at(&format!("{field}.{place}"), at)?;
+        }
+        if let Some(order) = &shape.order
+            && order.falling.len() < 2
+        {
+            let field = format!("{field}.order.falling");
+            return Err(InvalidField::new(field, order.falling.len(), "two terms or more"));
+        }
+        if let Some(trend) = &shape.trend
+            && trend.along != "@"
+        {
+            self.check_axis(&format!("{field}.trend.along"), &trend.along)?;
+        }
+        Ok(())
+    }
+
+    fn check_plots(&self) -> Result<(), InvalidField> {
+        let mut names = BTreeSet::new();
+        for (at, plot) in self.plots.iter().enumerate() {
+            let field = format!("plots[{at}]");
+            name(&format!("{field}.name"), &plot.name)?;
+            if !names.insert(&plot.name) {
+                let allowed = "a name that no other plot has";
+                return Err(InvalidField::new(format!("{field}.name"), &plot.name, allowed));
+            }
+            if plot.y.is_empty() {
+                return Err(InvalidField::new(format!("{field}.y"), "[]", "at least one metric"));
+            }
+            for (index, metric) in plot.y.iter().enumerate() {
+                self.check_metric(&format!("{field}.y[{index}]"), metric)?;
+            }
+            if let Some(x) = plot.x.as_ref().filter(|x| *x != "@") {
+                self.check_axis(&format!("{field}.x"), x)?;
+            }
+            self.check_at(&field, &plot.at)?;
+        }
+        Ok(())
+    }
+
+    fn check_metric(&self, field: &str, metric: &str) -> Result<(), InvalidField> {
+        if self.metric(metric).is_some() {
+            return Ok(());
+        }
+        let known = self.metrics.iter().map(|metric| metric.name.as_str());
+        Err(one_of(field, metric, &known.collect::<Vec<_>>(), "a metric of this file"))
+    }
+
+    fn check_axis(&self, field: &str, axis: &str) -> Result<&Axis, InvalidField> {
+        let known: Vec<&str> = self.sweep.iter().map(|axis| axis.name.as_str()).collect();
+        let found = self.sweep.iter().find(|known| known.name == axis);
+        found.ok_or_else(|| one_of(field, axis, &known, "an axis of the sweep"))
+    }
+
+    /// Axes and values of an `at`.
+    fn check_at(&self, field: &str, at: &BTreeMap<String, Value>) -> Result<(), InvalidField> {
+        for (axis, value) in at {
+            let field = format!("{field}.at.{axis}");
+            let known = self.check_axis(&field, axis)?.labels(false);
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            for wanted in values(value) {
+                if !known.contains(&wanted.as_str()) {
+                    return Err(one_of(&field, &wanted, &known, "a value of that axis"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The values that an `at` names of an axis.
+pub(in crate::experiment) fn values(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(several) => several.iter().map(text_of).collect(),
+        single => vec![text_of(single)],
+    }
+}
+
+fn check_values(field: &str, axis: &Axis) -> Result<(), InvalidField> {
+    let mut labels = BTreeSet::new();
+    for (at, value) in axis.values.iter().enumerate() {
+        let place = format!("{field}.values[{at}]");
+        match value {
+            Value::Object(choice) => {
+                let known = choice.keys().all(|key| key == "label" || key == "set");
+                let is_choice = choice.get("label").is_some_and(Value::is_string)
+                    && choice.get("set").is_some_and(Value::is_object);
+                if !known || !is_choice {
+                    let allowed = "a value, or {label: a text, set: {path: value, ..}}";
+                    return Err(InvalidField::new(place, value, allowed));
+                }
+            }
+            Value::Array(_) | Value::Null => {
+                let allowed = "a number, a text, true or false, or {label: .., set: ..}";
+                return Err(InvalidField::new(place, value, allowed));
+            }
+            _ if axis.path.is_none() => {
+                let allowed = "the dotted path of the setting that the values are for";
+                return Err(InvalidField::new(format!("{field}.path"), "nothing", allowed));
+            }
+            _ => {}
+        }
+        if !labels.insert(Axis::label_of(value)) {
+            return Err(InvalidField::new(place, Axis::label_of(value), "each value once"));
+        }
+    }
+    for (at, small) in axis.small.iter().flatten().enumerate() {
+        if !labels.contains(&text_of(small)) {
+            let field = format!("{field}.small[{at}]");
+            return Err(InvalidField::new(field, text_of(small), "a value of this axis"));
+        }
+    }
+    if axis.small.as_ref().is_some_and(Vec::is_empty) {
+        return Err(InvalidField::new(format!("{field}.small"), "[]", "at least one value"));
+    }
+    Ok(())
+}
+
+fn name(field: &str, text: &str) -> Result<(), InvalidField> {
+    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !text.is_empty() && text.len() <= limits::NAME_LEN_MAX && text.chars().all(is_good) {
+        return Ok(());
+    }
+    let allowed = "1 to 128 characters of A-Z a-z 0-9 - _";
+    Err(InvalidField::new(field, InvalidField::quoted(text), allowed))
+}
+
+fn one_of(field: &str, value: &str, known: &[&str], what: &str) -> InvalidField {
+    let allowed = format!("{what}: {}", known.join(", "));
+    InvalidField::new(field, InvalidField::quoted(value), allowed)
+}

@@ -1,0 +1,313 @@
+//! The paper's numbers and shapes beside ours.
+
+use serde_json::Value;
+
+use super::file::{Experiment, Order, Printed, Shape, Term, Trend, Way};
+use super::measures::parts;
+use super::results::{Place, Results, Summary};
+
+/// A printed number at one point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared<'a> {
+    /// What is printed.
+    pub printed: &'a Printed,
+    /// Where on the axes that it leaves open.
+    pub place: Place,
+    /// Ours.
+    pub ours: Summary,
+    /// Is ours within what counts as met? `None` when nothing was said.
+    pub met: Option<bool>,
+}
+
+/// What came of a shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict<'a> {
+    /// What is said.
+    pub shape: &'a Shape,
+    /// Does it hold? `None` when nothing of it was measured.
+    pub held: Option<bool>,
+    /// Places where it holds, and places where it was looked at.
+    pub places: (usize, usize),
+    /// The place that speaks most against it, or least for it, in words.
+    pub telling: String,
+}
+
+/// Every printed number at every point that it may be about, nearest first.
+#[must_use]
+pub fn numbers<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Compared<'a>> {
+    let mut all = Vec::new();
+    for printed in &experiment.paper.numbers {
+        let term = Term { metric: printed.metric.clone(), at: printed.at.clone() };
+        let mut own: Vec<Compared<'a>> = Vec::new();
+        for (place, point) in results.places(&term) {
+            if let Some(ours) = results.summary(point, &printed.metric) {
+                let deviation = (ours.mean - printed.value).abs();
+                let met = printed.within.map(|within| deviation <= within);
+                own.push(Compared { printed, place, ours, met });
+            }
+        }
+        let far = |compared: &Compared<'_>| (compared.ours.mean - printed.value).abs();
+        own.sort_by(|one, other| far(one).total_cmp(&far(other)));
+        all.extend(own);
+    }
+    all
+}
+
+/// Every shape.
+#[must_use]
+pub fn shapes<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Verdict<'a>> {
+    experiment.paper.shapes.iter().map(|shape| verdict(shape, results)).collect()
+}
+
+/// How far a place is from not holding: positive where it holds, and what stands there.
+struct Margin {
+    by: f64,
+    words: String,
+}
+
+fn verdict<'a>(shape: &'a Shape, results: &Results) -> Verdict<'a> {
+    let margins = margins(shape, results);
+    let good = margins.iter().filter(|margin| margin.by >= 0.0).count();
+    let held = !margins.is_empty() && good as f64 >= shape.share * margins.len() as f64;
+    let worst = margins.iter().min_by(|one, other| one.by.total_cmp(&other.by));
+    Verdict {
+        shape,
+        held: (!margins.is_empty()).then_some(held),
+        places: (good, margins.len()),
+        telling: worst.map(|margin| margin.words.clone()).unwrap_or_default(),
+    }
+}
+
+fn margins(shape: &Shape, results: &Results) -> Vec<Margin> {
+    if let Some(order) = &shape.order {
+        let rows = rows(&order.falling.iter().collect::<Vec<_>>(), results, shape.mean);
+        return rows.iter().map(|(place, values)| ordered(order, place, values)).collect();
+    }
+    if let Some(ratio) = &shape.ratio {
+        let rows = rows(&[&ratio.of, &ratio.to], results, shape.mean);
+        let margin = |(place, values): &(Place, Vec<f64>)| {
+            let value = values[0] / values[1];
+            let text = format!("{} / {} = {}", number(values[0]), number(values[1]), number(value));
+            within(value, ratio.at_least, ratio.at_most, format!("{text}{}", at(place)))
+        };
+        return rows.iter().map(margin).collect();
+    }
+    if let Some(bounds) = &shape.bounds {
+        let rows = rows(&[&bounds.of], results, shape.mean);
+        let margin = |(place, values): &(Place, Vec<f64>)| {
+            let text = format!("{}{}", number(values[0]), at(place));
+            within(values[0], bounds.at_least, bounds.at_most, text)
+        };
+        return rows.iter().map(margin).collect();
+    }
+    shape.trend.as_ref().map(|trend| trends(trend, results)).unwrap_or_default()
+}
+
+/// The values of some terms at every place where all of them are; their means when that is asked for. An axis that
+/// all terms leave open, or limit to the same values, stands at the same value for all; one that is limited
+/// differently is combined: `mc-b` and `ect` above `mc-t` are two comparisons.
+fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(Place, Vec<f64>)> {
+    let of = |term: &Term| -> Vec<(Place, f64)> {
+        let places = results.places(term).into_iter();
+        let value = |(place, point)| Some((place, results.summary(point, &term.metric)?.mean));
+        places.filter_map(value).collect()
+    };
+    let Some((first, others)) = terms.split_first() else { return Vec::new() };
+    let mut rows: Vec<(Place, Vec<f64>)> =
+        of(first).into_iter().map(|(place, value)| (place, vec![value])).collect();
+    for other in others {
+        let shared = |axis: &str| first.at.get(axis) == other.at.get(axis);
+        let found = of(other);
+        let mut next = Vec::new();
+        for (place, values) in &rows {
+            for (own, value) in &found {
+                let (same, more): (Vec<_>, Vec<_>) = own.iter().partition(|at| shared(&at.0));
+                if same.iter().all(|at| place.contains(at)) {
+                    let place = place.iter().chain(more).cloned().collect();
+                    next.push((place, [&values[..], &[*value]].concat()));
+                }
+            }
+        }
+        rows = next;
+    }
+    if !mean || rows.is_empty() {
+        return rows;
+    }
+    let average =
+        |term: usize| rows.iter().map(|(_, values)| values[term]).sum::<f64>() / rows.len() as f64;
+    vec![(Place::new(), (0..terms.len()).map(average).collect())]
+}
+
+fn ordered(order: &Order, place: &Place, values: &[f64]) -> Margin {
+    let pairs = values.windows(2).map(|pair| {
+        // By what the upper one may lack.
+        let (upper, lower) = (pair[0], pair[1]);
+        let scale = lower.abs().max(f64::MIN_POSITIVE);
+        (upper - lower) / scale + order.slack
+    });
+    let by = pairs.fold(f64::INFINITY, f64::min);
+    let shown: Vec<String> = values.iter().map(|value| number(*value)).collect();
+    Margin { by, words: format!("{}{}", shown.join(" > "), at(place)) }
+}
+
+fn within(value: f64, least: Option<f64>, most: Option<f64>, words: String) -> Margin {
+    let below = least.map_or(f64::INFINITY, |least| value - least);
+    let above = most.map_or(f64::INFINITY, |most| most - value);
+    // What is no number is within nothing.
+    let by = below.min(above);
+    Margin { by: if value.is_nan() { f64::NEG_INFINITY } else { by }, words }
+}
+
+fn trends(trend: &Trend, results: &Results) -> Vec<Margin> {
+    let mut lines: Vec<(Place, Vec<f64>)> = Vec::new();
+    if trend.along == "@" {
+        let (curve, _) = parts(&trend.of.metric);
+        for (place, point) in results.places(&trend.of) {
+            let xs = results.curve(point, curve).into_iter();
+            let values = xs.filter_map(|x| results.summary(point, &format!("{curve}@{x}")));
+            lines.push((place, values.map(|summary| summary.mean).collect()));
+        }
+    } else {
+        let mut along = trend.of.clone();
+        // A fixed axis is no axis to go along; one with a list keeps its order.
+        along.at.retain(|axis, wanted| *axis != trend.along || matches!(wanted, Value::Array(_)));
+        for (mut place, point) in results.places(&along) {
+            let Some(summary) = results.summary(point, &trend.of.metric) else { continue };
+            place.retain(|(axis, _)| *axis != trend.along);
+            match lines.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, values)) => values.push(summary.mean),
+                None => lines.push((place, vec![summary.mean])),
+            }
+        }
+    }
+    let long = lines.into_iter().filter(|(_, values)| values.len() > 1);
+    long.map(|(place, values)| going(trend, &place, &values)).collect()
+}
+
+fn going(trend: &Trend, place: &Place, values: &[f64]) -> Margin {
+    let largest = values.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
+    let steps = values.windows(2).map(|pair| match trend.goes {
+        Way::Up => pair[1] - pair[0],
+        Way::Down => pair[0] - pair[1],
+    });
+    let by = steps.fold(f64::INFINITY, f64::min) / largest + trend.slack;
+    let shown: Vec<String> = values.iter().map(|value| number(*value)).collect();
+    Margin { by, words: format!("{}{}", shown.join(", "), at(place)) }
+}
+
+/// ` at axis = value, ..`, or nothing.
+#[must_use]
+pub fn at(place: &Place) -> String {
+    if place.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+    format!(" at {}", shown.join(", "))
+}
+
+/// A number with four digits that count.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = value.abs().log10().floor();
+    if (-4.0..6.0).contains(&digits) {
+        // Within -4 and 6.
+        let places = (3 - digits as i32).max(0) as usize;
+        let text = format!("{value:.places$}");
+        return match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        };
+    }
+    format!("{value:.3e}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Measures;
+
+    fn experiment(shape: &str) -> Experiment {
+        let text = format!(
+            "{{name: x, title: x, model: tasks, settings: {{}}, seeds: {{count: 1}}, \
+             metrics: [{{name: m, label: m}}, {{name: c, label: c}}], \
+             sweep: [{{name: load, path: load, values: [1, 2, 3]}}, {{name: by, path: by, values: [a, b]}}], \
+             paper: {{numbers: [{{metric: m, at: {{load: 2}}, value: 15, within: 6, place: x}}], \
+             shapes: [{{says: x, place: x, {shape}}}]}}}}"
+        );
+        let experiment: Experiment = serde_saphyr::from_str(&text).unwrap();
+        experiment.check().unwrap();
+        experiment
+    }
+
+    /// `a` is 10, 20, 30 over load, `b` 5, 25, 15; the curve `c` falls.
+    fn judged(shape: &str) -> (Option<bool>, (usize, usize), String) {
+        let experiment = experiment(shape);
+        let mut results = Results::new(experiment.points(false));
+        for (point, value) in [10.0, 5.0, 20.0, 25.0, 30.0, 15.0].into_iter().enumerate() {
+            let mut measures = Measures::new();
+            measures.put("m", value);
+            measures.put_at("c", 10.0, 5.0);
+            measures.put_at("c", 9.0, 6.0);
+            results.add(point, 1, measures);
+        }
+        let compared = numbers(&experiment, &results);
+        let met: Vec<_> = compared.iter().map(|c| (c.place[0].1.as_str(), c.met)).collect();
+        assert_eq!(met, [("a", Some(true)), ("b", Some(false))]);
+        let verdict = shapes(&experiment, &results).remove(0);
+        (verdict.held, verdict.places, verdict.telling)
+    }
+
+    const A_B: &str = "[{metric: m, at: {by: a}}, {metric: m, at: {by: b}}]";
+
+    #[test]
+    fn an_order_holds_everywhere_or_at_a_share_or_with_slack() {
+        let order = format!("order: {{falling: {A_B}}}");
+        let (held, places, telling) = judged(&order);
+        assert_eq!((held, places), (Some(false), (2, 3)));
+        assert_eq!(telling, "20 > 25 at load 2");
+        assert_eq!(judged(&format!("{order}, share: 0.6")).0, Some(true));
+        assert_eq!(judged(&format!("order: {{falling: {A_B}, slack: 0.3}}")).0, Some(true));
+        assert_eq!(judged(&format!("{order}, mean: true")).2, "20 > 15");
+    }
+
+    #[test]
+    fn values_that_only_one_term_names_are_combined() {
+        let both = "{metric: m, at: {load: [2, 3], by: [a, b]}}";
+        let order = format!("order: {{falling: [{both}, {{metric: m, at: {{load: 1, by: b}}}}]}}");
+        assert_eq!(judged(&order).1, (4, 4));
+        let order = format!(
+            "order: {{falling: [{both}, {{metric: m, at: {{load: [2, 3], by: a}}}}], slack: 0.01}}"
+        );
+        // At one load: 20 and 25 over 20, 30 and 15 over 30.
+        assert_eq!(judged(&order).1, (3, 4));
+        assert_eq!(judged(&order).2, "15 > 30 at load 3, by b");
+    }
+
+    #[test]
+    fn ratios_bounds_and_trends() {
+        let ratio =
+            "ratio: {of: {metric: m, at: {by: a}}, to: {metric: m, at: {by: b}}, at_least: 1.5}";
+        assert_eq!(judged(ratio).1, (2, 3));
+        assert_eq!(judged("bounds: {of: {metric: m}, at_most: 25}").1, (5, 6));
+        assert_eq!(
+            judged("trend: {of: {metric: m, at: {by: a}}, along: load, goes: up}").0,
+            Some(true)
+        );
+        let b = "trend: {of: {metric: m, at: {by: b}}, along: load, goes: up}";
+        assert_eq!(judged(b).2, "5, 25, 15");
+        assert_eq!(judged(b).0, Some(false));
+        assert_eq!(judged("trend: {of: {metric: c}, along: '@', goes: down}").1, (6, 6));
+        assert_eq!(judged("bounds: {of: {metric: c}, at_most: 25}").0, None, "c has no point 25");
+    }
+
+    #[test]
+    fn numbers_have_four_digits() {
+        let cases = [(0.918, "0.918"), (12345.6, "12346"), (0.000_012_3, "1.230e-5"), (1.0, "1")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+}

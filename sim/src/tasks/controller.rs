@@ -1,0 +1,320 @@
+//! A controller: the real participant of a resource manager, and what it tells schedulers.
+//!
+//! Everything is reserved by the participant's own inputs, as live; there is no ledger behind it, since
+//! nothing dies here. Its change log and its subscriptions say who is told when, and it reads out what they
+//! are told, see `coalloc_protocol::update`.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use coalloc_common::profile::FreeStep;
+use coalloc_common::{
+    Amount, BootTime, CoordinatorName, Now, Segment, Time, TransactionId, Unit, UserName, Window,
+    limits,
+};
+use coalloc_protocol::core::Core;
+use coalloc_protocol::durable::{Log, sync};
+use coalloc_protocol::message::{Answer, HoldOrder, Token};
+use coalloc_protocol::participant::{
+    Disclosure, HoldPolicy, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
+    ParticipantRecord,
+};
+use coalloc_protocol::update::{Due, Part, Strategy, Subscription, Touched, Update, UpdateKind};
+
+use super::net::Net;
+
+/// All epochs are the first.
+const EPOCH: u64 = 1;
+
+/// Nothing dies, so nothing is written down.
+struct NoLog;
+
+impl Log for NoLog {
+    type Record = ParticipantRecord;
+    type Error = Infallible;
+
+    fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+/// A controller.
+pub(super) struct Controller {
+    participant: Participant,
+    /// The revisions at which something that is free changed, and when.
+    changed_at: Vec<(u64, Time)>,
+    subscriptions: Vec<Subscription>,
+    /// The instant each subscriber's next turn is scheduled for.
+    turns: Vec<Option<BootTime>>,
+    /// The update made last, from which revision to which: most subscribers need the same.
+    made: Option<(Option<u64>, u64, Rc<Update>)>,
+    coordinator: CoordinatorName,
+    user: UserName,
+    tokens: u64,
+}
+
+/// Both clocks show simulated time.
+pub(super) const fn now_of(at: Time) -> Now {
+    Now { wall: at, boot: BootTime::from_us(at.as_us()) }
+}
+
+impl Controller {
+    /// A controller with nothing reserved, and as many subscribers as there are schedulers, which know that.
+    pub(super) fn new(net: &Net, place: usize, schedulers: usize, strategy: Strategy) -> Self {
+        let place = &net.places[place];
+        let coordinator = CoordinatorName::composed("scheduler");
+        let resources = place.resources.iter().map(|at| &net.resources[*at]);
+        let resources: Vec<_> = resources.map(|own| (own.id.clone(), own.capacity)).collect();
+        let is_cluster =
+            place.resources.iter().any(|resource| net.resources[*resource].cluster.is_some());
+        let config = ParticipantConfig {
+            name: place.name.clone(),
+            resources,
+            unit: if is_cluster { Unit::Cpus } else { Unit::BitsPerSecond },
+            coordinators: [coordinator.clone()].into(),
+            policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
+            levels: BTreeMap::new(),
+            inside: None,
+        };
+        let start = BootTime::from_us(0);
+        let mut controller = Self {
+            participant: Participant::new(config),
+            changed_at: Vec::new(),
+            subscriptions: Vec::new(),
+            turns: vec![None; schedulers],
+            made: None,
+            coordinator,
+            user: UserName::composed("user"),
+            tokens: 0,
+        };
+        let input = ParticipantInput::Start { boot: "simulated".to_owned() };
+        controller.step(input, Time::from_us(0));
+        let known = Some(controller.revision());
+        controller.subscriptions = vec![Subscription::new(strategy, known, start); schedulers];
+        controller
+    }
+
+    fn step(&mut self, input: ParticipantInput, now: Time) -> Option<Answer> {
+        let step = self.participant.step(input, now_of(now));
+        let effects = match sync(vec![step], &mut NoLog) {
+            Ok(synced) => synced.into_effects(),
+            Err(never) => match never {},
+        };
+        effects.into_iter().find_map(|effect| match effect {
+            ParticipantEffect::Reply { answer, .. } => Some(answer),
+            ParticipantEffect::Ask { .. } => None,
+        })
+    }
+
+    fn token(&mut self) -> Token {
+        self.tokens += 1;
+        Token(self.tokens)
+    }
+
+    /// Holds a segment; `one_way` books it at once. Was it free?
+    pub(super) fn hold(
+        &mut self,
+        txn: &TransactionId,
+        segment: Segment,
+        one_way: bool,
+        now: Time,
+    ) -> bool {
+        let order = HoldOrder {
+            txn: txn.clone(),
+            coordinator: self.coordinator.clone(),
+            user: self.user.clone(),
+            segments: vec![segment],
+            hold_for: None,
+            replaces: None,
+            one_way,
+        };
+        let token = self.token();
+        let answer = self.step(ParticipantInput::Hold { order, token }, now);
+        let held = matches!(answer, Some(Answer::Held { .. }));
+        if held {
+            self.changed(now);
+        }
+        held
+    }
+
+    /// Makes a hold a booking.
+    pub(super) fn commit(&mut self, txn: &TransactionId, now: Time) -> bool {
+        let (by, token) = (self.coordinator.clone(), self.token());
+        let input = ParticipantInput::Commit { txn: txn.clone(), by, token };
+        self.step(input, now) == Some(Answer::Done)
+    }
+
+    /// Ends a hold or a booking.
+    pub(super) fn end(&mut self, txn: &TransactionId, now: Time) {
+        let (by, token) = (self.coordinator.clone(), self.token());
+        self.step(ParticipantInput::Release { txn: txn.clone(), by, token }, now);
+        self.changed(now);
+    }
+
+    fn changed(&mut self, now: Time) {
+        self.changed_at.push((self.revision(), now));
+        self.made = None;
+    }
+
+    /// State changes so far.
+    pub(super) const fn revision(&self) -> u64 {
+        self.participant.changes().revision()
+    }
+
+    /// When the first change after a revision was made; `None` when there was none.
+    pub(super) fn changed_after(&self, revision: u64) -> Option<Time> {
+        let next = self.changed_at.partition_point(|(at, _)| *at <= revision);
+        self.changed_at.get(next).map(|(_, time)| *time)
+    }
+
+    /// What is free of a resource over a window.
+    pub(super) fn free(&self, net: &Net, resource: usize, window: Window) -> Vec<FreeStep> {
+        let Some(timetable) = self.participant.timetable(&net.resources[resource].id) else {
+            return vec![(window.start(), Amount::ZERO)];
+        };
+        let capacity = timetable.capacity();
+        let free = |step: coalloc_common::timetable::Step| {
+            let free = capacity.saturating_sub(step.held).saturating_sub(step.booked);
+            (step.start, free)
+        };
+        timetable.steps(window).map(free).collect()
+    }
+
+    /// The earliest window of a length within another in which an amount of a resource is free.
+    pub(super) fn earliest(
+        &self,
+        net: &Net,
+        resource: usize,
+        amount: Amount,
+        (length, within): (coalloc_common::Span, Window),
+    ) -> Option<Window> {
+        let timetable = self.participant.timetable(&net.resources[resource].id)?;
+        timetable.earliest_fit(amount, length, within)
+    }
+
+    /// What is free of a resource over a window, as an answer tells it.
+    pub(super) fn facts(&self, net: &Net, resource: usize, window: Window, now: Time) -> Update {
+        let windows = [(net.resources[resource].number, window)];
+        self.update(UpdateKind::Facts, Disclosure::of(windows), now)
+    }
+
+    /// Everything: what a scheduler begins with, or gets when it has missed too much.
+    pub(super) fn snapshot(&self, net: &Net, place: usize, now: Time) -> Update {
+        let own = &net.places[place].resources;
+        let resources = own.iter().map(|resource| net.resources[*resource].id.clone()).collect();
+        let kind = UpdateKind::Snapshot { resources, more: false };
+        self.update(kind, self.participant.everything(now), now)
+    }
+
+    fn update(&self, kind: UpdateKind, mut disclosure: Disclosure, now: Time) -> Update {
+        let mut parts = Vec::new();
+        while !disclosure.is_read() {
+            self.participant.disclose(&mut disclosure);
+            parts.extend(disclosure.take());
+        }
+        Update { epoch: EPOCH, kind, revision: self.revision(), at: now, parts }
+    }
+
+    /// What a subscriber has to be told now; or when to ask again, unless that was said before.
+    pub(super) fn due(&mut self, net: &Net, place: usize, subscriber: usize, now: Time) -> Turn {
+        let own = &net.places[place].resources;
+        let capacity = |number: u32| {
+            own.get(number as usize).map_or(Amount::ZERO, |at| net.resources[*at].capacity)
+        };
+        // Most of them stand where the one before stood.
+        let stands_at = self.subscriptions[subscriber].revision();
+        let changes = self.participant.changes();
+        let due = self.subscriptions[subscriber].due(changes, capacity, now_of(now));
+        let revision = self.revision();
+        let update = match due {
+            Due::Nothing => return Turn::Nothing,
+            Due::At(at) => {
+                let known = self.turns[subscriber]
+                    .is_some_and(|turn| turn <= at && turn > now_of(now).boot);
+                if known {
+                    return Turn::Nothing;
+                }
+                self.turns[subscriber] = Some(at);
+                return Turn::At(Time::from_us(at.as_us()));
+            }
+            Due::Snapshot | Due::Delta { .. } => match &self.made {
+                Some((from, to, made)) if (*from, *to) == (stands_at, revision) => made.clone(),
+                _ => Rc::new(match due {
+                    Due::Delta { from, touched } => self.delta(from, &touched, now),
+                    _ => self.snapshot(net, place, now),
+                }),
+            },
+        };
+        self.made = Some((stands_at, revision, update.clone()));
+        self.subscriptions[subscriber].told(revision, now_of(now).boot);
+        Turn::Tell(update)
+    }
+
+    fn delta(&self, from: u64, touched: &BTreeMap<u32, Touched>, now: Time) -> Update {
+        let windows = touched
+            .iter()
+            .flat_map(|(number, touched)| touched.windows.iter().map(|window| (*number, *window)));
+        self.update(UpdateKind::Delta { from }, Disclosure::of(windows), now)
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.participant.check_invariants()
+    }
+}
+
+/// A subscriber's turn.
+pub(super) enum Turn {
+    /// Nothing to tell, or it is known when.
+    Nothing,
+    /// Ask again then.
+    At(Time),
+    /// This.
+    Tell(Rc<Update>),
+}
+
+/// Bytes of an update on the wire (`coalloc.v1.ProfileUpdate`), without the frames around it.
+pub(super) fn wire_bytes(update: &Update) -> u64 {
+    // A field is a byte of tag and its value; the epoch is eight bytes, the kind one.
+    let from = match update.kind {
+        UpdateKind::Delta { from } => field(from),
+        UpdateKind::Snapshot { .. } | UpdateKind::Facts => 0,
+    };
+    let names = match &update.kind {
+        UpdateKind::Snapshot { resources, .. } => {
+            resources.iter().map(|name| block(name.as_str().len() as u64)).sum()
+        }
+        UpdateKind::Delta { .. } | UpdateKind::Facts => 0,
+    };
+    let head = 9 + 2 + from + field(update.revision) + field(update.at.as_us().unsigned_abs());
+    head + names + update.parts.iter().map(|part| block(part_bytes(part))).sum::<u64>()
+}
+
+fn part_bytes(part: &Part) -> u64 {
+    let free: u64 = part.steps.iter().map(|(_, free)| varint(free.0)).sum();
+    let after: u64 = part
+        .steps
+        .windows(2)
+        .map(|pair| varint(pair[1].0.since(pair[0].0).as_us().unsigned_abs()))
+        .sum();
+    let after = if part.steps.len() > 1 { block(after) } else { 0 };
+    field(u64::from(part.resource))
+        + field(part.window.start().as_us().unsigned_abs())
+        + field(part.window.length().as_us().unsigned_abs())
+        + block(free)
+        + after
+}
+
+/// A length-delimited field.
+const fn block(bytes: u64) -> u64 {
+    1 + varint(bytes) + bytes
+}
+
+/// A number; zero is not sent.
+const fn field(value: u64) -> u64 {
+    if value == 0 { 0 } else { 1 + varint(value) }
+}
+
+const fn varint(value: u64) -> u64 {
+    (64 - (value | 1).leading_zeros() as u64).div_ceil(7)
+}

@@ -1,0 +1,261 @@
+//! The network of a run: the graph, who keeps which timetable and where, and how far apart all are.
+//!
+//! A *controller* is the part of a resource manager that stands at one node: the switch that keeps the
+//! timetables of the links out of that node (Christodoulopoulos 2008, section 3: each node records the
+//! capacity reserved on its outgoing links), or the manager of one cluster. A federation file's NRM with
+//! links out of several nodes is as many controllers.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::topology::{Direction, Vertex};
+use coalloc_common::{
+    Amount, Cpus, EdgeName, InvalidField, ResourceId, RmName, Span, Topology, VertexName, limits,
+};
+
+use super::federation;
+use super::settings::{ClusterSettings, TasksSettings, TopologySettings, TorusSettings};
+use crate::chance::Chance;
+
+/// Light in fibre: microseconds a kilometre (Stevens 2009, section 5.1).
+const US_PER_KM: i64 = 5;
+
+/// One edge in one direction, numbered as in the schedulers' pictures.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    pub(super) delay: Span,
+    pub(super) resource: usize,
+}
+
+/// The computers of one site, numbered as in the schedulers' pictures.
+#[derive(Debug, Clone)]
+pub(super) struct Cluster {
+    pub(super) mips: u64,
+    pub(super) resource: usize,
+}
+
+/// What is reserved.
+#[derive(Debug, Clone)]
+pub(super) struct Resource {
+    pub(super) id: ResourceId,
+    pub(super) capacity: Amount,
+    pub(super) controller: usize,
+    /// Its number there.
+    pub(super) number: u32,
+    /// The links that take from it: two when both directions share it.
+    pub(super) links: Vec<usize>,
+    pub(super) cluster: Option<usize>,
+}
+
+/// Who keeps timetables, and where.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) name: RmName,
+    pub(super) vertex: usize,
+    /// Resources in the order of their numbers there.
+    pub(super) resources: Vec<usize>,
+}
+
+/// The network of a run.
+#[derive(Debug, Clone)]
+pub(super) struct Net {
+    pub(super) topology: Topology,
+    pub(super) links: Vec<Link>,
+    pub(super) clusters: Vec<Cluster>,
+    pub(super) resources: Vec<Resource>,
+    pub(super) places: Vec<Place>,
+    /// Between nodes, over the shortest way.
+    pub(super) distance: Vec<Vec<Span>>,
+    /// Links on the longest of the shortest ways.
+    pub(super) hops_most: usize,
+}
+
+impl Net {
+    /// The network that settings and seed make.
+    pub(super) fn new(settings: &TasksSettings, seed: u64) -> Result<Self, InvalidField> {
+        let bare = match &settings.topology {
+            TopologySettings::Torus(torus) => torus_graph(torus)?,
+            TopologySettings::Federation(file) => {
+                file.topology().map_err(|error| error.within("topology.federation"))?
+            }
+        };
+        let (distance, hops_most) = distances(&bare)?;
+        let topology = with_clusters(bare, &settings.clusters, seed)?;
+        if topology.sites().next().is_none() {
+            let allowed = "at least one cluster, here or in the federation file";
+            return Err(InvalidField::new("clusters.random", "none", allowed));
+        }
+        let mut net = Self {
+            topology,
+            links: Vec::new(),
+            clusters: Vec::new(),
+            resources: Vec::new(),
+            places: Vec::new(),
+            distance,
+            hops_most,
+        };
+        net.add_resources();
+        Ok(net)
+    }
+
+    fn add_resources(&mut self) {
+        let topology = self.topology.clone();
+        let mut known: BTreeMap<(RmName, usize), usize> = BTreeMap::new();
+        for edge in topology.edges() {
+            for direction in [Direction::AToB, Direction::BToA] {
+                let shared = direction == Direction::BToA && edge.is_shared();
+                let link = self.links.len();
+                let resource = if shared {
+                    self.links[link - 1].resource
+                } else {
+                    let from = edge.head(direction.back()).at();
+                    let id = edge.resource(direction).clone();
+                    let rm = (edge.rm.clone(), from);
+                    self.add_resource(id, edge.capacity.into(), rm, &mut known)
+                };
+                self.resources[resource].links.push(link);
+                self.links.push(Link { delay: edge.latency, resource });
+            }
+        }
+        for (vertex, _, compute) in topology.sites() {
+            let (id, capacity) = (compute.resource.clone(), compute.capacity.into());
+            let resource =
+                self.add_resource(id, capacity, (compute.rm.clone(), vertex.at()), &mut known);
+            self.resources[resource].cluster = Some(self.clusters.len());
+            self.clusters.push(Cluster { mips: compute.mips, resource });
+        }
+    }
+
+    fn add_resource(
+        &mut self,
+        id: ResourceId,
+        capacity: Amount,
+        (rm, vertex): (RmName, usize),
+        known: &mut BTreeMap<(RmName, usize), usize>,
+    ) -> usize {
+        let at = &self.topology.vertices()[vertex].name;
+        let name = RmName::composed(format!("{rm}/{at}"));
+        let controller = *known.entry((rm, vertex)).or_insert_with(|| {
+            self.places.push(Place { name, vertex, resources: Vec::new() });
+            self.places.len() - 1
+        });
+        let resource = self.resources.len();
+        let place = &mut self.places[controller];
+        let number = place.resources.len() as u32; // At most EDGES_MAX.
+        place.resources.push(resource);
+        let (links, cluster) = (Vec::new(), None);
+        self.resources.push(Resource { id, capacity, controller, number, links, cluster });
+        resource
+    }
+}
+
+/// `v<row>-<column>` and the two links to the next row and column, which belong to the node's own NRM.
+fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
+    let mut topology = Topology::new();
+    let name = |row: u32, column: u32| format!("v{row}-{column}");
+    for (row, column) in (0..torus.side).flat_map(|row| (0..torus.side).map(move |c| (row, c))) {
+        let name = VertexName::composed(name(row, column));
+        topology.add_vertex(Vertex { name, domain: None, compute: None })?;
+    }
+    let vertex = |row: u32, column: u32| {
+        coalloc_common::VertexIndex(row % torus.side * torus.side + column % torus.side)
+    };
+    let latency = Span::from_us(i64::from(torus.km) * US_PER_KM);
+    for (row, column) in (0..torus.side).flat_map(|row| (0..torus.side).map(move |c| (row, c))) {
+        let rm = RmName::composed(format!("nrm-{}", name(row, column)));
+        for (to, word) in [(vertex(row, column + 1), "east"), (vertex(row + 1, column), "south")] {
+            let edge_name = EdgeName::composed(format!("{}-{word}", name(row, column)));
+            let ends = (vertex(row, column), to);
+            let what = (torus.capacity_bps, latency);
+            topology.add_edge(federation::edge(edge_name, ends, rm.clone(), what, true))?;
+        }
+    }
+    Ok(topology)
+}
+
+/// The same graph with the clusters that the settings say.
+fn with_clusters(
+    bare: Topology,
+    settings: &ClusterSettings,
+    seed: u64,
+) -> Result<Topology, InvalidField> {
+    let nodes = bare.vertices().len();
+    let chosen: Vec<usize> = match (&settings.random, &settings.at) {
+        (None, None) => return Ok(bare),
+        (Some(count), _) => {
+            let count = *count as usize;
+            if count == 0 || count > nodes {
+                let allowed = format!("1 to {nodes} clusters");
+                return Err(InvalidField::new("clusters.random", count, allowed));
+            }
+            Chance::new(seed, "clusters").choose(count, nodes)
+        }
+        (None, Some(names)) => {
+            let find = |(index, name): (usize, &String)| {
+                let field = format!("clusters.at[{index}]");
+                let found = bare.find_vertex(&VertexName::parse(&field, name)?);
+                let allowed = "a node of the topology";
+                found
+                    .map(|vertex| vertex.at())
+                    .ok_or_else(|| InvalidField::new(field, InvalidField::quoted(name), allowed))
+            };
+            names.iter().enumerate().map(find).collect::<Result<_, _>>()?
+        }
+    };
+    let mut topology = Topology::new();
+    for (index, vertex) in bare.vertices().iter().enumerate() {
+        let name = vertex.name.as_str();
+        let compute = chosen.contains(&index).then(|| {
+            let rm = RmName::composed(format!("crm-{name}"));
+            federation::compute(rm, name, settings.cpus, settings.mips)
+        });
+        topology.add_vertex(Vertex { compute, ..vertex.clone() })?;
+    }
+    for edge in bare.edges() {
+        topology.add_edge(edge.clone())?;
+    }
+    Ok(topology)
+}
+
+/// Shortest delays between all nodes, and the links of the longest of these ways.
+fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidField> {
+    let nodes = topology.vertices().len();
+    let mut hops_most = 0;
+    let mut all = Vec::with_capacity(nodes);
+    for source in 0..nodes {
+        let mut best = vec![(i64::MAX, usize::MAX); nodes];
+        let mut done = vec![false; nodes];
+        best[source] = (0, 0);
+        for _ in 0..nodes {
+            let left = (0..nodes).filter(|node| !done[*node] && best[*node].0 < i64::MAX);
+            let Some(at) = left.min_by_key(|node| best[*node]) else { break };
+            done[at] = true;
+            // At most VERTICES_MAX.
+            for hop in topology.hops(coalloc_common::VertexIndex(at as u32)) {
+                let latency = topology.edge(hop.edge).latency.as_us();
+                let through = (best[at].0 + latency, best[at].1 + 1);
+                best[hop.to.at()] = best[hop.to.at()].min(through);
+            }
+        }
+        if let Some(cut) = (0..nodes).find(|node| !done[*node]) {
+            let names = [source, cut].map(|node| topology.vertices()[node].name.as_str());
+            let value = format!("no way from {} to {}", names[0], names[1]);
+            return Err(InvalidField::new("topology", value, "a network that is connected"));
+        }
+        hops_most = best.iter().map(|(_, hops)| *hops).max().unwrap_or(0).max(hops_most);
+        all.push(best.into_iter().map(|(us, _)| Span::from_us(us)).collect());
+    }
+    debug_assert!(nodes <= limits::VERTICES_MAX);
+    Ok((all, hops_most))
+}
+
+impl Net {
+    /// The smallest link: the rate that every path has.
+    pub(super) fn rate_least(&self) -> Option<u64> {
+        self.topology.edges().iter().map(|edge| edge.capacity.0).min()
+    }
+
+    /// CPUs of all clusters.
+    pub(super) fn cpus(&self) -> Cpus {
+        Cpus(self.clusters.iter().map(|c| self.resources[c.resource].capacity.0).sum())
+    }
+}

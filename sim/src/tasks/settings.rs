@@ -1,0 +1,348 @@
+//! What an experiment of the tasks world says: its settings as they stand in the file, and their checks.
+//!
+//! Times have their unit in the name. What is not said is as in Christodoulopoulos 2008: distributed
+//! schedulers, one-way reservation, updates at every change.
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{InvalidField, limits};
+use coalloc_plan::multicost::TaskPlannerName;
+use serde::{Deserialize, Serialize};
+
+use super::federation::Federation;
+
+/// Settings of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TasksSettings {
+    /// The network.
+    pub topology: TopologySettings,
+    /// Where tasks can run.
+    pub clusters: ClusterSettings,
+    /// What comes.
+    pub workload: WorkloadSettings,
+    /// Who plans.
+    pub planning: PlanningSettings,
+    /// How plans are reserved.
+    #[serde(default)]
+    pub reservation: ReservationSettings,
+    /// How schedulers hear of what is free.
+    #[serde(default)]
+    pub updates: UpdateSettings,
+}
+
+/// The network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TopologySettings {
+    /// A mesh with wraparounds.
+    Torus(TorusSettings),
+    /// The content of a federation file; in an experiment `{file: path}`.
+    Federation(Federation),
+}
+
+/// A mesh with wraparounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TorusSettings {
+    /// Nodes in a row and in a column, 3 to 30.
+    pub side: u32,
+    /// Distance of neighbours, in km.
+    pub km: u32,
+    /// Of each link in each direction, in bit/s.
+    pub capacity_bps: u64,
+}
+
+/// Where tasks can run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSettings {
+    /// So many, at nodes that the seed draws. Not with `at`. Neither: those of the federation file.
+    #[serde(default)]
+    pub random: Option<u32>,
+    /// At these nodes.
+    #[serde(default)]
+    pub at: Option<Vec<String>>,
+    /// CPUs of each; not of those of the federation file.
+    #[serde(default = "one")]
+    pub cpus: u64,
+    /// What each CPU does, in million instructions a second.
+    #[serde(default = "default_mips")]
+    pub mips: u64,
+}
+
+/// What comes: one Poisson stream, sources drawn evenly from all nodes, sizes and work exponential.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSettings {
+    /// Tasks a second in all (`lambda`).
+    pub lambda: f64,
+    /// How many come.
+    pub tasks: u64,
+    /// The first so many are not measured.
+    #[serde(default)]
+    pub warm_up: u64,
+    /// Mean of the data, in bytes (`I`).
+    pub mean_bytes: f64,
+    /// Mean of the work, in million instructions (`W`).
+    pub mean_mi: f64,
+    /// CPUs of each task (`r`).
+    #[serde(default = "one")]
+    pub cpus: u64,
+    /// What a task sends at, in bit/s; nothing: what the smallest link has.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// A task is to end within so many times what its transmission and run take; nothing: whenever.
+    #[serde(default)]
+    pub deadline_factor: Option<f64>,
+}
+
+/// Who plans, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanningSettings {
+    /// By name, see `coalloc_plan::multicost::TaskPlannerName`.
+    pub planner: String,
+    /// One for all, or one at each node.
+    #[serde(default)]
+    pub schedulers: Schedulers,
+    /// How long planning takes, in microseconds of simulated time.
+    #[serde(default)]
+    pub takes_us: i64,
+    /// Paths of one search, at most.
+    #[serde(default = "default_paths")]
+    pub paths: u64,
+    /// Do schedulers look at clusters' profiles? Without, every cluster always looks free: `mc-b` as
+    /// Christodoulopoulos 2008 has it.
+    #[serde(default = "yes")]
+    pub sees_clusters: bool,
+    /// Are sizes and work known before they are used up? Without, only planners that begin at once.
+    #[serde(default = "yes")]
+    pub sizes_known: bool,
+    /// `tau_l`, in microseconds.
+    #[serde(default = "default_link_slot")]
+    pub link_slot_us: i64,
+    /// `u_l`.
+    #[serde(default = "default_slots")]
+    pub link_slots: usize,
+    /// `tau_m`, in microseconds.
+    #[serde(default = "default_cluster_slot")]
+    pub cluster_slot_us: i64,
+    /// `u_m`.
+    #[serde(default = "default_slots")]
+    pub cluster_slots: usize,
+}
+
+/// Who plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedulers {
+    /// One, which is nowhere: its messages take no time.
+    Central,
+    /// One at each node, for the tasks that come there.
+    #[default]
+    Distributed,
+}
+
+/// How plans are reserved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReservationSettings {
+    /// One-way or two-phase.
+    pub protocol: Protocol,
+    /// What a node takes to handle a message, in microseconds.
+    pub processing_us: i64,
+    /// How often a task is planned at most; the first time counts.
+    pub tries: u32,
+    /// After a refusal by a link the task is planned again so much later, exponential with this mean.
+    pub retry_after_ms: i64,
+    /// What becomes of a task whose cluster is not free when it was planned to run.
+    pub on_conflict: OnConflict,
+    /// Does a refusal, on its way back, free what was reserved for later?
+    pub release: bool,
+    /// Do answers of resource managers bring what is free there now?
+    pub fresh_facts: bool,
+}
+
+/// How plans are reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Tell-and-go: link by link as the message meets them, the data behind it.
+    #[default]
+    OneWay,
+    /// Tell-and-wait: data leave when all have said yes.
+    TwoPhase,
+}
+
+/// What becomes of a task whose cluster is not free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnConflict {
+    /// It waits there until it fits.
+    #[default]
+    Queue,
+    /// It is planned again, data and all.
+    Replan,
+    /// It is lost.
+    Drop,
+}
+
+/// How schedulers hear of what is free.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpdateSettings {
+    /// When resource managers tell.
+    pub strategy: UpdateStrategy,
+    /// For `periodic` and `threshold`: in milliseconds, 1 or more.
+    pub period_ms: i64,
+    /// For `threshold`: 1 to 100.
+    pub percent: u32,
+    /// Updates are on their way for so much longer than light takes, in milliseconds.
+    pub delay_ms: i64,
+}
+
+/// When resource managers tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateStrategy {
+    /// Schedulers see the timetables themselves.
+    Truth,
+    /// At every change.
+    #[default]
+    EveryChange,
+    /// Once in a period, if anything changed.
+    Periodic,
+    /// When enough has changed, or a change is as old as the period.
+    Threshold,
+}
+
+impl Default for ReservationSettings {
+    fn default() -> Self {
+        Self {
+            protocol: Protocol::OneWay,
+            processing_us: 0,
+            tries: 100,
+            retry_after_ms: 1_000,
+            on_conflict: OnConflict::Queue,
+            release: true,
+            fresh_facts: true,
+        }
+    }
+}
+
+impl Default for UpdateSettings {
+    fn default() -> Self {
+        let strategy = UpdateStrategy::EveryChange;
+        Self { strategy, period_ms: 1_000, percent: 10, delay_ms: 0 }
+    }
+}
+
+const fn one() -> u64 {
+    1
+}
+const fn yes() -> bool {
+    true
+}
+const fn default_mips() -> u64 {
+    25_000
+}
+const fn default_paths() -> u64 {
+    20_000
+}
+const fn default_link_slot() -> i64 {
+    1_000
+}
+const fn default_cluster_slot() -> i64 {
+    40_000
+}
+const fn default_slots() -> usize {
+    10_000
+}
+
+/// Most tasks of one run: the largest that keeps an hour's patience and 2 GiB.
+const TASKS_MAX: u64 = 1_000_000;
+/// An hour, in each unit: no delay of a sane experiment is longer.
+const HOUR_MS: i64 = 3_600_000;
+const HOUR_US: i64 = 1_000 * HOUR_MS;
+
+fn check_number(field: &str, value: f64, max: f64) -> Result<(), InvalidField> {
+    // The bounds are part of what a value that is no number fails.
+    if value > 0.0 && value <= max {
+        return Ok(());
+    }
+    Err(InvalidField::new(field, value, format!("a number above 0 and up to {max}")))
+}
+
+impl TasksSettings {
+    /// Do the numbers make sense by themselves? What needs the network is checked when the world is made.
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the field as it stands in the settings.
+    pub fn check(&self) -> Result<TaskPlannerName, InvalidField> {
+        let planner = self.planning.check()?;
+        self.workload.check()?;
+        let TopologySettings::Torus(torus) = &self.topology else { return self.rest(planner) };
+        check_range("topology.torus.side", torus.side, 3..=30, "nodes")?;
+        check_range("topology.torus.km", torus.km, 1..=20_000, "km")?;
+        let (field, most) = ("topology.torus.capacity_bps", limits::BANDWIDTH_MAX_BPS);
+        check_range(field, torus.capacity_bps, 1..=most, "bit/s")?;
+        self.rest(planner)
+    }
+
+    fn rest(&self, planner: TaskPlannerName) -> Result<TaskPlannerName, InvalidField> {
+        let ClusterSettings { random, at, cpus, mips } = &self.clusters;
+        if random.is_some() && at.is_some() {
+            let allowed = "either this or clusters.random";
+            return Err(InvalidField::new("clusters.at", "a list", allowed));
+        }
+        check_range("clusters.cpus", *cpus, 1..=limits::CPUS_MAX, "CPUs")?;
+        check_range("clusters.mips", *mips, 1..=limits::MIPS_MAX, "MIPS")?;
+        let own = &self.reservation;
+        check_range("reservation.processing_us", own.processing_us, 0..=HOUR_US, "us")?;
+        check_range("reservation.tries", own.tries, 1..=10_000, "tries")?;
+        check_range("reservation.retry_after_ms", own.retry_after_ms, 0..=HOUR_MS, "ms")?;
+        let updates = &self.updates;
+        check_range("updates.period_ms", updates.period_ms, 1..=HOUR_MS, "ms")?;
+        check_range("updates.percent", updates.percent, 1..=100, "percent")?;
+        check_range("updates.delay_ms", updates.delay_ms, 0..=HOUR_MS, "ms")?;
+        Ok(planner)
+    }
+}
+
+impl WorkloadSettings {
+    fn check(&self) -> Result<(), InvalidField> {
+        check_number("workload.lambda", self.lambda, 1e6)?;
+        check_range("workload.tasks", self.tasks, 1..=TASKS_MAX, "tasks")?;
+        check_range("workload.warm_up", self.warm_up, 0..=self.tasks - 1, "tasks")?;
+        check_number("workload.mean_bytes", self.mean_bytes, 1e13)?;
+        check_number("workload.mean_mi", self.mean_mi, 1e13)?;
+        check_range("workload.cpus", self.cpus, 1..=limits::CPUS_MAX, "CPUs")?;
+        if let Some(rate) = self.rate_bps {
+            check_range("workload.rate_bps", rate, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
+        }
+        self.deadline_factor.map_or(Ok(()), |by| check_number("workload.deadline_factor", by, 1e6))
+    }
+}
+
+impl PlanningSettings {
+    fn check(&self) -> Result<TaskPlannerName, InvalidField> {
+        let Some(planner) = TaskPlannerName::named(&self.planner) else {
+            let names = TaskPlannerName::names();
+            let value = InvalidField::quoted(&self.planner);
+            return Err(InvalidField::new("planning.planner", value, names));
+        };
+        let at_once = matches!(planner, TaskPlannerName::Samcra | TaskPlannerName::SamcraHbh);
+        if !self.sizes_known && !at_once {
+            let allowed = "true, unless the planner begins at once (\"samcra\", \"samcra-hbh\")";
+            return Err(InvalidField::new("planning.sizes_known", false, allowed));
+        }
+        check_range("planning.takes_us", self.takes_us, 0..=HOUR_US, "us")?;
+        check_range("planning.paths", self.paths, 1..=limits::SEARCH_PATHS_MAX as u64, "paths")?;
+        check_range("planning.link_slot_us", self.link_slot_us, 1..=HOUR_US, "us")?;
+        check_range("planning.cluster_slot_us", self.cluster_slot_us, 1..=HOUR_US, "us")?;
+        let most = limits::VECTOR_SLOTS_MAX;
+        check_range("planning.link_slots", self.link_slots, 1..=most, "slots")?;
+        check_range("planning.cluster_slots", self.cluster_slots, 1..=most, "slots")?;
+        Ok(planner)
+    }
+}
