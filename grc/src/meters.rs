@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use coalloc_common::{RmName, TransactionId, limits};
-use coalloc_net::metrics::{grc, scrape, seconds};
+use coalloc_net::metrics::{grc, scrape, seconds, tasks};
 use coalloc_protocol::coordinator::MessageKind;
 use coalloc_protocol::message::Delivery;
 
@@ -38,6 +38,9 @@ pub fn reader(federation: Federation) -> scrape::Reader {
             grc().retried.with([&status.name, word(kind)]);
         }
         grc().queries.with([&status.name, "answered"]);
+        tasks().updates.with([&status.name, "snapshot"]);
+        tasks().update_bytes.with([&status.name]);
+        tasks().ignored.with([&status.name, "gap"]);
     }
     scrape::reader(move || {
         let grc = grc();

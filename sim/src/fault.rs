@@ -153,6 +153,7 @@ const REST_UNDECIDED_US: i64 = REST_US + limits::HOLD_HARD_DEFAULT.as_us();
 fn live(world: &mut World, kind: Kind, seed: u64) -> Result<(), String> {
     if kind == Kind::Turns {
         world.in_turns = 800;
+        world.one_way = 300;
     }
     let is_tree = kind == Kind::Tree || (kind == Kind::Turns && seed % 16 == 15);
     let twins = if is_tree {

@@ -12,6 +12,8 @@
 //!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
 //!   turns RM RESOURCE AMOUNT [START,END) ; RM .. | RM ..  the same, held one RM after the other; those
 //!                                                         behind `|` last, together
+//!   one-way RM RESOURCE AMOUNT [START,END) ; RM ..        the same, booked with the message that would else
+//!                                                         hold
 //! change NAME DEMAND                       a change of it; `plan` lines behind it are its candidates
 //! modify DEMAND NAME                       its user sends that change
 //! reserve DEMAND | release DEMAND          its user sends it
@@ -126,7 +128,8 @@ impl Teller {
     fn command(&mut self, line: &str) -> Told {
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
-        if !["grc", "lower", "rm", "demand", "change", "plan", "turns"].contains(&word) {
+        let told = ["grc", "lower", "rm", "demand", "change", "plan", "turns", "one-way"];
+        if !told.contains(&word) {
             self.print(format!("> {}", line.trim()));
         }
         match word {
@@ -134,8 +137,9 @@ impl Teller {
             "lower" => self.lower(&words).and_then(|()| self.wait(Span::ZERO))?,
             "rm" => self.rm(&words).and_then(|()| self.wait(Span::ZERO))?,
             "demand" => self.demand(&words)?,
-            "plan" => self.plan(rest, false)?,
-            "turns" => self.plan(rest, true)?,
+            "plan" => self.plan(rest, false, false)?,
+            "turns" => self.plan(rest, true, false)?,
+            "one-way" => self.plan(rest, true, true)?,
             "change" => self.change(&words)?,
             "modify" => {
                 let demand = self.known(&words)?;
@@ -277,7 +281,7 @@ impl Teller {
         Ok(())
     }
 
-    fn plan(&mut self, rest: &str, in_turns: bool) -> Told {
+    fn plan(&mut self, rest: &str, in_turns: bool, one_way: bool) -> Told {
         let demand = self.last.ok_or("a plan belongs to a demand")?;
         let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
         let mut order = Vec::new();
@@ -304,7 +308,7 @@ impl Teller {
             }
             segments.entry(rm).or_default().push(segment);
         }
-        let candidate = Candidate { segments, order, details: Details::default(), one_way: false };
+        let candidate = Candidate { segments, order, details: Details::default(), one_way };
         let demand = &mut self.world.clients.demands[demand];
         match demand.changes.last_mut().filter(|_| self.last_is_change) {
             Some(wish) => wish.candidates.push(candidate),

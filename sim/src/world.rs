@@ -123,6 +123,8 @@ pub struct World {
     pub served: BTreeMap<usize, Vec<RmName>>,
     /// So many candidates in a thousand have their RMs asked one after the other.
     pub in_turns: u64,
+    /// Of the candidates that are held in turns, so many in a thousand are booked one-way.
+    pub one_way: u64,
     /// Why each refused what one above wanted held.
     refused_above: BTreeMap<(usize, TransactionId), Reason>,
     pub dice: Dice,
@@ -158,6 +160,7 @@ impl World {
             members: BTreeMap::new(),
             served: BTreeMap::new(),
             in_turns: 0,
+            one_way: 0,
             refused_above: BTreeMap::new(),
             dice: Dice::new(seed),
             weather: Weather::default(),

@@ -134,7 +134,7 @@ impl Testbed {
             }
         }
         let (mut booked, seen) = (BTreeMap::new(), self.seen.values().next().unwrap());
-        for (rm, inventory) in MANAGERS {
+        for (rm, _) in MANAGERS {
             let described = seen.rm(rm).describe(v1::DescribeRequest {}).await.unwrap();
             let described = described.into_inner();
             let paths = described.paths.iter().map(|path| (path.name.clone(), path.capacity_bps));
@@ -160,7 +160,6 @@ impl Testbed {
                 *used += amount;
                 assert!(*used <= left, "I1: {rm} has {used} of {left} {resource} taken at {at}");
             }
-            let _ = inventory;
         }
         let confirmed: BTreeMap<_, usize> =
             confirmed.into_iter().map(|(key, segments)| (key, segments.len())).collect();
@@ -301,9 +300,9 @@ async fn a_picture_moves_with_what_is_booked_and_a_plan_holds_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_outdated_pictures_tries_are_refused_facts_are_merged_and_nothing_is_overbooked() {
-    // Updates come so late that only answers to Hold say what happens meanwhile.
-    let late = "{mode: TASK_MODE_DISTRIBUTED, updates: {delay: 20s}}";
-    let one_way = "{mode: TASK_MODE_DISTRIBUTED, updates: {delay: 20s}, reservation: TASK_RESERVATION_ONE_WAY}";
+    // Updates come too late for tasks that are submitted at once: only answers to Hold say what happens.
+    let late = "{mode: TASK_MODE_DISTRIBUTED, updates: {delay: 2s}}";
+    let one_way = "{mode: TASK_MODE_DISTRIBUTED, updates: {delay: 2s}, reservation: TASK_RESERVATION_ONE_WAY}";
     let bed = Testbed::start(&[("grc-1", late), ("grc-2", one_way), ("grc-3", late)]).await;
     for name in bed.seen.keys() {
         bed.heard(name).await;
@@ -328,7 +327,8 @@ async fn on_outdated_pictures_tries_are_refused_facts_are_merged_and_nothing_is_
     let refused: usize = receipts.iter().map(|receipt| receipt.tries.len()).sum();
     assert!(refused > 0, "18 tasks at once on pictures of before, and no conflict");
     assert!(again > 0, "planned again on fresh facts, and booked");
-    assert!(booked >= 15, "{booked} of 18 booked, {refused} tries refused");
+    assert!(booked >= 9, "{booked} of 18 booked, {refused} tries refused");
+    println!("{booked} of 18 booked, {again} of them planned again, {refused} tries refused");
     for one in receipts.iter().flat_map(|receipt| &receipt.tries) {
         assert_eq!(one.age.is_some(), !one.resource_manager.is_empty(), "{one:?}");
     }
@@ -405,8 +405,6 @@ async fn what_is_wrong_with_a_task_is_named_and_a_deadline_too_early_is_refused_
     }
     let bed = Testbed::start(&[("grc-c", CENTRAL)]).await;
     let at = bed.grc("grc-c");
-    let day = Some(Duration { seconds: 86_400, nanos: 0 });
-    assert!(day.is_some());
     let cases: [(&str, Spoil); 15] = [
         ("task: nothing", |w| w.task = None),
         ("task.source", |w| of(w).source = "Nowhere".to_owned()),

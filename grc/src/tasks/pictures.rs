@@ -108,11 +108,11 @@ impl Pictures {
                 let state = self.state();
                 let why = |rm: &RmName| state.why(rm);
                 let believed = Believed::of(&state.picture, window, now, why);
-                let silent = self.0.federation.snapshot().missing.clone().into_iter();
-                believed.without(silent.map(|rm| {
-                    let why = Missing::silent("has not described itself".to_owned());
-                    (rm, why)
-                }))
+                let snapshot = self.0.federation.snapshot();
+                let silent = snapshot.missing.iter();
+                let silent = silent.filter(|rm| state.picture.known(rm).is_none());
+                let why = || Missing::silent("has not described itself".to_owned());
+                believed.without(silent.map(|rm| (rm.clone(), why())))
             }
         }
     }
@@ -273,3 +273,7 @@ pub(super) fn inventories(snapshot: &Snapshot) -> BTreeMap<RmName, Vec<(Resource
     }
     all
 }
+
+#[cfg(test)]
+#[path = "pictures_tests.rs"]
+mod tests;

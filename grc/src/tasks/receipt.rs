@@ -189,3 +189,63 @@ pub fn with_nearest(refusal: Refusal, nearest: Option<&v1::TaskPlan>) -> Refusal
         _ => refusal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coalloc_common::Reason;
+    use coalloc_proto::Timestamp;
+
+    fn window(from: i64, to: i64) -> Option<v1::Window> {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        Some(v1::Window { start: at(from), end: at(to) })
+    }
+
+    fn plan() -> v1::TaskPlan {
+        let segment = |resource: &str, from, to| v1::Segment {
+            resource: resource.to_owned(),
+            amount: 1,
+            window: window(from, to),
+            resource_manager: format!("rm-{resource}"),
+        };
+        v1::TaskPlan {
+            digest: "d".to_owned(),
+            planner: "mc-t".to_owned(),
+            cluster: "B".to_owned(),
+            segments: vec![segment("A-B", 10, 20), segment("B", 21, 40)],
+            ..v1::TaskPlan::default()
+        }
+    }
+
+    #[test]
+    fn a_kept_plan_is_a_plan_of_a_reservation_with_a_window_for_each_segment() {
+        let ages = [(RmName::composed("rm-B"), Span::from_millis(7))].into();
+        let text = details(&plan(), v1::TaskEffort::default(), &ages, &[None]);
+        assert!(serde_json::from_str::<v1::Plan>(&text).is_err(), "never taken for another's");
+        let shown = plan_of(&text).unwrap();
+        assert_eq!(shown.window, window(10, 40));
+        assert_eq!(shown.segments, plan().segments);
+        assert_eq!(shown.solver, "mc-t");
+        let other = v1::Plan { digest: "d".to_owned(), ..v1::Plan::default() };
+        assert_eq!(plan_of(&serde_json::to_string(&other).unwrap()), None);
+    }
+
+    #[test]
+    fn notes_of_a_task_are_known_from_others() {
+        let wire = v1::SubmitTaskRequest {
+            task: Some(v1::TaskRequest::default()),
+            ..v1::SubmitTaskRequest::default()
+        };
+        assert!(is_task(&notes(&wire, None)));
+        assert!(!is_task(&crate::view::notes(&[], None, None)) && !is_task(""));
+    }
+
+    #[test]
+    fn what_would_do_is_told_in_words_when_nothing_else_keeps_it() {
+        let refusal = Refusal::new(Reason::InsufficientCapacity, "too late");
+        assert_eq!(with_nearest(refusal.clone(), None), refusal);
+        let late = v1::TaskPlan { run: window(0, 60), ..plan() };
+        let told = with_nearest(refusal, Some(&late)).detail;
+        assert_eq!(told, "too late; at B it would end at 1970-01-01T00:01:00Z");
+    }
+}

@@ -45,8 +45,8 @@ impl GrcService {
             let outcome = self.candidate_again(&wire, manner, reservation).await?;
             Ok((outcome, ()))
         };
-        // Facts have come with the refusal: there is nothing to wait for.
-        let (reply, ()) = self.followed(answer, (), false, plan_again).await?;
+        // Whoever met the others goes by the same facts as they: at once they would meet again.
+        let (reply, ()) = self.followed(answer, (), true, plan_again).await?;
         let receipt = self.receipt(reply, id.as_str())?;
         self.count(&receipt);
         Ok(receipt)

@@ -106,7 +106,6 @@ impl Coordinator {
         if self.room.is_low() {
             return self.conclude(id, no_room(), now, out);
         }
-        let candidate = Candidate { details: candidate.details.written(), ..candidate };
         let known = self.reservations.get(id);
         let number = known.map_or(0, |known| known.opened) + 1;
         let txn = TransactionId::composed(format!("{id}/{number}"));
@@ -114,6 +113,10 @@ impl Coordinator {
         let replaces = known.filter(|known| known.is_changing());
         let replaces = replaces.and_then(|known| known.transaction.clone());
         let replaces = replaces.or_else(|| self.replaced_inside(id));
+        // What replaces a booking, or serves one above, is held until it is decided.
+        let held = replaces.is_some() || known.is_some_and(|known| known.upper.is_some());
+        let one_way = candidate.one_way && !held;
+        let candidate = Candidate { details: candidate.details.written(), one_way, ..candidate };
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
             reservation,

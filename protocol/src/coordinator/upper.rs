@@ -187,6 +187,10 @@ impl Coordinator {
         };
         let planned = match self.refusal_of_replacing(&order) {
             Some(refusal) => Err(refusal),
+            None if order.one_way => {
+                let text = "behind a coordinator nothing is booked with one message";
+                Err(Refusal::new(Reason::Denied, text))
+            }
             None => planned.map(|candidates| self.with_parties_above(&order, candidates)),
         };
         let id = format!("{}-{}-{}", self.config.name, self.config.tag, self.order.len() + 1);

@@ -41,7 +41,11 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
         segments.insert(rm, list);
     }
     let order = order_of(world, segments.keys().cloned().collect());
-    Candidate { segments, order, details: Details::default(), one_way: false }
+    // Coordinators below hold until they are told.
+    let books = |rm: &RmName| world.rm_index(rm).is_some();
+    let one_way = !order.is_empty() && segments.keys().all(books);
+    let one_way = one_way && world.dice.per_mille(world.one_way);
+    Candidate { segments, order, details: Details::default(), one_way }
 }
 
 /// These RMs in any order, now and then; else none.

@@ -30,7 +30,8 @@ fn candidate(candidate: &Candidate) -> String {
     let one = |(rm, list): (&_, &Vec<Segment>)| format!("{rm} {}", segments(list));
     let all = candidate.segments.iter().map(one).collect::<Vec<_>>().join("; ");
     let order: Vec<&str> = candidate.order.iter().map(|rm| rm.as_str()).collect();
-    if order.is_empty() { all } else { format!("{all}; in turns: {}", order.join(", ")) }
+    let manner = if candidate.one_way { "one-way" } else { "in turns" };
+    if order.is_empty() { all } else { format!("{all}; {manner}: {}", order.join(", ")) }
 }
 
 pub fn packet(packet: &Packet) -> String {
@@ -60,7 +61,8 @@ pub fn packet(packet: &Packet) -> String {
 fn hold(order: &HoldOrder) -> String {
     let ask = order.hold_for.map_or(String::new(), |span: Span| format!(", hold for {span}"));
     let old = order.replaces.as_ref().map_or(String::new(), |old| format!(", replaces {old}"));
-    format!("{} for {}{ask}{old}", segments(&order.segments), order.user)
+    let way = if order.one_way { ", one-way" } else { "" };
+    format!("{} for {}{ask}{old}{way}", segments(&order.segments), order.user)
 }
 
 pub fn coordinator_record(record: &CoordinatorRecord) -> String {
@@ -111,6 +113,9 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
 pub fn participant_record(record: &ParticipantRecord) -> String {
     match record {
         ParticipantRecord::Opened { boot, .. } => format!("opened in {boot}"),
+        ParticipantRecord::Held { order, .. } if order.one_way => {
+            format!("D2 and D4 booked {}, one-way", order.txn)
+        }
         ParticipantRecord::Held { order, soft, hard, .. } => {
             format!("D2 held {}, asks after {soft}, ends after {hard}", order.txn)
         }
