@@ -177,9 +177,8 @@ mod tests {
                             .map(|at| (t(at as i64), Amount(free[at - start])))
                             .collect();
                         profile.replace(window(start as i64, end as i64), &steps);
-                        for at in start.max(naive.from)..end {
-                            naive.free[at] = free[at - start];
-                        }
+                        let known = start.max(naive.from).min(end);
+                        naive.free[known..end].copy_from_slice(&free[known - start..end - start]);
                     }
                     Op::Forget(at) => {
                         profile.forget_before(t(at as i64));

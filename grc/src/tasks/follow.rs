@@ -76,7 +76,7 @@ async fn stream(pictures: &Pictures, rm: &RmName, mut client: RmClient, anew: bo
         coordinator: pictures.0.coordinator.clone(),
         epoch,
         revision,
-        policy: pictures.settings().updates.clone(),
+        policy: pictures.settings().updates,
     };
     let silence = limits::PROFILES_SILENCE_MAX.to_std();
     let mut heard = false;

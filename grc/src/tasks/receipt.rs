@@ -99,7 +99,6 @@ pub fn plan_of(details: &str) -> Option<v1::Plan> {
         site: task_plan.cluster.clone(),
         at: task_plan.cluster,
         cpus: task_plan.cpus,
-        ..v1::Placement::default()
     };
     let ways = [&task_plan.legs, &task_plan.output_legs];
     Some(v1::Plan {
@@ -179,7 +178,7 @@ pub fn planning(ticket: &Ticket) -> v1::TaskReceipt {
 /// no more of it.
 #[must_use]
 pub fn with_nearest(refusal: Refusal, nearest: Option<&v1::TaskPlan>) -> Refusal {
-    let run = nearest.and_then(|plan| plan.run.as_ref()?.end.clone());
+    let run = nearest.and_then(|plan| plan.run.as_ref()?.end);
     let end = run.and_then(|end| time_from_wire("end", &end).ok());
     match (end, nearest) {
         (Some(end), Some(plan)) => {

@@ -391,7 +391,7 @@ impl<'a> World<'a> {
                 CoordinatorInput::Replanned { reservation, outcome, token }
             }
             (None, Ok(candidates)) => {
-                CoordinatorInput::Reserve { request: id, candidates, notes, token }
+                CoordinatorInput::Reserve { request: id, candidates, replans: None, notes, token }
             }
             (None, Err(refusal)) => CoordinatorInput::Refuse { request: id, refusal, notes, token },
         };
