@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, ResourceId, RmName, Segment, Time, TransactionId, Unit,
-    UserName, Window, limits,
+    Amount, BootTime, CoordinatorName, Now, Profile, ResourceId, RmName, Segment, Time,
+    TransactionId, Unit, UserName, Window, limits,
 };
 use coalloc_net::convert::inner_network;
 use coalloc_nrm::inner::Network;
 use coalloc_proto::v1;
 use coalloc_protocol::message::{Answer, HoldOrder, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, InnerRoute, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
-    ParticipantRecord, Phase, Question,
+    Disclosure, HoldPolicy, InnerRoute, Participant, ParticipantConfig, ParticipantEffect,
+    ParticipantInput, ParticipantRecord, Phase, Question,
 };
 use coalloc_protocol::{Core, Log, sync};
 use rand::{RngExt, SeedableRng};
@@ -631,4 +631,71 @@ fn what_the_inside_can_never_carry_is_refused_with_both_numbers() {
             assert!(error.to_string().contains(word), "{word:?} in {error}");
         }
     }
+}
+
+/// Every instant at which something may change, and some between.
+fn instants() -> impl Iterator<Item = i64> {
+    (0..40).map(|n| 300 + n * 150)
+}
+
+#[test]
+fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers() {
+    let mut p = started(false);
+    let names: Vec<ResourceId> =
+        p.config().resources.iter().map(|(name, _)| name.clone()).collect();
+    let mut state = 7_u64;
+    let mut dice = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut told: Vec<Profile> = vec![Profile::constant(at(100).wall, Amount::ZERO); names.len()];
+    let mut disclosure = p.everything(at(100).wall);
+    let mut revision = p.changes().revision();
+    let mut differed = 0;
+    for n in 0..60 {
+        while !disclosure.is_read() {
+            p.disclose(&mut disclosure);
+            for part in disclosure.take() {
+                assert!(part.is_sound(), "{part:?}");
+                told[part.resource as usize].replace(part.window, &part.steps);
+            }
+        }
+        for s in instants() {
+            let window = Window::new(at(s).wall, at(s + 1).wall).unwrap();
+            let asked = p.availability(&[window], &UserName::composed("u"), None, at(100));
+            for (number, name) in names.iter().enumerate() {
+                let free = told[number].free_at(at(s).wall);
+                assert_eq!(free, Some(asked[0][number]), "{name} at {s} after {n}");
+                differed += u64::from(free != Some(p.config().resources[number].1));
+            }
+        }
+        // Another booking, or the end of one; then what changed is told.
+        let txn = TransactionId::composed(format!("t{}", dice(n + 1)));
+        let input = if n % 3 == 2 {
+            ParticipantInput::Abort { txn, by: CoordinatorName::composed("grc"), token: Token(1) }
+        } else {
+            let from = 300 + 150 * i64::try_from(dice(30)).unwrap();
+            let window = Window::new(at(from).wall, at(from + 450).wall).unwrap();
+            let resource = names[dice(names.len() as u64) as usize].clone();
+            let amount = Amount(p.config().resources[0].1.0 / (1 + dice(4)));
+            let order = HoldOrder {
+                txn: TransactionId::composed(format!("t{n}")),
+                coordinator: CoordinatorName::composed("grc"),
+                user: UserName::composed("u"),
+                segments: vec![Segment { resource, amount, window }],
+                hold_for: None,
+                replaces: None,
+                one_way: true,
+            };
+            ParticipantInput::Hold { order, token: Token(1) }
+        };
+        let _ = p.step(input, at(100));
+        let touched = p.changes().since(revision, at(100).wall).expect("kept").into_iter();
+        let windows =
+            touched.flat_map(|(number, of)| of.windows.into_iter().map(move |w| (number, w)));
+        disclosure = Disclosure::of(windows);
+        revision = p.changes().revision();
+    }
+    assert!(differed > 1_000, "{differed}: nothing was ever taken");
 }

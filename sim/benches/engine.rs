@@ -31,7 +31,7 @@ fn main() {
         }
         let begin = cpu_time();
         for _ in 0..EVENTS {
-            let (_, number) = queue.next().unwrap();
+            let (_, number) = queue.take().unwrap();
             queue.after(Span::from_us(chance.below(1_000_000) as i64), black_box(number));
         }
         let seconds = (cpu_time() - begin).as_secs_f64();

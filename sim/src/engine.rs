@@ -53,7 +53,7 @@ impl<E> Queue<E> {
     }
 
     /// The next event, and its instant, which is now from here on; `None` when nothing is left.
-    pub fn next(&mut self) -> Option<(Time, E)> {
+    pub fn take(&mut self) -> Option<(Time, E)> {
         let Entry { at, event, .. } = self.heap.pop()?;
         self.now = at;
         Some((at, event))
@@ -123,7 +123,7 @@ mod tests {
         }
         queue.after(Span::from_us(0), 'm');
         let mut order = Vec::new();
-        while let Some((at, name)) = queue.next() {
+        while let Some((at, name)) = queue.take() {
             order.push((at.as_us(), name));
             if name == 'a' {
                 queue.after(Span::ZERO, 'z');
@@ -147,7 +147,7 @@ mod tests {
         }
         naive.sort_by_key(|(at, _)| *at);
         let mut got = Vec::new();
-        while let Some((at, number)) = queue.next() {
+        while let Some((at, number)) = queue.take() {
             got.push((at.as_us(), number));
         }
         assert_eq!(got, naive);

@@ -60,6 +60,20 @@ pub const ALL: &[Scenario] = &[
         1_000,
     ),
     scenario(
+        "reserve, one-way",
+        "two RMs one after the other, booked with one message each",
+        &[FLAT, "one-way crm-B B 4 [3600,7200) ; crm-A A 4 [3600,7200)"],
+        "1s reserve r1",
+        1_000,
+    ),
+    scenario(
+        "reserve, one-way, refused",
+        "booked at the first RM, refused at the second: what was booked is ended",
+        &[FLAT, "one-way crm-A A 4 [3600,7200) ; crm-B B 9 [3600,7200)"],
+        "1s reserve r1",
+        1_000,
+    ),
+    scenario(
         "reserve, second plan",
         "one RM refuses the first plan; the second is booked",
         &[

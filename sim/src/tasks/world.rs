@@ -185,7 +185,7 @@ impl<'a> World<'a> {
         loop {
             let event = match self.instant.pop_front() {
                 Some(event) => event,
-                None => match self.queue.next() {
+                None => match self.queue.take() {
                     Some((_, event)) => event,
                     None => break,
                 },

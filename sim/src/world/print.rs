@@ -114,7 +114,7 @@ pub fn participant_record(record: &ParticipantRecord) -> String {
     match record {
         ParticipantRecord::Opened { boot, .. } => format!("opened in {boot}"),
         ParticipantRecord::Held { order, .. } if order.one_way => {
-            format!("D2 and D4 booked {}, one-way", order.txn)
+            format!("D2 held {}, one-way", order.txn)
         }
         ParticipantRecord::Held { order, soft, hard, .. } => {
             format!("D2 held {}, asks after {soft}, ends after {hard}", order.txn)
