@@ -1,6 +1,8 @@
 //! The inner loop of the multi-cost search allocates nothing: what a task costs in allocations does not grow
 //! with the paths that are searched for it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "fixtures/multicost.rs"]
 #[allow(dead_code, reason = "other tests take the rest")]
 mod fixture;

@@ -6,10 +6,12 @@
 //! * [`matrix`]: scripted worlds in which nodes die at every durability point, and at every two.
 //! * [`story`]: scripted worlds, told message by message.
 //! * [`experiment`]: experiment files, what runs of models measure, and the papers' numbers beside it.
+//! * [`tasks`]: tasks planned on pictures that may be out of date, on the queue of [`engine`] with the chance
+//!   of [`chance`].
 //!
-//! Both stand on one world: one event queue, one seed, integer time (`world.rs`).
+//! `fault`, `cost`, `matrix` and `story` stand on one world: one event queue, one seed, integer time (`world.rs`).
 //!
-//! Left out: planning, and anything that waits for a real clock. After `TigerBeetle`'s VOPR and
+//! Left out: anything that waits for a real clock. After `TigerBeetle`'s VOPR and
 //! FoundationDB's simulation.
 
 // A world that cannot go on is a defect of the simulator: runs catch the panic and report it.

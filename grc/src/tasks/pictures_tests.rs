@@ -34,7 +34,7 @@ fn keeper() -> Pictures {
         ..v1::DescribeResponse::default()
     };
     let described = [(&rm, &description)];
-    let topology = coalloc_net::convert::topology_of_descriptions(described.into_iter()).unwrap();
+    let topology = coalloc_net::convert::topology_of_descriptions(described).unwrap();
     let members = [(rm.clone(), (client, Arc::new(description.clone())))].into();
     pictures.expect(&Arc::new(Snapshot { topology, members, missing: Vec::new() }));
     pictures

@@ -49,8 +49,8 @@ pub struct Above {
 }
 
 /// What came from above.
+#[allow(clippy::large_enum_variant)] // One a call, moved once: a box would be an allocation for nothing.
 #[derive(Debug, Clone)]
-#[allow(clippy::large_enum_variant, reason = "an input is moved once, and there are few at a time")]
 pub enum Upper {
     /// Phase one. `planned` is `None` when the message has just come; a new one is then answered with
     /// [`Reply::PlanUpper`], and comes again with what its planning gave.

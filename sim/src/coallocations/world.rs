@@ -211,7 +211,7 @@ impl<'a> World<'a> {
             self.now_us = at;
             self.tally.events += 1;
             self.happen(event)?;
-            if cfg!(debug_assertions) && self.tally.events % CHECKED_EVERY == 0 {
+            if cfg!(debug_assertions) && self.tally.events.is_multiple_of(CHECKED_EVERY) {
                 self.check()?;
             }
         }

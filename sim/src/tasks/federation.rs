@@ -1,8 +1,8 @@
 //! A federation file as far as the tasks world needs it: who has which paths and computers.
 //!
-//! The spelling is that of `coalloc.v1.FederationFile`, which the daemons read (`net/src/convert`); a test of
-//! this crate reads the experiments' files both ways. What the simulator has no use for (prices, service
-//! levels, inner networks) is read over.
+//! The spelling is that of `coalloc.v1.FederationFile`, which the daemons read (`net/src/convert`, which this
+//! pure crate cannot use). What the simulator has no use for (prices, service levels, inner networks) is
+//! read over, and so is a field that is spelled wrong.
 
 use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
 use coalloc_common::{

@@ -19,7 +19,7 @@ use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phas
 use super::clients::Demand;
 use super::exempt::Exempt;
 use super::model::Model;
-use super::{Address, Fault, World};
+use super::{Address, Fault, MessageKind, World};
 
 /// A sync takes no longer than this in any weather, so that much a record may be older than durable.
 pub(super) const SYNC_US_MAX: i64 = 10_000_000;
@@ -38,6 +38,8 @@ pub struct Watch {
     replaces: BTreeMap<TransactionId, TransactionId>,
     /// In which order each attempt asks its RMs; those that ask all at once are not here.
     orders: BTreeMap<TransactionId, Vec<RmName>>,
+    /// Attempts at one-way candidates: a yes to Hold says that it is booked.
+    books_at_once: BTreeSet<TransactionId>,
     /// What each coordinator has promised to one above, by its transaction there.
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
     /// When each hold became durable, and how long it may last, by RM and transaction.
@@ -57,6 +59,15 @@ impl Watch {
             return Err(format!("{txn} is decided both ways"));
         }
         Ok(())
+    }
+
+    /// Does a yes to this message say that the transaction is booked?
+    pub(super) fn yes_is_booked(&self, txn: &TransactionId, kind: MessageKind) -> bool {
+        match kind {
+            MessageKind::Hold => self.books_at_once.contains(txn),
+            MessageKind::Commit => true,
+            MessageKind::Abort | MessageKind::Release => false,
+        }
     }
 
     pub(super) fn is_committed(&self, txn: &TransactionId) -> bool {
@@ -92,6 +103,9 @@ impl World {
                 CoordinatorRecord::Intent { txn, replaces, candidate, .. } => {
                     if !candidate.order.is_empty() {
                         watch.orders.insert(txn.clone(), candidate.order.clone());
+                    }
+                    if candidate.one_way {
+                        watch.books_at_once.insert(txn.clone());
                     }
                     if let Some(old) = replaces {
                         watch.replaces.insert(txn.clone(), old.clone());
@@ -160,7 +174,8 @@ impl World {
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
-                    let lost = self.watch.exempt.is_lost_txn(&order.txn)
+                    // Who has said that it is booked, and lied, may hear of it again and book it.
+                    let lost = self.watch.exempt.is_free(index, &order.txn)
                         || self.watch.no_room.contains(&(index, order.txn.clone()));
                     if self.watch.finished.contains(&order.txn) && !lost {
                         return Err(format!("I9: {} is held after it was finished", order.txn));

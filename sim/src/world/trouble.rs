@@ -281,7 +281,7 @@ impl World {
         let Some(known) = self.calls.get(&call) else { return false };
         let (grc, txn) = (known.grc, known.txn.clone());
         let expires_in = self.any_span();
-        self.has_lied(rm, &txn, false);
+        self.has_lied(rm, &txn, self.watch.yes_is_booked(&txn, MessageKind::Hold));
         let answer = Answer::Held { expires_in };
         self.send(Address::Rm(rm), Address::Grc(grc), Packet::Answer { call, answer });
         true
@@ -309,7 +309,11 @@ impl World {
         if self.dice.per_mille(200) {
             self.asks_nonsense(rm);
         }
-        self.has_lied(rm, &txn, kind == MessageKind::Commit && lie == Answer::Done);
+        let yes = match kind {
+            MessageKind::Hold => matches!(lie, Answer::Held { .. }),
+            _ => lie == Answer::Done,
+        };
+        self.has_lied(rm, &txn, yes && self.watch.yes_is_booked(&txn, kind));
         lie
     }
 

@@ -92,19 +92,20 @@ pub(crate) fn of_participant() -> Vec<Value> {
         (hold("b", None), at(3)),
         (hold("c", None), at(4)),
         (abort("b"), at(5)),
+        (one_way("f"), at(5)),
+        (abort("f"), at(5)),
+        (one_way("g"), at(5)),
+        (release("g"), at(5)),
         (hold("d", Some("a")), at(6)),
         (commit("d"), at(7)),
         (hold("e", None), at(8)),
         (ParticipantInput::Tick, at(2_000)),
         (release("d"), at(2_001)),
         (abort("never"), at(2_002)),
-        (one_way("f"), at(2_003)),
-        (abort("f"), at(2_004)),
-        (one_way("g"), at(2_005)),
-        (ParticipantInput::Start { boot: "b2".to_owned() }, at(2_006)),
+        (ParticipantInput::Start { boot: "b2".to_owned() }, at(2_003)),
     ];
     let all = lived(participant(), inputs);
-    assert!(all.len() >= 18, "{all:?}");
+    assert!(all.len() >= 19, "{all:?}");
     all
 }
 
