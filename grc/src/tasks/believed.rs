@@ -76,7 +76,8 @@ impl Believed {
         for (rm, why) in missing {
             self.profiles.remove(&rm);
             self.ages.remove(&rm);
-            self.missing.insert(rm, why);
+            // What it said itself says more.
+            self.missing.entry(rm).or_insert(why);
         }
         self
     }

@@ -30,6 +30,7 @@ fn keeper() -> Pictures {
     let site = v1::Site { name: "B".to_owned(), cpus: 4, ..v1::Site::default() };
     let description = v1::DescribeResponse {
         name: CRM.to_owned(),
+        domain: "D".to_owned(),
         sites: vec![site],
         ..v1::DescribeResponse::default()
     };
