@@ -95,6 +95,8 @@ experiments *ARGS:
     cargo build --release
     for file in sim/experiments/*.yaml; do
         name=$(basename "$file" .yaml)
+        # Runs of another program must not be gone on with.
+        rm -rf "target/experiments/$name"
         target/release/coalloc sim run "$name" --out "target/experiments/$name" {{ARGS}}
         mkdir -p "docs/experiments/$name"
         cp "target/experiments/$name"/{report.md,*.svg} "docs/experiments/$name/"

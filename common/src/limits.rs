@@ -285,6 +285,17 @@ pub const INNER_MOVE_LEAD: Span = Span::from_secs(30);
 /// Changes of profiles that a resource manager remembers for subscribers that are behind, some 3 MB: a
 /// subscriber that has missed more gets a snapshot. At a thousand changes a second, those of a minute.
 pub const CHANGES_KEPT: usize = 65_536;
+/// Windows of all resources together in one delta of a resource manager whose resources change together (paths over
+/// inner links): some milliseconds to put together. With more, a subscriber gets a snapshot.
+pub const TOUCHED_MAX: usize = 65_536;
+/// With a threshold it is looked so often in a period whether enough has changed: each look costs what has
+/// changed since the last telling.
+pub const THRESHOLD_LOOKS: i64 = 100;
+/// But at least this often: "at once" is this much later at most.
+pub const THRESHOLD_PAUSE_MAX: Span = Span::from_millis(100);
+/// Steps of the profiles of one resource manager in a picture, about 160 MB: no honest one has as many, because
+/// its timetables and its ledger would be larger still.
+pub const PICTURE_STEPS_MAX: usize = 10_000_000;
 /// Steps of profiles in one update; a snapshot of more comes in pieces. About 20 kB.
 pub const UPDATE_STEPS_MAX: usize = 1_024;
 /// Parts of one update: each has a step at least.

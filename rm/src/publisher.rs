@@ -30,7 +30,7 @@ mod way;
 
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, Now, ResourceId, Segment, Time, limits};
+use coalloc_common::{CoordinatorName, Now, ResourceId, Segment, Span, Time, limits};
 use coalloc_net::watch::{Following, Watch};
 use coalloc_net::{convert, metrics, status};
 use coalloc_proto::v1;
@@ -368,7 +368,19 @@ impl Teller {
             alive = self.following.beyond(seen) => if !alive { return false },
             () = sleep_until(wake) => {}
         }
-        sleep_until(looked + limits::UPDATE_PAUSE.to_std()).await;
+        // Each look of a threshold costs what has changed since the last telling.
+        let pause = match self.strategy {
+            Strategy::Threshold { period, .. } => {
+                let share = Span::from_us(period.as_us() / limits::THRESHOLD_LOOKS);
+                share.clamp(limits::UPDATE_PAUSE, limits::THRESHOLD_PAUSE_MAX)
+            }
+            Strategy::EveryChange | Strategy::Periodic(_) => limits::UPDATE_PAUSE,
+        };
+        tokio::select! {
+            biased;
+            () = way.closed() => return false,
+            () = sleep_until(looked + pause.to_std()) => {}
+        }
         true
     }
 

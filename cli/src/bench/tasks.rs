@@ -38,8 +38,6 @@ const HORIZON: Span = Span::from_secs(10);
 /// A task: 100 kB are 0.8 ms at the rate of a link; its run takes 2 ms.
 const DATA_BYTES: u64 = 100_000;
 const WORK_MI: u64 = 50;
-/// Durability points of a coordinator: the intent, the decision, the end.
-const COORDINATOR_SYNCS: f64 = 3.0;
 
 /// Measure tasks a second at one distributed coordinator, two-phase and one-way
 #[derive(Debug, Clone, Args)]
@@ -193,14 +191,15 @@ impl Measured {
     }
 
     /// Calls and fsyncs that a task takes: one request, and one message or two, with a durability point each, at
-    /// each resource manager that takes part.
+    /// each resource manager that takes part. A coordinator's durability points are the intent, the decision and
+    /// the end; one-way the last two are one.
     fn needs(&self) -> (f64, f64) {
-        let phases = match self.way {
-            Reservation::TwoPhase => 2.0,
-            Reservation::OneWay => 1.0,
+        let (phases, of_coordinator) = match self.way {
+            Reservation::TwoPhase => (2.0, 3.0),
+            Reservation::OneWay => (1.0, 2.0),
         };
         let at_managers = phases * self.managers_each();
-        (1.0 + at_managers, COORDINATOR_SYNCS + at_managers)
+        (1.0 + at_managers, of_coordinator + at_managers)
     }
 
     fn text(&self) -> String {

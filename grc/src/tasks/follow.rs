@@ -48,13 +48,25 @@ async fn follow(pictures: Pictures, rm: RmName) {
         if let End::Broken(error) = &end {
             pictures.problem(&rm, why(error));
         }
-        if !matches!(&end, End::Broken(error) if error.code() == tonic::Code::PermissionDenied) {
+        if !matches!(&end, End::Broken(error) if is_its_answer(error)) {
             // It may be another one now, with another inventory.
             pictures.0.federation.doubt(&rm, "its stream of profiles has ended");
         }
         tokio::time::sleep(pause.to_std()).await;
         pause = pause.saturating_mul(2).min(limits::PROFILES_RETRY_MAX);
     }
+}
+
+/// Did the RM itself say that it does not tell: for want of the permission, of a place, of the call?
+pub(super) fn is_its_answer(error: &Status) -> bool {
+    use tonic::Code;
+    matches!(
+        error.code(),
+        Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::Unimplemented
+            | Code::InvalidArgument
+    )
 }
 
 /// Waits until an RM has described itself and the picture expects what it said.

@@ -109,7 +109,10 @@ impl GrcService {
             let planned = self.planned_on(federation, admitted, believed).await?;
             let now = self.handle.now().wall;
             metrics::tasks().planning_seconds.observe(metrics::seconds(begun.elapsed()));
-            if planned.begins_before(now) && late < limits::TASK_LATE_MAX {
+            if planned.begins_before(now) {
+                if late == limits::TASK_LATE_MAX {
+                    return Err(status::busy());
+                }
                 late += 1;
                 let took = Span::from_us(i64::try_from(begun.elapsed().as_micros()).unwrap_or(0));
                 lead = lead.max(took).saturating_mul(2).min(limits::LATENCY_MAX);

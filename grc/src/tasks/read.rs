@@ -1,8 +1,10 @@
 //! The picture for people to look at: whose profiles, how old, when an amount is believed to be free.
 
+use std::collections::BTreeSet;
+
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
-    Amount, AvailabilityVector, InvalidField, RmName, SlotGrid, Time, Topology, limits,
+    Amount, AvailabilityVector, InvalidField, ResourceId, RmName, SlotGrid, Time, Topology, limits,
 };
 use coalloc_net::convert::{span_from_wire, span_to_wire, time_from_wire, time_to_wire};
 use coalloc_net::status;
@@ -58,13 +60,14 @@ pub fn picture(
                     (`tasks.mode` of its configuration)";
         return Err(status::precondition("coordinator", "picture", text));
     }
-    let parts = pictures.look(|picture, bytes| {
-        let part = |(rm, known, counts): (&RmName, Option<&Known>, Counts)| {
-            let bytes = bytes.get(rm).copied().unwrap_or_default();
-            part((rm, known, counts), bytes, topology, &asked, now)
-        };
-        picture.members().map(part).collect::<Result<Vec<_>, InvalidField>>()
-    });
+    // Nobody waits for the cutting.
+    let (picture, bytes) = pictures.look(|picture, bytes| (picture.clone(), bytes.clone()));
+    let sites = topology.sites().map(|(_, _, compute)| (&compute.rm, &compute.resource)).collect();
+    let part = |(rm, known, counts): (&RmName, Option<&Known>, Counts)| {
+        let bytes = bytes.get(rm).copied().unwrap_or_default();
+        part((rm, known, counts), bytes, &sites, &asked, now)
+    };
+    let parts = picture.members().map(part).collect::<Result<Vec<_>, InvalidField>>();
     let parts = parts.map_err(|error| status::invalid(&error))?;
     Ok(v1::ReadPictureResponse { mode: mode.word().to_owned(), at: Some(time_to_wire(now)), parts })
 }
@@ -72,17 +75,13 @@ pub fn picture(
 fn part(
     (rm, known, counts): (&RmName, Option<&Known>, Counts),
     bytes: u64,
-    topology: &Topology,
+    sites: &BTreeSet<(&RmName, &ResourceId)>,
     asked: &Asked,
     now: Time,
 ) -> Result<v1::PicturePart, InvalidField> {
-    let is_site = |name: &str| {
-        let mut sites = topology.sites();
-        sites.any(|(_, _, compute)| compute.rm == *rm && compute.resource.as_str() == name)
-    };
     let mut vectors = Vec::new();
     for (resource, profile) in known.into_iter().flat_map(Known::profiles) {
-        let amount = if is_site(resource.as_str()) { asked.cpus } else { asked.rate };
+        let amount = if sites.contains(&(rm, resource)) { asked.cpus } else { asked.rate };
         let first = asked.grid.containing(asked.from);
         let steps = profile.steps().iter().copied();
         let vector = AvailabilityVector::of_profile(steps, amount, asked.grid, first, asked.slots)?;

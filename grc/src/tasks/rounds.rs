@@ -187,7 +187,10 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if self.taken {
-            self.line.lock().unwrap_or_else(PoisonError::into_inner).in_flight = false;
+            let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.in_flight = false;
+            // Who waits behind a round that broke hears so.
+            line.waiting.clear();
         }
     }
 }

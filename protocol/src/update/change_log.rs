@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use coalloc_common::{Amount, Time, Window};
+use coalloc_common::{Amount, Time, Window, limits};
 
 /// One change of what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl ChangeLog {
     }
 
     /// What changed after a revision, by resource; what ended before `now` is left out. `None` when that cannot
-    /// be told any more, or the revision is yet to come.
+    /// be told any more, the revision is yet to come, or it would be longer than a snapshot.
     #[must_use]
     pub fn since(&self, revision: u64, now: Time) -> Option<BTreeMap<u32, Touched>> {
         if revision < self.complete_after || revision > self.revision {
@@ -103,6 +103,10 @@ impl ChangeLog {
         }
         if !any.windows.is_empty() {
             any.unite();
+            if any.windows.len() * self.resources as usize > limits::TOUCHED_MAX {
+                // A snapshot says less.
+                return None;
+            }
             for resource in 0..self.resources {
                 let of = touched.entry(resource).or_default();
                 of.amount += any.amount;

@@ -5,7 +5,7 @@
 //! bring facts about single windows, which may be younger than the updates that are on their way; older
 //! updates do not undo them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use coalloc_common::profile::FreeStep;
 use coalloc_common::{Amount, Now, Profile, ResourceId, RmName, Span, Time, Window, limits};
@@ -57,7 +57,7 @@ pub struct Known {
     index: BTreeMap<ResourceId, u32>,
     profiles: Vec<Profile>,
     /// Windows of which something younger than `revision` is known.
-    facts: Vec<Fact>,
+    facts: VecDeque<Fact>,
 }
 
 /// A window of which something is known that no update has said yet.
@@ -104,7 +104,10 @@ pub enum Ignored {
         /// What there is.
         capacity: u64,
     },
-    /// A window or its steps make no sense, or a piece of a snapshot does not go with the others.
+    /// The RM's clock was ahead when the picture was made: it says nothing of a time that is still to come.
+    #[error("the clock of its resource manager was set back")]
+    ClockSetBack,
+    /// More steps than a picture has room for, a window or its steps make no sense, or a piece of a snapshot does not go with the others.
     #[error("it contradicts itself")]
     Unsound,
 }
@@ -126,6 +129,7 @@ impl Ignored {
             Self::Replay { .. } => "replay",
             Self::UnknownResource(_) => "unknown_resource",
             Self::AboveCapacity { .. } => "above_capacity",
+            Self::ClockSetBack => "clock_set_back",
             Self::Unsound => "unsound",
         }
     }
@@ -187,9 +191,11 @@ impl Picture {
         done
     }
 
-    /// Drops what was before an instant, so that profiles do not grow with time.
+    /// Drops what was before an instant, so that profiles do not grow with time; of each RM not beyond what it told
+    /// last, so that a clock that is ahead here loses nothing (I18).
     pub fn forget_before(&mut self, at: Time) {
         for known in self.members.values_mut().filter_map(|member| member.known.as_mut()) {
+            let at = at.min(known.at);
             known.profiles.iter_mut().for_each(|profile| profile.forget_before(at));
             known.facts.retain(|fact| fact.window.end() > at);
         }
@@ -214,6 +220,9 @@ impl Member {
                 if *more {
                     self.incoming = Some(incoming);
                 } else {
+                    if let Some(old) = self.known.take_if(|old| old.epoch == incoming.epoch) {
+                        incoming.keep_younger(&old);
+                    }
                     self.known = Some(incoming);
                 }
                 Ok(())
@@ -230,6 +239,9 @@ impl Member {
                 self.check(update)?;
                 // Checked above.
                 let Some(known) = &mut self.known else { return Err(Ignored::WrongEpoch) };
+                if known.begins_after(update) {
+                    return Err(Ignored::ClockSetBack);
+                }
                 known.take(&update.parts, update.revision);
                 known.revision = update.revision;
                 (known.at, known.heard) = (known.at.max(update.at), now);
@@ -284,7 +296,7 @@ impl Known {
             resources: resources.to_vec(),
             index,
             profiles: vec![Profile::constant(update.at, Amount::ZERO); resources.len()],
-            facts: Vec::new(),
+            facts: VecDeque::new(),
         })
     }
 
@@ -310,6 +322,15 @@ impl Known {
         parts: &[Part],
         capacities: &BTreeMap<ResourceId, Amount>,
     ) -> Result<(), Ignored> {
+        let known: usize = parts
+            .iter()
+            .filter_map(|part| self.profiles.get(part.resource as usize))
+            .map(|profile| profile.steps().len())
+            .max()
+            .unwrap_or(0);
+        if known > limits::PICTURE_STEPS_MAX / self.profiles.len().max(1) {
+            return Err(Ignored::Unsound);
+        }
         for part in parts {
             let Some(name) = self.resources.get(part.resource as usize) else {
                 return Err(Ignored::UnknownResource(format!("number {}", part.resource)));
@@ -324,6 +345,29 @@ impl Known {
             }
         }
         Ok(())
+    }
+
+    /// Does it know nothing of a time that an update speaks of and that is not over?
+    fn begins_after(&self, update: &Update) -> bool {
+        update.parts.iter().any(|part| {
+            let from = self.profiles.get(part.resource as usize).map(Profile::from);
+            from.is_some_and(|from| from > update.at && part.window.start() < from)
+        })
+    }
+
+    /// Keeps what another one of the same epoch knows that is younger.
+    fn keep_younger(&mut self, old: &Self) {
+        for fact in old.facts.iter().filter(|fact| fact.revision > self.revision) {
+            let number = fact.resource as usize;
+            let steps = old.profiles.get(number).map(|old| old.over(fact.window));
+            if let (Some(profile), Some(steps)) = (self.profiles.get_mut(number), steps)
+                && let Some((start, _)) = steps.first()
+                && let Some(window) = Window::new(*start, fact.window.end())
+            {
+                profile.replace(window, &steps);
+                self.facts.push_back(*fact);
+            }
+        }
     }
 
     /// Believes parts that were checked, but for windows of which something younger is known.
@@ -347,9 +391,9 @@ impl Known {
         for Part { resource, window, .. } in parts {
             if self.facts.len() >= limits::FACTS_KEPT {
                 // The oldest: an update that is on its way may undo it, and the next one mends that.
-                self.facts.remove(0);
+                self.facts.pop_front();
             }
-            self.facts.push(Fact { resource: *resource, window: *window, revision });
+            self.facts.push_back(Fact { resource: *resource, window: *window, revision });
         }
     }
 }

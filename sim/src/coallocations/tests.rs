@@ -1,3 +1,5 @@
+//! The world of co-allocations, run by run.
+
 use std::path::Path;
 
 use coalloc_net::convert::file_topology;

@@ -4,7 +4,7 @@
 //! from the printed load), joined by one link, a chain, a triangle, and a star, ring or mesh.
 //!
 //! Each user draws from a random stream of their own, so that a seed gives the same requests relative
-//! to the start of the day, on every machine, and the first N of more are the same N.
+//! to the start of the day, on machines with one libm (exponentials take its logarithm), and the first N of more are the same N.
 
 use std::collections::BTreeSet;
 

@@ -120,7 +120,7 @@ impl World<'_> {
         let planned = piece.window;
         let mut kept = self.hold(&piece, &txn, one_way);
         if !kept {
-            self.count_refusal(number, &piece);
+            self.count_refusal(attempt, &piece);
             let waits = one_way
                 && self.settings.planning.sizes_known
                 && self.settings.reservation.on_conflict == OnConflict::Queue;
@@ -184,11 +184,18 @@ impl World<'_> {
         held
     }
 
-    fn count_refusal(&mut self, number: u32, piece: &Piece) {
+    fn count_refusal(&mut self, attempt: Attempt, piece: &Piece) {
+        let number = attempt.0;
         let is_run = self.net.resources[piece.resource].cluster.is_some();
+        // In two phases several links may refuse one burst.
+        let task = &mut self.tasks[number as usize];
+        let met = !is_run && task.met_in != Some(attempt.1);
+        if met {
+            task.met_in = Some(attempt.1);
+        }
         if let Some(counts) = self.counts(number) {
             counts.conflicts += u64::from(is_run);
-            counts.met += u64::from(!is_run);
+            counts.met += u64::from(met);
         }
         let reason = if is_run { "conflict" } else { "blocked" };
         self.tell_refused(number, Some(piece.resource), reason);

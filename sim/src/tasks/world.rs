@@ -78,6 +78,8 @@ pub(super) struct TaskState {
     /// When the first plan said that the run would end.
     pub(super) promised: Option<Time>,
     pub(super) is_over: bool,
+    /// The attempt whose burst was the last to meet another.
+    pub(super) met_in: Option<u32>,
 }
 
 /// The world.
@@ -262,6 +264,7 @@ impl<'a> World<'a> {
             all_yes: true,
             arrival: now,
             promised: None,
+            met_in: None,
             is_over: false,
         });
         if let Some(counts) = self.counts(task) {

@@ -1,5 +1,6 @@
 //! The tasks of Christodoulopoulos 2008, section VII: Poisson arrivals at every node alike, exponential sizes of
-//! data and runs. One CPU each. The same seed gives the same tasks on every machine.
+//! data and runs. One CPU each. The same seed gives the same
+//! tasks on machines with one libm.
 
 use coalloc_common::{BitsPerSecond, Span};
 use rand::{RngExt as _, SeedableRng as _};

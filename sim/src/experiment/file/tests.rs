@@ -1,3 +1,5 @@
+//! What an experiment file may say, and how mistakes in it are told.
+
 use super::*;
 
 const FILE: &str = r"
