@@ -73,6 +73,3 @@ fn tell_resources(topology: &Topology, trace: &mut dyn Trace) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

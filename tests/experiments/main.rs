@@ -5,6 +5,8 @@
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod coallocations;
+
 use std::path::Path;
 use std::process::{Command, Output};
 

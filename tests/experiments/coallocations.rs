@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use coalloc_common::Topology;
 use coalloc_net::convert::file_topology;
 use coalloc_proto::v1;
-
-use super::*;
-use crate::experiment::NoTrace;
+use coalloc_sim::coallocations::{Settings, run, settings};
+use coalloc_sim::experiment::trace::ResourceKind;
+use coalloc_sim::experiment::{ModelError, NoTrace, TraceEvent};
 
 fn elgl() -> Topology {
-    let text = include_str!("../../../deploy/federations/elgl.yaml");
+    let text = include_str!("../../deploy/federations/elgl.yaml");
     let file = coalloc_proto::file::parse::<v1::FederationFile>(Path::new("elgl"), text.into());
     file_topology(&file.unwrap().message).unwrap()
 }
