@@ -58,22 +58,22 @@ const ANSWERS_PATIENCE: Duration = Duration::from_secs(70);
 /// The network of Christodoulopoulos 2008: a 5x5 torus with a scheduler at every node and four clusters, 34
 /// processes. Tasks arrive at random (data that take a second to send, runs of ten seconds, on average) and
 /// are planned on each scheduler's own picture, while updates are delayed. One table: delay, blocking and
-/// conflict by planner and by how late updates are. Each run begins with new daemons and ends with the proof
+/// conflict by planner (ect looks at the first link only, as the paper's does) and by how late updates are. Each run begins with new daemons and ends with the proof
 /// that nothing is overbooked.
 #[derive(Debug, Clone, Args)]
 pub struct TorusArgs {
     /// How long tasks arrive in each run, in seconds; the first quarter does not count
-    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(2..=3_600))]
+    #[arg(long, value_name = "S", default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..=3_600))]
     seconds: u32,
     /// Tasks a second, of all schedulers together
-    #[arg(long, value_name = "L", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=200))]
+    #[arg(long, value_name = "L", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=200))]
     rate: u32,
     /// How late updates are, in milliseconds: one run each
     #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 5_000],
           value_parser = clap::value_parser!(u32).range(0..=60_000))]
     delays: Vec<u32>,
     /// Which planners: one run each
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ["mc-t".to_owned(), "ect".into(), "mc-b".into()],
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ["mc-t".to_owned(), "ect-first-link".into(), "mc-b".into()],
           value_parser = planner_name())]
     planners: Vec<String>,
     /// How plans are reserved

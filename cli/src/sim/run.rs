@@ -355,7 +355,8 @@ impl Trace for Lines {
 fn write_trace(prepared: &Prepared, seed: u64, path: &Path) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::bad_input(format!("--trace {}: {error}", path.display()));
-    let file = File::create(path).map_err(failed)?;
+    // What is there may be an experiment, or somebody else's.
+    let file = File::create_new(path).map_err(failed)?;
     let mut lines = Lines { file: BufWriter::new(file), events: 0, failed: None };
     let done = prepared.run(seed, &mut lines);
     done.map_err(|error| Failure::internal(format!("seed {seed}: {error}")))?;

@@ -120,19 +120,10 @@ impl Report {
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = text::table(&[
-            "updates late",
-            "planner",
-            "tasks",
-            "reserved",
-            "delay",
-            "blocked",
-            "conflict",
-            "refused plans",
-            "no plan",
-            "updates",
-            "bytes each",
+            "late", "planner", "tasks", "reserved", "delay", "blocked", "conflict", "refusals",
+            "updates", "bytes",
         ]);
-        text::align_right(&mut table, &[2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        text::align_right(&mut table, &[0, 2, 3, 4, 5, 6, 7, 8, 9]);
         for run in &self.runs {
             table.add_row([
                 format!("{} ms", run.delay_ms),
@@ -143,7 +134,6 @@ impl Report {
                 percent(run.blocked, run.tasks),
                 percent(run.conflicts, run.tasks),
                 run.refused_plans.to_string(),
-                run.without_plan.to_string(),
                 run.updates.to_string(),
                 (run.update_bytes / run.updates.max(1)).to_string(),
             ]);
@@ -152,11 +142,16 @@ impl Report {
         let mut out = text::finish(&table);
         out += &format!(
             "\n{}: {} tasks a second for {} s, {way} reservation, at most {} plans a task\n\
-             delay: from submission to the end of the run, of those that were reserved\n\
-             blocked, conflict: the first plan was refused by a path, by a cluster\n\
-             updates: messages that came to one scheduler\n",
+             late: added delay of updates; delay: from submission to the end of the run, of those reserved\n\
+             blocked, conflict: the first plan was refused by a path, by a cluster; refusals: of all plans\n\
+             updates: messages that came to one scheduler, and bytes of each\n",
             self.federation, self.rate, self.seconds, self.tries,
         );
+        let without: usize = self.runs.iter().map(|run| run.without_plan).sum();
+        if without > 0 {
+            out +=
+                &format!("for {without} tasks of all runs there was no plan within the horizon\n");
+        }
         if self.proven() {
             out += "\nproof: after every run nothing was overbooked, all that was reserved was booked, nothing \
                     else was\n";
