@@ -80,7 +80,7 @@ pub struct TorusArgs {
     #[arg(long, value_enum, default_value = "one-way")]
     reservation: Reservation,
     /// How often a task may be planned
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=16))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=16))]
     tries: u32,
     /// Seed of the tasks: every run has the same
     #[arg(long, value_name = "S", default_value_t = 1)]

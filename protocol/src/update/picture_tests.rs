@@ -119,6 +119,37 @@ fn facts_are_not_undone_by_updates_that_are_older() {
     assert_eq!(free(&picture, 20, 40), 6);
 }
 
+#[test]
+fn a_snapshot_that_is_older_than_facts_does_not_undo_them() {
+    let mut picture = picture();
+    picture.merge(&rm(), &snapshot(5, false), now(1)).expect("a snapshot");
+    let facts = update(UpdateKind::Facts, 9, vec![(window(20, 40), vec![(20, 0)])]);
+    picture.merge(&rm(), &facts, now(2)).expect("facts");
+    picture.merge(&rm(), &snapshot(7, false), now(3)).expect("a snapshot");
+    assert_eq!(
+        (free(&picture, 0, 20), free(&picture, 20, 40), free(&picture, 40, 60)),
+        (10, 0, 10)
+    );
+    picture.merge(&rm(), &snapshot(9, false), now(4)).expect("a snapshot");
+    assert_eq!(free(&picture, 20, 40), 10, "one that is as young says it all");
+}
+
+/// I18: who is ahead of the time harms nobody but himself, and not for long.
+#[test]
+fn a_clock_that_was_ahead_loses_no_picture() {
+    let mut picture = picture();
+    picture.merge(&rm(), &snapshot(5, false), now(1)).expect("a snapshot");
+    // The scheduler's own: what its resource manager told last stays.
+    picture.forget_before(t(500));
+    assert_eq!(free(&picture, 0, 1_000), 10);
+    // The resource manager's: what it made while it was ahead says nothing of now, and is asked for anew.
+    let ahead = Update { at: t(800), ..snapshot(6, false) };
+    picture.merge(&rm(), &ahead, now(2)).expect("a snapshot");
+    let back = delta(6, 7, vec![(100, 4)], 200);
+    let why = picture.merge(&rm(), &back, now(3)).expect_err("of a time that it does not know");
+    assert!(why == Ignored::ClockSetBack && why.needs_snapshot());
+}
+
 /// What happens between an RM and a scheduler.
 #[derive(Debug, Clone)]
 enum Step {
