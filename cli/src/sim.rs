@@ -1,6 +1,6 @@
 //! `coalloc sim`: simulated worlds. [`fault`] runs random ones under faults; the others run experiments.
 //!
-//! An experiment is a file ([`source`]) that names a model ([`models`]). [`run`] deals its points and seeds to
+//! An experiment is a file ([`source`]) that names a model ([`models`]). [`run()`] deals its points and seeds to
 //! all cores and keeps every run in a folder ([`store`]); from there come tables ([`tables`]), plots
 //! ([`plot`]) and a report ([`markdown`]). [`catalog`] lists, shows and begins experiments, [`compare`] puts two
 //! folders side by side, [`gantt`] draws the trace of one run.

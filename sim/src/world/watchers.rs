@@ -12,7 +12,7 @@
 
 use coalloc_common::{Amount, Now, Profile, RmName, Time, Window, limits};
 use coalloc_protocol::participant::{Disclosure, Participant};
-use coalloc_protocol::update::{Due, Picture, Strategy, Subscription, Update, UpdateKind};
+use coalloc_protocol::update::{Due, Ignored, Picture, Strategy, Subscription, Update, UpdateKind};
 
 use super::World;
 
@@ -93,6 +93,11 @@ impl Subscriber {
         }
         self.subscription = Some(subscription);
         let merged = self.picture.merge(name, &update, now);
+        if merged == Err(Ignored::ClockSetBack) {
+            // What it has was made by a clock that was ahead (F5): it begins anew.
+            self.subscription = Some(Subscription::new(Strategy::EveryChange, None, now.boot));
+            return Ok(false);
+        }
         merged.map_err(|error| format!("I13: an update of {name} does not go on: {error}"))?;
         let had = cursor.filter(|(epoch, _)| *epoch == update.epoch);
         if had.is_some_and(|(_, had)| revision < had) {
