@@ -1,7 +1,7 @@
 //! Experiments: what a file says, what a run measures, and what came of it beside the paper's numbers.
 //!
 //! A *model* is a function of settings and a seed: it makes [`Measures`] and tells its [`Trace`] what
-//! happens. An experiment ([`file`]) names a model, its settings, the axes to sweep, the seeds, and what
+//! happens. An experiment ([`mod@file`]) names a model, its settings, the axes to sweep, the seeds, and what
 //! the paper prints. The same settings and seed give the same measures on every machine.
 //!
 //! Left out: files, threads and clocks, which are the command line's (`coalloc sim run`). So a model
