@@ -13,10 +13,11 @@ use coalloc_protocol::coordinator::Candidate;
 use tonic::Status;
 
 use crate::admission::{self, Admitted};
+use crate::attempts::{Tried, candidate};
 use crate::federation::Snapshot;
 use crate::picture;
 use crate::planning::Explained;
-use crate::service::{GrcService, Tried, candidate};
+use crate::service::GrcService;
 use crate::shown::ShownPlan;
 use crate::view;
 

@@ -19,6 +19,7 @@
 
 pub mod admission;
 pub mod alternatives;
+pub mod attempts;
 pub mod choice;
 pub mod config;
 pub mod daemon;

@@ -27,8 +27,9 @@ use coalloc_protocol::coordinator::{
 use tokio::sync::oneshot;
 use tonic::Status;
 
+use crate::attempts::Candidates;
 use crate::planning::Explained;
-use crate::service::{Candidates, GrcService};
+use crate::service::GrcService;
 use crate::tasks::receipt;
 use crate::{admission, view};
 

@@ -31,6 +31,8 @@
 //! reliability.md "Protocol consequences".
 
 mod change;
+#[cfg(test)]
+mod change_tests;
 mod details;
 mod input;
 #[cfg(test)]

@@ -29,8 +29,6 @@
 //!
 //! An NRM with an inner network routes its paths over links of its own, see [`inside`].
 //!
-//! A few lines over 600: the handlers of one state machine, read together.
-//!
 //! Left out: compaction of what has ended. Source: design.md "Two-phase reservation"; TigerBeetle's
 //! pending transfers; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 
@@ -39,6 +37,7 @@ mod config;
 mod disclosure;
 #[cfg(test)]
 mod disclosure_tests;
+mod entry;
 pub mod footprint;
 mod input;
 mod inside;
@@ -53,15 +52,16 @@ mod version_tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
-use coalloc_common::timetable::{Layer, Timetable};
+use coalloc_common::timetable::Timetable;
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, DiskRoom, Now, Reason, Refusal, ResourceId, Segment, Span,
-    Time, TransactionId, Window, limits,
+    Amount, BootTime, CoordinatorName, DiskRoom, Now, Reason, Refusal, ResourceId, Span, Time,
+    TransactionId, Window, limits,
 };
 
 pub use self::admission::Question;
 pub use self::config::{HoldPolicy, Level, Overcommitted, ParticipantConfig};
 pub use self::disclosure::Disclosure;
+pub use self::entry::{Entry, Held, Phase};
 use self::footprint::Footprint;
 pub use self::input::{ParticipantEffect, ParticipantInput};
 use self::inside::{Chosen, inner_footprint};
@@ -74,50 +74,6 @@ use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
 use crate::room::Room;
 use crate::update::ChangeLog;
-
-/// Where one transaction stands here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
-    /// Kept, undecided.
-    Held(Held),
-    /// Committed.
-    Booked,
-    /// Never held.
-    Refused(Refusal),
-    /// Over, in one of four ways.
-    Ended(Ending),
-}
-
-/// A hold's clocks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
-    /// When it was made.
-    pub since: Now,
-    /// Ask the coordinator from here on.
-    pub soft_at: BootTime,
-    /// Over from here on.
-    pub hard_at: BootTime,
-    /// The interval its coordinator was told.
-    pub expires_in: Span,
-    /// What it has in the timetables: of a new version, what it takes beyond the old one; else all.
-    pub taken: Vec<Segment>,
-    /// When to ask next, and how often it was asked; forgotten at a restart, which asks at once.
-    ask_at: BootTime,
-    asked: u32,
-}
-
-/// One transaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its content; `None` for a tombstone of a Hold that never came.
-    pub order: Option<HoldOrder>,
-    /// Whose it is.
-    pub coordinator: CoordinatorName,
-    /// Where it stands.
-    pub phase: Phase,
-    /// The inner links of each segment, where there is an inner network. Nobody outside hears of it.
-    pub inner: Option<Vec<InnerRoute>>,
-}
 
 /// The participant.
 #[derive(Debug, Clone)]
@@ -528,54 +484,6 @@ enum Gate<'a> {
     Denied,
     Unknown,
     Known(&'a Entry),
-}
-
-impl Entry {
-    /// What it takes, or took, in the timetables once it is booked.
-    #[must_use]
-    pub fn footprint(&self) -> Footprint {
-        self.disclosed_footprint().and(self.inner_footprint())
-    }
-
-    /// Was it booked as it was held, with no decision behind it?
-    fn is_one_way(&self) -> bool {
-        self.order.as_ref().is_some_and(|order| order.one_way)
-    }
-
-    /// The same without inner links.
-    fn disclosed_footprint(&self) -> Footprint {
-        Footprint::of(self.order.iter().flat_map(|order| &order.segments))
-    }
-
-    /// What it has in the timetables now, and in which layer.
-    fn in_timetables(&self) -> Option<(Layer, Vec<Segment>)> {
-        match &self.phase {
-            Phase::Held(held) => Some((Layer::Held, held.taken.clone())),
-            Phase::Booked => Some((Layer::Booked, self.footprint().segments())),
-            Phase::Refused(_) | Phase::Ended(_) => None,
-        }
-    }
-
-    /// The answer to a Hold of a transaction that is known (I2, I8, I9).
-    fn answer_hold(&self, order: &HoldOrder) -> Answer {
-        if self.coordinator != order.coordinator {
-            return Answer::Denied;
-        }
-        if self.order.as_ref().is_some_and(|known| known != order) {
-            return Answer::OtherContent;
-        }
-        match &self.phase {
-            Phase::Held(held) => Answer::Held { expires_in: held.expires_in },
-            // It was held once, and is more than held now: the answer is still yes. The interval no
-            // longer matters to a coordinator that has decided.
-            Phase::Booked => Answer::Held { expires_in: limits::HOLD_HARD_MIN },
-            Phase::Refused(refusal) => Answer::Refused(refusal.clone()),
-            Phase::Ended(ending) => {
-                let text = format!("{} was {} before this Hold came", order.txn, ending.word());
-                Answer::Refused(Refusal::new(ending.reason(), text))
-            }
-        }
-    }
 }
 
 fn reply(token: Token, answer: Answer) -> Step {

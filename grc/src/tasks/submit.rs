@@ -13,7 +13,8 @@ use tonic::Status;
 use super::admission::{self, Manner};
 use super::planning::PlannedTask;
 use super::receipt;
-use crate::service::{Candidates, GrcService};
+use crate::attempts::Candidates;
+use crate::service::GrcService;
 
 impl GrcService {
     /// The whole way of one task.

@@ -1,12 +1,10 @@
 //! The coordinator alone: when it decides what, whom it tells, and that it never says one thing twice
 //! differently. RMs are answers typed by hand.
-//!
-//! A few lines over 600: one bench and its cases.
 
 use coalloc_common::{Amount, ResourceId, Time, Window, limits};
 
 use super::*;
-use crate::message::{Answer, Delivery, Message};
+use crate::message::{Answer, Delivery};
 
 pub(super) const USER: Token = Token(1);
 pub(super) const RM: Token = Token(2);
@@ -152,7 +150,7 @@ impl Bench {
     }
 
     /// One reservation over two RMs, up to "decided: commit" at 20 ms.
-    fn decided() -> Self {
+    pub(super) fn decided() -> Self {
         let mut bench = Self::new();
         let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
         assert_eq!(bench.held("a", "grc-t-1/1", 900, at(10)), []);
@@ -162,7 +160,7 @@ impl Bench {
     }
 
     /// The same, booked.
-    fn confirmed() -> Self {
+    pub(super) fn confirmed() -> Self {
         let mut bench = Self::decided();
         let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
         let _ = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
@@ -511,135 +509,6 @@ fn a_log_of_before_states_were_in_it_is_read_and_gives_the_same_state() {
         core.apply(&serde_json::from_value(json).unwrap()).unwrap();
     }
     assert_eq!(core.find("grc-t-1"), bench.core.find("grc-t-1"));
-}
-
-fn change(name: &str, content: &str, token: Token) -> CoordinatorInput {
-    let ticket = ChangeTicket {
-        reservation: ReservationId::composed("grc-t-1"),
-        change: RequestId::composed(name),
-        content: content.into(),
-    };
-    CoordinatorInput::OpenChange { ticket, token }
-}
-
-fn new_version(plans: &[Candidate]) -> CoordinatorInput {
-    let reservation = ReservationId::composed("grc-t-1");
-    let outcome = Ok(plans.to_vec());
-    CoordinatorInput::Modify { reservation, outcome, notes: "new".into(), token: USER }
-}
-
-#[test]
-fn a_change_asks_every_rm_of_both_versions_and_says_what_it_replaces() {
-    let mut bench = Bench::confirmed();
-    let opened = bench.step(change("c1", "x", USER), at(50));
-    assert_eq!(replies(&opened), [(USER, Reply::PlanChange)]);
-    let effects = bench.step(new_version(&[plan(&["b", "c"])]), at(60));
-    let holds: Vec<(String, usize, Option<String>)> = effects
-        .iter()
-        .map(|effect| match effect {
-            CoordinatorEffect::Send { rm, message: Message::Hold(order), .. } => {
-                let replaces = order.replaces.as_ref().map(ToString::to_string);
-                (rm.to_string(), order.segments.len(), replaces)
-            }
-            other => panic!("a Hold expected: {other:?}"),
-        })
-        .collect();
-    let old = || Some("grc-t-1/1".to_owned());
-    assert_eq!(holds, [("a".into(), 0, old()), ("b".into(), 1, old()), ("c".into(), 1, None)]);
-    let reservation = bench.core.find("grc-t-1").unwrap();
-    assert_eq!((reservation.state, reservation.is_definite()), (State::Confirmed, false));
-    assert_eq!(
-        reservation.transaction,
-        Some(txn("grc-t-1/1")),
-        "the old one until all have booked"
-    );
-    for name in ["a", "b", "c"] {
-        let _ = bench.held(name, "grc-t-1/2", 900, at(70));
-    }
-    for name in ["a", "b"] {
-        assert_eq!(bench.answer(name, "grc-t-1/2", MessageKind::Commit, Answer::Done, at(80)), []);
-    }
-    let _ = bench.restart(at(85));
-    for name in ["a", "b", "c"] {
-        let _ = bench.answer(name, "grc-t-1/2", MessageKind::Commit, Answer::Done, at(90));
-    }
-    let reservation = bench.core.find("grc-t-1").unwrap();
-    assert_eq!((reservation.version, reservation.is_definite()), (2, true));
-    assert_eq!(reservation.transaction, Some(txn("grc-t-1/2")));
-    assert_eq!((reservation.notes.as_str(), reservation.attempts), ("new", 1));
-    let _ = bench.restart(at(100));
-}
-
-#[test]
-fn one_change_at_a_time_and_each_has_one_answer() {
-    let mut bench = Bench::confirmed();
-    let _ = bench.step(change("c1", "x", USER), at(50));
-    let under_way = || [(OTHER, Reply::ChangeUnderWay(RequestId::composed("c1")))];
-    assert_eq!(replies(&bench.step(change("c2", "x", OTHER), at(51))), under_way(), "planned");
-    let other_content = [(OTHER, Reply::OtherContent)];
-    assert_eq!(replies(&bench.step(change("c1", "y", OTHER), at(52))), other_content);
-    let _ = bench.step(new_version(&[plan(&["a"])]), at(60));
-    assert_eq!(replies(&bench.step(change("c2", "x", OTHER), at(61))), under_way(), "held");
-    let open = CoordinatorInput::Open { ticket: ticket("r1", "c"), token: RM };
-    assert_eq!(told(&bench.step(open, at(62))), [(RM, State::Confirmed)], "its request is through");
-    let no = refused(Reason::OutsideHorizon);
-    let _ = bench.answer("a", "grc-t-1/2", MessageKind::Hold, no, at(70));
-    let done = bench.answer("b", "grc-t-1/2", MessageKind::Abort, Answer::Done, at(80));
-    let outcome = |effects: &[CoordinatorEffect]| match &replies(effects)[..] {
-        [(_, Reply::Stands(known))] => {
-            let change = known.change.clone().unwrap();
-            (known.state, change.id.to_string(), change.state, known.version)
-        }
-        other => panic!("an outcome expected: {other:?}"),
-    };
-    let refused = (State::Confirmed, "c1".to_owned(), ChangeState::Refused, 1);
-    assert_eq!(outcome(&done), refused);
-    let known = bench.core.find("grc-t-1").and_then(|known| known.change.as_ref()).unwrap();
-    let why: Vec<Reason> = known.attempt_refusals.iter().map(|refusal| refusal.reason).collect();
-    assert_eq!(why, [Reason::OutsideHorizon], "planning again learns from them");
-    let _ = bench.restart(at(90));
-    // Another one afterwards, and the first still has its answer.
-    let _ = bench.step(change("c2", "x", USER), at(100));
-    let _ = bench.step(new_version(&[]), at(101));
-    assert_eq!(outcome(&bench.step(change("c1", "x", OTHER), at(110))), refused, "I8");
-    assert_eq!(replies(&bench.step(change("c1", "y", OTHER), at(111))), other_content);
-    // Released while the third is planned: nothing of that is recorded.
-    let _ = bench.step(change("c3", "x", USER), at(120));
-    let _ = bench.release("grc-t-1", at(121));
-    let effects = bench.step(new_version(&[plan(&["a"])]), at(122));
-    assert!(matches!(&replies(&effects)[..], [(USER, Reply::NotConfirmed(_))]), "{effects:?}");
-    assert!(bench.core.find_change(&ReservationId::composed("grc-t-1"), "c3").is_none());
-}
-
-#[test]
-fn changes_are_bounded_what_was_answered_stays_answered_and_replies_do_not_grow() {
-    let mut bench = Bench::confirmed();
-    for number in 0..limits::CHANGES_MAX {
-        let opened = bench.step(change(&format!("c{number}"), "x", USER), at(50));
-        assert_eq!(replies(&opened), [(USER, Reply::PlanChange)], "{number}");
-        let told = replies(&bench.step(new_version(&[]), at(51)));
-        let [(USER, Reply::Stands(known))] = &told[..] else { panic!("an outcome: {told:?}") };
-        let last = known.change.as_ref().unwrap();
-        assert_eq!((last.state, last.notes.as_str()), (ChangeState::Refused, ""), "{number}");
-        assert_eq!(known.changes, number + 1);
-    }
-    for _ in 0..2 {
-        let more = replies(&bench.step(change("more", "x", OTHER), at(60)));
-        assert_eq!(more, [(OTHER, Reply::ChangesSpent)]);
-        for number in [0, 1, limits::CHANGES_MAX - 1] {
-            let again = replies(&bench.step(change(&format!("c{number}"), "x", OTHER), at(61)));
-            let [(OTHER, Reply::Stands(known))] = &again[..] else { panic!("{again:?}") };
-            let told = known.change.as_ref().unwrap();
-            assert_eq!(
-                (told.id.as_str(), told.state),
-                (&*format!("c{number}"), ChangeState::Refused)
-            );
-        }
-        let other = replies(&bench.step(change("c0", "y", OTHER), at(62)));
-        assert_eq!(other, [(OTHER, Reply::OtherContent)]);
-        let _ = bench.restart(at(70));
-    }
-    assert_eq!(told(&bench.release("grc-t-1", at(80))), [], "it can be released as ever");
 }
 
 /// Found by guided fuzzing: an id as long as one from a log may be, of no reservation there is.

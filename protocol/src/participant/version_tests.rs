@@ -1,7 +1,7 @@
 //! Versions of a booking and service levels: by hand, and against a model that knows nothing but
 //! instants.
 
-use coalloc_common::{RmName, Time, Unit, UserName, Window};
+use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
 use proptest::prelude::*;
 
 use super::footprint::Footprint;

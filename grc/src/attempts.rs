@@ -1,0 +1,302 @@
+//! Hops 2 to 4 of a reserve call, and every later attempt: what is admitted, asked, planned and tried until
+//! there is an outcome, and what would do instead of what could not be had.
+//!
+//! Left out: the attempts themselves, which are the coordinator core's (`coalloc_protocol::coordinator`);
+//! changes ([`crate::modify`]) and tasks ([`crate::tasks`]), which share [`GrcService::followed`].
+
+use std::sync::Arc;
+
+use coalloc_common::{Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits};
+use coalloc_net::convert::{RequestOptions, plan_options, plan_to_wire};
+use coalloc_net::traces::Span as Traced;
+use coalloc_net::{metrics, status, traces};
+use coalloc_plan::Plan;
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Details, Reply};
+use tokio::sync::oneshot;
+use tonic::Status;
+
+use crate::admission::{self, Admitted};
+use crate::alternatives::Seeker;
+use crate::federation::Snapshot;
+use crate::planning::{Explained, Planned};
+use crate::service::GrcService;
+use crate::{learned, picture, view};
+
+/// What planning gives a reserve call to try.
+pub(crate) struct Tried {
+    /// RMs that were not asked, or did not answer.
+    pub(crate) unreachable: Vec<RmName>,
+    /// What can be made instead of an outdated plan.
+    pub(crate) fresh: Vec<v1::Plan>,
+    /// What to try.
+    pub(crate) outcome: Candidates,
+}
+
+/// The candidates, best first, or why there are none.
+pub(crate) type Candidates = Result<Vec<Candidate>, Refusal>;
+
+impl GrcService {
+    /// Hops 3 and 4: ask, then plan, believing `refusals` of earlier attempts where they say less, and
+    /// explain as many refused frames as will be read of.
+    pub(crate) async fn plan_admitted(
+        &self,
+        federation: &Arc<Snapshot>,
+        admitted: &Admitted,
+        replaces: Option<&TransactionId>,
+        refusals: &[Refusal],
+        explained: Explained,
+    ) -> Result<Planned, Status> {
+        let frames = admitted.request.timing.frames(admitted.options.frames);
+        let (frames, mut outside) = picture::bookable(federation, frames, self.handle.now().wall);
+        let user = &admitted.user;
+        let mut picture =
+            picture::query(&self.federation, federation, &frames, user, replaces).await;
+        let (request, options) = (admitted.request.clone(), admitted.options);
+        let believed = learned::believed(options.solver);
+        for view in &mut picture.views {
+            learned::believe(&federation.topology, refusals, believed, view);
+        }
+        let mut planned = self
+            .planners
+            .plan(Arc::clone(federation), request, options, picture, explained)
+            .await?;
+        planned.refused.append(&mut outside);
+        planned.refused.sort_by_key(|(window, _)| window.start());
+        Ok(planned)
+    }
+
+    /// The whole way of one reserve call, from hop 2 to its outcome.
+    pub(crate) async fn reserve_whole(
+        &self,
+        wire: v1::ReserveRequest,
+    ) -> Result<(v1::Reservation, Vec<v1::Plan>), Status> {
+        let ticket = admission::ticket(&wire, &self.own_ids())?;
+        let id = ticket.request.clone();
+        Traced::current().set("coalloc.request", &id);
+        let _followed = traces::follow(&id);
+        let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
+        if opened != Reply::Plan {
+            // It is known, or another call plans it and this one has waited for that.
+            return Ok((self.stands(opened, id.as_str())?, Vec::new()));
+        }
+        // From here the request counts as being planned; whatever ends the planning must say so.
+        let (answer, fresh) = match self.plan_and_reserve(&wire, &id).await {
+            Ok(answer) => answer,
+            Err(status) => {
+                self.insist(|| CoordinatorInput::Forget { request: id.clone() }).await;
+                return Err(status);
+            }
+        };
+        let plan_again = |reservation: ReservationId| async {
+            let refused = move |coordinator: &Coordinator| {
+                coordinator.find(reservation.as_str()).map(|found| found.attempt_refusals.clone())
+            };
+            // A node that is stopping says nothing more; planning on what the RMs say does no harm.
+            let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
+            let tried = self.candidates(&wire, &refusals).await?;
+            Ok((tried.outcome, tried.fresh))
+        };
+        // The next choice of a search that backtracks is another one; a chosen plan stays the same.
+        let chosen = !wire.plan_digest.is_empty();
+        let pausing =
+            chosen || !self.options(wire.options.as_ref()).solver.reserves_as_it_searches();
+        let (reply, fresh) = self.followed(answer, fresh, pausing, plan_again).await?;
+        Ok((self.stands(reply, id.as_str())?, fresh))
+    }
+
+    /// Follows what was posted to its outcome; whenever others were faster at every plan, plans again on
+    /// what is free then, and says what came of that in any case. `told` is what the planning had to tell
+    /// besides; what the last one tells is given back. `pausing`: whoever wants the same again waits a
+    /// while first.
+    pub(crate) async fn followed<T, F>(
+        &self,
+        mut answer: oneshot::Receiver<Reply>,
+        mut told: T,
+        pausing: bool,
+        plan: impl Fn(ReservationId) -> F,
+    ) -> Result<(Reply, T), Status>
+    where
+        F: Future<Output = Result<(Candidates, T), Status>>,
+    {
+        let mut replans = 0;
+        loop {
+            let reservation = match answer.await.map_err(|_| status::stopping())? {
+                Reply::Replan(reservation) => reservation,
+                reply => return Ok((reply, told)),
+            };
+            replans += 1;
+            if pausing {
+                self.pauses.wait(replans).await;
+            }
+            tracing::info!(%reservation, "refused; planning again");
+            metrics::grc().replans.inc();
+            let outcome = loop {
+                match plan(reservation.clone()).await {
+                    Ok((outcome, tells)) => {
+                        told = tells;
+                        break outcome;
+                    }
+                    // Busy is no reason to refuse what is half way through.
+                    Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                        tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+                    }
+                    Err(status) => break Err(planning_failed(&status)),
+                }
+            };
+            answer = self.replanned(reservation, outcome).await?;
+        }
+    }
+
+    async fn plan_and_reserve(
+        &self,
+        wire: &v1::ReserveRequest,
+        id: &RequestId,
+    ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
+        let Tried { unreachable, fresh, outcome } = self.candidates(wire, &[]).await?;
+        let notes = view::notes(&unreachable, wire.request.as_ref(), wire.options.as_ref());
+        let request = id.clone();
+        let posted = self.handle.post(|token| match outcome {
+            Ok(candidates) => {
+                CoordinatorInput::Reserve { request, candidates, replans: None, notes, token }
+            }
+            Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
+        });
+        Ok((posted?, fresh))
+    }
+
+    /// How plans are searched for a request that was admitted.
+    fn options(&self, wire: Option<&v1::PlanOptions>) -> RequestOptions {
+        plan_options(wire, self.defaults).unwrap_or(self.defaults)
+    }
+
+    /// Says what planning again has come to.
+    pub(crate) async fn replanned(
+        &self,
+        reservation: ReservationId,
+        outcome: Candidates,
+    ) -> Result<oneshot::Receiver<Reply>, Status> {
+        loop {
+            let (reservation, outcome) = (reservation.clone(), outcome.clone());
+            let input = |token| CoordinatorInput::Replanned { reservation, outcome, token };
+            match self.handle.post(input) {
+                Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+                }
+                posted => return posted,
+            }
+        }
+    }
+
+    /// Posts what must arrive unless the node is stopping.
+    pub(crate) async fn insist(&self, input: impl Fn() -> CoordinatorInput) {
+        while !self.handle.tell(input()) && !self.handle.is_stopping() {
+            tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
+        }
+    }
+
+    /// Hops 2 to 4 of a reserve call: what to try, best first, or why there is nothing.
+    async fn candidates(
+        &self,
+        wire: &v1::ReserveRequest,
+        refusals: &[Refusal],
+    ) -> Result<Tried, Status> {
+        let federation = self.federation.settled().await;
+        let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
+        let admission = traces::part("admission");
+        let now = self.handle.now().wall;
+        let admitted = admission::admit(request, options, self.defaults, &federation, now)?;
+        drop(admission);
+        if !wire.plan_digest.is_empty() {
+            return self.candidate_of_digest(wire, &federation, &admitted).await;
+        }
+        let planned =
+            self.plan_admitted(&federation, &admitted, None, refusals, Explained::Closest).await?;
+        tracing::info!(
+            request = wire.request_id,
+            user = %admitted.user,
+            plans = planned.plans.len(),
+            frames_refused = planned.refused.len(),
+            "planned"
+        );
+        if planned.plans.is_empty() {
+            let outcome = Err(planned.refusal());
+            return Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome });
+        }
+        let (snapshot, shared) = (Arc::clone(&federation), Arc::new(admitted.request.clone()));
+        let candidates = planned.plans.into_iter().map(|judged| {
+            let plan = judged.plan.clone();
+            let (federation, request) = (Arc::clone(&federation), Arc::clone(&shared));
+            let write =
+                move || view::details(&plan_to_wire(&federation.topology, &request, &judged));
+            candidate(&snapshot, &admitted, &plan, Details::later(write))
+        });
+        let outcome = Ok(candidates.collect());
+        Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
+    }
+
+    /// What would do instead of a request that nothing could be planned for.
+    pub(crate) async fn alternatives(
+        &self,
+        federation: &Arc<Snapshot>,
+        wire: &v1::CoAllocationRequest,
+        admitted: &Admitted,
+        planned: &mut Planned,
+    ) -> Option<v1::Alternatives> {
+        let (snapshot, planners) = (federation, &self.planners);
+        let host = self.handle.host();
+        let seeker = Seeker { host, federation: &self.federation, snapshot, planners };
+        match seeker.seek(wire, admitted, planned).await {
+            Ok(found) => Some(found),
+            // The refusal is the answer; a planner without time for more does not change that.
+            Err(error) => {
+                tracing::info!(%error, "no alternatives were sought");
+                None
+            }
+        }
+    }
+
+    /// What would do instead of a reservation that failed, planned anew once the protocol is done.
+    pub(crate) async fn alternatives_to(
+        &self,
+        wire: &v1::ReserveRequest,
+    ) -> Option<v1::Alternatives> {
+        let federation = self.federation.snapshot();
+        let (request, options) = (wire.request.as_ref()?, wire.options.as_ref());
+        let now = self.handle.now().wall;
+        let admitted = admission::admit(Some(request), options, self.defaults, &federation, now);
+        let admitted = admitted.ok()?;
+        let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::Closest);
+        let mut planned = planned.await.ok()?;
+        if !planned.plans.is_empty() {
+            return None;
+        }
+        self.alternatives(&federation, request, &admitted, &mut planned).await
+    }
+}
+
+/// A plan as a reserve call tries it.
+pub(crate) fn candidate(
+    federation: &Snapshot,
+    Admitted { request, options, .. }: &Admitted,
+    plan: &Plan,
+    details: Details,
+) -> Candidate {
+    Candidate {
+        segments: plan.segments(&federation.topology, request),
+        order: options.solver.hold_order(&federation.topology, request, plan),
+        details,
+        one_way: false,
+    }
+}
+
+/// Why planning again came to nothing, when that is not for want of anything.
+pub(crate) fn planning_failed(status: &Status) -> Refusal {
+    let reason = match status.code() {
+        // What could be asked for when it was admitted cannot any more: time has passed.
+        tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition => Reason::OutsideHorizon,
+        tonic::Code::Internal => Reason::BudgetExhausted,
+        _ => Reason::Unreachable,
+    };
+    Refusal::new(reason, status.message())
+}
