@@ -10,7 +10,7 @@ use coalloc_common::{Reason, Refusal, RequestId, ReservationId, RmName, Transact
 use coalloc_net::convert::{RequestOptions, plan_options, plan_to_wire};
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::{metrics, status, traces};
-use coalloc_plan::Plan;
+use coalloc_plan::{Plan, learned};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Details, Reply};
 use tokio::sync::oneshot;
@@ -21,7 +21,7 @@ use crate::alternatives::Seeker;
 use crate::federation::Snapshot;
 use crate::planning::{Explained, Planned};
 use crate::service::GrcService;
-use crate::{learned, picture, view};
+use crate::{picture, view};
 
 /// What planning gives a reserve call to try.
 pub(crate) struct Tried {

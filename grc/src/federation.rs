@@ -43,7 +43,7 @@ struct Known {
 #[derive(Debug)]
 pub struct Snapshot {
     /// The graph of all that described itself.
-    pub topology: Topology,
+    pub topology: Arc<Topology>,
     /// Those RMs, and what they described.
     pub members: BTreeMap<RmName, (RmClient, Arc<v1::DescribeResponse>)>,
     /// RMs that never described themselves, or as somebody else.
@@ -80,7 +80,7 @@ impl Federation {
         };
         let known: BTreeMap<RmName, Known> = peers.iter().map(known).collect();
         let snapshot = Snapshot {
-            topology: Topology::new(),
+            topology: Arc::new(Topology::new()),
             members: BTreeMap::new(),
             missing: known.keys().cloned().collect(),
         };
@@ -296,5 +296,5 @@ fn build(known: &BTreeMap<RmName, Known>) -> Result<Snapshot, coalloc_common::In
         .collect();
     let missing =
         known.iter().filter(|(_, known)| known.description.is_none()).map(|(name, _)| name.clone());
-    Ok(Snapshot { topology, members, missing: missing.collect() })
+    Ok(Snapshot { topology: Arc::new(topology), members, missing: missing.collect() })
 }

@@ -26,7 +26,6 @@ pub mod daemon;
 pub mod events;
 pub mod federation;
 pub mod inquiry;
-pub mod learned;
 pub mod meters;
 mod modify;
 pub mod pauses;

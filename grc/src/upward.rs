@@ -2,17 +2,15 @@
 //!
 //! Describe shows its sites and one abstract path between every two end points (sites and border
 //! points), named `GRC:A--B` ([`shown`]). A hold becomes a request of its own: sites pinned, each abstract
-//! path a link between its ends, planned by the usual planner ([`planning`], in [`periods`] where it is not
-//! the same all the time) and tried by the coordinator core, which is the participant upward. Nothing of the
-//! inside leaves: neither paths nor the names in a refusal ([`refusals`]). What it holds is listed and its
-//! changes are told as an RM's are ([`bookings`]).
+//! path a link between its ends, planned by the usual planner ([`planning`]) and tried by the coordinator core,
+//! which is the participant upward. Nothing of the inside leaves: neither paths nor the names in a refusal.
+//! All of this that is pure is [`coalloc_plan::abstracted`]'s. What it holds is listed and its changes are told
+//! as an RM's are ([`bookings`]).
 //!
 //! Left out: more than one plan for a hold; when others were faster it is planned once more.
 
 mod bookings;
-mod periods;
 mod planning;
-mod refusals;
 mod shown;
 
 use coalloc_common::invalid::check_range;
@@ -20,6 +18,8 @@ use coalloc_common::{
     CoordinatorName, InvalidField, Refusal, ReservationId, TransactionId, Window, limits,
 };
 use coalloc_net::{client, convert, metrics, status};
+use coalloc_plan::abstracted::periods::least;
+use coalloc_plan::abstracted::refused::{Led, outward, words};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
@@ -32,9 +32,7 @@ use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
 use self::bookings::UpperEvents;
-use self::periods::least;
 use self::planning::may_take;
-use self::refusals::{outward, words};
 use self::shown::Shown;
 use crate::attempts::planning_failed;
 use crate::service::GrcService;
@@ -116,7 +114,10 @@ impl UpwardService {
         };
         let tried = self.service.handle.read(tried).await?;
         let plan = view::plan(tried.as_ref());
-        Ok(outward(&self.service.name, refusal, order, plan.as_ref()))
+        let led = |route: v1::Route| Led { from: route.from, to: route.to, paths: route.paths };
+        let ways = plan.into_iter().flat_map(|plan| plan.routes);
+        let ways: Vec<Led> = ways.map(led).collect();
+        Ok(outward(&self.service.name, refusal, &order.segments, &ways))
     }
 }
 
@@ -292,7 +293,7 @@ impl ResourceManager for UpwardService {
         )| {
             let window = view.window;
             let open = window.start() >= first && window.end() <= last;
-            let free = shown.resources.iter().zip(shown.free(view));
+            let free = shown.all.resources().iter().zip(shown.all.free(view));
             let free = free.map(|(resource, free)| {
                 let own = least(&standing.wanted, &resource.name, window);
                 if open { may_take(own, free, share).0 } else { own.0 }

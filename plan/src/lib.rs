@@ -8,7 +8,8 @@
 //! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
 //! compares itself with. [`Solver`] knows them all by name. [`explain`] proves what binds when there is no plan; [`nearest`] and
 //! [`smaller`] look for what would do instead, with any planner. [`inner`] routes inside one network
-//! domain, for the NRM that owns it; [`abstracted`] shows a federation to a coordinator above.
+//! domain, for the NRM that owns it; [`abstracted`] shows a federation to a coordinator above; [`learned`] keeps what
+//! refusals said for planning again.
 //! [`multicost`] plans tasks, whose data travel to a cluster and are computed on there, on availability
 //! vectors: planners with a trait of their own.
 
@@ -18,6 +19,7 @@ pub mod costs;
 pub mod explain;
 pub mod inner;
 pub mod ip;
+pub mod learned;
 pub mod multicost;
 pub mod nearest;
 pub mod objectives;

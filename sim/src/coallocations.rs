@@ -2,11 +2,15 @@
 //!
 //! Source: Takefusa 2010, sections 3 and 4. Planners, participants and coordinators are those of the
 //! daemons; what is simulated is the time between them. [`settings`] says what can be varied, [`workload`]
-//! draws the requests, `world` lets them happen, `measure` counts.
+//! draws the requests, `levels` divides the resource managers among lower coordinators, `world` lets all happen,
+//! `measure` counts.
 
 mod federation;
+mod levels;
 mod measure;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 pub mod workload;
 mod world;
 
@@ -50,6 +54,7 @@ pub fn check(settings: &Settings, federation: &Topology) -> Result<Topology, Mod
         let value = format!("no path leads to {far}");
         return Err(InvalidField::new("federation", value, allowed).into());
     }
+    levels::levels(&topology, settings)?;
     Ok(topology)
 }
 

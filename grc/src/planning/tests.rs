@@ -11,7 +11,7 @@ use coalloc_common::{
 use super::*;
 
 fn nothing_known() -> Arc<Snapshot> {
-    let (topology, members) = (Topology::new(), BTreeMap::new());
+    let (topology, members) = (Arc::new(Topology::new()), BTreeMap::new());
     Arc::new(Snapshot { topology, members, missing: Vec::new() })
 }
 
@@ -53,6 +53,7 @@ fn one_site(free: &[u64]) -> (Arc<Snapshot>, Picture) {
     let views = (0..).zip(free).map(view).collect();
     let picture = Picture { views, changes: Vec::new(), unreachable: Vec::new() };
     let (members, missing) = (BTreeMap::new(), Vec::new());
+    let topology = Arc::new(topology);
     (Arc::new(Snapshot { topology, members, missing }), picture)
 }
 
@@ -159,7 +160,8 @@ async fn what_a_short_search_leaves_open_is_searched_whole_with_the_same_plans()
     let mut views: Vec<FrameView> =
         timing.frames(4).iter().map(|w| FrameView::empty_federation(&topology, *w)).collect();
     views[2].free_bps = vec![[BitsPerSecond(500); 2]; 3];
-    let snapshot = Arc::new(Snapshot { topology, members: BTreeMap::new(), missing: Vec::new() });
+    let (topology, members) = (Arc::new(topology), BTreeMap::new());
+    let snapshot = Arc::new(Snapshot { topology, members, missing: Vec::new() });
     let options = RequestOptions { plans: 4, ..RequestOptions::default() };
     let mut planners = Planners::start().unwrap();
     let mut answers = Vec::new();

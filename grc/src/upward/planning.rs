@@ -9,24 +9,24 @@ use std::sync::Arc;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    Amount, Reason, Refusal, ResourceId, RmName, Segment, Time, TransactionId, UserName, Window,
-    limits,
+    Amount, Reason, Refusal, RmName, Segment, Time, TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert;
-use coalloc_plan::abstracted::{Short, short};
-use coalloc_plan::{Budget, Instance};
+use coalloc_plan::abstracted::periods::{Periods, Wanted, kept, least, periods};
+use coalloc_plan::abstracted::refused::{is_short, of_resource, unplanned};
+use coalloc_plan::abstracted::{Inner, short};
+use coalloc_plan::{Budget, Instance, learned};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{Candidate, Coordinator, Details, State};
 use coalloc_protocol::message::HoldOrder;
 use tonic::Status;
 
 use super::UpwardService;
-use super::periods::{Periods, Wanted, kept, least, periods};
-use super::shown::{Inner, Shown};
+use super::shown::Shown;
 use crate::modify::merged;
 use crate::picture::{self, Picture};
 use crate::planning::{Explained, Planned, ip_options};
-use crate::{learned, view};
+use crate::view;
 
 /// What is booked here for a transaction of the one above.
 #[derive(Debug, Clone, Default)]
@@ -153,7 +153,7 @@ impl UpwardService {
         let federation = &shown.snapshot;
         let mut requests = Vec::with_capacity(parts.planned.len());
         for (window, wanted) in &parts.planned {
-            match shown.request(*window, wanted) {
+            match shown.all.request(*window, wanted) {
                 Ok(inner) => requests.push((inner, *window, wanted)),
                 // It may be an RM's that has not answered yet since the start.
                 Err(refusal)
@@ -213,7 +213,7 @@ impl UpwardService {
         if share == 100 {
             return None;
         }
-        for (resource, free) in shown.resources.iter().zip(shown.free(view)) {
+        for (resource, free) in shown.all.resources().iter().zip(shown.all.free(view)) {
             let Some(amount) = wanted.get(&resource.name) else { continue };
             let most = may_take(least(&standing.wanted, &resource.name, window), free, share);
             if *amount > most && *amount <= free {
@@ -224,7 +224,7 @@ impl UpwardService {
                     resource.name
                 );
                 let of = (&resource.name, window, *amount, most);
-                return Some(refusal(Reason::ServiceLevel, of, detail));
+                return Some(of_resource(Reason::ServiceLevel, of, detail));
             }
         }
         None
@@ -238,13 +238,10 @@ impl UpwardService {
         view: FrameView,
         planned: &Planned,
     ) -> Refusal {
-        let why = planned.refusal();
-        let about = [Reason::InsufficientCapacity, Reason::NoRoute, Reason::BeyondCapacity];
-        if !about.contains(&why.reason) {
+        let (why, window) = (planned.refusal(), view.window);
+        if !is_short(&why) {
             return why;
         }
-        let window = view.window;
-        let empty = FrameView::empty_federation(&shown.snapshot.topology, window);
         let (federation, request) = (Arc::clone(&shown.snapshot), inner.request.clone());
         let options = self.service.defaults;
         let look = move |stop: &std::sync::atomic::AtomicBool| {
@@ -257,40 +254,7 @@ impl UpwardService {
         let time = limits::UPWARD_SHORT_TIME;
         // Without an answer it is still refused, only with less said.
         let found = self.service.planners.run(options.solver, time, look).await.ok().flatten();
-        let found = match found {
-            Some(Short::Site(at, most)) => {
-                let site = &inner.request.sites[at];
-                inner.of_sites[at].as_ref().map(|name| (name, site.cpus.into(), most))
-            }
-            Some(Short::Link(at, most)) => {
-                let link = &inner.request.links[at];
-                Some((&inner.of_links[at], link.bandwidth.into(), most))
-            }
-            None => None,
-        };
-        let Some((name, amount, most)) = found else {
-            // It may name what is inside, so nothing of it is told but that.
-            return Refusal::new(why.reason, why.detail);
-        };
-        let capacity = shown.resources.iter().zip(shown.free(&empty));
-        let capacity = capacity.filter(|(resource, _)| resource.name == *name);
-        let beyond = capacity.map(|(_, capacity)| capacity).all(|capacity| amount > capacity);
-        let reason = if beyond { Reason::BeyondCapacity } else { Reason::InsufficientCapacity };
-        refusal(reason, (name, window, amount, most), why.detail)
-    }
-}
-
-fn refusal(
-    reason: Reason,
-    (resource, window, requested, available): (&ResourceId, Window, Amount, Amount),
-    detail: String,
-) -> Refusal {
-    Refusal {
-        resource: Some(resource.clone()),
-        window: Some(window),
-        requested: Some(requested),
-        available: Some(available),
-        ..Refusal::new(reason, detail)
+        unplanned(&shown.all, inner, window, why, found)
     }
 }
 

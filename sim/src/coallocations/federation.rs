@@ -1,12 +1,13 @@
 //! The resource managers of a federation: one unchanged participant each, and what they disclose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
 use coalloc_common::{
     Amount, BitsPerSecond, CoordinatorName, Cpus, Now, ResourceId, RmName, Topology, Unit,
     UnitValue, UserName, VertexIndex, VertexName, Window,
 };
+use coalloc_plan::abstracted::Shown;
 use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig};
 
 use super::settings::Settings;
@@ -64,11 +65,11 @@ pub(super) fn not_reached(topology: &Topology) -> Option<&VertexName> {
     Some(&vertices[far].name)
 }
 
-/// One participant for each resource manager, by name.
+/// One participant for each resource manager, by name; `coordinators` may hold there.
 pub(super) fn participants(
     topology: &Topology,
     settings: &Settings,
-    coordinators: &[CoordinatorName],
+    coordinators: impl Fn(&RmName) -> BTreeSet<CoordinatorName>,
 ) -> BTreeMap<RmName, Participant> {
     let mut owned: BTreeMap<RmName, (Unit, Vec<(ResourceId, Amount)>)> = BTreeMap::new();
     for (_, _, compute) in topology.sites() {
@@ -93,7 +94,7 @@ pub(super) fn participants(
             name: name.clone(),
             resources,
             unit,
-            coordinators: coordinators.iter().cloned().collect(),
+            coordinators: coordinators(&name),
             policy: HoldPolicy::default(),
             levels: levels.clone(),
             inside: None,
@@ -103,36 +104,54 @@ pub(super) fn participants(
     owned.into_iter().map(participant).collect()
 }
 
-/// What every resource manager answers of every frame: one question each (stage 2ii).
-pub(super) fn views<'a>(
-    topology: &Topology,
-    participants: impl Iterator<Item = &'a Participant>,
-    frames: &[Window],
-    user: &UserName,
-    now: Now,
-) -> Vec<FrameView> {
-    let mut free: BTreeMap<(&RmName, &ResourceId), Vec<u64>> = BTreeMap::new();
-    for participant in participants {
+/// What members answer of every frame: one question to each (stage 2ii).
+#[derive(Default)]
+pub(super) struct Disclosed(BTreeMap<(RmName, ResourceId), Vec<u64>>);
+
+impl Disclosed {
+    /// A resource manager answers.
+    pub(super) fn ask(
+        &mut self,
+        participant: &Participant,
+        frames: &[Window],
+        user: &UserName,
+        now: Now,
+    ) {
         let config = participant.config();
         let answer = participant.availability(frames, user, None, now);
         for (at, (resource, _)) in config.resources.iter().enumerate() {
             let amounts = answer.iter().map(|frame| frame.get(at).map_or(0, |amount| amount.0));
-            free.insert((&config.name, resource), amounts.collect());
+            self.0.insert((config.name.clone(), resource.clone()), amounts.collect());
         }
     }
-    let of = |frame: usize, rm: &RmName, resource: &ResourceId| -> u64 {
-        free.get(&(rm, resource)).and_then(|frames| frames.get(frame)).copied().unwrap_or(0)
-    };
-    let view = |(at, window): (usize, &Window)| {
-        let mut view = FrameView::nothing(topology, *window);
-        for (vertex, _, compute) in topology.sites() {
-            view.free_cpus[vertex.at()] = Cpus(of(at, &compute.rm, &compute.resource));
+
+    /// A coordinator below answers: of what it shows, by what it sees itself in each frame.
+    pub(super) fn ask_below(&mut self, shown: &Shown, views: &[FrameView]) {
+        let free: Vec<Vec<Amount>> = views.iter().map(|view| shown.free(view)).collect();
+        let name = RmName::composed(shown.name());
+        for (at, resource) in shown.resources().iter().enumerate() {
+            let amounts = free.iter().map(|frame| frame.get(at).map_or(0, |amount| amount.0));
+            self.0.insert((name.clone(), resource.name.clone()), amounts.collect());
         }
-        for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
-            let way = |way| BitsPerSecond(of(at, &edge.rm, edge.resource(way)));
-            *free = [way(Direction::AToB), way(Direction::BToA)];
-        }
-        view
-    };
-    frames.iter().enumerate().map(view).collect()
+    }
+
+    /// Puts the answers where a topology has their resources.
+    pub(super) fn views(&self, topology: &Topology, frames: &[Window]) -> Vec<FrameView> {
+        let of = |frame: usize, rm: &RmName, resource: &ResourceId| -> u64 {
+            let said = self.0.get(&(rm.clone(), resource.clone()));
+            said.and_then(|frames| frames.get(frame)).copied().unwrap_or(0)
+        };
+        let view = |(at, window): (usize, &Window)| {
+            let mut view = FrameView::nothing(topology, *window);
+            for (vertex, _, compute) in topology.sites() {
+                view.free_cpus[vertex.at()] = Cpus(of(at, &compute.rm, &compute.resource));
+            }
+            for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
+                let way = |way| BitsPerSecond(of(at, &edge.rm, edge.resource(way)));
+                *free = [way(Direction::AToB), way(Direction::BToA)];
+            }
+            view
+        };
+        frames.iter().enumerate().map(view).collect()
+    }
 }

@@ -29,9 +29,16 @@ pub const METRICS: &[(&str, &str)] = &[
     ("load_spread", "curve over load (%): largest less smallest load of a site"),
     ("late_min", "mean time from earliest start to start, min"),
     ("answer_ms", "mean time from arrival to answer, simulated, ms"),
-    ("attempts", "transactions opened for a request, mean"),
-    ("holds_refused", "share of holds that were refused"),
-    ("messages", "messages for a request, mean"),
+    ("attempts", "transactions opened for a request by those whom its user asked, mean"),
+    (
+        "attempts_lower",
+        "transactions that lower coordinators opened for those above, a request, mean",
+    ),
+    ("holds_refused", "share of holds that resource managers refused"),
+    ("holds_refused_lower", "share of holds that lower coordinators refused those above"),
+    ("messages", "messages for a request, questions and answers of all kinds, mean"),
+    ("messages_upper", "those of them that went between coordinators"),
+    ("by_lower", "share of the reserved requests that a lower coordinator reserved for its user"),
     ("edges", "edges that one reserved request takes, mean"),
     ("cpu_value", "unit values of the CPUs reserved, mean of a CPU"),
 ];
@@ -77,8 +84,15 @@ pub(super) fn measures(
     measures.put("answer_ms", mean(sum(|done| done.answered_us, &all), all.len(), 1e3));
     let attempts: u64 = done.iter().map(|done| done.attempts).sum();
     measures.put_share("attempts", attempts, done.len() as u64);
-    measures.put_share("holds_refused", tally.holds_refused, tally.holds);
-    measures.put_share("messages", tally.messages, done.len() as u64);
+    let requests = done.len() as u64;
+    measures.put_share("attempts_lower", tally.attempts_below, requests);
+    let Tally { upper, rms, .. } = tally;
+    measures.put_share("holds_refused", rms.holds_refused, rms.holds);
+    measures.put_share("holds_refused_lower", upper.holds_refused, upper.holds);
+    measures.put_share("messages", upper.messages + rms.messages, requests);
+    measures.put_share("messages_upper", upper.messages, requests);
+    let by_lower = accepted.iter().filter(|done| done.by_lower).count() as u64;
+    measures.put_share("by_lower", by_lower, accepted.len() as u64);
     let edges: u64 = accepted.iter().map(|done| done.edges).sum();
     measures.put_share("edges", edges, accepted.len() as u64);
     measures

@@ -8,6 +8,8 @@ use coalloc_plan::Solver;
 use coalloc_plan::ip::IpOptions;
 use serde::{Deserialize, Serialize};
 
+pub use super::levels::{Asked, Lower, Word};
+
 /// Settings of one run. The federation comes beside them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -35,6 +37,10 @@ pub struct Settings {
     pub levels: BTreeMap<String, u32>,
     /// Coordinators that compete; requests go to them in turn.
     pub coordinators: u32,
+    /// Coordinators below those: each has some of the resource managers, and those above plan over what these show.
+    pub lower: Lower,
+    /// Whom users ask, where there are coordinators below others.
+    pub asked: Asked,
     /// Does a coordinator take up a request only when the one before has its outcome? As they run live they plan
     /// many at once, so that one of them gets into its own way as much as several into one another's.
     pub in_turn: bool,
@@ -120,6 +126,8 @@ impl Default for Settings {
             full_duplex: false,
             levels: BTreeMap::new(),
             coordinators: 1,
+            lower: Lower::default(),
+            asked: Asked::Upper,
             in_turn: false,
             delay_us: 0,
             planning_us: 0,
@@ -167,6 +175,11 @@ impl Settings {
         for (site, value) in &self.cpu_values {
             let field = format!("cpu_values.{site}");
             check_range(&field, *value, 0..=limits::UNIT_VALUE_MAX, "points")?;
+        }
+        if self.asked == Asked::LowerFirst && self.in_turn {
+            // Whoever is asked by those above plans for them as well, and cannot let them wait for its users.
+            let allowed = "upper, where coordinators take their requests in turn (`in_turn`)";
+            return Err(InvalidField::new("asked", "lower-first", allowed));
         }
         self.workload.check().map_err(|error| error.within("workload"))
     }

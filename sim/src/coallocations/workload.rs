@@ -4,18 +4,16 @@
 //! from the printed load), joined by one link, a chain, a triangle, and a star, ring or mesh.
 //!
 //! Each user draws from a random stream of their own, so that a seed gives the same requests relative
-//! to the start of the day, on machines with one libm (exponentials take its logarithm), and the first N of more are the same N.
+//! to the start of the day on every machine, and the first N of more are the same N.
 
 use std::collections::BTreeSet;
 
 use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, LinkDemand, SiteDemand, SiteName, Span, Time, Timing,
 };
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha20Rng;
-use rand_distr::{Distribution, Exp, Uniform};
 
 use super::settings::{Type4, Workload};
+use crate::chance::Chance;
 
 /// One request, before it has a place in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,9 +56,8 @@ fn draw<'a>(
 ) -> Vec<Arrival> {
     let mut all = Vec::new();
     for user in 0..workload.users.len() {
-        let mut random = ChaCha20Rng::seed_from_u64(seed);
-        random.set_stream(user as u64);
-        take(Draw { random, user, workload, clock_s: 0.0 }, &mut all);
+        let chance = Chance::new(seed, &format!("user {user}"));
+        take(Draw { chance, user, workload, clock_s: 0.0 }, &mut all);
     }
     all.sort_by_key(|arrival| arrival.at);
     all.truncate(count);
@@ -69,7 +66,7 @@ fn draw<'a>(
 
 /// The requests of one user, without end.
 struct Draw<'a> {
-    random: ChaCha20Rng,
+    chance: Chance,
     user: usize,
     workload: &'a Workload,
     clock_s: f64,
@@ -79,23 +76,23 @@ impl Iterator for Draw<'_> {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        // What distributions do not accept was refused with the settings.
-        let workload = self.workload;
-        self.clock_s += Exp::new(1.0 / workload.interarrival_s).ok()?.sample(&mut self.random);
-        let kind = Uniform::new_inclusive(1, 4).ok()?.sample(&mut self.random);
-        let cpus = pick(&mut self.random, &workload.cpus)?;
-        let minutes = pick(&mut self.random, &workload.durations_min)?;
-        let earliest_max = workload.earliest_max(minutes);
-        let earliest_min = Uniform::new_inclusive(0, earliest_max).ok()?.sample(&mut self.random);
+        let (workload, chance) = (self.workload, &mut self.chance);
+        self.clock_s += chance.exponential(workload.interarrival_s);
+        // 1 to 4.
+        let kind = 1 + chance.below(4) as u8;
+        let cpus = *pick(chance, &workload.cpus)?;
+        let minutes = *pick(chance, &workload.durations_min)?;
+        // Not negative: it was checked with the settings.
+        let earliest = u64::try_from(workload.earliest_max(minutes)).unwrap_or(0);
+        let earliest_min = chance.below(earliest + 1) as i64;
         // Whole microseconds; the arrivals of a month are far below 2^53 of them.
         let at = Span::from_us((self.clock_s * 1e6) as i64);
         Some(Arrival { at, user: self.user, kind, cpus, minutes, earliest_min })
     }
 }
 
-fn pick<T: Copy>(random: &mut impl Rng, values: &[T]) -> Option<T> {
-    let index = Uniform::new(0, values.len()).ok()?.sample(random);
-    values.get(index).copied()
+fn pick<'a, T>(chance: &mut Chance, values: &'a [T]) -> Option<&'a T> {
+    values.get(chance.below(values.len() as u64) as usize)
 }
 
 /// What a request calls its sites.

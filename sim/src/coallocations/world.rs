@@ -5,32 +5,42 @@
 //! delay and are never lost; what the cores want to keep is synced to a log that forgets, because nobody
 //! dies here (the fault worlds are for that). A request goes its live way: Open, one question to every
 //! resource manager for all frames, a plan a frame, all plans best first to the coordinator, Holds at once,
-//! Commits. What is free is seen one delay after the question left; what is planned on it is tried one
-//! delay and the planning's time later, so competing coordinators get in one another's way.
+//! Commits ([`planning`]). What is free is seen one delay after the question left; what is planned on it is tried
+//! one delay and the planning's time later, so competing coordinators get in one another's way.
 //!
-//! Left out: coordinators above coordinators, loss, restarts.
+//! To a coordinator above others, those are its resource managers: what they show takes a delay more each way to
+//! be asked, and a hold is planned again inside ([`below`]).
+//!
+//! Left out: loss, restarts, random pauses before planning again, more than two levels.
 
-use std::cmp::Reverse;
+mod below;
+mod members;
+mod owned;
+mod planning;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
 use coalloc_common::{
-    BootTime, CoAllocation, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId,
-    RmName, Span, Time, Topology, TransactionId, UserName, limits,
+    BootTime, CoAllocation, CoordinatorName, Now, Refusal, RequestId, RmName, Span, Time, Topology,
+    TransactionId, UserName, limits,
 };
-use coalloc_plan::objectives::{Answer as Planned, best};
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing, Solver};
+use coalloc_plan::abstracted::Shown;
+use coalloc_plan::{FramePlanner, Judged, Solver};
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Details,
-    MessageKind, Reply, State, Ticket,
+    Above, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply,
+    Reservation, State, Ticket, Upper,
 };
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
-use coalloc_protocol::participant::{Participant, ParticipantEffect, ParticipantInput, Phase};
+use coalloc_protocol::participant::{Participant, ParticipantInput};
 use coalloc_protocol::{Core, Log, Unsynced, sync};
 
-use super::federation::{participants, views};
-use super::settings::{First, Settings};
+use self::below::{Asker, Way};
+use self::planning::Job;
+use super::federation::participants;
+use super::levels::{Levels, levels, upper_name};
+use super::settings::{Asked, Settings};
 use super::workload::Arrival;
 use crate::experiment::{ModelError, Trace, TraceEvent};
 
@@ -38,10 +48,10 @@ use crate::experiment::{ModelError, Trace, TraceEvent};
 const DAY: Time = Time::from_us(1_795_219_200_000_000);
 /// The machines' boot, before the first request.
 const BOOTED_US: i64 = -1_000_000;
+/// Its name: nobody dies, so there is one.
+const BOOT: &str = "boot-1";
 /// A user who is told that it takes longer asks again after so long.
 const ASK_AGAIN_US: i64 = 1_000_000;
-/// Time that an outside solver may take for a frame: as good as all of it, so that its clock decides nothing.
-const SOLVER_TIME: Span = Span::from_secs(3_600);
 
 /// Debug builds check every core's invariants after so many events, and every build at the end: each event would be
 /// quadratic in a day, and the fault worlds do that.
@@ -51,7 +61,7 @@ const CHECKED_EVERY: u64 = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Done {
     pub(super) accepted: bool,
-    /// Transactions that were opened for it.
+    /// Transactions that were opened for it by those whom its user asked.
     pub(super) attempts: u64,
     /// From its arrival to its answer.
     pub(super) answered_us: i64,
@@ -61,53 +71,87 @@ pub(super) struct Done {
     pub(super) cpu_us: Vec<(usize, i128)>,
     /// Edges that its links take.
     pub(super) edges: u64,
+    /// Was it a lower coordinator that its user asked?
+    pub(super) by_lower: bool,
 }
 
 /// What a run has counted beside its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally {
+    /// Between coordinators.
+    pub(super) upper: Exchanged,
+    /// With resource managers.
+    pub(super) rms: Exchanged,
+    /// Transactions that lower coordinators opened for those above.
+    pub(super) attempts_below: u64,
+    pub(super) plans: u64,
+    pub(super) events: u64,
+}
+
+/// What went between two levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Exchanged {
+    /// Questions and answers of all kinds.
     pub(super) messages: u64,
     pub(super) holds: u64,
     pub(super) holds_refused: u64,
-    pub(super) plans: u64,
-    pub(super) events: u64,
+}
+
+/// Whoever can be asked to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Member {
+    /// A resource manager.
+    Rm(usize),
+    /// A coordinator, to one above it.
+    Grc(usize),
+}
+
+/// A coordinator.
+struct Grc {
+    name: CoordinatorName,
+    core: Coordinator,
+    members: Vec<Member>,
+    /// What they described.
+    topology: Arc<Topology>,
+    /// What it shows to those above it, if it is a lower one.
+    shown: Option<Shown>,
 }
 
 /// Something that happens at an instant.
 #[derive(Debug)]
 enum Event {
     Arrives(usize),
-    /// Its user asks what became of it, or it is its turn.
+    /// Its user asks what became of it, or asks somebody else, or it is its turn.
     AsksAgain(usize),
     /// The resource managers are asked what is free.
-    Asked(usize, Option<ReservationId>),
-    Planned(usize, Option<ReservationId>, Result<Vec<Judged>, Refusal>),
-    ToRm {
+    Asked(Job),
+    Planned(Job, Result<Vec<Judged>, Refusal>),
+    PlannedBelow(Job, Result<Way, Refusal>),
+    ToMember {
         grc: usize,
-        rm: usize,
+        to: Member,
         txn: TransactionId,
         message: Message,
     },
     ToGrc {
         grc: usize,
-        rm: usize,
+        from: Member,
         txn: TransactionId,
         kind: MessageKind,
         answer: Answer,
     },
-    /// A resource manager asks what became of a transaction.
+    /// Whoever holds asks what became of a transaction.
     Resolve {
         grc: usize,
-        rm: usize,
+        from: Member,
         txn: TransactionId,
     },
     Resolved {
-        rm: usize,
+        to: Member,
         txn: TransactionId,
         resolution: Resolution,
     },
-    WakeGrc(usize),
-    WakeRm(usize),
+    Wake(Member),
 }
 
 /// A log that nobody reads again.
@@ -131,23 +175,31 @@ fn released<R, E>(step: Unsynced<R, E>) -> Vec<E> {
 
 pub(super) struct World<'a> {
     settings: &'a Settings,
+    /// Of all resource managers.
     topology: &'a Topology,
     arrivals: &'a [Arrival],
     solver: Solver,
     planner: Box<dyn FramePlanner>,
     rms: Vec<Participant>,
-    rm_index: BTreeMap<RmName, usize>,
-    grcs: Vec<Coordinator>,
+    /// The upper ones, or those that have all; then the lower ones.
+    grcs: Vec<Grc>,
+    by_name: BTreeMap<RmName, Member>,
     queue: BTreeMap<(i64, u64), Event>,
     serial: u64,
     now_us: i64,
     /// The wake-ups in the queue, so that none is there twice.
-    wakes: BTreeSet<(bool, usize, i64)>,
+    wakes: BTreeSet<(Member, i64)>,
     numbers: BTreeMap<RequestId, usize>,
-    /// Who waits for what a coordinator says of a transaction.
-    asking: BTreeMap<Token, (usize, TransactionId)>,
+    /// Who waits for what a coordinator says, beside users, whose tokens are the numbers of their requests.
+    asking: BTreeMap<Token, Asker>,
+    /// Which coordinator each user asks.
+    asked: Vec<usize>,
+    /// Transactions that others whom it asked before have opened.
+    attempts: Vec<u64>,
     /// What planning gave, until one of it is booked.
     tried: Vec<Vec<Judged>>,
+    /// What each lower coordinator tried last for a transaction of one above.
+    ways: BTreeMap<(usize, TransactionId), Way>,
     /// What each coordinator is at, and who waits, where it takes requests in turn.
     turns: Vec<VecDeque<usize>>,
     done: Vec<Option<Done>>,
@@ -163,14 +215,24 @@ impl<'a> World<'a> {
         trace: &'a mut dyn Trace,
     ) -> Result<Self, ModelError> {
         let solver = settings.solver()?;
+        let levels = levels(topology, settings)?;
         let names: Vec<CoordinatorName> = (1..=settings.coordinators)
-            .map(|number| CoordinatorName::composed(format!("grc-{number}")))
+            .map(|number| CoordinatorName::composed(upper_name(number)))
             .collect();
-        let rms = participants(topology, settings, &names);
-        let grc = |name: &CoordinatorName| {
-            let config =
-                CoordinatorConfig { name: name.clone(), tag: "sim".to_owned(), hold_for: None };
-            Coordinator::new(config)
+        let rms = participants(topology, settings, |rm| match &levels {
+            None => names.iter().cloned().collect(),
+            Some(levels) => {
+                let own = levels.groups.iter().filter(|group| group.rms.contains(rm));
+                own.map(|group| CoordinatorName::composed(&*group.name)).collect()
+            }
+        });
+        let mut by_name: BTreeMap<RmName, Member> =
+            rms.keys().cloned().zip((0..).map(Member::Rm)).collect();
+        let grcs = coordinators(topology, &names, levels, &mut by_name);
+        let lower = grcs.len() - names.len();
+        let first = |request: usize| match settings.asked {
+            Asked::Upper => request % names.len(),
+            Asked::LowerFirst => names.len() + request % lower.max(1),
         };
         let mut world = Self {
             settings,
@@ -178,23 +240,26 @@ impl<'a> World<'a> {
             arrivals,
             solver,
             planner: solver.planner(settings.ip_options(), None),
-            rm_index: rms.keys().cloned().zip(0..).collect(),
             rms: rms.into_values().collect(),
-            grcs: names.iter().map(grc).collect(),
+            grcs,
+            by_name,
             queue: BTreeMap::new(),
             serial: 0,
             now_us: 0,
             wakes: BTreeSet::new(),
             numbers: (0..arrivals.len()).map(|number| (request_id(number), number)).collect(),
             asking: BTreeMap::new(),
+            asked: (0..arrivals.len()).map(first).collect(),
+            attempts: vec![0; arrivals.len()],
             tried: vec![Vec::new(); arrivals.len()],
+            ways: BTreeMap::new(),
             turns: vec![VecDeque::new(); names.len()],
             done: vec![None; arrivals.len()],
             tally: Tally::default(),
             trace,
         };
         for rm in 0..world.rms.len() {
-            world.step_rm(rm, ParticipantInput::Start { boot: "boot-1".to_owned() });
+            world.step_rm(rm, ParticipantInput::Start { boot: BOOT.to_owned() });
         }
         for grc in 0..world.grcs.len() {
             world.step_grc(grc, CoordinatorInput::Start)?;
@@ -216,6 +281,10 @@ impl<'a> World<'a> {
             }
         }
         self.check()?;
+        self.check_owned().map_err(ModelError::Defect)?;
+        let below = self.grcs.iter().flat_map(|grc| grc.core.reservations());
+        let below = below.filter(|known| known.upper.is_some());
+        self.tally.attempts_below = below.map(|known| u64::from(known.attempts)).sum();
         let missing = || ModelError::Defect("a request has no outcome".to_owned());
         let done = self.done.into_iter().collect::<Option<Vec<_>>>().ok_or_else(missing)?;
         Ok((done, self.tally))
@@ -223,7 +292,7 @@ impl<'a> World<'a> {
 
     fn check(&self) -> Result<(), ModelError> {
         let rms = self.rms.iter().map(Core::check_invariants);
-        let all = rms.chain(self.grcs.iter().map(Core::check_invariants));
+        let all = rms.chain(self.grcs.iter().map(|grc| grc.core.check_invariants()));
         all.collect::<Result<(), String>>().map_err(ModelError::Defect)
     }
 
@@ -232,10 +301,26 @@ impl<'a> World<'a> {
         self.queue.insert((at, self.serial), event);
     }
 
-    /// After the delay of a message.
-    fn send(&mut self, event: Event) {
-        self.tally.messages += 1;
+    /// What went to or from a member, or to or from those like it.
+    const fn exchanged(&mut self, member: Member) -> &mut Exchanged {
+        match member {
+            Member::Rm(_) => &mut self.tally.rms,
+            Member::Grc(_) => &mut self.tally.upper,
+        }
+    }
+
+    /// After the delay of a message to or from a member.
+    fn send(&mut self, member: Member, event: Event) {
+        self.exchanged(member).messages += 1;
         self.at(self.now_us + self.settings.delay_us, event);
+    }
+
+    /// A token that no user has.
+    fn token(&mut self, asker: Asker) -> Token {
+        self.serial += 1;
+        let token = Token(self.arrivals.len() as u64 + self.serial);
+        self.asking.insert(token, asker);
+        token
     }
 
     fn now(&self) -> Now {
@@ -249,45 +334,51 @@ impl<'a> World<'a> {
         match event {
             Event::Arrives(request) => self.arrives(request),
             Event::AsksAgain(request) => self.open(request),
-            Event::Asked(request, again) => {
-                self.plan(request, again);
-                Ok(())
-            }
-            Event::Planned(request, again, outcome) => self.planned(request, again, outcome),
-            Event::ToRm { grc, rm, txn, message } => {
+            Event::Asked(job) => self.plan(job),
+            Event::Planned(job, outcome) => self.planned(job, outcome),
+            Event::PlannedBelow(job, outcome) => self.planned_below(job, outcome),
+            Event::ToMember { grc, to: Member::Rm(rm), txn, message } => {
                 self.rm_hears(grc, rm, txn, message);
                 Ok(())
             }
-            Event::ToGrc { grc, rm, txn, kind, answer } => {
-                let rm = self.rms[rm].config().name.clone();
+            Event::ToMember { grc, to: Member::Grc(lower), txn, message } => {
+                self.lower_hears(grc, lower, txn, message)
+            }
+            Event::ToGrc { grc, from, txn, kind, answer } => {
+                let rm = self.rm_name(from);
                 let delivery = Delivery::Answered(answer);
                 self.step_grc(grc, CoordinatorInput::Delivered { rm, txn, kind, delivery })
             }
-            Event::Resolve { grc, rm, txn } => {
-                let name = self.rms[rm].config().name.clone();
-                self.serial += 1;
-                let token = Token(self.arrivals.len() as u64 + self.serial);
-                self.asking.insert(token, (rm, txn.clone()));
-                self.step_grc(grc, CoordinatorInput::Resolve { txn, rm: name, token })
+            Event::Resolve { grc, from, txn } => {
+                let rm = self.rm_name(from);
+                let token = self.token(Asker::Holder { member: from, txn: txn.clone() });
+                self.step_grc(grc, CoordinatorInput::Resolve { txn, rm, token })
             }
-            Event::Resolved { rm, txn, resolution } => {
+            Event::Resolved { to: Member::Rm(rm), txn, resolution } => {
                 self.step_rm(rm, ParticipantInput::Resolved { txn, resolution });
                 Ok(())
             }
-            Event::WakeGrc(grc) => {
-                self.wakes.remove(&(true, grc, self.now_us));
-                self.step_grc(grc, CoordinatorInput::Tick)
+            Event::Resolved { to: Member::Grc(lower), txn, resolution } => {
+                self.step_grc(lower, CoordinatorInput::Upper(Upper::Resolved { txn, resolution }))
             }
-            Event::WakeRm(rm) => {
-                self.wakes.remove(&(false, rm, self.now_us));
-                self.step_rm(rm, ParticipantInput::Tick);
-                Ok(())
+            Event::Wake(member) => {
+                self.wakes.remove(&(member, self.now_us));
+                match member {
+                    Member::Rm(rm) => {
+                        self.step_rm(rm, ParticipantInput::Tick);
+                        Ok(())
+                    }
+                    Member::Grc(grc) => self.step_grc(grc, CoordinatorInput::Tick),
+                }
             }
         }
     }
 
-    fn grc_of(&self, request: usize) -> usize {
-        request % self.grcs.len()
+    fn rm_name(&self, member: Member) -> RmName {
+        match member {
+            Member::Rm(rm) => self.rms[rm].config().name.clone(),
+            Member::Grc(grc) => RmName::composed(self.grcs[grc].name.as_str()),
+        }
     }
 
     fn user(&self, request: usize) -> &'a str {
@@ -320,264 +411,178 @@ impl<'a> World<'a> {
             content: String::new(),
         };
         let token = Token(request as u64);
-        self.step_grc(self.grc_of(request), CoordinatorInput::Open { ticket, token })
-    }
-
-    /// Stages 2i to 2iv of the paper, on what is free now.
-    fn plan(&mut self, request: usize, again: Option<ReservationId>) {
-        let wanted = self.request(request);
-        let frames = wanted.timing.frames(self.settings.frames);
-        let user = UserName::composed(self.user(request));
-        let views = views(self.topology, self.rms.iter(), &frames, &user, self.now());
-        let ranking = self.settings.ranking().unwrap_or_default();
-        let edges = self.settings.ip_options().route_edges_max as usize;
-        let (stop, nodes) = (AtomicBool::new(false), limits::EXACT_NODES_MAX);
-        let budget = Budget { nodes, solver_time: SOLVER_TIME, stop: &stop };
-        let mut answers: Vec<(coalloc_common::Window, Planned)> = Vec::with_capacity(views.len());
-        for view in &views {
-            let (at, number) = (self.now_us, request as u64);
-            self.trace.event(TraceEvent::PlanningBegins { at, request: number });
-            let packing = Packing::new(self.topology, &wanted, view, ranking, edges);
-            let answer = packing.solve(self.planner.as_ref(), &budget);
-            let plans = u64::from(answer.is_ok());
-            self.trace.event(TraceEvent::PlanningEnds { at, request: number, plans });
-            self.tally.plans += plans;
-            let ends = self.solver.slides() && answer.is_ok();
-            answers.push((view.window, answer));
-            if ends {
-                break;
-            }
-        }
-        let (mut plans, refused) = best(answers, limits::ATTEMPTS_MAX);
-        if self.settings.first == First::Latest {
-            // Stable: plans of one start stay in their order.
-            plans.sort_by_key(|judged| Reverse(judged.plan.window.start()));
-        }
-        let refusal = refused.into_iter().map(|(_, refusal)| refusal).next_back();
-        let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
-        let outcome = if plans.is_empty() { Err(refusal.unwrap_or_else(none)) } else { Ok(plans) };
-        let later = self.settings.delay_us + self.settings.planning_us;
-        self.at(self.now_us + later, Event::Planned(request, again, outcome));
-    }
-
-    fn planned(
-        &mut self,
-        request: usize,
-        again: Option<ReservationId>,
-        outcome: Result<Vec<Judged>, Refusal>,
-    ) -> Result<(), ModelError> {
-        let wanted = self.request(request);
-        let candidate = |judged: &Judged| Candidate {
-            segments: judged.plan.segments(self.topology, &wanted),
-            order: self.solver.hold_order(self.topology, &wanted, &judged.plan),
-            one_way: false,
-            details: Details::default(),
-        };
-        let candidates = outcome.as_ref().map(|plans| plans.iter().map(candidate).collect());
-        let candidates: Result<Vec<Candidate>, Refusal> = candidates.map_err(Clone::clone);
-        if let Err(refusal) = &candidates {
-            self.trace.event(TraceEvent::Refused {
-                at: self.now_us,
-                request: request as u64,
-                resource: "".into(),
-                reason: refusal.reason.word().into(),
-            });
-        }
-        self.tried[request] = outcome.unwrap_or_default();
-        let token = Token(request as u64);
-        let (id, notes) = (request_id(request), String::new());
-        let input = match (again, candidates) {
-            (Some(reservation), outcome) => {
-                CoordinatorInput::Replanned { reservation, outcome, token }
-            }
-            (None, Ok(candidates)) => {
-                CoordinatorInput::Reserve { request: id, candidates, replans: None, notes, token }
-            }
-            (None, Err(refusal)) => CoordinatorInput::Refuse { request: id, refusal, notes, token },
-        };
-        self.step_grc(self.grc_of(request), input)
-    }
-
-    fn rm_hears(&mut self, grc: usize, rm: usize, txn: TransactionId, message: Message) {
-        let (kind, by) = (message.kind(), self.grc_name(grc));
-        // One message is heard at a time, and answered within its step.
-        let token = Token(0);
-        let input = match message {
-            Message::Hold(order) => ParticipantInput::Hold { order, token },
-            Message::Commit => ParticipantInput::Commit { txn: txn.clone(), by, token },
-            Message::Abort => ParticipantInput::Abort { txn: txn.clone(), by, token },
-            Message::Release => ParticipantInput::Release { txn: txn.clone(), by, token },
-        };
-        let Some(answer) = self.step_rm(rm, input) else { return };
-        self.note(grc, rm, &txn, kind, &answer);
-        self.send(Event::ToGrc { grc, rm, txn, kind, answer });
-    }
-
-    /// Counts an answer, and tells the trace of it.
-    fn note(
-        &mut self,
-        grc: usize,
-        rm: usize,
-        txn: &TransactionId,
-        kind: MessageKind,
-        answer: &Answer,
-    ) {
-        let refused = match (kind, answer) {
-            (MessageKind::Hold, Answer::Refused(refusal)) => Some(refusal),
-            _ => None,
-        };
-        self.tally.holds += u64::from(kind == MessageKind::Hold);
-        self.tally.holds_refused += u64::from(refused.is_some());
-        if !self.trace.is_wanted() {
-            return;
-        }
-        let reservation = self.grcs[grc].reservation_of(txn);
-        let number = reservation.and_then(|known| self.numbers.get(&known.ticket.request));
-        let Some(request) = number.map(|request| *request as u64) else { return };
-        let (at, participant) = (self.now_us, &self.rms[rm]);
-        if let Some(refusal) = refused {
-            let resource = participant.config().name.as_str().into();
-            let reason = refusal.reason.word().into();
-            self.trace.event(TraceEvent::Refused { at, request, resource, reason });
-        }
-        if kind != MessageKind::Commit {
-            return;
-        }
-        let entry = participant.entries().get(txn).filter(|entry| entry.phase == Phase::Booked);
-        let segments = entry.and_then(|entry| entry.order.as_ref());
-        for segment in segments.iter().flat_map(|order| &order.segments) {
-            self.trace.event(TraceEvent::Reserved {
-                at,
-                request,
-                resource: segment.resource.as_str().into(),
-                amount: segment.amount.0,
-                start: segment.window.start().since(DAY).as_us(),
-                end: segment.window.end().since(DAY).as_us(),
-            });
-        }
-    }
-
-    fn grc_name(&self, grc: usize) -> CoordinatorName {
-        CoordinatorName::composed(format!("grc-{}", grc + 1))
-    }
-
-    /// Steps a participant; its answer, if it has one.
-    fn step_rm(&mut self, rm: usize, input: ParticipantInput) -> Option<Answer> {
-        let now = self.now();
-        let effects = released(self.rms[rm].step(input, now));
-        let mut reply = None;
-        for effect in effects {
-            match effect {
-                ParticipantEffect::Reply { answer, .. } => reply = Some(answer),
-                ParticipantEffect::Ask { coordinator, txn } => {
-                    let asked = (0..self.grcs.len()).find(|grc| self.grc_name(*grc) == coordinator);
-                    if let Some(grc) = asked {
-                        self.send(Event::Resolve { grc, rm, txn });
-                    }
-                }
-            }
-        }
-        if let Some(wake) = self.rms[rm].next_wake() {
-            let at = self.now_us.max(wake.as_us().saturating_add(BOOTED_US));
-            if self.wakes.insert((false, rm, at)) {
-                self.at(at, Event::WakeRm(rm));
-            }
-        }
-        reply
+        self.step_grc(self.asked[request], CoordinatorInput::Open { ticket, token })
     }
 
     fn step_grc(&mut self, grc: usize, input: CoordinatorInput) -> Result<(), ModelError> {
         let now = self.now();
-        for effect in released(self.grcs[grc].step(input, now)) {
+        for effect in released(self.grcs[grc].core.step(input, now)) {
             match effect {
                 CoordinatorEffect::Send { rm, txn, message } => {
-                    let Some(rm) = self.rm_index.get(&rm).copied() else {
+                    let Some(to) = self.by_name.get(&rm).copied() else {
                         return Err(ModelError::Defect(format!("there is no {rm}")));
                     };
-                    self.send(Event::ToRm { grc, rm, txn, message });
+                    self.send(to, Event::ToMember { grc, to, txn, message });
                 }
-                CoordinatorEffect::Reply { token, reply } => self.answered(token, reply)?,
-                CoordinatorEffect::AskAbove { .. } => {
-                    return Err(ModelError::Defect("nobody is above".to_owned()));
+                CoordinatorEffect::Reply { token, reply } => match self.asking.remove(&token) {
+                    None => self.answered(grc, token.0 as usize, reply)?,
+                    Some(asker) => self.answered_asker(grc, asker, reply)?,
+                },
+                CoordinatorEffect::AskAbove { coordinator, txn } => {
+                    self.ask_coordinator(Member::Grc(grc), &coordinator, txn);
                 }
             }
         }
-        if let Some(wake) = self.grcs[grc].next_wake() {
-            let at = self.now_us.max(wake.as_us().saturating_add(BOOTED_US));
-            if self.wakes.insert((true, grc, at)) {
-                self.at(at, Event::WakeGrc(grc));
-            }
-        }
+        self.wake(Member::Grc(grc), self.grcs[grc].core.next_wake());
         Ok(())
     }
 
-    fn answered(&mut self, token: Token, reply: Reply) -> Result<(), ModelError> {
-        // A user's token is the number of the request; only a Resolution is for somebody else.
-        let request = token.0 as usize;
+    fn wake(&mut self, member: Member, wake: Option<BootTime>) {
+        let Some(wake) = wake else { return };
+        let at = self.now_us.max(wake.as_us().saturating_add(BOOTED_US));
+        if self.wakes.insert((member, at)) {
+            self.at(at, Event::Wake(member));
+        }
+    }
+
+    /// What became of a transaction of this coordinator?
+    fn ask_coordinator(&mut self, from: Member, name: &CoordinatorName, txn: TransactionId) {
+        if let Some(grc) = self.grcs.iter().position(|grc| grc.name == *name) {
+            self.send(from, Event::Resolve { grc, from, txn });
+        }
+    }
+
+    /// A coordinator answers a user.
+    fn answered(&mut self, grc: usize, request: usize, reply: Reply) -> Result<(), ModelError> {
         match reply {
-            Reply::Plan => {
-                self.tally.messages += self.rms.len() as u64;
-                self.at(self.now_us + self.settings.delay_us, Event::Asked(request, None));
-            }
-            Reply::Replan(reservation) => {
-                self.tally.messages += self.rms.len() as u64;
-                let asked = Event::Asked(request, Some(reservation));
-                self.at(self.now_us + self.settings.delay_us, asked);
-            }
-            Reply::Stands(known) if known.is_definite() => {
-                let is_confirmed = known.state == State::Confirmed;
-                let (attempts, segments) = (u64::from(known.attempts), known.candidate);
-                let tried = std::mem::take(&mut self.tried[request]);
-                let chosen = segments.filter(|_| is_confirmed).and_then(|chosen| {
-                    let wanted = self.request(request);
-                    tried.into_iter().find(|judged| {
-                        judged.plan.segments(self.topology, &wanted) == chosen.segments
-                    })
-                });
-                self.ends(request, is_confirmed, attempts, chosen);
-            }
+            Reply::Plan => self.ask(Job::Request { request, again: None }),
+            Reply::Replan(again) => self.ask(Job::Request { request, again: Some(again) }),
+            Reply::Stands(known) if known.is_definite() => self.stands(grc, request, &known),
             Reply::Stands(_) | Reply::Forgotten => {
                 self.at(self.now_us + ASK_AGAIN_US, Event::AsksAgain(request));
-            }
-            Reply::Resolution(resolution) => {
-                if let Some((rm, txn)) = self.asking.remove(&token) {
-                    self.send(Event::Resolved { rm, txn, resolution });
-                }
             }
             other => return Err(ModelError::Defect(format!("a user is told {other:?}"))),
         }
         Ok(())
     }
 
-    fn ends(&mut self, request: usize, accepted: bool, attempts: u64, chosen: Option<Judged>) {
-        let (at, arrival) = (self.now_us, self.arrivals[request]);
-        self.trace.event(TraceEvent::Ended { at, request: request as u64, accepted });
-        let wanted = self.request(request);
+    /// A request has an outcome where its user asked.
+    fn stands(&mut self, grc: usize, request: usize, known: &Reservation) {
+        let is_confirmed = known.state == State::Confirmed;
+        let attempts = self.attempts[request] + u64::from(known.attempts);
+        let tried = std::mem::take(&mut self.tried[request]);
+        let by_lower = self.grcs[grc].shown.is_some();
+        if by_lower && !is_confirmed {
+            self.attempts[request] = attempts;
+            self.asked[request] = request % self.settings.coordinators as usize;
+            self.at(self.now_us, Event::AsksAgain(request));
+            return;
+        }
         let mut done = Done {
-            accepted,
+            accepted: is_confirmed,
             attempts,
-            answered_us: at - arrival.at.as_us(),
+            answered_us: self.now_us - self.arrivals[request].at.as_us(),
             late_us: 0,
             cpu_us: Vec::new(),
             edges: 0,
+            by_lower,
         };
-        if let Some(Judged { plan, .. }) = chosen {
-            let length = i128::from(plan.window.length().as_us());
-            done.late_us = plan.window.start().since(wanted.timing.earliest_start).as_us();
-            let placed = wanted.sites.iter().zip(&plan.placements);
-            done.cpu_us =
-                placed.map(|(site, at)| (at.at(), length * i128::from(site.cpus.0))).collect();
-            done.edges = plan.routes.iter().map(|route| route.len() as u64).sum();
+        if is_confirmed {
+            self.count(grc, request, known, &tried, &mut done);
         }
+        self.ends(request, done);
+    }
+
+    /// What a reserved request got.
+    fn count(
+        &self,
+        grc: usize,
+        request: usize,
+        known: &Reservation,
+        tried: &[Judged],
+        done: &mut Done,
+    ) {
+        let (wanted, topology) = (self.request(request), &self.grcs[grc].topology);
+        let Some(booked) = &known.candidate else { return };
+        let is_booked =
+            |judged: &&Judged| judged.plan.segments(topology, &wanted) == booked.segments;
+        let Some(Judged { plan, .. }) = tried.iter().find(is_booked) else { return };
+        let length = i128::from(plan.window.length().as_us());
+        done.late_us = plan.window.start().since(wanted.timing.earliest_start).as_us();
+        for (site, at) in wanted.sites.iter().zip(&plan.placements) {
+            let there = self.topology.find_vertex(&topology.vertex(*at).name);
+            done.cpu_us.extend(there.map(|at| (at.at(), length * i128::from(site.cpus.0))));
+        }
+        done.edges = match &known.transaction {
+            Some(txn) if self.is_upper(grc) => {
+                let ways = self.grcs[grc].members.iter().filter_map(|member| match member {
+                    Member::Grc(lower) => self.ways.get(&(*lower, txn.clone())),
+                    Member::Rm(_) => None,
+                });
+                ways.map(|way| way.edges).sum()
+            }
+            _ => plan.routes.iter().map(|route| route.len() as u64).sum(),
+        };
+    }
+
+    /// Are its members coordinators?
+    fn is_upper(&self, grc: usize) -> bool {
+        matches!(self.grcs[grc].members.first(), Some(Member::Grc(_)))
+    }
+
+    fn ends(&mut self, request: usize, done: Done) {
+        let (at, accepted) = (self.now_us, done.accepted);
+        self.trace.event(TraceEvent::Ended { at, request: request as u64, accepted });
         self.done[request] = Some(done);
-        let grc = self.grc_of(request);
         if self.settings.in_turn {
-            self.turns[grc].pop_front();
-            if let Some(next) = self.turns[grc].front() {
-                self.at(at, Event::AsksAgain(*next));
+            let turns = &mut self.turns[request % self.settings.coordinators as usize];
+            turns.pop_front();
+            if let Some(next) = turns.front().copied() {
+                self.at(at, Event::AsksAgain(next));
             }
         }
     }
+}
+
+/// All coordinators, upper ones first; lower ones get their names.
+fn coordinators(
+    topology: &Topology,
+    names: &[CoordinatorName],
+    levels: Option<Levels>,
+    by_name: &mut BTreeMap<RmName, Member>,
+) -> Vec<Grc> {
+    let core = |name: &CoordinatorName| {
+        let config =
+            CoordinatorConfig { name: name.clone(), tag: "sim".to_owned(), hold_for: None };
+        Coordinator::new(config)
+    };
+    let grc = |name: &CoordinatorName, members, topology: &Arc<Topology>, shown| {
+        let (name, topology) = (name.clone(), Arc::clone(topology));
+        Grc { core: core(&name), name, members, topology, shown }
+    };
+    let Some(levels) = levels else {
+        let (members, topology) = (by_name.values().copied(), Arc::new(topology.clone()));
+        let members: Vec<Member> = members.collect();
+        return names.iter().map(|name| grc(name, members.clone(), &topology, None)).collect();
+    };
+    let below = names.len()..names.len() + levels.groups.len();
+    let below: Vec<Member> = below.map(Member::Grc).collect();
+    let upper = names.iter().map(|name| grc(name, below.clone(), &levels.above, None));
+    let mut grcs: Vec<Grc> = upper.collect();
+    for (group, member) in levels.groups.into_iter().zip(below) {
+        let name = CoordinatorName::composed(&*group.name);
+        let own = group.rms.iter().filter_map(|rm| by_name.get(rm).copied()).collect();
+        let mut lower = grc(&name, own, &group.topology, Some(group.shown));
+        lower.core.serve_above(Above {
+            coordinators: names.iter().cloned().collect(),
+            soft: limits::HOLD_SOFT_DEFAULT,
+            hard: limits::HOLD_HARD_DEFAULT,
+            boot: BOOT.to_owned(),
+        });
+        by_name.insert(RmName::composed(name.as_str()), member);
+        grcs.push(lower);
+    }
+    grcs
 }
 
 fn request_id(request: usize) -> RequestId {

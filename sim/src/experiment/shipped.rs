@@ -26,6 +26,7 @@ pub const SHIPPED: &[Shipped] = shipped![
     "takefusa-table2",
     "coalloc-planners",
     "coalloc-competing",
+    "coalloc-levels",
     "christodoulopoulos-2008",
     "christodoulopoulos-2008-short",
     "stevens-2009-both",

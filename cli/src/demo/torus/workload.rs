@@ -1,11 +1,8 @@
 //! The tasks of Christodoulopoulos 2008, section VII: Poisson arrivals at every node alike, exponential sizes of
-//! data and runs. One CPU each. The same seed gives the same
-//! tasks on machines with one libm.
+//! data and runs. One CPU each. The same seed gives the same tasks on every machine.
 
 use coalloc_common::{BitsPerSecond, Span};
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha20Rng;
-use rand_distr::{Distribution as _, Exp1};
+use coalloc_sim::chance::Chance;
 
 /// Rate of a link, all of which a burst takes.
 pub const RATE: BitsPerSecond = BitsPerSecond(1_000_000_000);
@@ -44,28 +41,22 @@ impl Workload {
     /// The tasks, in the order of arrival.
     #[must_use]
     pub fn arrivals(&self, points: &[String]) -> Vec<Arrival> {
-        let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
-        let mut draw = |mean: f64| -> f64 {
-            let one: f64 = Exp1.sample(&mut dice);
-            one * mean
-        };
+        let mut sizes = Chance::new(self.seed, "tasks");
         let (mut clock_s, mut arrivals) = (0.0, Vec::new());
         loop {
-            clock_s += draw(1.0 / self.rate);
+            clock_s += sizes.exponential(1.0 / self.rate);
             // Whole microseconds; far below what an i64 holds.
             let at = Span::from_us((clock_s * 1e6) as i64);
             if at >= self.length {
                 break;
             }
-            let data_bytes = draw(BURST_MEAN_S * RATE.0 as f64 / 8.0) as u64;
-            let work_mi = draw(RUN_MEAN_S * MIPS) as u64;
-            let (data_bytes, work_mi) = (data_bytes.max(1), work_mi.max(1));
+            let data_bytes = sizes.exponential_count(BURST_MEAN_S * RATE.0 as f64 / 8.0);
+            let work_mi = sizes.exponential_count(RUN_MEAN_S * MIPS);
             arrivals.push(Arrival { at, source: String::new(), data_bytes, work_mi });
         }
-        let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
-        dice.set_stream(1);
+        let mut sources = Chance::new(self.seed, "sources");
         for arrival in &mut arrivals {
-            arrival.source.clone_from(&points[dice.random_range(0..points.len())]);
+            arrival.source.clone_from(&points[sources.below(points.len() as u64) as usize]);
         }
         arrivals
     }

@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{Amount, ResourceId, RmName, Segment, Time, Window};
 
 /// What is wanted of each resource.
-pub(super) type Wanted = BTreeMap<ResourceId, Amount>;
+pub type Wanted = BTreeMap<ResourceId, Amount>;
 
 /// A hold in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Periods {
+pub struct Periods {
     /// As it was: it stays as it is booked.
-    pub(super) kept: Vec<Window>,
+    pub kept: Vec<Window>,
     /// To be planned.
-    pub(super) planned: Vec<(Window, Wanted)>,
+    pub planned: Vec<(Window, Wanted)>,
 }
 
 /// What is wanted at one instant; segments of one resource add up.
@@ -39,7 +39,8 @@ fn ends(segments: &[Segment]) -> impl Iterator<Item = Time> + '_ {
 }
 
 /// The parts of a hold; `old` is what it replaces, nothing when it replaces nothing.
-pub(super) fn periods(new: &[Segment], old: &[Segment], now: Time) -> Periods {
+#[must_use]
+pub fn periods(new: &[Segment], old: &[Segment], now: Time) -> Periods {
     let mut cuts: BTreeSet<Time> = ends(new).collect();
     let ahead = cuts.first().is_some_and(|first| *first > now);
     let same = || ends(old).chain(ends(new)).all(|instant| at(old, instant) == at(new, instant));
@@ -65,7 +66,8 @@ pub(super) fn periods(new: &[Segment], old: &[Segment], now: Time) -> Periods {
 }
 
 /// What is booked in these windows of what was booked inside.
-pub(super) fn kept(
+#[must_use]
+pub fn kept(
     old: &BTreeMap<RmName, Vec<Segment>>,
     windows: &[Window],
 ) -> BTreeMap<RmName, Vec<Segment>> {
@@ -85,7 +87,8 @@ pub(super) fn kept(
 }
 
 /// The least that a resource has at any instant of a window.
-pub(super) fn least(segments: &[Segment], resource: &ResourceId, window: Window) -> Amount {
+#[must_use]
+pub fn least(segments: &[Segment], resource: &ResourceId, window: Window) -> Amount {
     let inside = |instant: &Time| window.start() < *instant && *instant < window.end();
     let instants = std::iter::once(window.start()).chain(ends(segments).filter(inside));
     let level = |instant| at(segments, instant).get(resource).copied().unwrap_or(Amount::ZERO);

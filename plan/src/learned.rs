@@ -17,7 +17,8 @@ use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
     BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Topology, Window, limits,
 };
-use coalloc_plan::Solver;
+
+use crate::Solver;
 
 /// So many refusals of one resource are believed when a solver plans again.
 #[must_use]

@@ -7,17 +7,80 @@
 //!
 //! Pure, and of what is recorded: the same message gets the same answer for ever (I8).
 
-use coalloc_common::{Amount, Reason, Refusal, ResourceId, Segment, Unit};
-use coalloc_proto::v1;
-use coalloc_protocol::message::HoldOrder;
+use coalloc_common::topology::FrameView;
+use coalloc_common::{Amount, Reason, Refusal, ResourceId, Segment, Unit, Window};
 
-/// A refusal as the one above is told it. `plan` is what was tried last.
-pub(super) fn outward(
-    name: &str,
-    refusal: &Refusal,
-    order: &HoldOrder,
-    plan: Option<&v1::Plan>,
+use super::{Inner, Short, Shown};
+
+/// The way of one link of the plan that was tried, by names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Led {
+    /// Where it begins.
+    pub from: String,
+    /// Where it ends.
+    pub to: String,
+    /// The paths inside that it takes.
+    pub paths: Vec<String>,
+}
+
+/// Is there too little, so that [`super::short`] may say of what?
+#[must_use]
+pub fn is_short(why: &Refusal) -> bool {
+    matches!(why.reason, Reason::InsufficientCapacity | Reason::NoRoute | Reason::BeyondCapacity)
+}
+
+/// Why there is no plan for what is wanted over one window, by what the one above knows; `found` is what
+/// is short.
+#[must_use]
+pub fn unplanned(
+    shown: &Shown,
+    inner: &Inner,
+    window: Window,
+    why: Refusal,
+    found: Option<Short>,
 ) -> Refusal {
+    let found = match found {
+        Some(Short::Site(at, most)) => {
+            let site = &inner.request.sites[at];
+            inner.of_sites[at].as_ref().map(|name| (name, site.cpus.into(), most))
+        }
+        Some(Short::Link(at, most)) => {
+            let link = &inner.request.links[at];
+            Some((&inner.of_links[at], link.bandwidth.into(), most))
+        }
+        None => None,
+    };
+    let Some((name, amount, most)) = found else {
+        // It may name what is inside, so nothing of it is told but that.
+        return Refusal::new(why.reason, why.detail);
+    };
+    let empty = shown.free(&FrameView::empty_federation(shown.topology(), window));
+    let capacity = shown.resources().iter().zip(empty);
+    let mut capacity = capacity.filter(|(resource, _)| resource.name == *name);
+    let beyond = capacity.all(|(_, capacity)| amount > capacity);
+    let reason = if beyond { Reason::BeyondCapacity } else { Reason::InsufficientCapacity };
+    of_resource(reason, (name, window, amount, most), why.detail)
+}
+
+/// A refusal about one resource.
+#[must_use]
+pub fn of_resource(
+    reason: Reason,
+    (resource, window, requested, available): (&ResourceId, Window, Amount, Amount),
+    detail: String,
+) -> Refusal {
+    Refusal {
+        resource: Some(resource.clone()),
+        window: Some(window),
+        requested: Some(requested),
+        available: Some(available),
+        ..Refusal::new(reason, detail)
+    }
+}
+
+/// A refusal as the one above is told it: of these segments, and by the ways of what was tried last.
+#[must_use]
+pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[Led]) -> Refusal {
     let about = matches!(
         refusal.reason,
         Reason::InsufficientCapacity
@@ -25,10 +88,10 @@ pub(super) fn outward(
             | Reason::ServiceLevel
             | Reason::NoRoute
     );
-    let found = if about { of_order(refusal, order, plan) } else { None };
+    let found = if about { of_order(refusal, order, tried) } else { None };
     let Some((segment, available)) = found else {
         return Refusal {
-            window: order.segments.first().map(|segment| segment.window),
+            window: order.first().map(|segment| segment.window),
             ..Refusal::new(reason(refusal.reason), words(name, refusal))
         };
     };
@@ -71,24 +134,22 @@ const fn reason(inside: Reason) -> Reason {
 /// What of the order a refusal is about, and how much of that could be had.
 fn of_order<'a>(
     refusal: &Refusal,
-    order: &'a HoldOrder,
-    plan: Option<&v1::Plan>,
+    order: &'a [Segment],
+    tried: &[Led],
 ) -> Option<(&'a Segment, Amount)> {
     let short = refusal.resource.as_ref()?;
     let overlaps =
         |segment: &&Segment| refusal.window.is_none_or(|window| segment.window.overlaps(window));
-    let mut segments = order.segments.iter().filter(overlaps);
+    let mut segments = order.iter().filter(overlaps);
     if let Some(own) = segments.clone().find(|segment| segment.resource == *short) {
         return Some((own, refusal.available.unwrap_or(Amount::ZERO)));
     }
     // It lies on the way of a path; both count bit/s.
     let missing = refusal.requested?.0.checked_sub(refusal.available?.0)?;
     let path = path_of(short);
-    let over = plan?.routes.iter().filter(|route| route.paths.iter().any(|name| name == path));
-    let over: Vec<(&str, &str)> = over.map(|route| (&*route.from, &*route.to)).collect();
-    let led = segments.find(|segment| {
-        over.iter().any(|(from, to)| joins(path_of(&segment.resource), from, to))
-    })?;
+    let over = || tried.iter().filter(|led| led.paths.iter().any(|name| name == path));
+    let led = segments
+        .find(|segment| over().any(|led| joins(path_of(&segment.resource), &led.from, &led.to)))?;
     Some((led, Amount(led.amount.0.saturating_sub(missing))))
 }
 
@@ -105,7 +166,8 @@ fn joins(path: &str, from: &str, to: &str) -> bool {
 }
 
 /// What may be said above of a refusal that is about nothing that is known there.
-pub(super) fn words(name: &str, refusal: &Refusal) -> String {
+#[must_use]
+pub fn words(name: &str, refusal: &Refusal) -> String {
     let what = match refusal.reason {
         Reason::Expired => "the hold had expired",
         Reason::Aborted => "it was aborted",
@@ -127,7 +189,7 @@ pub(super) fn words(name: &str, refusal: &Refusal) -> String {
 
 #[cfg(test)]
 mod tests {
-    use coalloc_common::{CoordinatorName, RmName, Time, TransactionId, UserName, Window};
+    use coalloc_common::{RmName, Time};
 
     use super::*;
 
@@ -135,21 +197,13 @@ mod tests {
         Window::new(Time::from_us(0), Time::from_us(60_000_000)).unwrap()
     }
 
-    fn order(segments: &[(&str, u64)]) -> HoldOrder {
+    fn order(segments: &[(&str, u64)]) -> Vec<Segment> {
         let segment = |(resource, amount): &(&str, u64)| Segment {
             resource: ResourceId::composed(*resource),
             amount: Amount(*amount),
             window: window(),
         };
-        HoldOrder {
-            txn: TransactionId::composed("t"),
-            coordinator: CoordinatorName::composed("top"),
-            user: UserName::composed("u"),
-            segments: segments.iter().map(segment).collect(),
-            hold_for: None,
-            replaces: None,
-            one_way: false,
-        }
+        segments.iter().map(segment).collect()
     }
 
     fn inside(resource: &str, requested: u64, available: u64) -> Refusal {
@@ -163,14 +217,13 @@ mod tests {
         }
     }
 
-    fn plan(routes: &[(&str, &str, &[&str])]) -> v1::Plan {
-        let route = |(from, to, paths): &(&str, &str, &[&str])| v1::Route {
+    fn plan(routes: &[(&str, &str, &[&str])]) -> Vec<Led> {
+        let led = |(from, to, paths): &(&str, &str, &[&str])| Led {
             from: (*from).to_owned(),
             to: (*to).to_owned(),
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),
-            ..v1::Route::default()
         };
-        v1::Plan { routes: routes.iter().map(route).collect(), ..v1::Plan::default() }
+        routes.iter().map(led).collect()
     }
 
     fn told(refusal: &Refusal) -> (Option<&str>, Option<u64>, Option<u64>) {
@@ -183,7 +236,7 @@ mod tests {
         let order = order(&[("A", 4), ("B", 4), ("g:A--X", 500), ("g:B--X", 300)]);
         let plan = plan(&[("A", "X", &["A-s", "s-X"]), ("B", "X", &["B-X"])]);
         let of = |resource: &str, requested, available| {
-            outward("g", &inside(resource, requested, available), &order, Some(&plan))
+            outward("g", &inside(resource, requested, available), &order, &plan)
         };
         assert_eq!(told(&of("B-X", 300, 200)), (Some("g:B--X"), Some(300), Some(200)));
         assert_eq!(told(&of("s-X", 500, 420)), (Some("g:A--X"), Some(500), Some(420)));
@@ -199,7 +252,7 @@ mod tests {
         let of_reason = |reason, resource: &str| {
             let detail = "50 % of what is free: 100 of 250 of s-X";
             let refusal = Refusal { reason, detail: detail.into(), ..inside(resource, 500, 420) };
-            outward("g", &refusal, &order, Some(&plan))
+            outward("g", &refusal, &order, &plan)
         };
         let all = [
             of("B-X", 300, 200),
@@ -217,7 +270,7 @@ mod tests {
     fn directions_and_the_order_of_the_ends_do_not_matter() {
         let order = order(&[("g:A--X:ba", 500)]);
         let plan = plan(&[("X", "A", &["A-X"])]);
-        let refusal = outward("g", &inside("A-X:ba", 500, 100), &order, Some(&plan));
+        let refusal = outward("g", &inside("A-X:ba", 500, 100), &order, &plan);
         assert_eq!(told(&refusal), (Some("g:A--X:ba"), Some(500), Some(100)));
     }
 
@@ -225,15 +278,15 @@ mod tests {
     fn what_is_of_nothing_asked_for_names_nothing() {
         let order = order(&[("A", 4), ("g:A--X", 500)]);
         let plan = plan(&[("A", "X", &["A-X"])]);
-        let unknown = outward("g", &inside("y-z", 1, 0), &order, Some(&plan));
+        let unknown = outward("g", &inside("y-z", 1, 0), &order, &plan);
         assert_eq!(told(&unknown), (None, None, None));
         assert_eq!(unknown.reason, Reason::InsufficientCapacity);
-        assert_eq!(told(&outward("g", &inside("A-X", 5, 1), &order, None)), (None, None, None));
+        assert_eq!(told(&outward("g", &inside("A-X", 5, 1), &order, &[])), (None, None, None));
         let late = Refusal { reason: Reason::TimedOut, ..inside("A-X", 5, 1) };
-        let late = outward("g", &late, &order, Some(&plan));
+        let late = outward("g", &late, &order, &plan);
         assert_eq!((told(&late), late.reason), ((None, None, None), Reason::TimedOut));
         assert_eq!(late.detail, "g: it could not be held inside in time");
         let nowhere = Refusal::new(Reason::NoRoute, "s7-X binds");
-        assert_eq!(outward("g", &nowhere, &order, None).reason, Reason::InsufficientCapacity);
+        assert_eq!(outward("g", &nowhere, &order, &[]).reason, Reason::InsufficientCapacity);
     }
 }

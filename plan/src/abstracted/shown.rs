@@ -1,0 +1,319 @@
+//! What a coordinator shows above of its federation: its sites, and a path between every two of its end
+//! points, each of them a resource or two. And what is wanted of these, as a request inside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coalloc_common::topology::{Compute, Duplex, Edge, FrameView, Vertex};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, LinkDemand,
+    Reason, Refusal, ResourceId, RmName, SiteDemand, SiteName, Span, Timing, Topology, UnitValue,
+    VertexIndex, VertexName, Window, limits,
+};
+
+use super::{AbstractPath, paths, widest};
+
+/// What is shown.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    topology: Arc<Topology>,
+    /// The coordinator's name, with which those of its paths begin.
+    name: String,
+    paths: Vec<ShownPath>,
+    resources: Vec<Resource>,
+    edges_max: usize,
+}
+
+/// A path as it is described above.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownPath {
+    /// `GRC:A--B`.
+    pub name: String,
+    /// One end.
+    pub a: VertexName,
+    /// The other.
+    pub b: VertexName,
+    /// Rate that can be held when nothing is.
+    pub capacity: BitsPerSecond,
+    /// Points per Gbit/s.
+    pub unit_value: UnitValue,
+    /// One way.
+    pub latency: Span,
+    /// Is it two resources, one a direction?
+    pub full_duplex: bool,
+}
+
+/// Something that can be held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// What those above call it.
+    pub name: ResourceId,
+    /// What it is inside.
+    pub what: What,
+}
+
+/// What a resource is inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The CPUs of a site.
+    Site(VertexIndex),
+    /// The way from one end point to another, no slower than shown.
+    Way {
+        /// Where it begins.
+        from: VertexIndex,
+        /// Where it ends.
+        to: VertexIndex,
+        /// As it was shown.
+        latency: Span,
+    },
+}
+
+impl What {
+    /// An amount of it, for people.
+    #[must_use]
+    pub fn show(self, amount: Amount) -> String {
+        match self {
+            Self::Site(_) => Cpus(amount.0).to_string(),
+            Self::Way { .. } => BitsPerSecond(amount.0).to_string(),
+        }
+    }
+}
+
+impl Shown {
+    /// What the coordinator `name` shows of its federation, which others meet at `borders`; a path stands for
+    /// routes of at most `edges_max` edges.
+    ///
+    /// # Errors
+    /// When it has more end points than can be shown.
+    pub fn of(
+        topology: Arc<Topology>,
+        name: &str,
+        borders: &BTreeSet<VertexName>,
+        edges_max: usize,
+    ) -> Result<Self, InvalidField> {
+        let sites: Vec<VertexIndex> = topology.sites().map(|(vertex, ..)| vertex).collect();
+        let borders = borders.iter().filter_map(|name| topology.find_vertex(name));
+        let mut points = sites.clone();
+        points.extend(borders.filter(|border| !sites.contains(border)));
+        if points.len() > limits::UPWARD_POINTS_MAX {
+            let allowed = format!("at most {} sites and border points", limits::UPWARD_POINTS_MAX);
+            return Err(InvalidField::new("border_points", points.len(), allowed));
+        }
+        let found = paths(&topology, &points, edges_max);
+        let resource = |name: &str, what| Resource { name: ResourceId::composed(name), what };
+        let site = |site| resource(topology.vertex(site).name.as_str(), What::Site(site));
+        let mut resources: Vec<Resource> = sites.into_iter().map(site).collect();
+        let mut shown = Vec::with_capacity(found.len());
+        for path in &found {
+            let AbstractPath { a, b, latency, .. } = *path;
+            let path = described(&topology, name, path);
+            let way = |from, to| What::Way { from, to, latency };
+            if path.full_duplex {
+                resources.push(resource(&format!("{}:ab", path.name), way(a, b)));
+                resources.push(resource(&format!("{}:ba", path.name), way(b, a)));
+            } else {
+                resources.push(resource(&path.name, way(a, b)));
+            }
+            shown.push(path);
+        }
+        Ok(Self { topology, name: name.to_owned(), paths: shown, resources, edges_max })
+    }
+
+    /// The coordinator's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The federation inside.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The sites, which are the same on both levels.
+    pub fn sites(&self) -> impl Iterator<Item = (&Vertex, &Compute)> {
+        self.topology.sites().map(|(_, vertex, compute)| (vertex, compute))
+    }
+
+    /// The paths.
+    #[must_use]
+    pub fn paths(&self) -> &[ShownPath] {
+        &self.paths
+    }
+
+    /// All that can be held, in the order in which it is described and answered for.
+    #[must_use]
+    pub fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    /// What is free of each resource alone, in their order.
+    #[must_use]
+    pub fn free(&self, view: &FrameView) -> Vec<Amount> {
+        let mut widths: BTreeMap<VertexIndex, Vec<BitsPerSecond>> = BTreeMap::new();
+        let mut free = |resource: &Resource| match resource.what {
+            What::Site(site) => view.free_cpus[site.at()].into(),
+            What::Way { from, to, .. } => {
+                let row = widths.entry(from);
+                let row = row.or_insert_with(|| widest(&self.topology, view, from, self.edges_max));
+                row[to.at()].into()
+            }
+        };
+        self.resources.iter().map(&mut free).collect()
+    }
+
+    /// The resource of a name.
+    #[must_use]
+    pub fn find(&self, name: &ResourceId) -> Option<&Resource> {
+        self.resources.iter().find(|resource| resource.name == *name)
+    }
+
+    /// What is wanted over one window as a request to this coordinator's own RMs.
+    ///
+    /// # Errors
+    /// When there is no such resource, or there are more than one request may ask for.
+    pub fn request(
+        &self,
+        window: Window,
+        wanted: &BTreeMap<ResourceId, Amount>,
+    ) -> Result<Inner, Refusal> {
+        let mut inner = Inner::new(window);
+        for (name, amount) in wanted {
+            let Some(resource) = self.find(name) else {
+                let text = format!("there is no resource {name}");
+                let resource = Some(name.clone());
+                return Err(Refusal { resource, ..Refusal::new(Reason::UnknownResource, text) });
+            };
+            match resource.what {
+                What::Site(site) => {
+                    let at = inner.site(&self.topology, site);
+                    inner.request.sites[at].cpus = Cpus(amount.0);
+                    inner.of_sites[at] = Some(name.clone());
+                }
+                What::Way { from, to, latency } => {
+                    let link = LinkDemand {
+                        from: inner.site(&self.topology, from),
+                        to: inner.site(&self.topology, to),
+                        bandwidth: BitsPerSecond(amount.0),
+                        // What was shown is kept: no way inside may be slower.
+                        latency_max: Some(latency),
+                    };
+                    inner.request.links.push(link);
+                    inner.of_links.push(name.clone());
+                }
+            }
+        }
+        let (sites, links) = (inner.request.sites.len(), inner.request.links.len());
+        if sites > limits::REQUEST_SITES_MAX || links > limits::REQUEST_LINKS_MAX {
+            let (sites_max, links_max) = (limits::REQUEST_SITES_MAX, limits::REQUEST_LINKS_MAX);
+            let text = format!("at most {sites_max} end points and {links_max} paths in one hold");
+            return Err(Refusal::new(Reason::BeyondCapacity, text));
+        }
+        Ok(inner)
+    }
+}
+
+fn described(topology: &Topology, coordinator: &str, path: &AbstractPath) -> ShownPath {
+    let end = |at| topology.vertex(at).name.clone();
+    let (a, b) = (end(path.a), end(path.b));
+    ShownPath {
+        name: format!("{coordinator}:{a}--{b}"),
+        a,
+        b,
+        capacity: path.width,
+        unit_value: UnitValue(path.unit_value.min(limits::UNIT_VALUE_MAX)),
+        latency: path.latency.min(limits::LATENCY_MAX),
+        full_duplex: path.full_duplex,
+    }
+}
+
+/// The federation as a coordinator puts it together of what those below it show: by the order of `below`,
+/// all sites, then all paths; where those meet that are no site, there is an exchange point. Neither prices
+/// nor quality are shown.
+///
+/// # Errors
+/// When a name stands for two things, or there are too many.
+pub fn seen_above(below: &[(DomainName, &Shown)]) -> Result<Topology, InvalidField> {
+    let mut topology = Topology::new();
+    for (domain, shown) in below {
+        for (vertex, compute) in shown.sites() {
+            let compute = Compute {
+                rm: RmName::composed(shown.name()),
+                resource: ResourceId::composed(vertex.name.as_str()),
+                price: None,
+                quality: limits::QUALITY_FULL,
+                ..compute.clone()
+            };
+            let (name, domain) = (vertex.name.clone(), Some(domain.clone()));
+            topology.add_vertex(Vertex { name, domain, compute: Some(compute) })?;
+        }
+    }
+    for (_, shown) in below {
+        for path in shown.paths() {
+            let a = end_point(&mut topology, &path.a)?;
+            let b = end_point(&mut topology, &path.b)?;
+            let resource = |way| ResourceId::parse("path", &format!("{}{way}", path.name));
+            topology.add_edge(Edge {
+                name: EdgeName::parse("path", &path.name)?,
+                a,
+                b,
+                rm: RmName::composed(shown.name()),
+                capacity: path.capacity,
+                unit_value: path.unit_value,
+                price: None,
+                quality: limits::QUALITY_FULL,
+                latency: path.latency,
+                duplex: match path.full_duplex {
+                    true => Duplex::Full { ab: resource(":ab")?, ba: resource(":ba")? },
+                    false => Duplex::Shared(resource("")?),
+                },
+            })?;
+        }
+    }
+    Ok(topology)
+}
+
+fn end_point(topology: &mut Topology, name: &VertexName) -> Result<VertexIndex, InvalidField> {
+    match topology.find_vertex(name) {
+        Some(known) => Ok(known),
+        None => topology.add_vertex(Vertex { name: name.clone(), domain: None, compute: None }),
+    }
+}
+
+/// A hold from above, over one window, as a request inside.
+#[derive(Debug, Clone)]
+pub struct Inner {
+    /// Sites pinned, each path a link between its ends.
+    pub request: CoAllocation,
+    /// Which resource each of its sites stands for: none where it is only the end of a link.
+    pub of_sites: Vec<Option<ResourceId>>,
+    /// Which resource each of its links stands for.
+    pub of_links: Vec<ResourceId>,
+    index: BTreeMap<VertexIndex, usize>,
+}
+
+impl Inner {
+    fn new(window: Window) -> Self {
+        let (start, duration) = (window.start(), window.length());
+        let timing = Timing { earliest_start: start, latest_start: start, duration };
+        let request = CoAllocation { sites: Vec::new(), links: Vec::new(), timing };
+        Self { request, of_sites: Vec::new(), of_links: Vec::new(), index: BTreeMap::new() }
+    }
+
+    /// The demand of an end point: one, however many paths meet there.
+    fn site(&mut self, topology: &Topology, vertex: VertexIndex) -> usize {
+        let (sites, of_sites) = (&mut self.request.sites, &mut self.of_sites);
+        *self.index.entry(vertex).or_insert_with(|| {
+            let name = topology.vertex(vertex).name.clone();
+            sites.push(SiteDemand {
+                name: SiteName::composed(name.as_str()),
+                cpus: Cpus(0),
+                pinned: Some(name),
+                excluded: BTreeSet::new(),
+            });
+            of_sites.push(None);
+            sites.len() - 1
+        })
+    }
+}

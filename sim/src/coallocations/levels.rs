@@ -1,0 +1,266 @@
+//! Coordinators below coordinators: who has which resource managers, and what those above see of them.
+//!
+//! Takefusa 2010, section 2.1, names hierarchical GRCs (a GRC reserves on subordinate GRCs as on RMs)
+//! and measures one GRC only. A coordinator below shows its sites and a path between every two of its end
+//! points, as it does live (`coalloc_plan::abstracted`). Live, an operator says which points are borders;
+//! here they follow from the federation: every point that an RM of another coordinator has as well.
+//!
+//! Left out: more than two levels, resource managers directly below an upper coordinator that has lower ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coalloc_common::{DomainName, InvalidField, RmName, Topology, VertexIndex, VertexName};
+use coalloc_plan::abstracted::{Shown, seen_above};
+use serde::{Deserialize, Serialize};
+
+use super::federation::not_reached;
+use super::settings::Settings;
+
+/// Which coordinators there are below others, and what each of them has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected `none`, `domains`, or the names of lower coordinators, each with a list of domains \
+                 and resource managers: `{grc-n: [N], grc-su: [S, nrm-U, crm-U0]}`"
+)]
+pub enum Lower {
+    /// In a word.
+    Word(Word),
+    /// Each by name: the domains that it has, and single resource managers.
+    Groups(BTreeMap<String, Vec<String>>),
+}
+
+/// The usual divisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// There are none.
+    None,
+    /// One for each domain, `grc-DOMAIN`.
+    Domains,
+}
+
+impl Default for Lower {
+    fn default() -> Self {
+        Self::Word(Word::None)
+    }
+}
+
+/// Whom users ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asked {
+    /// An upper coordinator.
+    #[default]
+    Upper,
+    /// A lower one, by turns, which plans on its own resource managers alone; an upper one with what it refused.
+    LowerFirst,
+}
+
+/// A lower coordinator.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) rms: BTreeSet<RmName>,
+    /// What it plans on.
+    pub(super) topology: Arc<Topology>,
+    pub(super) shown: Shown,
+}
+
+/// All lower coordinators.
+#[derive(Debug)]
+pub(super) struct Levels {
+    pub(super) groups: Vec<Group>,
+    /// What those above plan on.
+    pub(super) above: Arc<Topology>,
+}
+
+/// The coordinators below others, by name; `None` where there are none.
+///
+/// # Errors
+/// When a resource manager is nobody's or in two groups, a name is unknown or taken, a group has more end points than
+/// can be shown, or what is shown does not join all sites.
+pub(super) fn levels(
+    topology: &Topology,
+    settings: &Settings,
+) -> Result<Option<Levels>, InvalidField> {
+    let domains = domains_of_rms(topology);
+    let named = match &settings.lower {
+        Lower::Word(Word::None) => return no_levels(settings),
+        Lower::Groups(groups) if groups.is_empty() => return no_levels(settings),
+        Lower::Word(Word::Domains) => by_domain(&domains)?,
+        Lower::Groups(groups) => by_name(groups, &domains, settings)?,
+    };
+    let edges_max = settings.ip_options().route_edges_max as usize;
+    let mut groups = Vec::with_capacity(named.len());
+    for (name, rms) in named {
+        let (own, borders) = part(topology, &rms)?;
+        let own = Arc::new(own);
+        let shown = Shown::of(Arc::clone(&own), &name, &borders, edges_max).map_err(|error| {
+            InvalidField::new(format!("lower.{name}"), error.value, error.allowed)
+        })?;
+        groups.push(Group { name, rms, topology: own, shown });
+    }
+    let below = groups.iter().map(|group| (DomainName::composed(&*group.name), &group.shown));
+    let below: Vec<(DomainName, &Shown)> = below.collect();
+    let above = seen_above(&below)?;
+    if let Some(far) = not_reached(&above) {
+        let value = format!("no path that is shown above leads to {far}");
+        let allowed = format!("groups whose paths of at most {edges_max} edges join all sites");
+        return Err(InvalidField::new("lower", value, allowed));
+    }
+    Ok(Some(Levels { groups, above: Arc::new(above) }))
+}
+
+fn no_levels(settings: &Settings) -> Result<Option<Levels>, InvalidField> {
+    if settings.asked == Asked::Upper {
+        return Ok(None);
+    }
+    let allowed = "upper, where no coordinator is below another (`lower`)";
+    Err(InvalidField::new("asked", "lower-first", allowed))
+}
+
+/// The domains of each resource manager: those of its sites, or of the sites where its paths end.
+fn domains_of_rms(topology: &Topology) -> BTreeMap<&RmName, BTreeSet<&DomainName>> {
+    let mut domains: BTreeMap<&RmName, BTreeSet<&DomainName>> = BTreeMap::new();
+    for (_, vertex, compute) in topology.sites() {
+        domains.entry(&compute.rm).or_default().extend(&vertex.domain);
+    }
+    for edge in topology.edges() {
+        let own = domains.entry(&edge.rm).or_default();
+        for end in [edge.a, edge.b] {
+            own.extend(&topology.vertex(end).domain);
+        }
+    }
+    domains
+}
+
+type Named = Vec<(String, BTreeSet<RmName>)>;
+
+fn by_domain(domains: &BTreeMap<&RmName, BTreeSet<&DomainName>>) -> Result<Named, InvalidField> {
+    let mut named: BTreeMap<String, BTreeSet<RmName>> = BTreeMap::new();
+    for (rm, own) in domains {
+        let mut own = own.iter();
+        let (Some(domain), None) = (own.next(), own.next()) else {
+            let value = format!("domains, and {rm} is not of one domain");
+            let allowed = "lower coordinators by name, each with its domains and resource managers";
+            return Err(InvalidField::new("lower", value, allowed));
+        };
+        named.entry(format!("grc-{domain}")).or_default().insert((*rm).clone());
+    }
+    Ok(named.into_iter().collect())
+}
+
+fn by_name(
+    groups: &BTreeMap<String, Vec<String>>,
+    domains: &BTreeMap<&RmName, BTreeSet<&DomainName>>,
+    settings: &Settings,
+) -> Result<Named, InvalidField> {
+    let mut taken: BTreeMap<&RmName, &String> = BTreeMap::new();
+    let mut named = Named::new();
+    for (name, words) in groups {
+        let field = format!("lower.{name}");
+        RmName::parse(&field, name)?;
+        let is_upper = (1..=settings.coordinators).any(|number| upper_name(number) == *name);
+        if is_upper || domains.keys().any(|rm| rm.as_str() == name) {
+            let allowed =
+                "a name that no upper coordinator (grc-1, ..) and no resource manager has";
+            return Err(InvalidField::new(field, name, allowed));
+        }
+        let mut rms = BTreeSet::new();
+        for (at, word) in words.iter().enumerate() {
+            let field = format!("{field}[{at}]");
+            for rm in meant(&field, word, domains)? {
+                if let Some(other) = taken.insert(rm, name) {
+                    let value = format!("{word}, and {rm} is in {other} already");
+                    let allowed = "each resource manager in one group";
+                    return Err(InvalidField::new(field, value, allowed));
+                }
+                rms.insert(rm.clone());
+            }
+        }
+        if rms.is_empty() {
+            let allowed = "at least one domain or resource manager";
+            return Err(InvalidField::new(field, "an empty list", allowed));
+        }
+        named.push((name.clone(), rms));
+    }
+    if let Some(rm) = domains.keys().find(|rm| !taken.contains_key(**rm)) {
+        let value = format!("no group has {rm}");
+        return Err(InvalidField::new("lower", value, "each resource manager in one group"));
+    }
+    Ok(named)
+}
+
+/// The resource managers that a word stands for: all of a domain, or the one of that name.
+fn meant<'a>(
+    field: &str,
+    word: &str,
+    domains: &BTreeMap<&'a RmName, BTreeSet<&DomainName>>,
+) -> Result<Vec<&'a RmName>, InvalidField> {
+    let is_of = |own: &BTreeSet<&DomainName>| {
+        own.len() == 1 && own.iter().any(|domain| domain.as_str() == word)
+    };
+    let of_domain = domains.iter().filter(|(_, own)| is_of(own)).map(|(rm, _)| *rm);
+    let mut found: Vec<&RmName> = of_domain.collect();
+    if found.is_empty() {
+        found.extend(domains.keys().copied().filter(|rm| rm.as_str() == word));
+    }
+    if found.is_empty() {
+        let all: BTreeSet<&str> =
+            domains.values().flatten().map(|domain| domain.as_str()).collect();
+        let all: Vec<&str> = all.into_iter().take(20).collect();
+        let rms: Vec<&str> = domains.keys().map(|rm| rm.as_str()).take(20).collect();
+        let allowed = format!("a domain ({}) or an RM ({})", all.join(", "), rms.join(", "));
+        return Err(InvalidField::new(field, InvalidField::quoted(word), allowed));
+    }
+    Ok(found)
+}
+
+/// The part of a federation that some resource managers have, and which of its points others have as well.
+fn part(
+    topology: &Topology,
+    rms: &BTreeSet<RmName>,
+) -> Result<(Topology, BTreeSet<VertexName>), InvalidField> {
+    let all = topology.vertices().len();
+    let (mut own, mut others) = (vec![false; all], vec![false; all]);
+    let mut touch = |rm: &RmName, at: VertexIndex| {
+        let side = if rms.contains(rm) { &mut own } else { &mut others };
+        side[at.at()] = true;
+    };
+    for (at, _, compute) in topology.sites() {
+        touch(&compute.rm, at);
+    }
+    for edge in topology.edges() {
+        touch(&edge.rm, edge.a);
+        touch(&edge.rm, edge.b);
+    }
+    let (mut part, mut borders) = (Topology::new(), BTreeSet::new());
+    for (vertex, at) in topology.vertices().iter().zip(0..) {
+        if !own[at] {
+            continue;
+        }
+        let mut vertex = vertex.clone();
+        if vertex.compute.as_ref().is_some_and(|compute| !rms.contains(&compute.rm)) {
+            // Here it is where paths end, and no more.
+            (vertex.compute, vertex.domain) = (None, None);
+        }
+        if others[at] {
+            borders.insert(vertex.name.clone());
+        }
+        part.add_vertex(vertex)?;
+    }
+    for edge in topology.edges().iter().filter(|edge| rms.contains(&edge.rm)) {
+        let end = |at| part.find_vertex(&topology.vertex(at).name);
+        if let (Some(a), Some(b)) = (end(edge.a), end(edge.b)) {
+            part.add_edge(coalloc_common::topology::Edge { a, b, ..edge.clone() })?;
+        }
+    }
+    Ok((part, borders))
+}
+
+/// The name of an upper coordinator, or of the only one; from 1 on.
+pub(super) fn upper_name(number: u32) -> String {
+    format!("grc-{number}")
+}

@@ -1,0 +1,206 @@
+//! The shell of a lower coordinator: a hold from above becomes a request of its own, is planned on what its
+//! resource managers say is free, and tried by the coordinator core, which is the participant upward.
+//!
+//! What is asked inside and what is said upward is the daemon's: [`coalloc_plan::abstracted`].
+
+use std::sync::atomic::AtomicBool;
+
+use coalloc_common::{Reason, Refusal, ReservationId, TransactionId};
+use coalloc_plan::Instance;
+use coalloc_plan::abstracted::periods::periods;
+use coalloc_plan::abstracted::refused::{Led, is_short, outward, unplanned, words};
+use coalloc_plan::abstracted::{Inner, short};
+use coalloc_protocol::coordinator::{
+    Candidate, CoordinatorInput, Details, MessageKind, Reply, Ticket, Upper,
+};
+use coalloc_protocol::message::{Answer, HoldOrder, Message};
+
+use super::planning::{Job, budget};
+use super::{Event, Member, World};
+use crate::experiment::ModelError;
+
+/// Whoever waits for what a coordinator says and is no user.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// Of what it holds for a transaction.
+    Holder { member: Member, txn: TransactionId },
+    /// A coordinator above; with what it wants held, if that is what it said.
+    Above { from: usize, txn: TransactionId, kind: MessageKind, order: Option<HoldOrder> },
+}
+
+/// What to try inside for a hold from above.
+#[derive(Debug)]
+pub(super) struct Way {
+    candidate: Candidate,
+    /// The paths of each of its links.
+    led: Vec<Led>,
+    /// How many of them there are.
+    pub(super) edges: u64,
+}
+
+impl World<'_> {
+    /// A message of a coordinator above arrives.
+    pub(super) fn lower_hears(
+        &mut self,
+        from: usize,
+        lower: usize,
+        txn: TransactionId,
+        message: Message,
+    ) -> Result<(), ModelError> {
+        let (kind, by) = (message.kind(), self.grcs[from].name.clone());
+        let order = match message {
+            Message::Hold(order) => Some(order),
+            Message::Commit | Message::Abort | Message::Release => None,
+        };
+        let asker = Asker::Above { from, txn: txn.clone(), kind, order: order.clone() };
+        let token = self.token(asker);
+        let upper = match order {
+            Some(order) => Upper::Hold { order, planned: None, token },
+            None => Upper::End { txn, by, kind, token },
+        };
+        self.step_grc(lower, CoordinatorInput::Upper(upper))
+    }
+
+    /// A coordinator answers somebody who is no user.
+    pub(super) fn answered_asker(
+        &mut self,
+        grc: usize,
+        asker: Asker,
+        reply: Reply,
+    ) -> Result<(), ModelError> {
+        match (asker, reply) {
+            (Asker::Holder { member: to, txn }, Reply::Resolution(resolution)) => {
+                self.send(to, Event::Resolved { to, txn, resolution });
+            }
+            (Asker::Above { from, order: Some(order), .. }, Reply::PlanUpper) => {
+                self.ask(Job::Hold { grc, from, order, again: None });
+            }
+            (Asker::Above { from, order: Some(order), .. }, Reply::Replan(again)) => {
+                self.ask(Job::Hold { grc, from, order, again: Some(again) });
+            }
+            (Asker::Above { from, txn, kind, order }, Reply::Upper(answer)) => {
+                self.answer_above(grc, from, (txn, kind), order.as_ref(), answer);
+            }
+            // Another copy of the message has the answer.
+            (Asker::Above { .. }, Reply::Forgotten) => {}
+            (asker, reply) => {
+                return Err(ModelError::Defect(format!("{asker:?} is told {reply:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_above(
+        &mut self,
+        lower: usize,
+        grc: usize,
+        (txn, kind): (TransactionId, MessageKind),
+        order: Option<&HoldOrder>,
+        answer: Answer,
+    ) {
+        let name = self.grcs[lower].name.as_str();
+        let answer = match (answer, order) {
+            (Answer::Refused(refusal), Some(order)) => {
+                let tried = self.ways.get(&(lower, txn.clone()));
+                let led = tried.map_or(&[][..], |way| &way.led);
+                Answer::Refused(outward(name, &refusal, &order.segments, led))
+            }
+            (Answer::Refused(refusal), None) => {
+                Answer::Refused(Refusal::new(refusal.reason, words(name, &refusal)))
+            }
+            (answer, _) => answer,
+        };
+        let from = Member::Grc(lower);
+        self.note(grc, from, &txn, kind, &answer);
+        self.send(from, Event::ToGrc { grc, from, txn, kind, answer });
+    }
+
+    /// What to try inside, or why there is nothing, in the words of the one above.
+    pub(super) fn plan_below(
+        &mut self,
+        grc: usize,
+        order: &HoldOrder,
+        again: Option<&ReservationId>,
+    ) -> Result<Result<Way, Refusal>, ModelError> {
+        let Some(shown) = self.grcs[grc].shown.clone() else {
+            return Err(ModelError::Defect(format!("{} is below nobody", self.grcs[grc].name)));
+        };
+        let parts = periods(&order.segments, &[], self.now().wall);
+        let [(window, wanted)] = &parts.planned[..] else {
+            return Err(ModelError::Defect(format!("{} is not of one window", order.txn)));
+        };
+        let inner = match shown.request(*window, wanted) {
+            Ok(inner) => inner,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut views = self.picture(grc, &[*window], &order.user);
+        self.believe(grc, again, &mut views);
+        let ticket = self.ticket_above(&order.txn);
+        let number = ticket.and_then(|ticket| self.numbers.get(&ticket.request)).copied();
+        let number =
+            number.ok_or_else(|| ModelError::Defect(format!("whose is {}?", order.txn)))?;
+        let topology = shown.topology();
+        let answer = self.solve(topology, number as u64, &inner.request, &views).pop();
+        let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
+        Ok(match answer.map_or_else(|| Err(none()), |(_, answer)| answer) {
+            Ok(judged) => Ok(way(topology, &inner, &judged.plan)),
+            Err(why) if is_short(&why) => {
+                let instance = views.first().map(|v| Instance::new(topology, &inner.request, v));
+                let stop = AtomicBool::new(false);
+                let short = |instance| short(&instance, self.planner.as_ref(), &budget(&stop));
+                let found = instance.and_then(short);
+                Err(unplanned(&shown, &inner, *window, why, found))
+            }
+            Err(why) => Err(why),
+        })
+    }
+
+    /// The lower coordinator gets what to try for one above.
+    pub(super) fn planned_below(
+        &mut self,
+        job: Job,
+        outcome: Result<Way, Refusal>,
+    ) -> Result<(), ModelError> {
+        let Job::Hold { grc, from, order, again } = job else {
+            return Err(ModelError::Defect("a request was planned as a hold".to_owned()));
+        };
+        let outcome = outcome.map(|way| {
+            let candidates = vec![way.candidate.clone()];
+            self.ways.insert((grc, order.txn.clone()), way);
+            candidates
+        });
+        let (txn, kind) = (order.txn.clone(), MessageKind::Hold);
+        let asker = Asker::Above { from, txn, kind, order: Some(order.clone()) };
+        let token = self.token(asker);
+        let input = match again {
+            Some(reservation) => CoordinatorInput::Replanned { reservation, outcome, token },
+            None => CoordinatorInput::Upper(Upper::Hold { order, planned: Some(outcome), token }),
+        };
+        self.step_grc(grc, input)
+    }
+
+    /// The request that a transaction of an upper coordinator serves.
+    pub(super) fn ticket_above(&self, txn: &TransactionId) -> Option<&Ticket> {
+        let mut upper = self.grcs.iter().filter(|grc| grc.shown.is_none());
+        upper.find_map(|grc| grc.core.reservation_of(txn)).map(|known| &known.ticket)
+    }
+}
+
+/// A plan inside as the core is given it: held at all at once, as live.
+fn way(topology: &coalloc_common::Topology, inner: &Inner, plan: &coalloc_plan::Plan) -> Way {
+    let request = &inner.request;
+    let site = |at: usize| request.sites[at].name.to_string();
+    let led = request.links.iter().zip(&plan.routes).map(|(link, route)| Led {
+        from: site(link.from),
+        to: site(link.to),
+        paths: route.iter().map(|(edge, _)| topology.edge(*edge).name.to_string()).collect(),
+    });
+    let candidate = Candidate {
+        segments: plan.segments(topology, request),
+        order: Vec::new(),
+        details: Details::default(),
+        one_way: false,
+    };
+    let edges = plan.routes.iter().map(|route| route.len() as u64).sum();
+    Way { candidate, led: led.collect(), edges }
+}

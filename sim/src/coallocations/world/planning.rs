@@ -1,0 +1,215 @@
+//! What is asked, and what is planned on the answers: stages 2i to 2iv of the paper, for users and for
+//! coordinators above.
+//!
+//! Each level costs a delay each way: a coordinator above asks those below, which ask their own resource
+//! managers. Planning takes its time once those answers are in.
+
+use std::cmp::Reverse;
+use std::sync::atomic::AtomicBool;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{
+    CoAllocation, Reason, Refusal, ReservationId, Span, Topology, UserName, Window, limits,
+};
+use coalloc_plan::learned::{believe, believed};
+use coalloc_plan::objectives::{Answer, best};
+use coalloc_plan::{Budget, Judged, Packing};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorInput, Details};
+use coalloc_protocol::message::{HoldOrder, Token};
+
+use super::super::federation::Disclosed;
+use super::super::settings::First;
+use super::{Event, Member, World, request_id};
+use crate::experiment::{ModelError, TraceEvent};
+
+/// Time that an outside solver may take for a frame: as good as all of it, so that its clock decides nothing.
+const SOLVER_TIME: Span = Span::from_secs(3_600);
+
+/// Something to be planned.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A user's request where it was asked; again for this reservation, when others were faster.
+    Request { request: usize, again: Option<ReservationId> },
+    /// What a coordinator above wants a lower one to hold.
+    Hold { grc: usize, from: usize, order: HoldOrder, again: Option<ReservationId> },
+}
+
+/// How far a planner may go.
+pub(super) const fn budget(stop: &AtomicBool) -> Budget<'_> {
+    Budget { nodes: limits::EXACT_NODES_MAX, solver_time: SOLVER_TIME, stop }
+}
+
+impl World<'_> {
+    fn planner_of(&self, job: &Job) -> usize {
+        match job {
+            Job::Request { request, .. } => self.asked[*request],
+            Job::Hold { grc, .. } => *grc,
+        }
+    }
+
+    /// How long questions are on their way to the last who is asked.
+    fn way_us(&self, job: &Job) -> i64 {
+        let hops = if self.is_upper(self.planner_of(job)) { 2 } else { 1 };
+        hops * self.settings.delay_us
+    }
+
+    /// One question to each member for all frames.
+    pub(super) fn ask(&mut self, job: Job) {
+        self.count_questions(self.planner_of(&job));
+        self.at(self.now_us + self.way_us(&job), Event::Asked(job));
+    }
+
+    /// A question and an answer each; those below ask their own.
+    fn count_questions(&mut self, grc: usize) {
+        for at in 0..self.grcs[grc].members.len() {
+            let member = self.grcs[grc].members[at];
+            self.exchanged(member).messages += 2;
+            if let Member::Grc(lower) = member {
+                self.count_questions(lower);
+            }
+        }
+    }
+
+    /// What a coordinator's members answer now, as views of its topology.
+    pub(super) fn picture(&self, grc: usize, frames: &[Window], user: &UserName) -> Vec<FrameView> {
+        let mut disclosed = Disclosed::default();
+        for member in &self.grcs[grc].members {
+            match member {
+                Member::Rm(rm) => disclosed.ask(&self.rms[*rm], frames, user, self.now()),
+                Member::Grc(lower) => {
+                    if let Some(shown) = &self.grcs[*lower].shown {
+                        disclosed.ask_below(shown, &self.picture(*lower, frames, user));
+                    }
+                }
+            }
+        }
+        disclosed.views(&self.grcs[grc].topology, frames)
+    }
+
+    /// Lowers views to what refused a reservation before.
+    pub(super) fn believe(
+        &self,
+        grc: usize,
+        again: Option<&ReservationId>,
+        views: &mut [FrameView],
+    ) {
+        let grc = &self.grcs[grc];
+        let known = again.and_then(|id| grc.core.find(id.as_str()));
+        let refusals = known.map_or(&[][..], |known| &known.attempt_refusals);
+        for view in views {
+            believe(&grc.topology, refusals, believed(self.solver), view);
+        }
+    }
+
+    pub(super) fn plan(&mut self, job: Job) -> Result<(), ModelError> {
+        let later = self.now_us + self.way_us(&job) + self.settings.planning_us;
+        let event = match job {
+            Job::Request { request, ref again } => {
+                let outcome = self.plan_request(request, again.as_ref());
+                Event::Planned(job, outcome)
+            }
+            Job::Hold { grc, ref order, ref again, .. } => {
+                let outcome = self.plan_below(grc, order, again.as_ref())?;
+                Event::PlannedBelow(job, outcome)
+            }
+        };
+        self.at(later, event);
+        Ok(())
+    }
+
+    /// All plans of a request, best first.
+    fn plan_request(
+        &mut self,
+        request: usize,
+        again: Option<&ReservationId>,
+    ) -> Result<Vec<Judged>, Refusal> {
+        let (wanted, grc) = (self.request(request), self.asked[request]);
+        let frames = wanted.timing.frames(self.settings.frames);
+        let user = UserName::composed(self.user(request));
+        let mut views = self.picture(grc, &frames, &user);
+        self.believe(grc, again, &mut views);
+        let topology = self.grcs[grc].topology.clone();
+        let answers = self.solve(&topology, request as u64, &wanted, &views);
+        let (mut plans, refused) = best(answers, limits::ATTEMPTS_MAX);
+        if self.settings.first == First::Latest {
+            // Stable: plans of one start stay in their order.
+            plans.sort_by_key(|judged| Reverse(judged.plan.window.start()));
+        }
+        if !plans.is_empty() {
+            return Ok(plans);
+        }
+        let refusal = refused.into_iter().map(|(_, refusal)| refusal).next_back();
+        let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
+        Err(refusal.unwrap_or_else(none))
+    }
+
+    /// An answer for each view; a solver that slides gives none after the first that fits.
+    pub(super) fn solve(
+        &mut self,
+        topology: &Topology,
+        request: u64,
+        wanted: &CoAllocation,
+        views: &[FrameView],
+    ) -> Vec<(Window, Answer)> {
+        let ranking = self.settings.ranking().unwrap_or_default();
+        let edges = self.settings.ip_options().route_edges_max as usize;
+        let (stop, at) = (AtomicBool::new(false), self.now_us);
+        let mut answers: Vec<(Window, Answer)> = Vec::with_capacity(views.len());
+        for view in views {
+            self.trace.event(TraceEvent::PlanningBegins { at, request });
+            let packing = Packing::new(topology, wanted, view, ranking, edges);
+            let answer = packing.solve(self.planner.as_ref(), &budget(&stop));
+            let plans = u64::from(answer.is_ok());
+            self.trace.event(TraceEvent::PlanningEnds { at, request, plans });
+            self.tally.plans += plans;
+            let ends = self.solver.slides() && answer.is_ok();
+            answers.push((view.window, answer));
+            if ends {
+                break;
+            }
+        }
+        answers
+    }
+
+    /// The coordinator that a user asked gets what to try.
+    pub(super) fn planned(
+        &mut self,
+        job: Job,
+        outcome: Result<Vec<Judged>, Refusal>,
+    ) -> Result<(), ModelError> {
+        let Job::Request { request, again } = job else {
+            return Err(ModelError::Defect("a hold was planned as a request".to_owned()));
+        };
+        let (wanted, grc) = (self.request(request), self.asked[request]);
+        let topology = &self.grcs[grc].topology;
+        let candidate = |judged: &Judged| Candidate {
+            segments: judged.plan.segments(topology, &wanted),
+            order: self.solver.hold_order(topology, &wanted, &judged.plan),
+            one_way: false,
+            details: Details::default(),
+        };
+        let candidates = outcome.as_ref().map(|plans| plans.iter().map(candidate).collect());
+        let candidates: Result<Vec<Candidate>, Refusal> = candidates.map_err(Clone::clone);
+        if let Err(refusal) = &candidates {
+            self.trace.event(TraceEvent::Refused {
+                at: self.now_us,
+                request: request as u64,
+                resource: "".into(),
+                reason: refusal.reason.word().into(),
+            });
+        }
+        self.tried[request] = outcome.unwrap_or_default();
+        let token = Token(request as u64);
+        let (id, notes) = (request_id(request), String::new());
+        let input = match (again, candidates) {
+            (Some(reservation), outcome) => {
+                CoordinatorInput::Replanned { reservation, outcome, token }
+            }
+            (None, Ok(candidates)) => {
+                CoordinatorInput::Reserve { request: id, candidates, replans: None, notes, token }
+            }
+            (None, Err(refusal)) => CoordinatorInput::Refuse { request: id, refusal, notes, token },
+        };
+        self.step_grc(grc, input)
+    }
+}
