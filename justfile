@@ -93,11 +93,10 @@ experiments *ARGS:
     #!/usr/bin/env bash
     set -euo pipefail
     cargo build --release
-    for file in sim/experiments/*.yaml; do
-        name=$(basename "$file" .yaml)
-        # Runs of another program must not be gone on with.
-        rm -rf "target/experiments/$name"
-        target/release/coalloc sim run "$name" --out "target/experiments/$name" {{ARGS}}
-        mkdir -p "docs/experiments/$name"
-        cp "target/experiments/$name"/{report.md,*.svg} "docs/experiments/$name/"
+    # A change of the sources does not always change the version: runs of another program must not be gone on with.
+    rm -rf target/experiments
+    target/release/coalloc sim run --all --out target/experiments {{ARGS}}
+    for folder in target/experiments/*/; do
+        mkdir -p "docs/experiments/$(basename "$folder")"
+        cp "$folder"/{report.md,*.svg} "docs/experiments/$(basename "$folder")/"
     done

@@ -38,7 +38,7 @@ const MEANINGS: [(Exit, &str); 8] = [
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (
         Exit::Refused,
-        "refused for certain: there is no plan, nothing is reserved, or a ledger is in use",
+        "refused for certain: there is no plan, nothing is reserved, or a ledger or a folder of results is in use",
     ),
     (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),
     (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),

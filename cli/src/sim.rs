@@ -1,25 +1,38 @@
 //! `coalloc sim`: simulated worlds. [`fault`] runs random ones under faults; the others run experiments.
 //!
-//! An experiment is a file ([`source`]) that names a model ([`models`]). [`run()`] deals its points and seeds to
-//! all cores and keeps every run in a folder ([`store`]); from there come tables ([`tables`]), plots
-//! ([`plot`]) and a report ([`markdown`]). [`catalog`] lists, shows and begins experiments, [`compare`] puts two
-//! folders side by side, [`gantt`] draws the trace of one run.
+//! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]). [`run()`]
+//! deals the points and seeds of one or several ([`suite`]) to all cores ([`stage`]), with a clock beside them where
+//! times are measured ([`mod@clock`]), and keeps every run in a folder ([`store`], whose first line is [`head`]). From
+//! there come tables ([`tables`]), plots ([`plot`], laid out by [`chart`]) and a report ([`markdown`]). [`catalog`]
+//! lists, shows and begins experiments, [`compare`] puts two folders side by side, [`gantt`] draws the trace of one
+//! run ([`traces`]). A picture ([`picture`]) is written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]).
 //!
 //! Left out: the worlds and models themselves, and what statistics and verdicts are; `coalloc-sim` has them.
 
 pub mod catalog;
+pub mod chart;
+pub mod clock;
 pub mod compare;
 pub mod fault;
+pub mod font;
 pub mod gantt;
+pub mod head;
 pub mod markdown;
+pub mod metrics;
 pub mod models;
+pub mod picture;
 pub mod plot;
+pub mod png;
 pub mod report;
 pub mod run;
 pub mod source;
+pub mod stage;
 pub mod store;
+pub mod suite;
 pub mod svg;
 pub mod tables;
+pub mod traces;
+pub mod whole;
 
 use clap::{Args, Subcommand};
 

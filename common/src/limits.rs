@@ -456,6 +456,10 @@ pub const RELAY_CONNECTIONS_MAX: usize = 256;
 /// Runs of one experiment: points of its sweep, times seeds. Each is a line of some hundred bytes in a file of
 /// results that is kept in memory: a few hundred megabytes at most, and days of work.
 pub const EXPERIMENT_RUNS_MAX: u64 = 1_000_000;
+/// The first seed of an experiment: far from where the seeds behind it would not fit, and exact in JSON.
+pub const EXPERIMENT_SEED_MAX: u64 = 1_000_000_000_000;
+/// Pixels of one picture that is drawn as PNG: at four bytes each a quarter of a gigabyte of memory while it is drawn.
+pub const PICTURE_PIXELS_MAX: u64 = 1 << 26;
 
 // A hold must outlive the coordinator's patience plus the margin it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());

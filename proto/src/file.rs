@@ -76,6 +76,19 @@ pub fn read_from<T: DeserializeOwned>(
     path: &Path,
     source: impl std::io::Read,
 ) -> Result<Document<T>, FileError> {
+    parse(path, text_from(path, source)?)
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// [`FileError`] naming the file, and the line of what is no text.
+pub fn text_of(path: &Path) -> Result<String, FileError> {
+    let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
+    text_from(path, File::open(path).map_err(unreadable)?)
+}
+
+fn text_from(path: &Path, source: impl std::io::Read) -> Result<String, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
     // A device or a pipe has no size to ask for, so the bound is on what is read.
     let mut bytes = Vec::new();
@@ -83,7 +96,7 @@ pub fn read_from<T: DeserializeOwned>(
     if bytes.len() as u64 > FILE_MAX_BYTES {
         return Err(FileError::TooLarge { path: path.to_owned() });
     }
-    parse(path, String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))?)
+    String::from_utf8(bytes).map_err(|error| not_utf8(path, &error))
 }
 
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> FileError {

@@ -6,6 +6,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod coallocations;
+mod folder;
+mod golden;
+mod mistakes;
+#[path = "../tmpfs.rs"]
+mod tmpfs;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -63,10 +68,12 @@ fn every_experiment_file_comes_with_the_program() {
     }
 }
 
+/// An experiment file `mine.yaml` with this text, beside a federation of two sites.
 fn written(text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.yaml");
     std::fs::write(&file, text).unwrap();
+    std::fs::write(folder.path().join("federation.yaml"), FEDERATION).unwrap();
     let name = file.to_str().unwrap().to_owned();
     (folder, name)
 }
@@ -82,6 +89,7 @@ sweep:
 seeds: {count: 1}
 metrics:
   - {name: success, label: Success}
+plots: [{name: over-frames, title: Success over frames, y: [success]}]
 ";
 const FEDERATION: &str = "name: two
 computes:
@@ -89,78 +97,3 @@ computes:
 networks:
   - {name: nrm, domain: N, paths: [{name: a-b, a: a, b: b, capacity_bps: 1000000000}]}
 ";
-
-#[test]
-fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
-    let cases = [
-        ("frames, values: [1, 2]", "frames, values: []", "mine.yaml:8: sweep[0].values: [] is"),
-        (
-            "workload: {requests: 3}",
-            "planner: glpk",
-            "mine.yaml:6: settings.planner: \"glpk\" is not",
-        ),
-        ("values: [1, 2]", "values: [1, 0]", "mine.yaml:8: sweep[0].values[1]: frames: 0 is not"),
-        ("path: frames", "path: frame", "mine.yaml:8: sweep[0].values[0]: frame: unknown field"),
-        ("requests: 3", "requests: many", "mine.yaml:6: settings.workload.requests: invalid type"),
-        ("name: success, ", "name: succes, ", "mine.yaml:11: metrics[0].name: \"succes\" is not"),
-        ("model: coallocations", "model: colocations", "mine.yaml:3: model:"),
-        ("federation.yaml", "nowhere.yaml", "mine.yaml:5: settings.federation:"),
-        ("seeds: {count: 1}", "seeds: {counts: 1}", "mine.yaml:9: seeds"),
-    ];
-    for (good, bad, said) in cases {
-        assert!(MINE.contains(good), "{good}");
-        let (folder, file) = written(&MINE.replace(good, bad));
-        std::fs::write(folder.path().join("federation.yaml"), FEDERATION).unwrap();
-        let out = folder.path().join("out");
-        let ran = coalloc(&["sim", "run", &file, "--out", out.to_str().unwrap()]);
-        assert_eq!(ran.status.code(), Some(2), "{bad}: {}", shown(&ran));
-        assert!(shown(&ran).contains(said), "{bad}: {}", shown(&ran));
-        assert!(!out.exists(), "{bad}: something was written");
-    }
-    let (folder, file) = written(MINE);
-    let apart = FEDERATION.replace("{name: b, cpus: 8}", "{name: b, cpus: 8}, {name: c, cpus: 8}");
-    std::fs::write(folder.path().join("federation.yaml"), apart).unwrap();
-    let out = folder.path().join("out");
-    let ran = coalloc(&["sim", "run", &file, "--out", out.to_str().unwrap()]);
-    assert!(
-        shown(&ran).contains("mine.yaml:5: settings.federation: no path leads to c"),
-        "{}",
-        shown(&ran)
-    );
-}
-
-#[test]
-fn a_folder_of_another_experiment_is_refused_and_a_run_goes_on_where_it_was_cut_off() {
-    let (folder, file) = written(MINE);
-    std::fs::write(folder.path().join("federation.yaml"), FEDERATION).unwrap();
-    let out = folder.path().join("out");
-    let words = ["sim", "run", &file, "--out", out.to_str().unwrap()];
-    assert!(coalloc(&words).status.success());
-    let runs = out.join("results.jsonl");
-    let whole = std::fs::read_to_string(&runs).unwrap();
-    assert_eq!(whole.lines().count(), 3, "{whole}");
-    // As a kill in the middle of a write leaves it.
-    std::fs::write(&runs, &whole[..whole.len() - 5]).unwrap();
-    let again = coalloc(&words);
-    assert!(shown(&again).contains("1 runs in"), "{}", shown(&again));
-    let sorted = |text: &str| {
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        lines.sort();
-        lines
-    };
-    assert_eq!(
-        sorted(&std::fs::read_to_string(&runs).unwrap()),
-        sorted(&whole),
-        "same seed, same bytes"
-    );
-    std::fs::write(&file, MINE.replace("requests: 3", "requests: 4")).unwrap();
-    let other = coalloc(&words);
-    assert_eq!(other.status.code(), Some(2), "{}", shown(&other));
-    assert!(
-        shown(&other)
-            .contains("results.jsonl:1: digest: the folder holds results of mine as it was")
-    );
-    assert_eq!(sorted(&std::fs::read_to_string(&runs).unwrap()), sorted(&whole), "overwritten");
-    std::fs::write(&file, MINE.replace("label: Success", "label: Ratio")).unwrap();
-    assert!(shown(&coalloc(&words)).contains("0 runs in"), "another label is no other experiment");
-}

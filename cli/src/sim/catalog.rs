@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use coalloc_sim::experiment::file::{Axis, text_of};
+use coalloc_sim::experiment::file::{self, Axis, text_of};
 use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::shipped::{FILES, SHIPPED, named};
 
+use super::clock::TIMES;
 use super::models::metrics;
-use super::run::TIMES;
+
 use super::source::load;
 use crate::exit::{Answer, Failure};
 use crate::text;
@@ -136,7 +137,9 @@ pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
             )),
         });
     };
-    let name = args.file.file_stem().and_then(|name| name.to_str()).unwrap_or("experiment");
+    let name = args.file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+    file::name("name of the experiment", name)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", args.file.display())))?;
     let mut content =
         shipped.text.replacen(&format!("name: {}", shipped.name), &format!("name: {name}"), 1);
     let mut written = vec![args.file.clone()];

@@ -7,7 +7,8 @@ use clap::Args;
 use coalloc_sim::experiment::Summary;
 use coalloc_sim::experiment::judge::number;
 
-use super::store::{Head, Run, read};
+use super::head::Head;
+use super::store::{Run, read};
 use crate::exit::{Answer, Failure};
 use crate::text;
 
@@ -78,11 +79,18 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     out += &format!(
         "{common} values in both; {marked} differ by more than their 95 % confidence intervals (*)\n"
     );
+    if one_head.program != other_head.program {
+        out += &format!(
+            "ONE was made by {}, OTHER by {}: what differs may come from that\n",
+            one_head.maker(),
+            other_head.maker()
+        );
+    }
     Ok(Answer::done(out))
 }
 
 fn values(folder: &Path, metrics: &[String]) -> Result<(Head, Values), Failure> {
-    let (head, runs, _) = read(folder)?;
+    let (head, runs) = read(folder)?;
     let mut values = Values::new();
     for Run { point, measures, .. } in runs {
         for (name, value) in measures.iter() {

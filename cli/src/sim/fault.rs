@@ -8,15 +8,16 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use coalloc_sim::fault::{self, Counts, Failure as Broken, corpus};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use rayon::prelude::*;
 
 use super::report::{self, Report};
+use super::stage;
 use crate::exit::{Answer, Exit, Failure};
 use crate::text;
 
@@ -94,17 +95,8 @@ pub async fn run(args: &FaultArgs) -> Result<Answer, Failure> {
     if let Some(path) = &args.add_to_corpus {
         check_corpus(path)?;
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let (own, raised) = (args.clone(), Arc::clone(&stop));
-    let mut work = tokio::task::spawn_blocking(move || work(&own, &raised));
-    let done = tokio::select! {
-        done = &mut work => done,
-        () = coalloc_net::server::stop_signal() => {
-            stop.store(true, Ordering::Relaxed);
-            work.await
-        }
-    };
-    let ran = done.map_err(|error| Failure::internal(format!("the run died: {error}")))??;
+    let own = args.clone();
+    let ran = stage::until_stopped(move |stop| work(&own, stop)).await?;
     answer(args, &ran)
 }
 
@@ -196,8 +188,7 @@ fn one(args: &FaultArgs, seed: u64) -> Ran {
 }
 
 fn many(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let jobs = args.jobs.map_or(cores, usize::from);
+    let jobs = stage::threads(args.jobs);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     let pool = pool.map_err(|error| Failure::internal(format!("no threads: {error}")))?;
     let kind = args.kind.map(Into::into);
@@ -206,7 +197,10 @@ fn many(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
         Some(_) => Vec::new(),
     };
     let old = corpus::all().len() - corpus::present().len();
-    let shared = Shared { bar: bar(first.len() as u64 + args.seeds), sums: Mutex::default() };
+    let shared = Shared {
+        bar: stage::bar(0, first.len() as u64 + args.seeds, "seeds, {per_sec}"),
+        sums: Mutex::default(),
+    };
     let run = |seed: u64| {
         if !stop.load(Ordering::Relaxed) {
             shared.note(fault::run_kind(kind, seed, coalloc_sim::world::Trace::Off));
@@ -238,15 +232,6 @@ fn finish(
     failures.sort_by_key(|failure| failure.seed);
     failures.dedup();
     Report { from, seeds, corpus, jobs, elapsed, counts, failures, interrupted }
-}
-
-fn bar(seeds: u64) -> ProgressBar {
-    let bar = ProgressBar::new(seeds);
-    let template = "  [{bar:30}] {pos} of {len} seeds, {per_sec}, {elapsed}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }
 
 /// A corpus that can be added to, before hours are spent.

@@ -1,7 +1,8 @@
-//! `coalloc sim gantt`: the reservation timetable of sites and links out of the trace of a run, in text and as SVG.
+//! `coalloc sim gantt`: the reservation timetable of sites and links out of the trace of a run, in text, as SVG and as
+//! PNG.
 //!
 //! A trace is what `coalloc sim run --trace` writes: one event a line, the last of which says that it is
-//! whole. In the SVG each reservation is a box in the row of its resource, as high as the share that it takes;
+//! whole. In the picture each reservation is a box in the row of its resource, as high as the share that it takes;
 //! boxes of one request have one colour.
 
 use std::path::{Path, PathBuf};
@@ -9,9 +10,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use coalloc_common::{Amount, Span, Time, Window};
 use coalloc_sim::experiment::TraceEvent;
+use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::trace::ResourceKind;
 
-use super::svg::{Anchor, COLOURS, Svg, ticks};
+use super::font::widest;
+use super::picture::{Anchor, COLOURS, Picture, ticks};
+use super::{png, svg, whole};
 use crate::demo::gantt::{ASCII, BLOCKS, Row, draw};
 use crate::exit::{Answer, Failure};
 use crate::text;
@@ -20,14 +24,17 @@ use crate::text;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  \
     coalloc sim run takefusa-fig7 --small --out fig7 --trace day.jsonl\n  \
-    coalloc sim gantt day.jsonl --svg day.svg")]
+    coalloc sim gantt day.jsonl --svg day.svg --png day.png")]
 pub struct GanttArgs {
     /// What `coalloc sim run --trace` has written
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write the picture here
+    /// Write the picture here, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write the picture here, as PNG
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
     /// Only resources whose name has this in it
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -71,26 +78,43 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
         )));
     };
     let mut out = in_text(&lanes, (start, end), args.ascii);
-    if let Some(file) = &args.svg {
-        let failed = |error| Failure::bad_input(format!("--svg {}: {error}", file.display()));
-        std::fs::write(file, in_svg(&lanes, start, end)).map_err(failed)?;
-        out += &format!("\n{}\n", file.display());
+    if args.svg.is_some() || args.png.is_some() {
+        let drawn = picture(&lanes, start, end);
+        let is_trace = |file: &PathBuf| file.canonicalize().ok() == args.file.canonicalize().ok();
+        if let Some(file) = [&args.svg, &args.png].into_iter().flatten().find(|file| is_trace(file))
+        {
+            let problem = "is the trace itself; allowed: another file; nothing was overwritten";
+            return Err(Failure::bad_input(format!("{}: {problem}", file.display())));
+        }
+        for (option, file) in [("--svg", &args.svg), ("--png", &args.png)] {
+            let Some(file) = file else { continue };
+            let named = |error: &dyn std::fmt::Display| {
+                Failure::bad_input(format!("{option} {}: {error}", file.display()))
+            };
+            let bytes = match option {
+                "--png" => png::png(&drawn).map_err(|error| named(&error))?,
+                _ => svg::svg(&drawn).into_bytes(),
+            };
+            whole::write(file, &bytes).map_err(|error| named(&error))?;
+            out += &format!("\n{}\n", file.display());
+        }
     }
     Ok(Answer::done(out))
 }
 
 fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
+    let bytes = std::fs::read(path);
+    let bytes = bytes.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
+    let lines = bytes.strip_suffix(b"\n").unwrap_or(&bytes).split(|byte| *byte == b'\n');
     let mut lanes: Vec<Lane> = Vec::new();
     let (mut events, mut is_whole) = (0_u64, false);
-    for (number, line) in (1_u64..).zip(text.lines()) {
+    for (number, line) in (1_u64..).zip(lines) {
         if is_whole {
             let problem = "something follows the trace's end";
             return Err(Failure::bad_input(format!("{shown}:{number}: {problem}")));
         }
-        let event: TraceEvent<'_> = serde_json::from_str(line).map_err(|error| {
+        let event: TraceEvent<'_> = serde_json::from_slice(line).map_err(|error| {
             let said = error.to_string();
             let said = said.split(" at line ").next().unwrap_or_default();
             let cut = if error.is_eof() { "the trace is cut off here: " } else { "" };
@@ -191,47 +215,54 @@ fn in_text(lanes: &[Lane], (start, end): (i64, i64), ascii: bool) -> String {
 /// Heights of a row: of a site, and of a link.
 const SITE: f64 = 34.0;
 const LINK: f64 = 18.0;
-const LEFT: f64 = 120.0;
-const RIGHT: f64 = 1_120.0;
+/// Between the first start and the last end.
+const WIDE: f64 = 1_000.0;
 const TOP: f64 = 34.0;
+const TITLE: &str = "What is reserved, by resource; a row is as high as its capacity";
 
-fn in_svg(lanes: &[Lane], start: i64, end: i64) -> String {
-    let height = |lane: &Lane| if lane.kind == ResourceKind::Site { SITE } else { LINK };
+fn picture(lanes: &[Lane], start: i64, end: i64) -> Picture {
+    let is_site = |lane: &Lane| lane.kind == ResourceKind::Site;
+    let height = |lane: &Lane| if is_site(lane) { SITE } else { LINK };
+    let letters = |lane: &Lane| if is_site(lane) { 12.0 } else { 10.0 };
+    let names = lanes.iter().map(|lane| widest([lane.name.as_str()], letters(lane)));
+    let left = names.fold(0.0, f64::max) + 14.0;
     let bottom = TOP + lanes.iter().map(|lane| height(lane) + 3.0).sum::<f64>();
-    let mut svg = Svg::new(RIGHT + 16.0, bottom + 34.0);
+    let mut picture = Picture::new(left + WIDE + 24.0, bottom + 30.0);
     let length = (end - start).max(1) as f64;
-    let x = |at: i64| LEFT + (at - start) as f64 / length * (RIGHT - LEFT);
-    // Whole hours where it is long enough for some, else seconds.
-    let (unit, name) = if length > 4.0 * 3600e6 { (3600e6, "h") } else { (1e6, "s") };
-    for tick in ticks(start as f64 / unit, end as f64 / unit, 12) {
-        let at = LEFT + (tick * unit - start as f64) / length * (RIGHT - LEFT);
-        svg.line((at, TOP), (at, bottom), "#dddddd", 1.0);
-        svg.text((at, bottom + 16.0), &format!("{tick:.0} {name}"), 11.0, Anchor::Middle);
-    }
-    svg.text(
-        (LEFT, 20.0),
-        "What is reserved, by resource; a row is as high as its capacity",
-        13.0,
-        Anchor::Start,
-    );
+    let x = |at: f64| left + (at - start as f64) / length * WIDE;
+    picture.text((left, 20.0), TITLE, 13.0, Anchor::Start);
     let mut top = TOP;
     for lane in lanes {
         let high = height(lane);
-        svg.rect((LEFT, top), (RIGHT - LEFT, high), "#f3f3f3", "");
-        let size = if lane.kind == ResourceKind::Site { 12.0 } else { 10.0 };
-        svg.text((LEFT - 6.0, top + high / 2.0 + 4.0), &lane.name, size, Anchor::End);
+        picture.rect((left, top), (WIDE, high), "#f3f3f3", "");
+        let place = (left - 6.0, top + high / 2.0 + 4.0);
+        picture.text(place, &lane.name, letters(lane), Anchor::End);
+        top += high + 3.0;
+    }
+    // Hours where there are some of them, else seconds.
+    let (unit, name) = if length > 4.0 * 3600e6 { (3600e6, "h") } else { (1e6, "s") };
+    for tick in ticks(start as f64 / unit, end as f64 / unit, 12) {
+        let at = x(tick * unit);
+        picture.line((at, TOP), (at, bottom), "#dddddd", 1.0);
+        let text = format!("{} {name}", number(tick));
+        picture.text((at, bottom + 16.0), &text, 11.0, Anchor::Middle);
+    }
+    let mut top = TOP;
+    for lane in lanes {
+        let high = height(lane);
         for (bar, below) in stacked(&lane.bars) {
             let share = |amount: u64| amount as f64 / lane.capacity.max(1) as f64 * high;
-            let corner = (x(bar.start), top + high - share(below + bar.amount));
-            let size = ((x(bar.end) - x(bar.start)).max(0.4), share(bar.amount) - 0.4);
+            let (from, to) = (x(bar.start as f64), x(bar.end as f64));
+            let corner = (from, top + high - share(below + bar.amount));
+            let size = ((to - from).max(0.4), (share(bar.amount) - 0.4).max(0.2));
             // By number, so that neighbours differ.
             let colour = COLOURS[(bar.request % COLOURS.len() as u64) as usize];
             let title = format!("request {}: {} of {}", bar.request, bar.amount, lane.name);
-            svg.rect(corner, size, colour, &title);
+            picture.rect(corner, size, colour, &title);
         }
         top += high + 3.0;
     }
-    svg.finish()
+    picture
 }
 
 /// Each bar in pieces, and the amount that is below each: at every instant the bars stand upon one another in the

@@ -5,7 +5,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use coalloc_sim::experiment::judge::{Compared, Verdict, at, number, numbers, shapes};
+use coalloc_sim::experiment::judge::{
+    Compared, Standing, Tally, Verdict, at, number, numbers, shapes,
+};
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
 /// How the runs were made.
@@ -56,7 +58,7 @@ pub fn report(experiment: &Experiment, results: &Results, how: &How) -> String {
         results.len()
     );
     text += &paper_numbers(experiment, results);
-    text += &paper_shapes(experiment, results);
+    text += &paper_shapes(experiment, results, how.small);
     for plot in &experiment.plots {
         let _ = writeln!(text, "![{}]({}.svg)\n", plot.title, plot.name);
     }
@@ -152,7 +154,7 @@ fn signed(value: f64) -> String {
     if value > 0.0 { format!("+{text}") } else { text }
 }
 
-fn paper_shapes(experiment: &Experiment, results: &Results) -> String {
+fn paper_shapes(experiment: &Experiment, results: &Results, small: bool) -> String {
     let all = shapes(experiment, results);
     if all.is_empty() {
         return String::new();
@@ -163,9 +165,13 @@ fn paper_shapes(experiment: &Experiment, results: &Results) -> String {
     let mut reasons = String::new();
     for verdict in &all {
         let Verdict { shape, places: (good, of), telling, .. } = verdict;
-        let held = match verdict.held {
-            None => "not measured".to_owned(),
-            Some(held) => format!("{} ({good} of {of})", if held { "yes" } else { "**no**" }),
+        let held = match (verdict.standing(small), of) {
+            (Standing::Held, _) => format!("yes ({good} of {of})"),
+            (Standing::NotMet | Standing::Broken, _) => format!("**no** ({good} of {of})"),
+            (Standing::NotLookedAt, 0) => "not looked at: no point of this run has it".to_owned(),
+            (Standing::NotLookedAt, _) => {
+                format!("not looked at: {good} of {of}, and more seeds are needed to say")
+            }
         };
         let _ = writeln!(
             text,
@@ -178,6 +184,7 @@ fn paper_shapes(experiment: &Experiment, results: &Results) -> String {
             let _ = writeln!(reasons, "* Not held: {}. {}", shape.says, why.trim());
         }
     }
+    let _ = writeln!(text, "\n{}.", Tally::of(experiment, results, small));
     if !reasons.is_empty() {
         text = format!("{text}\n{reasons}");
     }
@@ -231,7 +238,7 @@ fn assumptions(experiment: &Experiment) -> String {
 
 /// What is told in the terminal.
 #[must_use]
-pub fn summary(experiment: &Experiment, results: &Results) -> String {
+pub fn summary(experiment: &Experiment, results: &Results, small: bool) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.title);
     let all = numbers(experiment, results);
     for own in all.chunk_by(|one, other| std::ptr::eq(one.printed, other.printed)) {
@@ -249,28 +256,24 @@ pub fn summary(experiment: &Experiment, results: &Results) -> String {
     }
     for verdict in shapes(experiment, results) {
         let (good, of) = verdict.places;
-        let held = match verdict.held {
-            None => "-",
-            Some(true) => "held",
-            Some(false) => "NOT HELD",
+        let standing = match verdict.standing(small) {
+            Standing::Held => "held",
+            Standing::NotMet => "not held, as the file says",
+            Standing::Broken => "NOT HELD",
+            Standing::NotLookedAt => "not looked at",
         };
-        let _ = writeln!(
-            text,
-            "  {held:<8} {} ({good} of {of}: {})",
-            verdict.shape.says, verdict.telling
-        );
+        let looked = match of {
+            0 => "no point of this run has it".to_owned(),
+            _ => format!("{good} of {of}: {}", verdict.telling),
+        };
+        let _ = writeln!(text, "  {standing:<8} {} ({looked})", verdict.shape.says);
+    }
+    let tally = Tally::of(experiment, results, small);
+    if !tally.is_empty() {
+        let _ = writeln!(text, "  of what is said of curves: {tally}");
     }
     for metric in results.missing(experiment) {
         let _ = writeln!(text, "  no run has measured {metric}");
     }
     text
-}
-
-/// Does a shape not hold that should?
-#[must_use]
-pub fn broken(experiment: &Experiment, results: &Results, small: bool) -> bool {
-    shapes(experiment, results).iter().any(|verdict| {
-        let wanted = verdict.shape.not_met.is_none() && !(small && verdict.shape.full_only);
-        wanted && verdict.held == Some(false)
-    })
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use coalloc_common::{InvalidField, suggest};
-use coalloc_proto::file::{Document, FileError, parse, read};
+use coalloc_proto::file::{Document, FileError, parse, read, text_of};
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::shipped::{self, FILES, SHIPPED};
 use coalloc_sim::experiment::{Experiment, ModelError};
@@ -31,10 +31,12 @@ pub struct Source {
 /// The first mistake, with its line; [`Exit::NotFound`] when there is none.
 pub fn load(name: &str) -> Result<Source, Failure> {
     let path = Path::new(name);
-    if path.is_file() {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| Failure::bad_input(format!("{name}: {error}")))?;
-        return of(path, text, true);
+    if path.is_dir() {
+        let problem = "is a folder; expected an experiment file, or a name of `coalloc sim list`";
+        return Err(Failure::bad_input(format!("{name}: {problem}")));
+    }
+    if path.exists() {
+        return of(path, text_of(path)?, true);
     }
     let Some(shipped) = shipped::named(name) else { return Err(unknown(name)) };
     of(&PathBuf::from(format!("{name}.yaml")), shipped.text.to_owned(), false)
@@ -71,7 +73,7 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
         }
     }
     let source = Source { experiment, text, document };
-    source.experiment.check().map_err(|error| source.invalid(&error))?;
+    source.check()?;
     Ok(source)
 }
 
@@ -108,6 +110,14 @@ impl Source {
     fn invalid(&self, error: &InvalidField) -> Failure {
         let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
         at(&self.document, &error.field, &problem)
+    }
+
+    /// Does it make sense?
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.experiment.check().map_err(|error| self.invalid(&error))
     }
 
     /// Every point of the sweep, each ready to run.

@@ -1,53 +1,37 @@
 //! The folder of an experiment's results.
 //!
 //! `results.jsonl` has one line a run (point and seed), written as soon as the run ends, behind a head line that
-//! says whose runs they are. A run that is there is not done again; a last line that was cut off by a kill is
-//! done again. A folder with the results of another experiment is refused before anything is written.
+//! says whose runs they are. A run that is there is not done again. A folder with the results of another experiment,
+//! or of another program, is refused before anything is written.
+//!
+//! A run may be killed at any moment, and the disk may fill up. Whatever is left can be gone on with: a line is
+//! written whole or taken back, nothing is written behind one that could not be, and a line that is not whole all
+//! the same is left out and its run done again. Every other file is put in its place at once ([`super::whole`]).
+//! The runs of a finished experiment stand in the order of its points and seeds, so that the file has the same bytes
+//! however the runs came about.
+//!
+//! Whoever writes holds a lock on `results.jsonl`; a second process is refused.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
-use std::io::{Seek as _, Write as _};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use coalloc_sim::experiment::{Measures, Results};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
-use crate::exit::Failure;
+use super::head::Head;
+use super::whole;
+use crate::exit::{Exit, Failure};
+use crate::text;
 
 /// The file with the runs.
 pub const RUNS: &str = "results.jsonl";
 /// The experiment as it was written.
 pub const EXPERIMENT: &str = "experiment.yaml";
-
-/// The first line: whose runs they are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Head {
-    /// Name of the experiment.
-    pub experiment: String,
-    /// Are the points and seeds those of a `--small` run?
-    pub small: bool,
-    /// SHA-256 of what decides about its runs.
-    pub digest: String,
-}
-
-impl Head {
-    /// Of an experiment; `essence` is what decides about its runs.
-    #[must_use]
-    pub fn of(experiment: &str, small: bool, essence: &Value) -> Self {
-        // Keys of JSON objects are sorted here, so equal content has equal bytes.
-        let digest = Sha256::digest(essence.to_string());
-        let mut hex = String::new();
-        for byte in digest {
-            // Writing to a String cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        Self { experiment: experiment.to_owned(), small, digest: hex }
-    }
-}
+/// Lines that are named when they are left out; more are only counted.
+const NAMED_MAX: usize = 5;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,125 +50,282 @@ pub struct Run {
 pub struct Store {
     file: File,
     path: PathBuf,
+    /// Bytes of the file that are whole lines.
+    whole: u64,
+    /// Why nothing more can be written.
+    broken: Option<Failure>,
 }
 
 impl Store {
     /// Opens a folder, which is made when it is not there; the runs that it has.
     ///
     /// # Errors
-    /// When it has the results of something else, or cannot be read or written. Nothing is changed then.
-    pub fn open(folder: &Path, head: &Head, text: &str) -> Result<(Self, Vec<Run>), Failure> {
+    /// When it has the results of something else, another process writes to it, or it cannot be read or written.
+    /// Nothing is changed then.
+    pub fn open(folder: &Path, head: &Head, experiment: &str) -> Result<(Self, Vec<Run>), Failure> {
+        look(folder, head, experiment)?;
         let path = folder.join(RUNS);
-        let known = if path.is_file() { Some(read(folder)?) } else { None };
-        if known.is_none() {
-            refuse_foreign(folder)?;
-        }
-        let (runs, whole) = match known {
-            Some((own, runs, whole)) => {
-                refuse_other(&path, &own, head)?;
-                (runs, Some(whole))
-            }
-            None => (Vec::new(), None),
-        };
         let failed =
             |error: std::io::Error| Failure::bad_input(format!("{}: {error}", path.display()));
-        std::fs::create_dir_all(folder).map_err(failed)?;
-        std::fs::write(folder.join(EXPERIMENT), text).map_err(failed)?;
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(failed)?;
-        match whole {
-            Some(whole) => {
-                file.set_len(whole).map_err(failed)?;
-                file.seek(std::io::SeekFrom::End(0)).map_err(failed)?;
-            }
-            None => {
-                let line = serde_json::to_string(head).map_err(|e| failed(e.into()))?;
-                file.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
-            }
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::bad_input(format!("--out {}: {error}", folder.display())))?;
+        let mut file = locked(&path)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        // Only who holds the lock can be sure of what is there.
+        let found = Found::of(&path, &bytes, head)?;
+        for line in found.torn.iter().take(NAMED_MAX) {
+            text::note(&format!(
+                "{}:{line}: is not a whole line of `coalloc sim run`; it is left out and its run done again",
+                path.display()
+            ));
         }
-        Ok((Self { file, path }, runs))
+        if found.torn.len() > NAMED_MAX {
+            text::note(&format!("and {} more such lines", found.torn.len() - NAMED_MAX));
+        }
+        let mut store = Self { file, path: path.clone(), whole: found.whole, broken: None };
+        store.take_back().map_err(failed)?;
+        if found.is_new {
+            store.put_line(&head.line()).map_err(failed)?;
+        }
+        whole::write(&folder.join(EXPERIMENT), experiment.as_bytes()).map_err(failed)?;
+        Ok((store, found.runs))
     }
 
     /// Keeps a run.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or an earlier one could not.
     pub fn add(&mut self, run: &Run) -> Result<(), Failure> {
+        if let Some(failure) = &self.broken {
+            return Err(failure.clone());
+        }
+        let line = serde_json::to_string(run).map_err(std::io::Error::from);
+        let Err(error) = line.and_then(|line| self.put_line(&line)) else { return Ok(()) };
+        // A piece of a line must not have another one behind it. If it cannot be taken back either, it stays the last.
+        let _ = self.take_back();
+        let failure = Failure::internal(format!(
+            "{}: {error}; the runs before it are kept, and the same command goes on from there",
+            self.path.display()
+        ));
+        self.broken = Some(failure.clone());
+        Err(failure)
+    }
+
+    fn put_line(&mut self, line: &str) -> Result<(), std::io::Error> {
+        let line = format!("{line}\n");
+        self.file.write_all(line.as_bytes())?;
+        self.whole += line.len() as u64;
+        Ok(())
+    }
+
+    /// Cuts off whatever is behind the last whole line.
+    fn take_back(&mut self) -> Result<(), std::io::Error> {
+        self.file.set_len(self.whole)?;
+        self.file.seek(SeekFrom::Start(self.whole)).map(|_| ())
+    }
+
+    /// Brings the runs in the order of these points and of their seeds; runs of other points come last.
+    ///
+    /// # Errors
+    /// When that cannot be written; the file is then as it was.
+    pub fn in_order(&mut self, results: &Results) -> Result<(), Failure> {
+        let path = self.path.clone();
         let failed =
-            |error: std::io::Error| Failure::internal(format!("{}: {error}", self.path.display()));
-        let line = serde_json::to_string(run).map_err(|error| failed(error.into()))?;
-        self.file.write_all(format!("{line}\n").as_bytes()).map_err(failed)
+            |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(failed)?;
+        let Some((head, rest)) = text.split_once('\n') else { return Ok(()) };
+        let index = index(results);
+        let mut lines: Vec<(usize, Run, &str)> = Vec::new();
+        for line in rest.lines() {
+            if let Ok(run) = serde_json::from_str::<Run>(line) {
+                lines.push((index.get(&run.point).copied().unwrap_or(usize::MAX), run, line));
+            }
+        }
+        lines.sort_by(|(at, run, _), (other_at, other, _)| {
+            (at, &run.point, run.seed).cmp(&(other_at, &other.point, other.seed))
+        });
+        // Of a run that is there twice, the later line counts, as for the results.
+        lines.reverse();
+        lines.dedup_by(|(_, one, _), (_, other, _)| {
+            (&one.point, one.seed) == (&other.point, other.seed)
+        });
+        lines.reverse();
+        let mut ordered = format!("{head}\n");
+        for (_, _, line) in lines {
+            ordered += line;
+            ordered.push('\n');
+        }
+        if ordered == text {
+            return Ok(());
+        }
+        let part = whole::beside(&path);
+        let put = || -> Result<File, std::io::Error> {
+            let mut file = File::create(&part)?;
+            // Locked before it stands in its place: at no instant is the folder free.
+            file.try_lock()?;
+            file.write_all(ordered.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&part, &path)?;
+            Ok(file)
+        };
+        self.file = put().map_err(|error| {
+            let _ = std::fs::remove_file(&part);
+            failed(error)
+        })?;
+        self.whole = ordered.len() as u64;
+        Ok(())
     }
 }
 
-/// A folder that is not empty and has no results is somebody else's.
-fn refuse_foreign(folder: &Path) -> Result<(), Failure> {
-    let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    match entries.next() {
-        None => Ok(()),
-        Some(_) => Err(Failure::bad_input(format!(
-            "--out {}: the folder has files and no {RUNS}; expected a new or empty one, or one with \
-             results of this experiment",
-            folder.display()
-        ))),
-    }
-}
-
-fn refuse_other(path: &Path, own: &Head, head: &Head) -> Result<(), Failure> {
-    if own == head {
-        return Ok(());
-    }
-    let small = |head: &Head| if head.small { " (a --small run)" } else { "" };
-    let what = match own.experiment == head.experiment && own.small == head.small {
-        true => format!("{} as it was before its settings or sweep were changed", own.experiment),
-        false => format!("{}{}", own.experiment, small(own)),
-    };
-    Err(Failure::bad_input(format!(
-        "{}:1: digest: the folder holds results of {what}, not of {}{}; choose another --out\n\
-         nothing was overwritten",
-        path.display(),
-        head.experiment,
-        small(head)
-    )))
-}
-
-/// The head and the runs of a folder, and how many bytes of the file are whole lines.
+/// Could a folder be opened for this? Nothing is changed.
 ///
 /// # Errors
-/// When there are none, or a line cannot be read. A last line that was cut off is left out.
-pub fn read(folder: &Path) -> Result<(Head, Vec<Run>, u64), Failure> {
+/// When it is no folder, has files of something else, or results of another experiment or program.
+pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<(), Failure> {
+    let named = |problem: &str| {
+        Failure::bad_input(format!(
+            "--out {}: {problem}; expected a new or empty folder, or one with results of this experiment\n\
+             nothing was overwritten",
+            folder.display()
+        ))
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(named("is a file, not a folder"));
+        }
+        Err(error) => return Err(named(&error.to_string())),
+    };
     let path = folder.join(RUNS);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+    match std::fs::read(&path) {
+        Ok(bytes) => Found::of(&path, &bytes, head).map(|_| ()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // This experiment and nothing else: a start that came to no run.
+            let is_own = |entry: std::io::Result<std::fs::DirEntry>| {
+                entry.is_ok_and(|entry| entry.file_name() == EXPERIMENT)
+                    && std::fs::read(folder.join(EXPERIMENT))
+                        .is_ok_and(|own| own == experiment.as_bytes())
+            };
+            match entries.into_iter().all(is_own) {
+                true => Ok(()),
+                false => Err(named(&format!("the folder has files and no {RUNS}"))),
+            }
+        }
+        Err(error) => Err(named(&format!("{RUNS}: {error}"))),
+    }
+}
+
+/// Opens the file with the runs, which is made when it is not there, for this process alone.
+fn locked(path: &Path) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| Failure::bad_input(format!("{}: {error}", path.display()));
+    loop {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).read(true).write(true).open(path);
+        let file = file.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::new(
+                    Exit::Refused,
+                    format!(
+                        "{}: another `coalloc sim run` writes to this folder; wait for its end, or choose another --out\n\
+                         nothing was overwritten",
+                        path.display()
+                    ),
+                ));
+            }
+            // A file system without locks: two runs at once are then up to the user.
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        // Another process may have put its ordered runs in the place of what was opened here.
+        let own = file.metadata().map_err(failed)?;
+        match std::fs::metadata(path) {
+            Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => return Ok(file),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+/// What a file of runs has.
+struct Found {
+    runs: Vec<Run>,
+    /// Numbers of lines that are not whole.
+    torn: Vec<usize>,
+    /// Bytes up to the end of its last whole line.
+    whole: u64,
+    /// Is there no head yet?
+    is_new: bool,
+}
+
+impl Found {
+    /// Takes a file for an experiment.
+    fn of(path: &Path, bytes: &[u8], head: &Head) -> Result<Self, Failure> {
+        // A start that was killed has written a part of its first line.
+        if format!("{}\n", head.line()).as_bytes().starts_with(bytes) && !bytes.ends_with(b"\n") {
+            return Ok(Self { runs: Vec::new(), torn: Vec::new(), whole: 0, is_new: true });
+        }
+        let (own, runs, torn) = taken(path, bytes)?;
+        own.refuse_other(path, head)?;
+        Ok(Self { runs, torn, whole: end_of_lines(bytes) as u64, is_new: false })
+    }
+}
+
+fn end_of_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
+}
+
+/// The head, the runs, and the numbers of lines that are not whole.
+fn taken(path: &Path, bytes: &[u8]) -> Result<(Head, Vec<Run>, Vec<usize>), Failure> {
+    let mut lines = bytes[..end_of_lines(bytes)].split(|byte| *byte == b'\n');
+    let head = Head::read(path, lines.next().unwrap_or_default())?;
+    let (mut runs, mut torn) = (Vec::new(), Vec::new());
+    // Behind the last line end is nothing.
+    for (number, line) in (2..).zip(lines).filter(|(_, line)| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(run) => runs.push(run),
+            Err(_) => torn.push(number),
+        }
+    }
+    Ok((head, runs, torn))
+}
+
+/// The head and the runs of a folder. A last line that was cut off is left out.
+///
+/// # Errors
+/// When there are none, or a line before the last is not whole.
+pub fn read(folder: &Path) -> Result<(Head, Vec<Run>), Failure> {
+    let path = folder.join(RUNS);
+    let bytes = std::fs::read(&path).map_err(|error| {
         Failure::bad_input(format!(
             "{}: {error}; expected a folder that `coalloc sim run` has written",
             path.display()
         ))
     })?;
-    let mistake = |line: usize, error: serde_json::Error| {
-        let (path, error) = (path.display(), error.to_string());
-        let said = error.split(" at line ").next().unwrap_or_default().to_owned();
-        Failure::bad_input(format!("{path}:{line}: {said}; expected a line of `coalloc sim run`"))
-    };
-    let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    let mut lines = text[..whole].lines();
-    let head: Head = serde_json::from_str(lines.next().unwrap_or_default())
-        .map_err(|error| mistake(1, error))?;
-    let mut runs = Vec::new();
-    for (number, line) in (2..).zip(lines) {
-        runs.push(serde_json::from_str(line).map_err(|error| mistake(number, error))?);
+    let (head, runs, torn) = taken(&path, &bytes)?;
+    match torn.first() {
+        None => Ok((head, runs)),
+        Some(line) => Err(Failure::bad_input(format!(
+            "{}:{line}: is not a whole line of `coalloc sim run`; the command that wrote this folder does its run again",
+            path.display()
+        ))),
     }
-    Ok((head, runs, whole as u64))
+}
+
+/// Which of the points is meant by the place of a run.
+fn index(results: &Results) -> BTreeMap<BTreeMap<String, String>, usize> {
+    (results.points.iter().enumerate())
+        .map(|(index, point)| (point.labels.iter().cloned().collect(), index))
+        .collect()
 }
 
 /// Puts runs where their points are. Runs of other points are left out: the sweep may be a part of what is there.
 pub fn fill(results: &mut Results, runs: Vec<Run>, seeds: &std::ops::Range<u64>) {
-    let index: BTreeMap<BTreeMap<String, String>, usize> = (results.points.iter().enumerate())
-        .map(|(index, point)| (point.labels.iter().cloned().collect(), index))
-        .collect();
+    let index = index(results);
     for run in runs {
         if let Some(index) = index.get(&run.point)
             && seeds.contains(&run.seed)
@@ -193,3 +334,6 @@ pub fn fill(results: &mut Results, runs: Vec<Run>, seeds: &std::ops::Range<u64>)
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

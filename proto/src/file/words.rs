@@ -53,10 +53,13 @@ impl Mistake<'_> {
             "invalid digit found in string",
             "too large to fit in target type",
             "cannot parse integer from empty string",
+            "invalid u64",
+            "invalid u32",
         ];
         if numbers.iter().any(|number| self.problem.contains(number)) {
             let name = self.field.rsplit('.').next().unwrap_or(self.field);
-            let max = if NARROW.contains(&name) { u64::from(u32::MAX) } else { u64::MAX };
+            let is_narrow = NARROW.contains(&name) || self.problem.contains("u32");
+            let max = if is_narrow { u64::from(u32::MAX) } else { u64::MAX };
             let written = self.written();
             return Some(format!(
                 "`{written}` is not allowed; allowed: a whole number from 0 to {max}"

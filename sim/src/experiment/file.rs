@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use check::name;
 pub(in crate::experiment) use check::values;
 pub use shape::{Bounds, Order, Ratio, Shape, Term, Trend, Way};
 
@@ -76,6 +77,18 @@ pub enum Model {
     Tasks,
     /// Co-allocations, planned on frames and reserved in two phases (Takefusa 2010).
     Coallocations,
+}
+
+impl Model {
+    /// The revision of its behaviour. A change after which the same settings and seed measure something else raises
+    /// it, so that runs from before are not mixed with runs from after; `tests/experiments` has golden runs that
+    /// tell such a change.
+    #[must_use]
+    pub const fn revision(self) -> u32 {
+        match self {
+            Self::Tasks | Self::Coallocations => 1,
+        }
+    }
 }
 
 /// One axis of the sweep.
@@ -308,12 +321,26 @@ impl Experiment {
     pub fn field_of_setting(&self, point: &Point, path: &str) -> String {
         for (at, (axis, index)) in self.sweep.iter().zip(&point.indices).enumerate() {
             let Some(value) = axis.values.get(*index) else { continue };
-            let covers = |own: &str| path == own || path.starts_with(&format!("{own}."));
+            let covers = |own: &str| {
+                let is_inside = |inner: &str, outer: &str| inner.starts_with(&format!("{outer}."));
+                // What is no mapping in the file was made one by this axis.
+                let made = is_inside(own, path) && !self.is_mapping(path);
+                path == own || is_inside(path, own) || made
+            };
             if axis.sets(value).iter().any(|(own, _)| covers(own)) {
                 return format!("sweep[{at}].values[{index}]");
             }
         }
         format!("settings.{path}")
+    }
+
+    /// Has this file a mapping at a path of its settings?
+    fn is_mapping(&self, path: &str) -> bool {
+        let mut inner = Some(&self.settings);
+        for step in path.split('.') {
+            inner = inner.and_then(|map| map.get(step)).and_then(Value::as_object);
+        }
+        inner.is_some()
     }
 
     /// A metric as it is shown, by the name of it or of a point of its curve.

@@ -1,4 +1,4 @@
-//! The paper's numbers and shapes beside ours.
+//! The paper's numbers and shapes beside ours, and how many of them stand how.
 
 use serde_json::Value;
 
@@ -30,6 +30,94 @@ pub struct Verdict<'a> {
     pub places: (usize, usize),
     /// The place that speaks most against it, or least for it, in words.
     pub telling: String,
+}
+
+/// What a verdict comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It holds.
+    Held,
+    /// It does not hold, and the file says why.
+    NotMet,
+    /// It does not hold, and should.
+    Broken,
+    /// No point of the run has what it speaks of, or a `--small` run has too few seeds for it.
+    NotLookedAt,
+}
+
+impl Verdict<'_> {
+    /// What it comes to, in a `--small` run or a whole one.
+    #[must_use]
+    pub fn standing(&self, small: bool) -> Standing {
+        match self.held {
+            None => Standing::NotLookedAt,
+            Some(true) => Standing::Held,
+            Some(false) if self.shape.not_met.is_some() => Standing::NotMet,
+            Some(false) if small && self.shape.full_only => Standing::NotLookedAt,
+            Some(false) => Standing::Broken,
+        }
+    }
+}
+
+/// How many shapes stand how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// They hold.
+    pub held: usize,
+    /// They do not hold, as the file says.
+    pub not_met: usize,
+    /// They do not hold, and should.
+    pub broken: usize,
+    /// They were not looked at.
+    pub not_looked_at: usize,
+}
+
+impl Tally {
+    /// Of an experiment.
+    #[must_use]
+    pub fn of(experiment: &Experiment, results: &Results, small: bool) -> Self {
+        let mut tally = Self::default();
+        for verdict in shapes(experiment, results) {
+            match verdict.standing(small) {
+                Standing::Held => tally.held += 1,
+                Standing::NotMet => tally.not_met += 1,
+                Standing::Broken => tally.broken += 1,
+                Standing::NotLookedAt => tally.not_looked_at += 1,
+            }
+        }
+        tally
+    }
+
+    /// Is there any shape?
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.held + self.not_met + self.broken + self.not_looked_at == 0
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.held += other.held;
+        self.not_met += other.not_met;
+        self.broken += other.broken;
+        self.not_looked_at += other.not_looked_at;
+    }
+}
+
+/// In words: `3 held, 1 did not hold`; what there is none of is left out, but for those that held.
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} held", self.held)?;
+        let others = [
+            (self.not_met, "did not hold, as the file says"),
+            (self.broken, "did not hold"),
+            (self.not_looked_at, "not looked at"),
+        ];
+        others
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .try_for_each(|(count, what)| write!(f, ", {count} {what}"))
+    }
 }
 
 /// Every printed number at every point that it may be about, nearest first.
@@ -301,6 +389,38 @@ mod tests {
         assert_eq!(judged(b).0, Some(false));
         assert_eq!(judged("trend: {of: {metric: c}, along: '@', goes: down}").1, (6, 6));
         assert_eq!(judged("bounds: {of: {metric: c}, at_most: 25}").0, None, "c has no point 25");
+    }
+
+    #[test]
+    fn what_was_not_looked_at_does_not_count_as_held() {
+        let standing = |shape: &str, small| {
+            let experiment = experiment(shape);
+            let mut results = Results::new(experiment.points(false));
+            for (point, value) in [10.0, 5.0, 20.0, 25.0, 30.0, 15.0].into_iter().enumerate() {
+                let mut measures = Measures::new();
+                measures.put("m", value);
+                results.add(point, 1, measures);
+            }
+            Tally::of(&experiment, &results, small)
+        };
+        let none = Tally::default();
+        let cases = [
+            ("bounds: {of: {metric: m}, at_most: 30}", Tally { held: 1, ..none }),
+            ("bounds: {of: {metric: m}, at_most: 3}", Tally { broken: 1, ..none }),
+            ("bounds: {of: {metric: m}, at_most: 3}, not_met: so", Tally { not_met: 1, ..none }),
+            ("bounds: {of: {metric: c}, at_most: 3}", Tally { not_looked_at: 1, ..none }),
+        ];
+        for (shape, tally) in cases {
+            assert_eq!((standing(shape, true), standing(shape, false)), (tally, tally), "{shape}");
+        }
+        let fine = "bounds: {of: {metric: m}, at_most: 3}, full_only: true";
+        assert_eq!(standing(fine, true), Tally { not_looked_at: 1, ..none });
+        assert_eq!(standing(fine, false), Tally { broken: 1, ..none });
+        let all = Tally { held: 3, not_met: 2, broken: 1, not_looked_at: 4 };
+        assert_eq!(
+            all.to_string(),
+            "3 held, 2 did not hold, as the file says, 1 did not hold, 4 not looked at"
+        );
     }
 
     #[test]

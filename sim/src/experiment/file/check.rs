@@ -16,6 +16,7 @@ impl Experiment {
     pub fn check(&self) -> Result<(), InvalidField> {
         name("name", &self.name)?;
         self.check_sweep()?;
+        check_range("seeds.first", self.seeds.first, 0..=limits::EXPERIMENT_SEED_MAX, "")?;
         let seeds = 1..=limits::EXPERIMENT_RUNS_MAX;
         check_range("seeds.count", self.seeds.count, seeds.clone(), "")?;
         check_range("seeds.small", self.seeds.small, seeds, "")?;
@@ -69,6 +70,10 @@ impl Experiment {
             let field = format!("paper.numbers[{at}]");
             self.check_metric(&format!("{field}.metric"), &printed.metric)?;
             self.check_at(&field, &printed.at)?;
+            if let Some(within) = printed.within.filter(|within| !(*within >= 0.0)) {
+                let allowed = "0 or more, in the metric's unit";
+                return Err(InvalidField::new(format!("{field}.within"), within, allowed));
+            }
         }
         for (at, shape) in self.paper.shapes.iter().enumerate() {
             self.check_shape(&format!("paper.shapes[{at}]"), shape)?;
@@ -210,7 +215,11 @@ fn check_values(field: &str, axis: &Axis) -> Result<(), InvalidField> {
     Ok(())
 }
 
-fn name(field: &str, text: &str) -> Result<(), InvalidField> {
+/// Is it a name for an experiment, an axis or a plot?
+///
+/// # Errors
+/// When it has other characters than those of a file's name, or is too long.
+pub fn name(field: &str, text: &str) -> Result<(), InvalidField> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !text.is_empty() && text.len() <= limits::NAME_LEN_MAX && text.chars().all(is_good) {
         return Ok(());

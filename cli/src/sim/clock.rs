@@ -1,0 +1,101 @@
+//! The clock that models do not have: how long planning takes, for experiments that have metrics of time.
+
+use std::time::Instant;
+
+use coalloc_sim::experiment::{Experiment, Measures, Trace, TraceEvent};
+
+/// What the clock adds to a model's metrics, for experiments that have them among their own.
+pub const TIMES: &[(&str, &str)] = &[
+    ("plan_ms", "mean time that planning one frame took, ms"),
+    ("plan_max_ms", "the longest"),
+    ("plan_sd_ms", "standard deviation"),
+    ("plan_request_ms", "curve over the number of the request: mean of its frames, ms"),
+    ("run_ms", "time that the whole run took, ms"),
+];
+
+/// Looks at the clock when planning begins and ends.
+#[derive(Debug, Default)]
+pub struct Clock {
+    begun: Option<Instant>,
+    /// Request and milliseconds.
+    took: Vec<(u64, f64)>,
+}
+
+impl Trace for Clock {
+    fn event(&mut self, event: TraceEvent<'_>) {
+        match event {
+            TraceEvent::PlanningBegins { .. } => self.begun = Some(Instant::now()),
+            TraceEvent::PlanningEnds { request, .. } => {
+                let took = self.begun.take().map(|begun| begun.elapsed().as_secs_f64() * 1e3);
+                self.took.extend(took.map(|took| (request, took)));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        false
+    }
+}
+
+impl Clock {
+    /// Watches a run, and adds times to what it measured.
+    ///
+    /// # Errors
+    /// What the run says.
+    pub fn watch<E>(
+        mut self,
+        run: impl FnOnce(&mut dyn Trace) -> Result<Measures, E>,
+    ) -> Result<Measures, E> {
+        let begun = Instant::now();
+        let mut measures = run(&mut self)?;
+        measures.put("run_ms", begun.elapsed().as_secs_f64() * 1e3);
+        let times: Vec<f64> = self.took.iter().map(|(_, took)| *took).collect();
+        let count = times.len() as f64;
+        let mean = times.iter().sum::<f64>() / count;
+        let squares: f64 = times.iter().map(|took| (took - mean).powi(2)).sum();
+        measures.put("plan_ms", mean);
+        measures.put("plan_max_ms", times.iter().fold(0.0, |most: f64, took| most.max(*took)));
+        measures.put("plan_sd_ms", (squares / count).sqrt());
+        for of_one in self.took.chunk_by(|one, other| one.0 == other.0) {
+            let sum: f64 = of_one.iter().map(|(_, took)| took).sum();
+            // The numbers of requests are far below 2^53.
+            let number = of_one[0].0 as f64;
+            measures.put_at("plan_request_ms", number, sum / of_one.len() as f64);
+        }
+        Ok(measures)
+    }
+}
+
+/// Has an experiment metrics of time?
+#[must_use]
+pub fn is_timed(experiment: &Experiment) -> bool {
+    experiment.metrics.iter().any(|metric| TIMES.iter().any(|(own, _)| *own == metric.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_counts_what_planning_takes() {
+        let ran: Result<Measures, ()> = Clock::default().watch(|clock| {
+            for request in [0, 0, 1] {
+                clock.event(TraceEvent::PlanningBegins { at: 0, request });
+                clock.event(TraceEvent::PlanningEnds { at: 0, request, plans: 1 });
+            }
+            Ok(Measures::new())
+        });
+        let measures = ran.unwrap();
+        let names: Vec<&str> = measures.iter().map(|(name, _)| name).collect();
+        let expected = [
+            "plan_max_ms",
+            "plan_ms",
+            "plan_request_ms@0",
+            "plan_request_ms@1",
+            "plan_sd_ms",
+            "run_ms",
+        ];
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,137 @@
+//! The first line of a folder's runs: whose they are, and what decided about them.
+//!
+//! Settings and sweep decide, and so does the program: its version, and the revision of the model, which every change
+//! of a world's behaviour raises. Runs of two programs are never mixed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use coalloc_sim::experiment::file::Model;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::exit::Failure;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Are the points and seeds those of a `--small` run?
+    pub small: bool,
+    /// SHA-256 of what decides about its runs, the program aside.
+    pub digest: String,
+    /// Who made them; nothing in folders of programs that did not say so.
+    #[serde(default)]
+    pub program: Option<Program>,
+}
+
+/// What of a program decides about runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// Its version.
+    pub version: String,
+    /// The revision of the model.
+    pub revision: u32,
+}
+
+impl Program {
+    fn this(model: Model) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), revision: model.revision() }
+    }
+}
+
+impl Head {
+    /// Of an experiment that this program runs; `essence` is what decides about its runs.
+    #[must_use]
+    pub fn of(experiment: &str, model: Model, small: bool, essence: &Value) -> Self {
+        // Keys of JSON objects are sorted here, so equal content has equal bytes.
+        let mut digest = String::new();
+        for byte in Sha256::digest(essence.to_string()) {
+            // Writing to a String cannot fail.
+            let _ = write!(digest, "{byte:02x}");
+        }
+        let program = Some(Program::this(model));
+        Self { experiment: experiment.to_owned(), small, digest, program }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn line(&self) -> String {
+        // Texts, numbers and truth values are always JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the first line of a file.
+    ///
+    /// # Errors
+    /// When it is no head.
+    pub fn read(path: &Path, line: &[u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(line).map_err(|error| {
+            let said = error.to_string();
+            let said = said.split(" at line ").next().unwrap_or_default();
+            Failure::bad_input(format!(
+                "{}:1: {said}; expected the first line of what `coalloc sim run` writes\n\
+                 nothing was overwritten",
+                path.display()
+            ))
+        })
+    }
+
+    /// Refuses runs that are not of this experiment, or not of this program.
+    ///
+    /// # Errors
+    /// In what they differ.
+    pub fn refuse_other(&self, path: &Path, wanted: &Self) -> Result<(), Failure> {
+        let kind = |head: &Self| match head.small {
+            true => format!("{} (a --small run)", head.experiment),
+            false => head.experiment.clone(),
+        };
+        let named = |field: &str, problem: &str| {
+            Err(Failure::bad_input(format!(
+                "{}:1: {field}: {problem}\nnothing was overwritten",
+                path.display()
+            )))
+        };
+        if (&self.experiment, self.small) != (&wanted.experiment, wanted.small) {
+            let problem = format!(
+                "the folder holds results of {}, not of {}; choose another --out",
+                kind(self),
+                kind(wanted)
+            );
+            let field = if self.small == wanted.small { "experiment" } else { "small" };
+            return named(field, &problem);
+        }
+        if self.digest != wanted.digest {
+            let problem = format!(
+                "the folder holds results of {} as it was before its settings or sweep were changed; choose another --out",
+                kind(self)
+            );
+            return named("digest", &problem);
+        }
+        if self.program != wanted.program {
+            let problem = format!(
+                "the folder holds results of {}, and this is {}: results of two programs are not mixed; \
+                 choose another --out, or remove the folder and run all of it again",
+                self.maker(),
+                wanted.maker()
+            );
+            return named("program", &problem);
+        }
+        Ok(())
+    }
+
+    /// The program that made the runs, in words.
+    #[must_use]
+    pub fn maker(&self) -> String {
+        match &self.program {
+            Some(Program { version, revision }) => {
+                format!("coalloc {version} with revision {revision} of the model")
+            }
+            None => "an older coalloc, which did not say its version".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The experiments of one `coalloc sim run`. All of them are read and checked before anything is written; then their
+//! runs are dealt to the threads.
+//!
+//! Runs are dealt seed by seed, and of several experiments the same share of each is done at any time: so the time
+//! that is left can be told from what is done, although a run of one takes a thousand times as long as one of
+//! another. Which thread does a run decides nothing.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::judge::at;
+use coalloc_sim::experiment::{Experiment, NoTrace, Results};
+
+use super::clock::{Clock, is_timed};
+use super::head::Head;
+use super::models::Prepared;
+use super::source::{Source, load};
+use super::store::{Run, Store, fill, look};
+use super::{metrics, stage};
+use crate::exit::Failure;
+
+/// An experiment that could run.
+#[derive(Debug)]
+pub struct Ready {
+    /// Where it comes from.
+    pub source: Source,
+    /// Every point, with settings that its model accepts.
+    pub points: Vec<(Point, Prepared)>,
+    /// The seeds of every point.
+    pub seeds: Range<u64>,
+    /// Where its results go.
+    pub folder: PathBuf,
+    head: Head,
+}
+
+impl Ready {
+    /// Reads and checks it; `seeds` stands for its own number of them.
+    ///
+    /// # Errors
+    /// The first mistake in it.
+    pub fn load(name: &str, small: bool, seeds: Option<u64>) -> Result<Self, Failure> {
+        let mut source = load(name)?;
+        if let Some(seeds) = seeds {
+            (source.experiment.seeds.count, source.experiment.seeds.small) = (seeds, seeds);
+            source.check()?;
+        }
+        metrics::check(&source)?;
+        let points = source.prepare(small)?;
+        let own = &source.experiment;
+        let head = Head::of(&own.name, own.model, small, &source.essence(small));
+        let seeds = own.seeds(small);
+        Ok(Self { source, points, seeds, folder: PathBuf::new(), head })
+    }
+
+    /// Its results go there.
+    ///
+    /// # Errors
+    /// When that folder is no place for them; nothing is changed.
+    pub fn into_folder(self, folder: &Path) -> Result<Self, Failure> {
+        look(folder, &self.head, &self.source.text)?;
+        Ok(Self { folder: folder.to_owned(), ..self })
+    }
+
+    /// What it says.
+    #[must_use]
+    pub const fn experiment(&self) -> &Experiment {
+        &self.source.experiment
+    }
+}
+
+/// An experiment at work.
+#[derive(Debug)]
+pub struct Work {
+    /// It.
+    pub ready: Ready,
+    state: Mutex<State>,
+    /// Runs that were there before.
+    pub known: usize,
+    is_timed: bool,
+}
+
+/// What its runs have come to.
+#[derive(Debug)]
+pub struct State {
+    /// Its folder.
+    pub store: Store,
+    /// Its runs.
+    pub results: Results,
+    /// What they took, all threads together.
+    pub took: Duration,
+}
+
+impl Work {
+    /// Opens its folder.
+    ///
+    /// # Errors
+    /// When that has results of something else, or cannot be written.
+    pub fn begin(ready: Ready) -> Result<Self, Failure> {
+        let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
+        let mut results =
+            Results::new(ready.points.iter().map(|(point, _)| point.clone()).collect());
+        fill(&mut results, runs, &ready.seeds);
+        let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
+        let state = Mutex::new(State { store, results, took: Duration::ZERO });
+        Ok(Self { ready, state, known, is_timed })
+    }
+
+    /// What its runs have come to.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The runs that are to be done, seed by seed.
+    fn open(&self) -> Vec<(usize, u64)> {
+        let state = self.state();
+        let points = self.ready.points.len();
+        (self.ready.seeds.clone())
+            .flat_map(|seed| (0..points).map(move |point| (point, seed)))
+            .filter(|(point, seed)| !state.results.has(*point, *seed))
+            .collect()
+    }
+
+    fn run(&self, index: usize, seed: u64) -> Result<(), Failure> {
+        let (point, prepared) = &self.ready.points[index];
+        let begun = Instant::now();
+        let measured = match self.is_timed {
+            true => Clock::default().watch(|clock| prepared.run(seed, clock)),
+            false => prepared.run(seed, &mut NoTrace),
+        };
+        let measures = measured.map_err(|error| {
+            let (name, place) = (&self.ready.experiment().name, at(&point.labels));
+            Failure::internal(format!("{name}: seed {seed}{place}: {error}"))
+        })?;
+        let took = begun.elapsed();
+        let run = Run { point: point.labels.iter().cloned().collect(), seed, measures };
+        let mut state = self.state();
+        state.store.add(&run)?;
+        state.results.add(index, seed, run.measures);
+        state.took += took;
+        Ok(())
+    }
+}
+
+/// One run: of which experiment, which of its points, which seed.
+type Turn = (usize, usize, u64);
+
+/// Every run that is to be done, in the order in which they are begun.
+fn turns(works: &[Work]) -> Vec<Turn> {
+    mixed(works.iter().map(Work::open).collect())
+}
+
+/// Lists dealt into one another, so that every beginning of the whole has the same share of each.
+fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
+    let mut all: Vec<(f64, Turn)> = Vec::new();
+    for (list, own) in lists.into_iter().enumerate() {
+        let length = own.len() as f64;
+        let share = |place: usize| (place as f64 + 0.5) / length;
+        let turns = own.into_iter().enumerate();
+        all.extend(turns.map(|(place, (point, seed))| (share(place), (list, point, seed))));
+    }
+    // Stable: equal shares stay in the order of the lists.
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    all.into_iter().map(|(_, turn)| turn).collect()
+}
+
+/// Does all runs that are to be done, unless it is stopped.
+///
+/// # Errors
+/// The first run that failed, or could not be kept; the others then end, too.
+pub fn deal(works: &[Work], threads: usize, stop: &AtomicBool) -> Result<(), Failure> {
+    let turns = turns(works);
+    let known: usize = works.iter().map(|work| work.known).sum();
+    let bar = stage::bar(known as u64, (known + turns.len()) as u64, "runs");
+    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let failure: Mutex<Option<Failure>> = Mutex::new(None);
+    let fail = |own: Failure| {
+        over.store(true, Ordering::Relaxed);
+        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(own);
+    };
+    let hand = || {
+        while !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
+            let turn = turns.get(next.fetch_add(1, Ordering::Relaxed));
+            let Some(&(work, point, seed)) = turn else { return };
+            match works[work].run(point, seed) {
+                Ok(()) => bar.inc(1),
+                Err(own) => fail(own),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(turns.len()) {
+            if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, hand) {
+                fail(Failure::internal(format!("no threads: {error}")));
+            }
+        }
+    });
+    bar.finish_and_clear();
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_beginning_has_the_same_share_of_each_list() {
+        let list = |count: u64| (0..count).map(|seed| (0, seed)).collect::<Vec<_>>();
+        let all = mixed(vec![list(100), list(10), list(1), list(0)]);
+        assert_eq!(all.len(), 111);
+        let of = |list: usize, part: &[Turn]| part.iter().filter(|turn| turn.0 == list).count();
+        let half = &all[..all.len() / 2];
+        assert_eq!((of(0, half), of(1, half)), (50, 5));
+        let seeds: Vec<u64> = all.iter().filter(|turn| turn.0 == 1).map(|turn| turn.2).collect();
+        assert!(seeds.is_sorted(), "{seeds:?}");
+    }
+}

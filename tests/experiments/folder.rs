@@ -1,0 +1,197 @@
+//! The folder of results: the same bytes however the runs came about, and nothing lost when the program is killed, the
+//! disk is full, or somebody else is at work there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::tmpfs::Small;
+use super::{MINE, coalloc, shown, written};
+
+fn text(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path.as_ref()).unwrap()
+}
+
+fn golden(model: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/experiments/golden");
+    folder.join(format!("{model}.yaml")).to_str().unwrap().to_owned()
+}
+
+/// Runs it to its end.
+fn run(file: &str, out: &Path, more: &[&str]) -> String {
+    let words = [&["sim", "run", file, "--out", out.to_str().unwrap()], more].concat();
+    let ran = coalloc(&words);
+    assert!(ran.status.success(), "{}", shown(&ran));
+    shown(&ran)
+}
+
+#[test]
+fn threads_and_stops_change_no_byte() {
+    for model in ["tasks", "coallocations"] {
+        let file = golden(model);
+        let folder = tempfile::tempdir().unwrap();
+        let out = |name: &str| folder.path().join(name);
+        run(&file, &out("one"), &["--seeds", "3", "--jobs", "1"]);
+        run(&file, &out("two"), &["--seeds", "3", "--jobs", "2"]);
+        run(&file, &out("halves"), &["--seeds", "1", "--jobs", "2"]);
+        let told = run(&file, &out("halves"), &["--seeds", "3", "--jobs", "2"]);
+        assert!(!told.contains("(0 were there)"), "{told}");
+        for own in ["results.jsonl", "results.csv", "report.md", "plot.svg"] {
+            let expected = text(out("one").join(own));
+            for name in ["two", "halves"] {
+                assert!(text(out(name).join(own)) == expected, "{model}: {name}/{own} differs");
+            }
+        }
+    }
+}
+
+/// A program at work, killed when nobody needs it any more.
+struct Running(Child);
+
+impl Running {
+    fn start(file: &str, out: &Path, seeds: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+        command.args(["sim", "run", file, "--seeds", seeds, "--out"]).arg(out);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Waits until the folder has so many lines.
+    fn until(&mut self, runs: &Path, lines: usize) {
+        let has = || std::fs::read(runs).map(|bytes| bytes.iter().filter(|b| **b == b'\n').count());
+        while has().map_or(true, |count| count < lines) {
+            assert_eq!(self.0.try_wait().unwrap(), None, "ended before it had {lines} lines");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
+    const SEEDS: &str = "100";
+    let (folder, file) = written(MINE);
+    let whole = folder.path().join("whole");
+    run(&file, &whole, &["--seeds", SEEDS]);
+    let out = folder.path().join("out");
+    let runs = out.join("results.jsonl");
+    // Before its first run, and at some of the 200.
+    for lines in [0, 1, 2, 40, 90, 130] {
+        let mut running = Running::start(&file, &out, SEEDS);
+        running.until(&runs, lines);
+        drop(running);
+    }
+    let told = run(&file, &out, &["--seeds", SEEDS]);
+    assert!(!told.contains("(0 were there)"), "{told}");
+    for own in ["results.jsonl", "results.csv", "report.md", "experiment.yaml"] {
+        assert!(text(out.join(own)) == text(whole.join(own)), "{own} differs");
+    }
+    let left = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+    let left: Vec<PathBuf> =
+        left.filter(|path| path.extension().is_some_and(|e| e == "part")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_loses_nothing() {
+    let Some(disk) = Small::mounted(4) else { return };
+    let (folder, file) = written(MINE);
+    let whole = folder.path().join("whole");
+    run(&file, &whole, &["--seeds", "100"]);
+    let out = disk.path().join("out");
+    disk.fill();
+    disk.give_back(20 << 10);
+    let words = ["sim", "run", &file, "--seeds", "100", "--out", out.to_str().unwrap()];
+    let full = coalloc(&words);
+    assert_eq!(full.status.code(), Some(1), "{}", shown(&full));
+    assert!(shown(&full).contains("No space left on device"), "{}", shown(&full));
+    assert!(shown(&full).contains("the same command goes on from there"), "{}", shown(&full));
+    let kept = text(out.join("results.jsonl"));
+    assert!(kept.ends_with('\n') && kept.lines().count() > 2, "{kept}");
+    for line in kept.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    disk.free();
+    run(&file, &out, &["--seeds", "100"]);
+    assert!(text(out.join("results.jsonl")) == text(whole.join("results.jsonl")));
+}
+
+#[test]
+fn two_at_once_do_not_write_to_one_folder() {
+    let (folder, file) = written(MINE);
+    let out = folder.path().join("out");
+    let mut first = Running::start(&file, &out, "100000");
+    first.until(&out.join("results.jsonl"), 2);
+    let second = coalloc(&["sim", "run", &file, "--out", out.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(3), "{}", shown(&second));
+    let said = "another `coalloc sim run` writes to this folder; wait for its end";
+    assert!(shown(&second).contains(said), "{}", shown(&second));
+    drop(first);
+    run(&file, &out, &[]);
+}
+
+#[test]
+fn a_folder_of_another_experiment_or_program_is_refused_and_a_new_label_is_not() {
+    let (folder, file) = written(MINE);
+    let out = folder.path().join("out");
+    run(&file, &out, &[]);
+    let runs = out.join("results.jsonl");
+    let whole = text(&runs);
+    let refused = |said: &str| {
+        let again = coalloc(&["sim", "run", &file, "--out", out.to_str().unwrap()]);
+        assert_eq!(again.status.code(), Some(2), "{}", shown(&again));
+        assert!(shown(&again).contains(said), "{}", shown(&again));
+    };
+    std::fs::write(&file, MINE.replace("requests: 3", "requests: 4")).unwrap();
+    refused("results.jsonl:1: digest: the folder holds results of mine as it was");
+    assert_eq!(text(&runs), whole, "overwritten");
+    std::fs::write(&file, MINE.replace("label: Success", "label: Ratio")).unwrap();
+    let told = run(&file, &out, &[]);
+    assert!(told.contains("0 runs in"), "another label is no other experiment: {told}");
+    let other = whole.replace("\"version\":\"", "\"version\":\"0.");
+    std::fs::write(&runs, &other).unwrap();
+    refused("results of two programs are not mixed; choose another --out, or remove the folder");
+    assert_eq!(text(&runs), other, "overwritten");
+    // Side by side they may be.
+    let own = folder.path().join("own");
+    run(&file, &own, &[]);
+    let compared = coalloc(&["sim", "compare", out.to_str().unwrap(), own.to_str().unwrap()]);
+    assert!(compared.status.success(), "{}", shown(&compared));
+    assert!(shown(&compared).contains("ONE was made by coalloc 0."), "{}", shown(&compared));
+}
+
+#[test]
+fn several_experiments_have_a_folder_each_and_a_line_in_one_table() {
+    let (folder, file) = written(MINE);
+    let other = folder.path().join("other.yaml");
+    std::fs::write(&other, MINE.replace("name: mine", "name: other")).unwrap();
+    let other = other.to_str().unwrap();
+    let out = folder.path().join("out");
+    let told = run(&file, &out, &[other, "--png"]);
+    for (name, runs) in [("mine", "2"), ("other", "2"), ("all", "4")] {
+        let line = told.lines().find(|line| line.split_whitespace().next() == Some(name));
+        let line = line.unwrap_or_else(|| panic!("{name} has no line in\n{told}"));
+        assert_eq!(line.split_whitespace().nth(1), Some(runs), "{told}");
+    }
+    for name in ["mine", "other"] {
+        assert!(out.join(name).join("report.md").is_file(), "{name}");
+        let svg = text(out.join(name).join("over-frames.svg"));
+        let png = std::fs::read(out.join(name).join("over-frames.png")).unwrap();
+        assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"), "{name}");
+        let wide: u32 =
+            svg.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        let pixels = u32::from_be_bytes(png[16..20].try_into().unwrap());
+        assert!(pixels.abs_diff(2 * wide) <= 2, "{pixels} pixels of {wide}");
+    }
+    let twice = coalloc(&["sim", "run", &file, &file, "--out", out.to_str().unwrap()]);
+    assert_eq!(twice.status.code(), Some(2), "{}", shown(&twice));
+    assert!(
+        shown(&twice).contains("the name mine is that of two experiments"),
+        "{}",
+        shown(&twice)
+    );
+}
