@@ -26,6 +26,7 @@
 //! profiles); design.md "Updates and pictures"; docs/adr/0022-updates.md.
 
 mod change_log;
+mod facts;
 mod message;
 mod picture;
 mod strategy;

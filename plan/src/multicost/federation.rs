@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::topology::Direction;
+use coalloc_common::topology::{Compute, Direction, Edge};
 use coalloc_common::{
     Amount, AvailabilityVector, BitsPerSecond, Cpus, EdgeIndex, InvalidField, ResourceId, RmName,
     Segment, Slot, SlotGrid, Span, Time, Topology, VertexIndex,
@@ -157,6 +157,26 @@ impl Picture {
     pub fn cluster_at(&self, vertex: VertexIndex) -> Option<usize> {
         self.clusters().iter().position(|cluster| cluster.vertex == vertex)
     }
+
+    /// The edge of the topology that a leg takes, and in which direction.
+    pub(super) fn edge_of<'t>(
+        &self,
+        topology: &'t Topology,
+        leg: &Leg,
+    ) -> Option<(&'t Edge, Direction)> {
+        let link = self.links().get(leg.link)?;
+        Some((topology.edges().get(link.edge.at())?, link.direction))
+    }
+
+    /// The computers of the topology that a plan runs on.
+    pub(super) fn compute_of<'t>(
+        &self,
+        topology: &'t Topology,
+        plan: &TaskPlan,
+    ) -> Option<&'t Compute> {
+        let cluster = self.clusters().get(plan.cluster)?;
+        topology.vertices().get(cluster.vertex.at())?.compute.as_ref()
+    }
 }
 
 /// What has to be held, by RM, each segment over a window of its own. `topology` is the federation that
@@ -177,9 +197,10 @@ impl<'a> Segments<'a> {
     /// The legs one after another as the data travel.
     fn legs(mut self, legs: &[Leg]) -> Self {
         for leg in legs {
-            let Some(link) = self.picture.links().get(leg.link) else { continue };
-            let Some(edge) = self.topology.edges().get(link.edge.at()) else { continue };
-            let resource = edge.resource(link.direction).clone();
+            let Some((edge, direction)) = self.picture.edge_of(self.topology, leg) else {
+                continue;
+            };
+            let resource = edge.resource(direction).clone();
             let segment =
                 Segment { resource, amount: Amount(self.task.rate.0), window: leg.window };
             self.of.entry(edge.rm.clone()).or_default().push(segment);
@@ -189,9 +210,7 @@ impl<'a> Segments<'a> {
 
     /// The run.
     fn run(mut self, plan: &TaskPlan) -> Self {
-        let vertex = self.picture.clusters().get(plan.cluster).map(|cluster| cluster.vertex);
-        let vertex = vertex.and_then(|vertex| self.topology.vertices().get(vertex.at()));
-        if let Some(compute) = vertex.and_then(|vertex| vertex.compute.as_ref()) {
+        if let Some(compute) = self.picture.compute_of(self.topology, plan) {
             let resource = compute.resource.clone();
             let segment = Segment { resource, amount: Amount(self.task.cpus.0), window: plan.run };
             self.of.entry(compute.rm.clone()).or_default().push(segment);

@@ -89,14 +89,9 @@ impl Found {
     /// results' paths; each once, where it is met first.
     #[must_use]
     pub fn way(&self, topology: &Topology, picture: &Picture) -> Vec<RmName> {
-        let owner = |leg: &Leg| {
-            let edge = picture.links().get(leg.link)?.edge;
-            topology.edges().get(edge.at()).map(|edge| edge.rm.clone())
-        };
+        let owner = |leg: &Leg| picture.edge_of(topology, leg).map(|(edge, _)| edge.rm.clone());
         let plan = self.plan();
-        let cluster = picture.clusters().get(plan.cluster).map(|cluster| cluster.vertex);
-        let cluster = cluster.and_then(|vertex| topology.vertices().get(vertex.at()));
-        let cluster = cluster.and_then(|vertex| Some(vertex.compute.as_ref()?.rm.clone()));
+        let cluster = picture.compute_of(topology, plan).map(|compute| compute.rm.clone());
         let back: &[Leg] = match self {
             Self::Stays(_) => &[],
             Self::Travels(delivery) => &delivery.legs,

@@ -5,11 +5,12 @@
 //! bring facts about single windows, which may be younger than the updates that are on their way; older
 //! updates do not undo them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use coalloc_common::profile::FreeStep;
 use coalloc_common::{Amount, Now, Profile, ResourceId, RmName, Span, Time, Window, limits};
 
+use super::facts::{Fact, Facts};
 use super::{Part, Update, UpdateKind};
 
 /// What a scheduler believes of the RMs it knows.
@@ -57,15 +58,7 @@ pub struct Known {
     index: BTreeMap<ResourceId, u32>,
     profiles: Vec<Profile>,
     /// Windows of which something younger than `revision` is known.
-    facts: VecDeque<Fact>,
-}
-
-/// A window of which something is known that no update has said yet.
-#[derive(Debug, Clone, Copy)]
-struct Fact {
-    resource: u32,
-    window: Window,
-    revision: u64,
+    facts: Facts,
 }
 
 /// Why an update does not count.
@@ -296,7 +289,7 @@ impl Known {
             resources: resources.to_vec(),
             index,
             profiles: vec![Profile::constant(update.at, Amount::ZERO); resources.len()],
-            facts: VecDeque::new(),
+            facts: Facts::default(),
         })
     }
 
@@ -365,7 +358,7 @@ impl Known {
                 && let Some(window) = Window::new(*start, fact.window.end())
             {
                 profile.replace(window, &steps);
-                self.facts.push_back(*fact);
+                self.facts.add(*fact);
             }
         }
     }
@@ -373,13 +366,7 @@ impl Known {
     /// Believes parts that were checked, but for windows of which something younger is known.
     fn take(&mut self, parts: &[Part], revision: u64) {
         for part in parts {
-            let younger = |fact: &&Fact| {
-                fact.resource == part.resource
-                    && fact.revision > revision
-                    && fact.window.overlaps(part.window)
-            };
-            let younger: Vec<Window> =
-                self.facts.iter().filter(younger).map(|fact| fact.window).collect();
+            let younger = self.facts.younger(part.resource, revision, part.window);
             let Some(profile) = self.profiles.get_mut(part.resource as usize) else { continue };
             for window in outside(part.window, younger) {
                 profile.replace(window, &within(&part.steps, window));
@@ -389,11 +376,7 @@ impl Known {
 
     fn remember(&mut self, parts: &[Part], revision: u64) {
         for Part { resource, window, .. } in parts {
-            if self.facts.len() >= limits::FACTS_KEPT {
-                // The oldest: an update that is on its way may undo it, and the next one mends that.
-                self.facts.pop_front();
-            }
-            self.facts.push_back(Fact { resource: *resource, window: *window, revision });
+            self.facts.add(Fact { resource: *resource, window: *window, revision });
         }
     }
 }
