@@ -114,11 +114,18 @@ impl UpwardService {
         };
         let tried = self.service.handle.read(tried).await?;
         let plan = view::plan(tried.as_ref());
-        let led = |route: v1::Route| Led { from: route.from, to: route.to, paths: route.paths };
-        let ways = plan.into_iter().flat_map(|plan| plan.routes);
-        let ways: Vec<Led> = ways.map(led).collect();
-        Ok(outward(&self.service.name, refusal, &order.segments, &ways))
+        Ok(outward(&self.service.name, refusal, &order.segments, &led(plan.as_ref())))
     }
+}
+
+/// The ways of a plan's links, by names.
+fn led(plan: Option<&v1::Plan>) -> Vec<Led> {
+    let led = |route: &v1::Route| Led {
+        from: route.from.clone(),
+        to: route.to.clone(),
+        paths: route.paths.clone(),
+    };
+    plan.map_or_else(Vec::new, |plan| plan.routes.iter().map(led).collect())
 }
 
 /// What the core is given to try.

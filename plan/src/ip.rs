@@ -5,9 +5,10 @@
 //! (Eq. 7, 9, 11) and all links together stay within what is free on every edge (Eq. 8). The sum of
 //! values is least (Eq. 3).
 //!
-//! Two solvers answer the same question: [`exact`] is our combinatorial branch and bound, [`mip`]
-//! writes the model down and hands it to a MIP library. They share [`IpOptions`], the checks that
-//! need no search and the words of a refusal (`admit`), and [`verify`], which believes neither.
+//! Three solvers answer the same question: [`exact`] is our combinatorial branch and bound, [`mip`]
+//! writes the model down and hands it to a MIP library, [`outside`] to a program. They share
+//! [`IpOptions`], the checks that need no search and the words of a refusal (`admit`), and [`verify`],
+//! which believes none of them.
 //!
 //! Where the paper's print is ambiguous: the capacity of a shared edge bounds the SUM of its two
 //! directions (the sentence before Eq. 8), a full-duplex edge has one capacity a direction; the sign
@@ -24,11 +25,13 @@ mod check;
 pub mod exact;
 pub mod handover;
 pub mod mip;
+pub mod outside;
 
 pub use check::{feasible, verify};
 pub use exact::Exact;
 pub use handover::Handover;
 pub use mip::{Mip, MipBackend};
+pub use outside::{Outside, Program};
 
 use coalloc_common::topology::{Direction, Edge, FrameView};
 use coalloc_common::{EdgeIndex, limits};

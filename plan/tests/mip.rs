@@ -115,29 +115,11 @@ fn highs_agrees_on_elgl() {
     agree_on_elgl(MipBackend::Highs, 1_000);
 }
 
-/// Two links over one edge whose capacity is short of their sum by one bit/s.
-fn one_bit_short(rates: [u64; 2]) -> (Topology, CoAllocation, FrameView) {
-    let mut topology = Topology::new();
-    let ends = ["a", "b"]
-        .map(|name| topology.add_vertex(fixtures::site(name, "d", 1, 1)).expect("a site"));
-    topology
-        .add_edge(fixtures::edge("near", ends[0], ends[1], rates[0] + rates[1], 0))
-        .expect("an edge");
-    topology.add_edge(fixtures::edge("far", ends[0], ends[1], rates[0], 1)).expect("an edge");
-    let mut request = fixtures::request(&[1, 1], &[(0, 1), (1, 0)], 1);
-    for (link, rate) in request.links.iter_mut().zip(rates) {
-        link.bandwidth = BitsPerSecond(rate);
-    }
-    let mut view = FrameView::empty_federation(&topology, fixtures::window());
-    view.free_bps[0] = [BitsPerSecond(rates[0] + rates[1] - 1); 2];
-    (topology, request, view)
-}
-
 #[test]
 fn one_bit_per_second_is_not_lost_in_tolerances() {
     // Rates alike, unlike, and too unlike for a row of small whole numbers.
     for rates in [[7, 7], [1_000_000_000, 3], [89_999_999_999_989, 1_000_003]] {
-        let (topology, request, view) = one_bit_short(rates);
+        let (topology, request, view) = fixtures::one_bit_short(rates);
         assert!(agree(Mip::default(), &topology, &request, &view), "{rates:?}: by `far`");
         let mut none = view.clone();
         none.free_bps[1] = [BitsPerSecond(0); 2];

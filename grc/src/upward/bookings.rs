@@ -11,13 +11,14 @@ use coalloc_common::{Now, Reason, Refusal, Span, TransactionId, Window};
 use coalloc_ledger::Entry;
 use coalloc_net::convert;
 use coalloc_net::watch::Events;
+use coalloc_plan::abstracted::refused::outward;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorRecord, Reservation, State, UpperEntry,
 };
 use coalloc_protocol::message::HoldOrder;
 
-use super::refusals::outward;
+use super::led;
 use crate::view;
 
 /// One transaction of a coordinator above as it stands here; is it live, and when is it.
@@ -242,7 +243,8 @@ impl UpperEvents {
             _ => format!("coordinator {coordinator}"),
         };
         let refusal = why.filter(|_| state == S::Refused);
-        let refusal = refusal.map(|why| outward(&self.name, why, order, told.plan.as_ref()));
+        let told = |why| outward(&self.name, why, &order.segments, &led(told.plan.as_ref()));
+        let refusal = refusal.map(told);
         Some(Change { booking, cause, refusal, at: *at })
     }
 }

@@ -8,13 +8,13 @@
 //! is cut off and the model solved again.
 //!
 //! The caller's stop is heard before a solve and between solves, not inside one: `solver_time`
-//! bounds that. `nodes` is not used.
+//! bounds that. `nodes` is not used. [`super::outside`] hands the same models to programs.
 
 mod decode;
 #[cfg(feature = "highs")]
 mod highs;
 mod microlp;
-mod model;
+pub(super) mod model;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Refusal, Span, Topology};
@@ -48,8 +48,9 @@ pub struct Mip {
     pub backend: MipBackend,
 }
 
-/// What a library answers, in the model's units.
-enum Answer {
+/// What a solver answers, in the model's units.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
     /// Values by column, a bound below every solution, and whether optimality was proven.
     Solved { values: Vec<f64>, bound: f64, optimal: bool },
     /// No solution, proven.
@@ -60,18 +61,38 @@ enum Answer {
     Failed(String),
 }
 
+/// Who solves models.
+pub(super) trait Solve {
+    /// What plans bear: the planner's name.
+    fn name(&self) -> &'static str;
+    /// What a refusal calls it.
+    fn called(&self) -> &'static str;
+    /// Solves one. `time` is positive.
+    fn solve(&self, model: &Model, time: Span) -> Answer;
+}
+
 impl Mip {
     /// The solver with these options and this library.
     #[must_use]
     pub const fn new(options: IpOptions, backend: MipBackend) -> Self {
         Self { options, backend }
     }
+}
+
+impl Solve for MipBackend {
+    fn name(&self) -> &'static str {
+        "mip"
+    }
+
+    fn called(&self) -> &'static str {
+        "the MIP library"
+    }
 
     fn solve(&self, model: &Model, time: Span) -> Answer {
-        match self.backend {
-            MipBackend::Microlp => microlp::solve(model, time),
+        match self {
+            Self::Microlp => microlp::solve(model, time),
             #[cfg(feature = "highs")]
-            MipBackend::Highs => highs::solve(model, time),
+            Self::Highs => highs::solve(model, time),
         }
     }
 }
@@ -88,19 +109,25 @@ impl FramePlanner for Mip {
             Err(refusal) => return Outcome::Refused(*refusal),
         };
         let model = Model::new(instance, &self.options, &candidates);
-        match self.attempt(model, instance, budget) {
+        match attempt(&self.backend, &self.options, model, instance, budget) {
             Attempt::Planned(plan) => Outcome::Planned(plan),
             Attempt::Infeasible => Outcome::Refused(self.no_route(topology, request, view)),
+            Attempt::OutOfTime => {
+                let what = "the time of the MIP library ended";
+                Outcome::Refused(admit::exhausted(view, budget, what))
+            }
             Attempt::Failed(what) => Outcome::Refused(admit::exhausted(view, budget, &what)),
         }
     }
 }
 
 /// What the solves of one model came to.
-enum Attempt {
+pub(super) enum Attempt {
     Planned(Plan),
     /// No solution, proven.
     Infeasible,
+    /// Neither, for want of time.
+    OutOfTime,
     /// Neither, and why.
     Failed(String),
 }
@@ -117,7 +144,7 @@ impl Mip {
         if clear && !model.beat(plan.cost) {
             return Plan { lower_bound: plan.cost, ..plan };
         }
-        match self.attempt(model, instance, budget) {
+        match attempt(&self.backend, &self.options, model, instance, budget) {
             Attempt::Planned(other) if other.cost < plan.cost => Plan {
                 lower_bound: other.lower_bound.max(plan.lower_bound).min(other.cost),
                 ..other
@@ -127,45 +154,54 @@ impl Mip {
                 Plan { lower_bound: other.lower_bound.max(plan.lower_bound).min(plan.cost), ..plan }
             }
             Attempt::Infeasible if clear => Plan { lower_bound: plan.cost, ..plan },
-            Attempt::Infeasible | Attempt::Failed(_) => plan,
+            Attempt::Infeasible | Attempt::OutOfTime | Attempt::Failed(_) => plan,
         }
-    }
-
-    fn attempt(&self, mut model: Model, instance: &Instance<'_>, budget: &Budget<'_>) -> Attempt {
-        let Instance { topology, request, view, .. } = instance;
-        let rounds = if model.rounded { ROUNDS_MAX } else { 1 };
-        let time = Span::from_us(budget.solver_time.as_us() / rounds);
-        let failed = |what: &str| Attempt::Failed(what.to_owned());
-        for _ in 0..rounds {
-            if budget.stopped() {
-                break;
-            }
-            let (values, bound, optimal) = match self.solve(&model, time) {
-                Answer::Solved { values, bound, optimal } => (values, bound, optimal),
-                Answer::Infeasible => return Attempt::Infeasible,
-                Answer::OutOfTime => return failed("the time of the MIP library ended"),
-                Answer::Failed(what) => {
-                    return failed(&format!("the MIP library gave up ({what})"));
-                }
-            };
-            let Some(mut plan) = decode::plan(&model, instance, &values) else {
-                return failed("the MIP library answered with sites that no steps join");
-            };
-            plan.lower_bound = lower_bound(&model, plan.cost, bound, optimal);
-            let cuts = model.overstepped(topology, request, view, &plan);
-            if cuts == 0 {
-                return match verify(instance, &self.options, &plan) {
-                    Ok(()) => Attempt::Planned(plan),
-                    Err(what) => failed(&format!("the MIP library erred ({what})")),
-                };
-            }
-        }
-        failed("the MIP library overstepped rounded capacities")
     }
 
     fn no_route(&self, topology: &Topology, request: &CoAllocation, view: &FrameView) -> Refusal {
         admit::no_route(topology, request, view, &self.options)
     }
+}
+
+/// Solves a model, and again with cuts while rounded rows let too much through.
+pub(super) fn attempt(
+    by: &dyn Solve,
+    options: &IpOptions,
+    mut model: Model,
+    instance: &Instance<'_>,
+    budget: &Budget<'_>,
+) -> Attempt {
+    let Instance { topology, request, view, .. } = instance;
+    let rounds = if model.rounded { ROUNDS_MAX } else { 1 };
+    let time = Span::from_us(budget.solver_time.as_us() / rounds);
+    let failed = |what: &str| Attempt::Failed(format!("{} {what}", by.called()));
+    if time <= Span::ZERO {
+        return Attempt::OutOfTime;
+    }
+    for _ in 0..rounds {
+        if budget.stopped() {
+            return failed("was stopped");
+        }
+        let (values, bound, optimal) = match by.solve(&model, time) {
+            Answer::Solved { values, bound, optimal } => (values, bound, optimal),
+            Answer::Infeasible => return Attempt::Infeasible,
+            Answer::OutOfTime => return Attempt::OutOfTime,
+            Answer::Failed(what) => return failed(&format!("gave up ({what})")),
+        };
+        let Some(mut plan) = decode::plan(&model, instance, &values, by.name()) else {
+            return failed("answered with sites that no steps join");
+        };
+        plan.lower_bound = lower_bound(&model, plan.cost, bound, optimal);
+        let rounded = model.rounded;
+        let cuts = if rounded { model.overstepped(topology, request, view, &plan) } else { 0 };
+        if cuts == 0 {
+            return match verify(instance, options, &plan) {
+                Ok(()) => Attempt::Planned(plan),
+                Err(what) => failed(&format!("erred ({what})")),
+            };
+        }
+    }
+    failed("overstepped rounded capacities")
 }
 
 /// The library's bound in integers. A plan costs a whole number of the model's units, so a proven

@@ -1,4 +1,4 @@
-//! From a library's values to a plan: the steps at 1 are followed from each link's start to its end.
+//! From a solver's values to a plan: the steps at 1 are followed from each link's start to its end.
 //!
 //! By Eq. (9) they are one way from start to end and possibly cycles beside it, which cost nothing
 //! (else the answer would not be optimal) or were left by a time limit. The way with the fewest
@@ -11,7 +11,12 @@ use crate::{Instance, Plan, Route};
 
 /// The plan that the values describe, its value added up in integers; `None` when they describe
 /// none. Its lower bound is not set.
-pub(super) fn plan(model: &Model, instance: &Instance<'_>, values: &[f64]) -> Option<Plan> {
+pub(super) fn plan(
+    model: &Model,
+    instance: &Instance<'_>,
+    values: &[f64],
+    solver: &'static str,
+) -> Option<Plan> {
     let Instance { topology, request, view, costs } = instance;
     let placements = model.placements(request.sites.len(), values)?;
     let mut steps: Vec<Route> = vec![Vec::new(); request.links.len()];
@@ -29,7 +34,7 @@ pub(super) fn plan(model: &Model, instance: &Instance<'_>, values: &[f64]) -> Op
     }
     let cost = costs.plan(request, &placements, &routes);
     let window = view.window;
-    Some(Plan { window, placements, routes, cost, lower_bound: 0, solver: "mip" })
+    Some(Plan { window, placements, routes, cost, lower_bound: 0, solver })
 }
 
 /// The way with the fewest of these steps from start to end: breadth first.

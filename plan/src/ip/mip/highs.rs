@@ -11,10 +11,11 @@ use super::model::Model;
 pub(super) fn solve(model: &Model, time: Span) -> Answer {
     let mut problem = RowProblem::default();
     let columns: Vec<_> =
-        model.costs.iter().map(|cost| problem.add_integer_column(*cost, 0..=1)).collect();
+        model.costs.iter().map(|cost| problem.add_integer_column(*cost as f64, 0..=1)).collect();
     for row in &model.rows {
-        let terms: Vec<_> = row.terms.iter().map(|(column, by)| (columns[*column], *by)).collect();
-        problem.add_row(row.low..=row.high, terms);
+        let terms: Vec<_> = row.float_terms().map(|(column, by)| (columns[column], by)).collect();
+        let (low, high) = row.float_bounds();
+        problem.add_row(low..=high, terms);
     }
     // Sums of binary columns with positive coefficients are not negative: a low of 0 binds nothing.
     let mut library = match problem.try_optimise(Sense::Minimise) {

@@ -8,17 +8,20 @@ use super::model::Model;
 
 pub(super) fn solve(model: &Model, time: Span) -> Answer {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
-    let columns: Vec<_> = model.costs.iter().map(|cost| problem.add_binary_var(*cost)).collect();
+    // Beyond 2^53 the nearest cost, which `lower_bound` allows for.
+    let columns: Vec<_> =
+        model.costs.iter().map(|cost| problem.add_binary_var(*cost as f64)).collect();
     for row in &model.rows {
-        let terms = || row.terms.iter().map(|(column, by)| (columns[*column], *by));
+        let terms = || row.float_terms().map(|(column, by)| (columns[column], by));
+        let (low, high) = row.float_bounds();
         if row.low == row.high {
-            problem.add_constraint(terms(), ComparisonOp::Eq, row.low);
+            problem.add_constraint(terms(), ComparisonOp::Eq, low);
             continue;
         }
-        problem.add_constraint(terms(), ComparisonOp::Le, row.high);
+        problem.add_constraint(terms(), ComparisonOp::Le, high);
         // Sums of binary columns are not negative.
-        if row.low > 0.0 {
-            problem.add_constraint(terms(), ComparisonOp::Ge, row.low);
+        if row.low > 0 {
+            problem.add_constraint(terms(), ComparisonOp::Ge, low);
         }
     }
     let mut options = SolveOptions::default();

@@ -7,7 +7,8 @@
 //!
 //! Coefficients are whole numbers with their common divisor taken out, so that a row cannot be
 //! missed by less than 1 and tolerances do no harm. Rates or latencies too unlike for that make a
-//! rounded row, never tighter than the exact one; [`Model::overstepped`] cuts off what slips through.
+//! row that floating point sees rounded, never tighter than the exact one; [`Model::overstepped`] cuts
+//! off what slips through.
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
@@ -22,7 +23,7 @@ const RATIO_MAX: u64 = 10_000;
 
 /// What a column decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(in crate::ip) enum Choice {
     /// x: this site lands on this vertex.
     Place { site: usize, vertex: u32 },
     /// y: this link takes this step.
@@ -30,24 +31,48 @@ pub(super) enum Choice {
 }
 
 /// `low <= sum of terms <= high`, terms as (column, coefficient).
-#[derive(Debug)]
-pub(super) struct Row {
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) terms: Vec<(usize, f64)>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::ip) struct Row {
+    pub(in crate::ip) low: i64,
+    pub(in crate::ip) high: i64,
+    pub(in crate::ip) terms: Vec<(usize, i64)>,
+    /// The largest coefficient, where they are too unlike for floating point.
+    unlike: Option<i64>,
+}
+
+impl Row {
+    pub(in crate::ip) const fn new(low: i64, high: i64, terms: Vec<(usize, i64)>) -> Self {
+        Self { low, high, terms, unlike: None }
+    }
+
+    /// The bounds as floating point takes them: exact, or in units of the largest coefficient and a little
+    /// wider.
+    pub(in crate::ip) fn float_bounds(&self) -> (f64, f64) {
+        let (low, high) = (self.low as f64, self.high as f64);
+        match self.unlike {
+            None => (low, high),
+            Some(unit) => (low / unit as f64, high / unit as f64 + 1e-6),
+        }
+    }
+
+    /// The terms in the unit of [`Self::float_bounds`].
+    pub(in crate::ip) fn float_terms(&self) -> impl Iterator<Item = (usize, f64)> {
+        let unit = self.unlike.unwrap_or(1) as f64;
+        self.terms.iter().map(move |(column, by)| (*column, *by as f64 / unit))
+    }
 }
 
 /// The model of one frame.
 #[derive(Debug, Default)]
-pub(super) struct Model {
-    pub(super) choices: Vec<Choice>,
+pub(in crate::ip) struct Model {
+    pub(in crate::ip) choices: Vec<Choice>,
     /// Cost by column, in units.
-    pub(super) costs: Vec<f64>,
+    pub(in crate::ip) costs: Vec<u64>,
     /// Cost of one unit of the objective.
-    pub(super) unit: u64,
-    pub(super) rows: Vec<Row>,
+    pub(in crate::ip) unit: u64,
+    pub(in crate::ip) rows: Vec<Row>,
     /// Some row is rounded up.
-    pub(super) rounded: bool,
+    pub(in crate::ip) rounded: bool,
     /// First step column by link, and the end.
     steps: Vec<usize>,
 }
@@ -56,7 +81,7 @@ pub(super) struct Model {
 type StepTable = Vec<[usize; 2]>;
 
 impl Model {
-    pub(super) fn new(
+    pub(in crate::ip) fn new(
         instance: &Instance<'_>,
         options: &IpOptions,
         candidates: &Candidates,
@@ -71,8 +96,7 @@ impl Model {
         }
         model.steps.push(model.choices.len());
         model.unit = costs.iter().fold(0, |unit, cost| gcd(unit, *cost)).max(1);
-        // Whole numbers; beyond 2^53 the nearest one, which `lower_bound` allows for.
-        model.costs = costs.iter().map(|cost| (cost / model.unit) as f64).collect();
+        model.costs = costs.iter().map(|cost| cost / model.unit).collect();
         for (link, table) in tables.iter().enumerate() {
             model.join(topology, request, link, table);
             model.limit_route(topology, request, options, link, table);
@@ -89,20 +113,20 @@ impl Model {
         costs: &mut Vec<u64>,
     ) {
         let Instance { topology, request, costs: prices, .. } = instance;
-        let mut guests: Vec<Vec<(usize, f64)>> = vec![Vec::new(); topology.vertices().len()];
+        let mut guests: Vec<Vec<(usize, i64)>> = vec![Vec::new(); topology.vertices().len()];
         for site in 0..request.sites.len() {
             let mut once = Vec::new();
             for vertex in candidates.of(site) {
                 let column = self.choices.len();
                 self.choices.push(Choice::Place { site, vertex: *vertex });
                 costs.push(prices.site(site, VertexIndex(*vertex)));
-                once.push((column, 1.0));
-                guests[*vertex as usize].push((column, 1.0));
+                once.push((column, 1));
+                guests[*vertex as usize].push((column, 1));
             }
-            self.rows.push(Row { low: 1.0, high: 1.0, terms: once });
+            self.rows.push(Row::new(1, 1, once));
         }
         for terms in guests.into_iter().filter(|terms| terms.len() > 1) {
-            self.rows.push(Row { low: 0.0, high: 1.0, terms });
+            self.rows.push(Row::new(0, 1, terms));
         }
     }
 
@@ -140,28 +164,28 @@ impl Model {
         table: &StepTable,
     ) {
         let demand = request.links[link];
-        let mut balance: Vec<Vec<(usize, f64)>> = vec![Vec::new(); topology.vertices().len()];
+        let mut balance: Vec<Vec<(usize, i64)>> = vec![Vec::new(); topology.vertices().len()];
         for (edge, columns) in topology.edges().iter().zip(table) {
             for (column, (tail, head)) in columns.iter().zip([(edge.a, edge.b), (edge.b, edge.a)]) {
                 if *column != usize::MAX {
-                    balance[tail.at()].push((*column, 1.0));
-                    balance[head.at()].push((*column, -1.0));
+                    balance[tail.at()].push((*column, 1));
+                    balance[head.at()].push((*column, -1));
                 }
             }
         }
         for (column, choice) in self.choices.iter().enumerate() {
             match choice {
                 Choice::Place { site, vertex } if *site == demand.from => {
-                    balance[*vertex as usize].push((column, -1.0));
+                    balance[*vertex as usize].push((column, -1));
                 }
                 Choice::Place { site, vertex } if *site == demand.to => {
-                    balance[*vertex as usize].push((column, 1.0));
+                    balance[*vertex as usize].push((column, 1));
                 }
                 _ => {}
             }
         }
         for terms in balance.into_iter().filter(|terms| !terms.is_empty()) {
-            self.rows.push(Row { low: 0.0, high: 0.0, terms });
+            self.rows.push(Row::new(0, 0, terms));
         }
     }
 
@@ -175,13 +199,13 @@ impl Model {
         table: &StepTable,
     ) {
         let columns = self.steps[link]..self.steps[link + 1];
-        let terms = columns.clone().map(|column| (column, 1.0)).collect();
-        self.rows.push(Row { low: 1.0, high: options.route_edges() as f64, terms });
+        let terms = columns.clone().map(|column| (column, 1)).collect();
+        self.rows.push(Row::new(1, options.route_edges() as i64, terms));
         if options.exclude_opposite_arcs {
             for [there, back] in table {
                 if *there != usize::MAX && *back != usize::MAX {
-                    let terms = vec![(*there, 1.0), (*back, 1.0)];
-                    self.rows.push(Row { low: 0.0, high: 1.0, terms });
+                    let terms = vec![(*there, 1), (*back, 1)];
+                    self.rows.push(Row::new(0, 1, terms));
                 }
             }
         }
@@ -233,23 +257,17 @@ impl Model {
         if sum <= u128::from(max) {
             return;
         }
-        let row = |unit: f64, high: f64| {
-            let scale =
-                |(column, coefficient): &(usize, u64)| (*column, *coefficient as f64 / unit);
-            Row { low: 0.0, high, terms: terms.iter().map(scale).collect() }
-        };
-        if largest / divisor <= RATIO_MAX {
-            self.rows.push(row(divisor as f64, (max / divisor) as f64));
-        } else {
-            let unit = largest as f64;
-            self.rows.push(row(unit, max as f64 / unit + 1e-6));
-            self.rounded = true;
-        }
+        // Below the sum of at most REQUEST_LINKS_MAX rates, or of EDGES_MAX latencies: far below 2^63.
+        let whole = |amount: u64| (amount / divisor) as i64;
+        let terms = terms.iter().map(|(column, by)| (*column, whole(*by))).collect();
+        let unlike = (largest / divisor > RATIO_MAX).then_some(whole(largest));
+        self.rounded |= unlike.is_some();
+        self.rows.push(Row { unlike, ..Row::new(0, whole(max), terms) });
     }
 
     /// Adds a cut for every capacity and latency that the plan oversteps, and says how many. A cut
     /// excludes no plan that keeps them: what overstepped together cannot be taken together.
-    pub(super) fn overstepped(
+    pub(in crate::ip) fn overstepped(
         &mut self,
         topology: &Topology,
         request: &CoAllocation,
@@ -299,23 +317,28 @@ impl Model {
 
     /// Only solutions below this cost, in the units of the costs, count from now on. False when there
     /// can be none.
-    pub(super) fn beat(&mut self, cost: u64) -> bool {
+    pub(in crate::ip) fn beat(&mut self, cost: u64) -> bool {
         let Some(most) = cost.checked_sub(1) else { return false };
-        let priced = self.costs.iter().copied().enumerate().filter(|(_, cost)| *cost > 0.0);
-        let terms = priced.collect();
+        let whole = |cost: u64| i64::try_from(cost).unwrap_or(i64::MAX);
+        let priced = self.costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
+        let terms = priced.map(|(column, cost)| (column, whole(*cost))).collect();
         // Costs are whole units, so nothing lies between.
-        self.rows.push(Row { low: 0.0, high: (most / self.unit) as f64, terms });
+        self.rows.push(Row::new(0, whole(most / self.unit), terms));
         true
     }
 
     fn cut(&mut self, chosen: impl Fn(&Choice) -> bool, count: usize) {
         let columns = self.choices.iter().enumerate().filter(|(_, choice)| chosen(choice));
-        let terms = columns.map(|(column, _)| (column, 1.0)).collect();
-        self.rows.push(Row { low: 0.0, high: count as f64 - 1.0, terms });
+        let terms = columns.map(|(column, _)| (column, 1)).collect();
+        self.rows.push(Row::new(0, count as i64 - 1, terms));
     }
 
     /// The vertex of each site by these values.
-    pub(super) fn placements(&self, sites: usize, values: &[f64]) -> Option<Vec<VertexIndex>> {
+    pub(in crate::ip) fn placements(
+        &self,
+        sites: usize,
+        values: &[f64],
+    ) -> Option<Vec<VertexIndex>> {
         let mut placed = vec![None; sites];
         for (choice, value) in self.choices.iter().zip(values) {
             if let Choice::Place { site, vertex } = choice

@@ -1,0 +1,325 @@
+//! What programs answered: GLPK's and CBC's files, and the lines of the PB competitions.
+//!
+//! A reader takes a verdict and the columns at 1, and refuses everything that it cannot make sense of: it
+//! comes from a program that may have been killed, be of another version, or not be what its name says.
+
+use super::{Ended, Program, Said};
+use crate::ip::mip::Answer;
+
+/// Why an answer is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It died.
+    #[error("it was killed by signal {0}{1}")]
+    Killed(i32, String),
+    /// It gave up.
+    #[error("it ended with exit code {0}{1}")]
+    Exited(i32, String),
+    /// There is no answer.
+    #[error("it did not say what came of it{0}")]
+    Silent(String),
+    /// The answer ends too early.
+    #[error("its answer is cut off after {0} lines")]
+    CutOff(usize),
+    /// A line makes no sense.
+    #[error("line {line} of its answer is {text:?}; expected {expected}")]
+    Line {
+        /// From 1.
+        line: usize,
+        /// What stands there, shortened.
+        text: String,
+        /// What would make sense.
+        expected: &'static str,
+    },
+    /// Columns are missing.
+    #[error("its answer has {0} of {1} columns")]
+    Columns(usize, usize),
+    /// It says one thing and means another.
+    #[error("it says that its solution costs {said}, which costs {costs}")]
+    Cost {
+        /// Its word.
+        said: String,
+        /// What the columns add up to.
+        costs: u128,
+    },
+}
+
+/// What a program says of its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The columns are a solution, and there is no better one.
+    Optimal,
+    /// They are a solution.
+    Feasible,
+    /// There is no solution.
+    Infeasible,
+    /// It cannot tell.
+    Unknown,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) verdict: Verdict,
+    /// By column: is it at 1? Empty without a solution.
+    pub(super) chosen: Vec<bool>,
+    /// What they cost in the text's unit.
+    costs: u128,
+}
+
+impl Reading {
+    /// In the model's units, of which `unit` are one of the text's.
+    pub(super) fn answer(&self, unit: u64) -> Answer {
+        let optimal = self.verdict == Verdict::Optimal;
+        match self.verdict {
+            Verdict::Infeasible => Answer::Infeasible,
+            Verdict::Unknown => Answer::OutOfTime,
+            Verdict::Optimal | Verdict::Feasible => Answer::Solved {
+                values: self.chosen.iter().map(|chosen| f64::from(u8::from(*chosen))).collect(),
+                // Costs were rounded down to the unit, so theirs are below all of ours.
+                bound: if optimal { self.costs as f64 * unit as f64 } else { f64::NEG_INFINITY },
+                optimal: optimal && unit == 1,
+            },
+        }
+    }
+}
+
+/// Reads an answer to a model with these costs, of which `unit` were one in its text.
+pub(super) fn read(
+    program: Program,
+    said: &Said,
+    costs: &[u64],
+    unit: u64,
+) -> Result<Reading, Unreadable> {
+    match said.ended {
+        Ended::Killed(signal) => return Err(Unreadable::Killed(signal, last_words(said))),
+        Ended::Exited(code) if !program.ends_well_with(code) => {
+            return Err(Unreadable::Exited(code, last_words(said)));
+        }
+        Ended::Exited(_) | Ended::OutOfTime => {}
+    }
+    let mut columns = Columns::new(costs.len());
+    let found = match (program, said.answer.as_deref()) {
+        (Program::Clasp | Program::MinisatPlus, _) => competition(&said.output, &mut columns)?,
+        (Program::Glpk, Some(answer)) => glpk(answer, &mut columns)?,
+        (Program::Cbc, Some(answer)) => cbc(answer, &mut columns)?,
+        (Program::Glpk | Program::Cbc, None) => None,
+    };
+    let Some((verdict, cost)) = found else {
+        if said.ended == Ended::OutOfTime {
+            return Ok(Reading { verdict: Verdict::Unknown, chosen: Vec::new(), costs: 0 });
+        }
+        return Err(Unreadable::Silent(last_words(said)));
+    };
+    // Only its time is a reason to know nothing.
+    if verdict == Verdict::Unknown && !was_out_of_time(said) {
+        return Err(Unreadable::Silent(last_words(said)));
+    }
+    if matches!(verdict, Verdict::Infeasible | Verdict::Unknown) {
+        return Ok(Reading { verdict, chosen: Vec::new(), costs: 0 });
+    }
+    // A SAT solver need not name a variable that no constraint has.
+    if program == Program::Glpk {
+        columns.all()?;
+    }
+    let chosen: Vec<bool> = columns.values.iter().map(|value| *value == Some(true)).collect();
+    let priced = chosen.iter().zip(costs).filter(|(chosen, _)| **chosen);
+    let costs: u128 = priced.map(|(_, cost)| u128::from(cost / unit)).sum();
+    if let Some(said) = cost {
+        // Programs round what they print to six digits or more.
+        let whole = costs as f64;
+        let agrees = (said - whole).abs() <= 1e-5 * whole.abs().max(1.0);
+        if !agrees {
+            return Err(Unreadable::Cost { said: said.to_string(), costs });
+        }
+    }
+    Ok(Reading { verdict, chosen, costs })
+}
+
+/// Was it ended by its time, or does it say so?
+fn was_out_of_time(said: &Said) -> bool {
+    let cbc = said.answer.as_ref().is_some_and(|answer| answer.starts_with("Stopped on time"));
+    said.ended == Ended::OutOfTime || cbc || said.output.contains("TIME LIMIT")
+}
+
+/// The last line that it wrote, for a person.
+fn last_words(said: &Said) -> String {
+    let lines = said.errors.lines().rev().chain(said.output.lines().rev());
+    let last = lines.map(str::trim).find(|line| !line.is_empty() && *line != "c");
+    last.map(|line| format!("; its last words: {}", short(line))).unwrap_or_default()
+}
+
+/// As much of a line as fits a message.
+fn short(line: &str) -> String {
+    const SHOWN_MAX: usize = 120;
+    line.chars().filter(|c| !c.is_control()).take(SHOWN_MAX).collect()
+}
+
+/// The columns as they are told.
+struct Columns {
+    values: Vec<Option<bool>>,
+}
+
+impl Columns {
+    fn new(count: usize) -> Self {
+        Self { values: vec![None; count] }
+    }
+
+    /// Takes a value, once.
+    fn put(&mut self, column: Option<usize>, value: Option<bool>) -> Option<()> {
+        let place = self.values.get_mut(column?)?;
+        if place.is_some() {
+            return None;
+        }
+        *place = Some(value?);
+        Some(())
+    }
+
+    fn all(&self) -> Result<(), Unreadable> {
+        let known = self.values.iter().flatten().count();
+        match known == self.values.len() {
+            true => Ok(()),
+            false => Err(Unreadable::Columns(known, self.values.len())),
+        }
+    }
+}
+
+/// The value of a binary column, printed by who calculates in floating point.
+fn binary(text: &str) -> Option<bool> {
+    let value: f64 = text.parse().ok()?;
+    match value {
+        v if v.abs() < 1e-4 => Some(false),
+        v if (v - 1.0).abs() < 1e-4 => Some(true),
+        _ => None,
+    }
+}
+
+fn wrong(at: usize, text: &str, expected: &'static str) -> Unreadable {
+    Unreadable::Line { line: at + 1, text: short(text), expected }
+}
+
+type Found = Option<(Verdict, Option<f64>)>;
+
+/// GLPK's `--write`: `s mip ROWS COLUMNS STATUS COST`, `j COLUMN VALUE`, and `e o f` at the end.
+fn glpk(answer: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
+    const HEAD: &str = "`s mip ROWS COLUMNS STATUS COST` with this model's columns";
+    let mut head = None;
+    let mut lines = 0;
+    for (at, line) in answer.lines().enumerate() {
+        lines = at + 1;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] | ["c", ..] | ["i", ..] => {}
+            ["s", "mip", _, count, status, cost] if head.is_none() => {
+                let verdict = match status {
+                    "o" => Verdict::Optimal,
+                    "f" => Verdict::Feasible,
+                    "n" => Verdict::Infeasible,
+                    "u" => Verdict::Unknown,
+                    _ => return Err(wrong(at, line, HEAD)),
+                };
+                let known = count.parse() == Ok(columns.values.len());
+                let cost = cost.parse().ok().filter(|_| known);
+                head = Some((verdict, Some(cost.ok_or_else(|| wrong(at, line, HEAD))?)));
+            }
+            ["j", column, value] if head.is_some() => {
+                // Without a solution the values mean nothing.
+                if matches!(head, Some((Verdict::Infeasible | Verdict::Unknown, _))) {
+                    continue;
+                }
+                let column = column.parse::<usize>().ok().and_then(|column| column.checked_sub(1));
+                let put = columns.put(column, binary(value));
+                put.ok_or_else(|| wrong(at, line, "`j COLUMN VALUE`, each column once, 0 or 1"))?;
+            }
+            ["e", "o", "f"] if head.is_some() => return Ok(head),
+            _ => return Err(wrong(at, line, "a line of a MIP solution")),
+        }
+    }
+    Err(Unreadable::CutOff(lines))
+}
+
+/// CBC's `solution`: `STATUS - objective value COST`, then `INDEX NAME VALUE REDUCED-COST`.
+fn cbc(answer: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
+    const HEAD: &str = "`STATUS - objective value COST`";
+    let mut lines = answer.lines().enumerate();
+    let Some((at, head)) = lines.next() else { return Err(Unreadable::CutOff(0)) };
+    let parts = head.split_once(" - objective value ");
+    let (status, cost) = parts.ok_or_else(|| wrong(at, head, HEAD))?;
+    let verdict = match status {
+        "Optimal" => Verdict::Optimal,
+        "Infeasible" | "Integer infeasible" => Verdict::Infeasible,
+        stopped if stopped.contains("no integer solution") => Verdict::Unknown,
+        stopped if stopped.starts_with("Stopped on ") || stopped.starts_with("Optimal (") => {
+            Verdict::Feasible
+        }
+        _ => return Err(wrong(at, head, HEAD)),
+    };
+    if matches!(verdict, Verdict::Infeasible | Verdict::Unknown) {
+        return Ok(Some((verdict, None)));
+    }
+    let cost: f64 = cost.trim().parse().map_err(|_| wrong(at, head, HEAD))?;
+    for (at, line) in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let put = match words[..] {
+            [] => Some(()),
+            [_, name, value, _] => {
+                let column = name.strip_prefix('x').and_then(|number| number.parse().ok());
+                columns.put(column, binary(value))
+            }
+            _ => None,
+        };
+        put.ok_or_else(|| wrong(at, line, "`INDEX NAME VALUE COST`, each column once, 0 or 1"))?;
+    }
+    // It may leave out those at 0, not all, and no line.
+    if !answer.ends_with('\n') {
+        return Err(Unreadable::CutOff(answer.lines().count()));
+    }
+    if columns.values.iter().flatten().count() == 0 {
+        columns.all()?;
+    }
+    Ok(Some((verdict, Some(cost))))
+}
+
+/// The lines of the PB competitions: `s STATUS`, `o COST` of each solution better than the one before,
+/// `v` and literals. All others are comments.
+fn competition(output: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
+    let (mut verdict, mut cost) = (None, None);
+    for (at, line) in output.lines().enumerate() {
+        let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match kind {
+            "s" if verdict.is_none() => {
+                verdict = Some(match rest.trim() {
+                    "OPTIMUM FOUND" => Verdict::Optimal,
+                    "SATISFIABLE" => Verdict::Feasible,
+                    "UNSATISFIABLE" => Verdict::Infeasible,
+                    "UNKNOWN" => Verdict::Unknown,
+                    _ => return Err(wrong(at, line, "`s` and how it ended")),
+                });
+            }
+            "s" => return Err(wrong(at, line, "one line `s`")),
+            "o" => {
+                let said: f64 = (rest.trim().parse()).map_err(|_| wrong(at, line, "`o COST`"))?;
+                cost = Some(said);
+            }
+            "v" => {
+                for literal in rest.split_whitespace() {
+                    let name = literal.strip_prefix('-').unwrap_or(literal);
+                    let number = name.strip_prefix('x').and_then(|number| number.parse().ok());
+                    let column = number.and_then(|number: usize| number.checked_sub(1));
+                    let put = columns.put(column, Some(name == literal));
+                    put.ok_or_else(|| wrong(at, line, "`v` and each variable once"))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let last = output.lines().next_back().unwrap_or_default();
+    if last.starts_with('v') && !output.ends_with('\n') {
+        return Err(Unreadable::CutOff(output.lines().count()));
+    }
+    let solved = matches!(verdict, Some(Verdict::Optimal | Verdict::Feasible));
+    if solved && columns.values.iter().flatten().count() == 0 {
+        columns.all()?;
+    }
+    Ok(verdict.map(|verdict| (verdict, cost)))
+}
