@@ -23,6 +23,7 @@ pub mod cost;
 pub mod engine;
 pub mod experiment;
 pub mod fault;
+mod forgetful;
 pub mod matrix;
 pub mod story;
 pub mod tasks;

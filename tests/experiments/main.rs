@@ -11,6 +11,7 @@ mod golden;
 mod mistakes;
 #[path = "../tmpfs.rs"]
 mod tmpfs;
+mod federations;
 
 use std::path::Path;
 use std::process::{Command, Output};

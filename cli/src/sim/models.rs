@@ -14,8 +14,8 @@ use super::source::{Mistake, settings};
 /// A model with settings that it accepts.
 #[derive(Debug)]
 pub enum Prepared {
-    /// Tasks, on the network of their settings.
-    Tasks(Box<TasksSettings>),
+    /// Tasks, on the network of their settings, or on a federation.
+    Tasks(Box<TasksSettings>, Option<Box<Topology>>),
     /// Co-allocations, on a federation.
     Coallocations(Box<coallocations::Settings>, Box<Topology>),
 }
@@ -27,14 +27,23 @@ pub enum Prepared {
 pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<Prepared, Mistake> {
     match model {
         Model::Tasks => {
-            let settings: TasksSettings = settings(given)?;
+            let mut given = given.clone();
+            let file = given.get_mut("topology").and_then(|own| own.get_mut("federation"));
+            let named = file.map(|file| federation("topology.federation", file.take()));
+            let topology = named.transpose()?.map(Box::new);
+            let settings: TasksSettings = settings(&given)?;
             // Any seed: a setting is acceptable to all of them or to none.
-            tasks::check(&settings, 1)?;
-            Ok(Prepared::Tasks(Box::new(settings)))
+            tasks::check(&settings, topology.as_deref(), 1)?;
+            Ok(Prepared::Tasks(Box::new(settings), topology))
         }
         Model::Coallocations => {
             let mut given = given.clone();
-            let topology = federation(given.remove("federation"))?;
+            let field = "federation";
+            let missing = || "is missing; expected `{file: federation.yaml}`".to_owned();
+            let file = given.remove(field);
+            let file =
+                file.ok_or_else(|| Mistake { field: field.to_owned(), problem: missing() })?;
+            let topology = federation(field, file)?;
             let settings: coallocations::Settings = settings(&given)?;
             coallocations::check(&settings, &topology)?;
             Ok(Prepared::Coallocations(Box::new(settings), Box::new(topology)))
@@ -43,12 +52,8 @@ pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<Prepared, Mis
 }
 
 /// The federation that settings name, as the daemons read it.
-fn federation(given: Option<Value>) -> Result<Topology, Mistake> {
-    let field = "federation".to_owned();
-    let Some(given) = given else {
-        let problem = "is missing; expected `{file: federation.yaml}`".to_owned();
-        return Err(Mistake { field, problem });
-    };
+fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
+    let field = field.to_owned();
     let file: v1::FederationFile = serde_path_to_error::deserialize(given)
         .map_err(|error| Mistake { field: field.clone(), problem: error.to_string() })?;
     file_topology(&file).map_err(|error| Mistake { field, problem: error.to_string() })
@@ -61,7 +66,9 @@ impl Prepared {
     /// What the model says.
     pub fn run(&self, seed: u64, trace: &mut dyn Trace) -> Result<Measures, ModelError> {
         match self {
-            Self::Tasks(settings) => tasks::run(settings, seed, trace),
+            Self::Tasks(settings, topology) => {
+                tasks::run(settings, topology.as_deref(), seed, trace)
+            }
             Self::Coallocations(settings, topology) => {
                 coallocations::run(settings, topology, seed, trace)
             }

@@ -6,10 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use coalloc_common::{InvalidField, suggest};
+use coalloc_net::convert::file_topology;
 use coalloc_proto::file::{Document, FileError, parse, read, text_of};
+use coalloc_proto::v1;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::shipped::{self, FILES, SHIPPED};
 use coalloc_sim::experiment::{Experiment, ModelError};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::models::{Prepared, prepare};
@@ -63,13 +66,15 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
     let mut experiment = document.message.clone();
     let folder = on_disk.then(|| document.folder().to_owned());
     for (key, value) in &mut experiment.settings {
-        include(value, folder.as_deref())
+        include(key, value, folder.as_deref())
             .map_err(|problem| at(&document, &format!("settings.{key}"), &problem))?;
     }
     for (axis_at, axis) in experiment.sweep.iter_mut().enumerate() {
+        let path = axis.path.as_deref().unwrap_or_default();
         for (value_at, value) in axis.values.iter_mut().enumerate() {
             let field = format!("sweep[{axis_at}].values[{value_at}]");
-            include(value, folder.as_deref()).map_err(|problem| at(&document, &field, &problem))?;
+            include(path, value, folder.as_deref())
+                .map_err(|problem| at(&document, &field, &problem))?;
         }
     }
     let source = Source { experiment, text, document };
@@ -77,23 +82,34 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
     Ok(source)
 }
 
-/// Replaces `{file: path}` by the content of that file.
-fn include(value: &mut Value, folder: Option<&Path>) -> Result<(), String> {
+/// Replaces `{file: path}` by the content of that file; `name` is where it stands. A federation is read as the
+/// daemons read it, so that what is wrong with it is told with its own line.
+fn include(name: &str, value: &mut Value, folder: Option<&Path>) -> Result<(), String> {
     let Value::Object(fields) = value else { return Ok(()) };
     let named = fields.get("file").and_then(Value::as_str).filter(|_| fields.len() == 1);
-    let Some(name) = named.map(str::to_owned) else {
-        return fields.values_mut().try_for_each(|value| include(value, folder));
+    let Some(file) = named.map(str::to_owned) else {
+        return fields.iter_mut().try_for_each(|(name, value)| include(name, value, folder));
     };
-    let told = |error: FileError| error.to_string();
-    *value = match folder {
-        Some(folder) => read::<Value>(&folder.join(&name)).map_err(told)?.message,
-        None => {
-            let text = FILES.iter().find(|(path, _)| *path == name).map(|(_, text)| *text);
-            let text = text.ok_or_else(|| format!("{name} does not come with the program"))?;
-            parse::<Value>(Path::new(&name), text.to_owned()).map_err(told)?.message
-        }
-    };
+    if name.rsplit('.').next() == Some("federation") {
+        let federation = included::<v1::FederationFile>(&file, folder)?;
+        file_topology(&federation.message).map_err(|error| {
+            let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+            federation.mistake(&error.field, &problem).to_string()
+        })?;
+    }
+    *value = included::<Value>(&file, folder)?.message;
     Ok(())
+}
+
+/// A file that an experiment in this folder names, or one of those that come with the program.
+fn included<T: DeserializeOwned>(name: &str, folder: Option<&Path>) -> Result<Document<T>, String> {
+    let told = |error: FileError| error.to_string();
+    let Some(folder) = folder else {
+        let text = FILES.iter().find(|(path, _)| *path == name).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| format!("{name} does not come with the program"))?;
+        return parse(Path::new(name), text.to_owned()).map_err(told);
+    };
+    read(&folder.join(name)).map_err(told)
 }
 
 fn at(document: &Document<Experiment>, field: &str, problem: &str) -> Failure {
@@ -184,9 +200,7 @@ impl From<ModelError> for Mistake {
 ///
 /// # Errors
 /// The first that is misspelled.
-pub fn settings<T: serde::de::DeserializeOwned>(
-    settings: &Map<String, Value>,
-) -> Result<T, Mistake> {
+pub fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
         let field = error.path().to_string();
         let field = field.trim_end_matches(['?', '.']).to_owned();

@@ -19,7 +19,6 @@ mod owned;
 mod planning;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use coalloc_common::{
@@ -34,7 +33,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::{Participant, ParticipantInput};
-use coalloc_protocol::{Core, Log, Unsynced, sync};
+use coalloc_protocol::Core;
 
 use self::below::{Asker, Way};
 use self::planning::Job;
@@ -43,6 +42,7 @@ use super::levels::{Levels, levels, upper_name};
 use super::settings::{Asked, Settings};
 use super::workload::Arrival;
 use crate::experiment::{ModelError, Trace, TraceEvent};
+use crate::forgetful::released;
 
 /// The wall clock at the beginning of the day of arrivals: 2026-11-21T00:00:00Z.
 const DAY: Time = Time::from_us(1_795_219_200_000_000);
@@ -152,25 +152,6 @@ enum Event {
         resolution: Resolution,
     },
     Wake(Member),
-}
-
-/// A log that nobody reads again.
-struct Forgetful<R>(std::marker::PhantomData<R>);
-
-impl<R> Log for Forgetful<R> {
-    type Record = R;
-    type Error = Infallible;
-
-    fn append(&mut self, _: &[&R]) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
-
-fn released<R, E>(step: Unsynced<R, E>) -> Vec<E> {
-    match sync(vec![step], &mut Forgetful(std::marker::PhantomData)) {
-        Ok(synced) => synced.into_effects(),
-        Err(never) => match never {},
-    }
 }
 
 pub(super) struct World<'a> {

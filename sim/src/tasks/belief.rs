@@ -34,6 +34,17 @@ struct Own {
     revision: Option<u64>,
 }
 
+/// What of that is meant.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which {
+    /// A piece of an attempt.
+    Piece((u32, u32), usize),
+    /// What an attempt asks of a place.
+    At((u32, u32), usize),
+    /// What of an attempt has had no answer.
+    Unanswered((u32, u32)),
+}
+
 /// What a scheduler goes by.
 pub(super) struct Belief {
     view: Picture,
@@ -233,17 +244,29 @@ impl Belief {
         &mut self,
         net: &Net,
         controllers: &[Controller],
-        (attempt, piece): ((u32, u32), usize),
+        which: Which,
         revision: Option<u64>,
     ) {
-        let is_it = |own: &Own| (own.attempt, own.piece) == (attempt, piece);
-        let Some(at) = self.own.iter().position(is_it) else { return };
-        match revision {
-            Some(revision) => self.own[at].revision = Some(revision),
-            None => {
-                let own = self.own.remove(at);
-                self.cut(net, controllers, own.resource, own.window);
+        let is_it = |own: &Own| match which {
+            Which::Piece(attempt, piece) => (own.attempt, own.piece) == (attempt, piece),
+            Which::At(attempt, place) => {
+                own.attempt == attempt && net.resources[own.resource].controller == place
             }
+            Which::Unanswered(attempt) => own.attempt == attempt && own.revision.is_none(),
+        };
+        let mut cut: Vec<(usize, Window)> = Vec::new();
+        self.own.retain_mut(|own| {
+            if !is_it(own) {
+                return true;
+            }
+            own.revision = revision;
+            if revision.is_none() {
+                cut.push((own.resource, own.window));
+            }
+            revision.is_some()
+        });
+        for (resource, window) in cut {
+            self.cut(net, controllers, resource, window);
         }
     }
 

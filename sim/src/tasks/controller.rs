@@ -1,11 +1,10 @@
 //! A controller: the real participant of a resource manager, and what it tells schedulers.
 //!
-//! Everything is reserved by the participant's own inputs, as live; there is no ledger behind it, since
-//! nothing dies here. Its change log and its subscriptions say who is told when, and it reads out what they
-//! are told, see `coalloc_protocol::update`.
+//! Everything is reserved by the participant's own inputs, as live; its ledger forgets, since nothing dies
+//! here. Its change log and its subscriptions say who is told when, and it reads out what they are told, see
+//! `coalloc_protocol::update`.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::rc::Rc;
 
 use coalloc_common::profile::FreeStep;
@@ -13,9 +12,8 @@ use coalloc_common::{
     Amount, BootTime, CoordinatorName, Now, Segment, Time, TransactionId, Unit, UserName, Window,
     limits,
 };
-use coalloc_protocol::core::Core;
-use coalloc_protocol::durable::{Log, sync};
-use coalloc_protocol::message::{Answer, HoldOrder, Token};
+use coalloc_protocol::Core;
+use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
 use coalloc_protocol::participant::{
     Disclosure, HoldPolicy, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
     ParticipantRecord,
@@ -23,21 +21,13 @@ use coalloc_protocol::participant::{
 use coalloc_protocol::update::{Due, Part, Strategy, Subscription, Touched, Update, UpdateKind};
 
 use super::net::Net;
+use crate::forgetful::released;
 
 /// All epochs are the first.
 const EPOCH: u64 = 1;
 
-/// Nothing dies, so nothing is written down.
-struct NoLog;
-
-impl Log for NoLog {
-    type Record = ParticipantRecord;
-    type Error = Infallible;
-
-    fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Infallible> {
-        Ok(())
-    }
-}
+/// Its answers are given within the step: one caller at a time.
+const CALLER: Token = Token(0);
 
 /// A controller.
 pub(super) struct Controller {
@@ -49,9 +39,21 @@ pub(super) struct Controller {
     turns: Vec<Option<BootTime>>,
     /// The update made last, from which revision to which: most subscribers need the same.
     made: Option<(Option<u64>, u64, Rc<Update>)>,
-    coordinator: CoordinatorName,
     user: UserName,
-    tokens: u64,
+    /// When it is to be woken, if that is known.
+    pub(super) wakes: Option<Time>,
+}
+
+/// What a step of its participant came to.
+#[derive(Debug, Default)]
+pub(super) struct Stepped {
+    pub(super) answer: Option<Answer>,
+    /// What it asks a coordinator about.
+    pub(super) asks: Vec<(CoordinatorName, TransactionId)>,
+    /// Something was taken; what that was, the step was told.
+    pub(super) took: bool,
+    /// What has ended, and was held or booked before.
+    pub(super) freed: Vec<TransactionId>,
 }
 
 /// Both clocks show simulated time.
@@ -60,10 +62,15 @@ pub(super) const fn now_of(at: Time) -> Now {
 }
 
 impl Controller {
-    /// A controller with nothing reserved, and as many subscribers as there are schedulers, which know that.
-    pub(super) fn new(net: &Net, place: usize, schedulers: usize, strategy: Strategy) -> Self {
+    /// A controller with nothing reserved, which these coordinators may hold at, and as many subscribers as there
+    /// are schedulers, which know that.
+    pub(super) fn new(
+        net: &Net,
+        place: usize,
+        coordinators: &[CoordinatorName],
+        (schedulers, strategy): (usize, Strategy),
+    ) -> Self {
         let place = &net.places[place];
-        let coordinator = CoordinatorName::composed("scheduler");
         let resources = place.resources.iter().map(|at| &net.resources[*at]);
         let resources: Vec<_> = resources.map(|own| (own.id.clone(), own.capacity)).collect();
         let is_cluster =
@@ -72,7 +79,7 @@ impl Controller {
             name: place.name.clone(),
             resources,
             unit: if is_cluster { Unit::Cpus } else { Unit::BitsPerSecond },
-            coordinators: [coordinator.clone()].into(),
+            coordinators: coordinators.iter().cloned().collect(),
             policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
             levels: BTreeMap::new(),
             inside: None,
@@ -84,9 +91,8 @@ impl Controller {
             subscriptions: Vec::new(),
             turns: vec![None; schedulers],
             made: None,
-            coordinator,
             user: UserName::composed("user"),
-            tokens: 0,
+            wakes: None,
         };
         let input = ParticipantInput::Start { boot: "simulated".to_owned() };
         controller.step(input, Time::from_us(0));
@@ -95,61 +101,81 @@ impl Controller {
         controller
     }
 
-    fn step(&mut self, input: ParticipantInput, now: Time) -> Option<Answer> {
+    /// Gives something to its participant.
+    pub(super) fn step(&mut self, input: ParticipantInput, now: Time) -> Stepped {
         let step = self.participant.step(input, now_of(now));
-        let effects = match sync(vec![step], &mut NoLog) {
-            Ok(synced) => synced.into_effects(),
-            Err(never) => match never {},
-        };
-        effects.into_iter().find_map(|effect| match effect {
-            ParticipantEffect::Reply { answer, .. } => Some(answer),
-            ParticipantEffect::Ask { .. } => None,
-        })
+        let mut stepped = Stepped::default();
+        for record in step.records() {
+            match record {
+                ParticipantRecord::Held { .. } => stepped.took = true,
+                // Of what never came, only its tombstone.
+                ParticipantRecord::Ended { txn, .. } => {
+                    stepped.freed.extend(self.asked(txn).map(|order| order.txn.clone()));
+                }
+                ParticipantRecord::Opened { .. }
+                | ParticipantRecord::Moved { .. }
+                | ParticipantRecord::Refused { .. }
+                | ParticipantRecord::Booked { .. } => {}
+            }
+        }
+        for effect in released(step) {
+            match effect {
+                ParticipantEffect::Reply { answer, .. } => stepped.answer = Some(answer),
+                ParticipantEffect::Ask { coordinator, txn } => {
+                    stepped.asks.push((coordinator, txn));
+                }
+            }
+        }
+        if stepped.took || !stepped.freed.is_empty() {
+            self.changed(now);
+        }
+        stepped
     }
 
-    fn token(&mut self) -> Token {
-        self.tokens += 1;
-        Token(self.tokens)
-    }
-
-    /// Holds a segment; `one_way` books it at once. Was it free?
-    pub(super) fn hold(
+    /// A message of a coordinator.
+    pub(super) fn hear(
         &mut self,
-        txn: &TransactionId,
+        (by, txn): (CoordinatorName, TransactionId),
+        message: Message,
+        now: Time,
+    ) -> Stepped {
+        let token = CALLER;
+        let input = match message {
+            Message::Hold(order) => ParticipantInput::Hold { order, token },
+            Message::Commit => ParticipantInput::Commit { txn, by, token },
+            Message::Abort => ParticipantInput::Abort { txn, by, token },
+            Message::Release => ParticipantInput::Release { txn, by, token },
+        };
+        self.step(input, now)
+    }
+
+    /// Books a segment at once. Was it free?
+    pub(super) fn book(
+        &mut self,
+        (by, txn): (CoordinatorName, TransactionId),
         segment: Segment,
-        one_way: bool,
         now: Time,
     ) -> bool {
         let order = HoldOrder {
             txn: txn.clone(),
-            coordinator: self.coordinator.clone(),
+            coordinator: by.clone(),
             user: self.user.clone(),
             segments: vec![segment],
             hold_for: None,
             replaces: None,
-            one_way,
+            one_way: true,
         };
-        let token = self.token();
-        let answer = self.step(ParticipantInput::Hold { order, token }, now);
-        let held = matches!(answer, Some(Answer::Held { .. }));
-        if held {
-            self.changed(now);
-        }
-        held
+        self.hear((by, txn), Message::Hold(order), now).took
     }
 
-    /// Makes a hold a booking.
-    pub(super) fn commit(&mut self, txn: &TransactionId, now: Time) -> bool {
-        let (by, token) = (self.coordinator.clone(), self.token());
-        let input = ParticipantInput::Commit { txn: txn.clone(), by, token };
-        self.step(input, now) == Some(Answer::Done)
+    /// When it wants to be woken.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        self.participant.next_wake().map(|wake| Time::from_us(wake.as_us()))
     }
 
-    /// Ends a hold or a booking.
-    pub(super) fn end(&mut self, txn: &TransactionId, now: Time) {
-        let (by, token) = (self.coordinator.clone(), self.token());
-        self.step(ParticipantInput::Release { txn: txn.clone(), by, token }, now);
-        self.changed(now);
+    /// What a transaction was to have here; `None` when no Hold of it came.
+    pub(super) fn asked(&self, txn: &TransactionId) -> Option<&HoldOrder> {
+        self.participant.entries().get(txn)?.order.as_ref()
     }
 
     fn changed(&mut self, now: Time) {
@@ -197,6 +223,11 @@ impl Controller {
     pub(super) fn facts(&self, net: &Net, resource: usize, window: Window, now: Time) -> Update {
         let windows = [(net.resources[resource].number, window)];
         self.update(UpdateKind::Facts, Disclosure::of(windows), now)
+    }
+
+    /// What is free around segments, as an answer tells it.
+    pub(super) fn fresh(&self, segments: &[Segment], now: Time) -> Update {
+        self.update(UpdateKind::Facts, self.participant.around(segments), now)
     }
 
     /// Everything: what a scheduler begins with, or gets when it has missed too much.
@@ -258,7 +289,12 @@ impl Controller {
         self.update(UpdateKind::Delta { from }, Disclosure::of(windows), now)
     }
 
+    /// At rest: nothing is wrong, and nothing is undecided (I7).
     pub(super) fn check(&self) -> Result<(), String> {
+        let held = self.participant.holds().len();
+        if held > 0 {
+            return Err(format!("I7: {held} holds are left at {}", self.participant.config().name));
+        }
         self.participant.check_invariants()
     }
 }

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::topology::{Direction, Vertex};
+use coalloc_common::topology::{Compute, Direction, Duplex, Edge, Vertex};
 use coalloc_common::{
-    Amount, Cpus, EdgeName, InvalidField, ResourceId, RmName, Span, Topology, VertexName, limits,
+    Amount, BitsPerSecond, Cpus, EdgeName, InvalidField, ResourceId, RmName, Span, Topology,
+    UnitValue, VertexIndex, VertexName, limits,
 };
 
-use super::federation;
 use super::settings::{ClusterSettings, TasksSettings, TopologySettings, TorusSettings};
 use crate::chance::Chance;
 
@@ -63,6 +63,7 @@ pub(super) struct Net {
     pub(super) clusters: Vec<Cluster>,
     pub(super) resources: Vec<Resource>,
     pub(super) places: Vec<Place>,
+    by_name: BTreeMap<RmName, usize>,
     /// Between nodes, over the shortest way.
     pub(super) distance: Vec<Vec<Span>>,
     /// Links on the longest of the shortest ways.
@@ -70,12 +71,18 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// The network that settings and seed make.
-    pub(super) fn new(settings: &TasksSettings, seed: u64) -> Result<Self, InvalidField> {
-        let bare = match &settings.topology {
-            TopologySettings::Torus(torus) => torus_graph(torus)?,
-            TopologySettings::Federation(file) => {
-                file.topology().map_err(|error| error.within("topology.federation"))?
+    /// The network that settings, the federation that they name, and seed make.
+    pub(super) fn new(
+        settings: &TasksSettings,
+        federation: Option<&Topology>,
+        seed: u64,
+    ) -> Result<Self, InvalidField> {
+        let bare = match (&settings.topology, federation) {
+            (TopologySettings::Torus(torus), _) => torus_graph(torus)?,
+            (TopologySettings::Federation, Some(federation)) => federation.clone(),
+            (TopologySettings::Federation, None) => {
+                let allowed = "a federation: `{file: federation.yaml}`";
+                return Err(InvalidField::new("topology.federation", "nothing", allowed));
             }
         };
         let (distance, hops_most) = distances(&bare)?;
@@ -90,10 +97,12 @@ impl Net {
             clusters: Vec::new(),
             resources: Vec::new(),
             places: Vec::new(),
+            by_name: BTreeMap::new(),
             distance,
             hops_most,
         };
         net.add_resources();
+        net.by_name = net.places.iter().map(|place| place.name.clone()).zip(0..).collect();
         Ok(net)
     }
 
@@ -156,9 +165,8 @@ fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
         let name = VertexName::composed(name(row, column));
         topology.add_vertex(Vertex { name, domain: None, compute: None })?;
     }
-    let vertex = |row: u32, column: u32| {
-        coalloc_common::VertexIndex(row % torus.side * torus.side + column % torus.side)
-    };
+    let vertex =
+        |row: u32, column: u32| VertexIndex(row % torus.side * torus.side + column % torus.side);
     let latency = Span::from_us(i64::from(torus.km) * US_PER_KM);
     for (row, column) in (0..torus.side).flat_map(|row| (0..torus.side).map(move |c| (row, c))) {
         let rm = RmName::composed(format!("nrm-{}", name(row, column)));
@@ -166,10 +174,39 @@ fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
             let edge_name = EdgeName::composed(format!("{}-{word}", name(row, column)));
             let ends = (vertex(row, column), to);
             let what = (torus.capacity_bps, latency);
-            topology.add_edge(federation::edge(edge_name, ends, rm.clone(), what, true))?;
+            topology.add_edge(edge(edge_name, ends, rm.clone(), what))?;
         }
     }
     Ok(topology)
+}
+
+/// A path that has its capacity in each direction, as an NRM calls it.
+pub(super) fn edge(
+    name: EdgeName,
+    (a, b): (VertexIndex, VertexIndex),
+    rm: RmName,
+    (capacity_bps, latency): (u64, Span),
+) -> Edge {
+    let duplex = Duplex::Full {
+        ab: ResourceId::composed(format!("{name}:ab")),
+        ba: ResourceId::composed(format!("{name}:ba")),
+    };
+    let (unit_value, price, quality) = (UnitValue(1), None, limits::QUALITY_FULL);
+    let capacity = BitsPerSecond(capacity_bps);
+    Edge { name, a, b, rm, capacity, unit_value, price, quality, latency, duplex }
+}
+
+/// Computers as a CRM calls them.
+fn compute(rm: RmName, site: &str, settings: &ClusterSettings) -> Compute {
+    Compute {
+        rm,
+        resource: ResourceId::composed(site),
+        capacity: Cpus(settings.cpus),
+        unit_value: UnitValue(1),
+        price: None,
+        quality: limits::QUALITY_FULL,
+        mips: settings.mips,
+    }
 }
 
 /// The same graph with the clusters that the settings say.
@@ -206,7 +243,7 @@ fn with_clusters(
         let name = vertex.name.as_str();
         let compute = chosen.contains(&index).then(|| {
             let rm = RmName::composed(format!("crm-{name}"));
-            federation::compute(rm, name, settings.cpus, settings.mips)
+            compute(rm, name, settings)
         });
         topology.add_vertex(Vertex { compute, ..vertex.clone() })?;
     }
@@ -230,7 +267,7 @@ fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidFiel
             let Some(at) = left.min_by_key(|node| best[*node]) else { break };
             done[at] = true;
             // At most VERTICES_MAX.
-            for hop in topology.hops(coalloc_common::VertexIndex(at as u32)) {
+            for hop in topology.hops(VertexIndex(at as u32)) {
                 let latency = topology.edge(hop.edge).latency.as_us();
                 let through = (best[at].0 + latency, best[at].1 + 1);
                 best[hop.to.at()] = best[hop.to.at()].min(through);
@@ -239,7 +276,8 @@ fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidFiel
         if let Some(cut) = (0..nodes).find(|node| !done[*node]) {
             let names = [source, cut].map(|node| topology.vertices()[node].name.as_str());
             let value = format!("no way from {} to {}", names[0], names[1]);
-            return Err(InvalidField::new("topology", value, "a network that is connected"));
+            let allowed = "a federation whose nodes are all joined by paths";
+            return Err(InvalidField::new("topology.federation", value, allowed));
         }
         hops_most = best.iter().map(|(_, hops)| *hops).max().unwrap_or(0).max(hops_most);
         all.push(best.into_iter().map(|(us, _)| Span::from_us(us)).collect());
@@ -249,6 +287,11 @@ fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidFiel
 }
 
 impl Net {
+    /// A place by its name.
+    pub(super) fn place_named(&self, name: &RmName) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
     /// The smallest link: the rate that every path has.
     pub(super) fn rate_least(&self) -> Option<u64> {
         self.topology.edges().iter().map(|edge| edge.capacity.0).min()

@@ -8,8 +8,6 @@ use coalloc_common::{InvalidField, limits};
 use coalloc_plan::multicost::TaskPlannerName;
 use serde::{Deserialize, Serialize};
 
-use super::federation::Federation;
-
 /// Settings of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,8 +34,9 @@ pub struct TasksSettings {
 pub enum TopologySettings {
     /// A mesh with wraparounds.
     Torus(TorusSettings),
-    /// The content of a federation file; in an experiment `{file: path}`.
-    Federation(Federation),
+    /// That of a federation file, in an experiment `{file: path}`. Whoever reads the settings reads it as the
+    /// daemons do, and hands it over beside them.
+    Federation,
 }
 
 /// A mesh with wraparounds.
@@ -167,9 +166,12 @@ pub struct ReservationSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// Tell-and-go: link by link as the message meets them, the data behind it.
+    /// Tell-and-go, as the papers have it: link by link as the message meets them, the data behind it.
     #[default]
     OneWay,
+    /// One-way as it is live: the coordinator asks one resource manager after the other to book, and data leave when
+    /// all have.
+    OneWayInTurn,
     /// Tell-and-wait: data leave when all have said yes.
     TwoPhase,
 }
@@ -261,6 +263,8 @@ const fn default_slots() -> usize {
 
 /// Most tasks of one run: the largest that keeps an hour's patience and 2 GiB.
 const TASKS_MAX: u64 = 1_000_000;
+/// The same where coordinators keep every reservation: some 5 kB each, in all that keep it.
+const COORDINATED_TASKS_MAX: u64 = 400_000;
 /// An hour, in each unit: no delay of a sane experiment is longer.
 const HOUR_MS: i64 = 3_600_000;
 const HOUR_US: i64 = 1_000 * HOUR_MS;
@@ -280,6 +284,14 @@ impl TasksSettings {
     /// [`InvalidField`] with the field as it stands in the settings.
     pub fn check(&self) -> Result<TaskPlannerName, InvalidField> {
         let planner = self.planning.check()?;
+        let is_coordinated = self.reservation.protocol != Protocol::OneWay;
+        let most = if is_coordinated { COORDINATED_TASKS_MAX } else { TASKS_MAX };
+        check_range("workload.tasks", self.workload.tasks, 1..=most, "tasks")?;
+        if !self.planning.sizes_known && is_coordinated {
+            let allowed = "true, unless reservation.protocol is one-way: a coordinator is told how long \
+                           everything is taken before anybody is asked";
+            return Err(InvalidField::new("planning.sizes_known", false, allowed));
+        }
         self.workload.check()?;
         let TopologySettings::Torus(torus) = &self.topology else { return self.rest(planner) };
         check_range("topology.torus.side", torus.side, 3..=30, "nodes")?;
@@ -312,7 +324,6 @@ impl TasksSettings {
 impl WorkloadSettings {
     fn check(&self) -> Result<(), InvalidField> {
         check_number("workload.lambda", self.lambda, 1e6)?;
-        check_range("workload.tasks", self.tasks, 1..=TASKS_MAX, "tasks")?;
         check_range("workload.warm_up", self.warm_up, 0..=self.tasks - 1, "tasks")?;
         check_number("workload.mean_bytes", self.mean_bytes, 1e13)?;
         check_number("workload.mean_mi", self.mean_mi, 1e13)?;

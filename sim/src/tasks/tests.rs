@@ -1,5 +1,9 @@
 //! Whole runs of the tasks world.
 
+use std::collections::BTreeMap;
+
+use coalloc_common::topology::Vertex;
+use coalloc_common::{EdgeName, RmName, Span, VertexIndex, VertexName, limits};
 use serde_json::json;
 
 use super::*;
@@ -25,17 +29,19 @@ fn torus(changes: &[(&str, serde_json::Value)]) -> TasksSettings {
     serde_json::from_value(settings).expect("settings")
 }
 
-fn central(planner: &str) -> TasksSettings {
+fn central(planner: &str, protocol: &str) -> TasksSettings {
     torus(&[
         ("planning.planner", json!(planner)),
         ("planning.schedulers", json!("central")),
-        ("reservation.protocol", json!("two-phase")),
+        ("reservation.protocol", json!(protocol)),
         ("updates.strategy", json!("truth")),
     ])
 }
 
+const PROTOCOLS: [&str; 3] = ["one-way", "one-way-in-turn", "two-phase"];
+
 fn measure(settings: &TasksSettings, seed: u64) -> Measures {
-    run(settings, seed, &mut NoTrace).expect("a run")
+    run(settings, None, seed, &mut NoTrace).expect("a run")
 }
 
 fn get(measures: &Measures, name: &str) -> f64 {
@@ -44,9 +50,12 @@ fn get(measures: &Measures, name: &str) -> f64 {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    for (strategy, protocol) in
-        [("every-change", "one-way"), ("periodic", "two-phase"), ("threshold", "one-way")]
-    {
+    for (strategy, protocol) in [
+        ("every-change", "one-way"),
+        ("periodic", "two-phase"),
+        ("threshold", "one-way"),
+        ("every-change", "one-way-in-turn"),
+    ] {
         let settings = torus(&[
             ("updates.strategy", json!(strategy)),
             ("updates.delay_ms", json!(300)),
@@ -54,7 +63,7 @@ fn the_same_seed_gives_the_same_bytes() {
         ]);
         let bytes = |seed| {
             let mut trace: Vec<TraceEvent<'static>> = Vec::new();
-            let measures = run(&settings, seed, &mut trace).expect("a run");
+            let measures = run(&settings, None, seed, &mut trace).expect("a run");
             serde_json::to_string(&(trace, measures)).expect("text")
         };
         let first = bytes(5);
@@ -65,13 +74,15 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn a_central_scheduler_that_sees_everything_meets_nobody_and_keeps_its_word() {
-    for planner in ["mc-t", "awmc-t", "mc-b", "ect", "samcra", "samcra-hbh"] {
-        let measures = measure(&central(planner), 3);
+    let planners = ["mc-t", "awmc-t", "mc-b", "ect", "samcra", "samcra-hbh"];
+    for (planner, protocol) in planners.into_iter().zip(PROTOCOLS.into_iter().cycle()) {
+        let measures = measure(&central(planner, protocol), 3);
         for name in ["burst_blocking", "conflict"] {
-            assert_eq!(get(&measures, name), 0.0, "{planner}: {name} in {measures:?}");
+            assert_eq!(get(&measures, name), 0.0, "{planner}, {protocol}: {name} in {measures:?}");
         }
         let at_once = planner.starts_with("samcra");
-        assert!(at_once || get(&measures, "as_planned") == 1.0, "{planner}: {measures:?}");
+        let kept = at_once || get(&measures, "as_planned") == 1.0;
+        assert!(kept, "{planner}, {protocol}: {measures:?}");
     }
 }
 
@@ -86,7 +97,7 @@ fn whoever_hears_of_nothing_for_long_meets_others() {
 
 #[test]
 fn every_task_is_done_or_blocked() {
-    for protocol in ["one-way", "two-phase"] {
+    for protocol in PROTOCOLS {
         for on_conflict in ["queue", "replan", "drop"] {
             let settings = torus(&[
                 ("reservation.protocol", json!(protocol)),
@@ -102,9 +113,74 @@ fn every_task_is_done_or_blocked() {
     }
 }
 
+/// What each task has reserved less what it has released, and whether it got what it needs.
+fn kept(trace: &[TraceEvent<'_>]) -> BTreeMap<u64, (i64, Option<bool>)> {
+    let mut kept: BTreeMap<u64, (i64, Option<bool>)> = BTreeMap::new();
+    for event in trace {
+        match event {
+            TraceEvent::Reserved { request, .. } => kept.entry(*request).or_default().0 += 1,
+            TraceEvent::Released { request, .. } => kept.entry(*request).or_default().0 -= 1,
+            TraceEvent::Ended { request, accepted, .. } => {
+                kept.entry(*request).or_default().1 = Some(*accepted);
+            }
+            _ => {}
+        }
+    }
+    kept
+}
+
+#[test]
+fn what_a_coordinator_could_not_have_whole_it_gives_back() {
+    for protocol in ["one-way-in-turn", "two-phase"] {
+        let settings = torus(&[
+            ("reservation.protocol", json!(protocol)),
+            ("reservation.tries", json!(2)),
+            ("updates.delay_ms", json!(5_000)),
+            ("workload.lambda", json!(9.0)),
+        ]);
+        let mut trace: Vec<TraceEvent<'static>> = Vec::new();
+        let measures = run(&settings, None, 5, &mut trace).expect("a run");
+        assert!(get(&measures, "blocked_tasks") > 0.0, "{protocol}: {measures:?}");
+        let freed = trace.iter().any(|event| matches!(event, TraceEvent::Released { .. }));
+        assert!(freed, "{protocol}: nothing was ever given back");
+        for (task, (left, accepted)) in kept(&trace) {
+            match accepted {
+                Some(true) => assert!(left > 0, "{protocol}: task {task} has nothing"),
+                Some(false) => assert_eq!(left, 0, "{protocol}: task {task}"),
+                None => panic!("{protocol}: task {task} has no outcome"),
+            }
+        }
+    }
+}
+
+#[test]
+fn patience_is_that_of_the_live_coordinator() {
+    let slow = |us: i64| {
+        let changes = [
+            ("reservation.protocol", json!("two-phase")),
+            ("reservation.processing_us", json!(us)),
+            // Vectors are longer than what the messages take.
+            ("planning.link_slot_us", json!(10_000)),
+            ("workload.lambda", json!(0.05)),
+            ("workload.tasks", json!(30)),
+            ("workload.warm_up", json!(0)),
+        ];
+        measure(&torus(&changes), 2)
+    };
+    // Longer than a Hold may take: its Abort is there first, and the late Hold is refused.
+    let patience = limits::HOLD_PATIENCE.as_us();
+    let late = slow(patience + 500_000);
+    assert_eq!((get(&late, "scheduled_tasks"), get(&late, "cpu_load")), (0.0, 0.0), "{late:?}");
+    assert_eq!(get(&late, "plans_per_task"), 1.0, "they are not planned again: {late:?}");
+    // Shorter, and longer than until it is sent again: the second one changes nothing.
+    let again = (limits::MESSAGE_PATIENCE.as_us() + patience) / 2;
+    let twice = slow(again);
+    assert_eq!(get(&twice, "scheduled_tasks"), 30.0, "{twice:?}");
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused_by_field() {
-    let refused = |settings: &TasksSettings| match check(settings, 1) {
+    let refused = |settings: &TasksSettings, federation| match check(settings, federation, 1) {
         Err(ModelError::Setting(error)) => error.field,
         other => panic!("{other:?}"),
     };
@@ -118,14 +194,23 @@ fn settings_that_make_no_sense_are_refused_by_field() {
         ("reservation.tries", json!(0)),
         ("updates.percent", json!(101)),
     ] {
-        assert_eq!(refused(&torus(&[(path, value)])), path);
+        assert_eq!(refused(&torus(&[(path, value)]), None), path);
     }
-    let mut settings = torus(&[]);
-    let file = json!({
-        "exchange_points": ["a", "b", "c"],
-        "networks": [{"name": "n", "domain": "d", "paths": [
-            {"name": "ab", "a": "a", "b": "b", "capacity_bps": 1, "full_duplex": true}]}],
-    });
-    settings.topology = TopologySettings::Federation(serde_json::from_value(file).expect("file"));
-    assert_eq!(refused(&settings), "topology");
+    let unknown = torus(&[
+        ("planning.planner", json!("samcra")),
+        ("planning.sizes_known", json!(false)),
+        ("reservation.protocol", json!("two-phase")),
+    ]);
+    assert_eq!(refused(&unknown, None), "planning.sizes_known");
+    let settings = torus(&[("topology", json!({"federation": null}))]);
+    assert_eq!(refused(&settings, None), "topology.federation");
+    let mut cut = Topology::new();
+    for name in ["a", "b", "c"] {
+        let name = VertexName::composed(name);
+        cut.add_vertex(Vertex { name, domain: None, compute: None }).expect("a vertex");
+    }
+    let (ends, rm) = ((VertexIndex(0), VertexIndex(1)), RmName::composed("n"));
+    let path = net::edge(EdgeName::composed("ab"), ends, rm, (1, Span::ZERO));
+    cut.add_edge(path).expect("an edge");
+    assert_eq!(refused(&settings, Some(&cut)), "topology.federation");
 }

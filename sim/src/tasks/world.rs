@@ -4,15 +4,20 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use coalloc_common::{Amount, BitsPerSecond, Cpus, InvalidField, Span, Time, Window, limits};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoordinatorName, Cpus, InvalidField, ReservationId, Span, Time,
+    Topology, Window, limits,
+};
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
     Scratch, Signalling, Task, TaskInstance, TaskObjective, TaskOutcome, TaskPlan, TaskPlanner,
 };
+use coalloc_protocol::message::{Message, Resolution};
 use coalloc_protocol::update::{Strategy, Update};
 
 use super::belief::Belief;
 use super::controller::{Controller, Turn, wire_bytes};
+use super::coordinated::{Letter, Office, Replied};
 use super::counts::Counts;
 use super::net::Net;
 use super::reserve::Piece;
@@ -33,14 +38,24 @@ pub(super) enum Event {
     Arrive,
     /// A scheduler plans a task.
     Plan(u32),
-    /// The message of an attempt is at the controller of a piece.
+    /// The message of a one-way attempt is at the controller of a piece.
     Meet(Attempt, usize),
     /// Its answer is at the scheduler.
     Heard(Attempt, usize, Box<Answered>),
-    /// A controller hears that a piece is to be booked,
-    Commit(Attempt, usize),
-    /// or that it is not needed any more.
+    /// A controller hears that a piece is not needed any more.
     Release(Attempt, usize),
+    /// A coordinator's message is at a controller,
+    Order(Box<Letter<Message>>),
+    /// and what came of it at the coordinator.
+    Replied(Box<Letter<Replied>>),
+    /// A controller's question what became of a hold is at the coordinator,
+    Asks(Box<Letter<()>>),
+    /// and the answer at the controller.
+    Resolved(Box<Letter<Resolution>>),
+    /// A coordinator wants to look at its clock,
+    WakeCoordinator(u32),
+    /// or a controller.
+    WakeController(u32),
     /// A task's run is over.
     End(u32),
     /// It is a subscriber's turn at a place.
@@ -70,9 +85,8 @@ pub(super) struct TaskState {
     pub(super) asked: u32,
     /// What the current plan takes, links first; with what became of each.
     pub(super) pieces: Vec<Piece>,
-    /// Pieces without an answer, and whether all so far said yes.
-    pub(super) open: usize,
-    pub(super) all_yes: bool,
+    /// What its coordinator calls it, once it has tried something.
+    pub(super) reservation: Option<ReservationId>,
     /// When the last data are at the cluster.
     pub(super) arrival: Time,
     /// When the first plan said that the run would end.
@@ -87,6 +101,8 @@ pub(super) struct World<'a> {
     pub(super) settings: &'a TasksSettings,
     pub(super) net: Net,
     pub(super) controllers: Vec<Controller>,
+    /// The coordinator of each scheduler.
+    pub(super) offices: Vec<Office>,
     /// One a scheduler; one for all where they see the timetables themselves.
     pub(super) beliefs: Vec<Belief>,
     pub(super) queue: Queue<Event>,
@@ -115,11 +131,12 @@ fn strategy_of(updates: &UpdateSettings) -> Strategy {
 impl<'a> World<'a> {
     pub(super) fn new(
         settings: &'a TasksSettings,
+        federation: Option<&Topology>,
         seed: u64,
         trace: &'a mut dyn Trace,
     ) -> Result<Self, ModelError> {
         let planner = settings.check()?.planner();
-        let net = Net::new(settings, seed)?;
+        let net = Net::new(settings, federation, seed)?;
         let nodes = net.topology.vertices().len();
         let (is_truth, schedulers) = (
             settings.updates.strategy == UpdateStrategy::Truth,
@@ -130,7 +147,11 @@ impl<'a> World<'a> {
         );
         let subscribers = if is_truth { 0 } else { schedulers };
         let strategy = strategy_of(&settings.updates);
-        let controller = |place| Controller::new(&net, place, subscribers, strategy);
+        let offices = Office::all(&net, settings);
+        let names: Vec<CoordinatorName> =
+            offices.iter().map(|office| office.name().clone()).collect();
+        let told = (subscribers, strategy);
+        let controller = |place| Controller::new(&net, place, &names, told);
         let controllers: Vec<Controller> = (0..net.places.len()).map(controller).collect();
         let rate = settings.workload.rate_bps.or(net.rate_least()).unwrap_or(1);
         let (rate, cpus) = (BitsPerSecond(rate), Cpus(settings.workload.cpus));
@@ -147,6 +168,7 @@ impl<'a> World<'a> {
         let mut world = Self {
             settings,
             controllers,
+            offices,
             beliefs,
             queue: Queue::new(Time::from_us(0)),
             instant: VecDeque::new(),
@@ -195,17 +217,22 @@ impl<'a> World<'a> {
             self.counts.events += 1;
             match event {
                 Event::Arrive => {
-                    self.arrive(next);
+                    self.arrive(next)?;
                     if (self.tasks.len() as u64) < self.settings.workload.tasks {
                         next = self.workload.next();
                         self.queue.after(next.after, Event::Arrive);
                     }
                 }
                 Event::Plan(task) => self.plan(task)?,
-                Event::Meet(attempt, piece) => self.meet(attempt, piece),
+                Event::Meet(attempt, piece) => self.meet(attempt, piece)?,
                 Event::Heard(attempt, piece, answer) => self.heard(attempt, piece, &answer),
-                Event::Commit(attempt, piece) => self.commit(attempt, piece),
                 Event::Release(attempt, piece) => self.release(attempt, piece),
+                Event::Order(letter) => self.ordered(*letter)?,
+                Event::Replied(letter) => self.answered(*letter)?,
+                Event::Asks(letter) => self.asked(*letter)?,
+                Event::Resolved(letter) => self.resolved(*letter)?,
+                Event::WakeCoordinator(scheduler) => self.wake_coordinator(scheduler as usize)?,
+                Event::WakeController(place) => self.wake_controller(place as usize)?,
                 Event::End(task) => self.told_end(task, true),
                 Event::Turn { place, scheduler } => {
                     self.turn(place as usize, scheduler as usize);
@@ -215,6 +242,10 @@ impl<'a> World<'a> {
                 }
             }
         }
+        if let Some(open) = self.tasks.iter().position(|task| !task.is_over) {
+            return Err(format!("task {open} has no outcome"));
+        }
+        self.offices.iter().try_for_each(Office::check)?;
         self.controllers.iter().try_for_each(Controller::check)
     }
 
@@ -240,7 +271,7 @@ impl<'a> World<'a> {
         (u64::from(task) >= self.settings.workload.warm_up).then_some(&mut self.counts)
     }
 
-    fn arrive(&mut self, arrival: super::workload::Arrival) {
+    fn arrive(&mut self, arrival: super::workload::Arrival) -> Result<(), String> {
         let (now, task) = (self.now(), self.tasks.len() as u32);
         let scheduler = match self.settings.planning.schedulers {
             Schedulers::Central => 0,
@@ -260,8 +291,7 @@ impl<'a> World<'a> {
             deadline: within.map(|within| now.saturating_add(within)),
             asked: 0,
             pieces: Vec::new(),
-            open: 0,
-            all_yes: true,
+            reservation: None,
             arrival: now,
             promised: None,
             met_in: None,
@@ -277,7 +307,11 @@ impl<'a> World<'a> {
             let (at, request) = (now.as_us(), u64::from(task));
             self.trace.event(TraceEvent::Arrived { at, request, user: user.into() });
         }
+        if self.settings.reservation.protocol != Protocol::OneWay {
+            return self.open(task);
+        }
         self.send(Span::from_us(self.settings.planning.takes_us), Event::Plan(task));
+        Ok(())
     }
 
     pub(super) fn data_time(&self, bytes: u64) -> Span {
@@ -323,17 +357,16 @@ impl<'a> World<'a> {
         }
         match answer.outcome {
             TaskOutcome::Planned(plans) => {
-                if let Some(plan) = plans.into_iter().next() {
-                    self.begin(attempt, &plan, deadline);
-                }
+                let none = || format!("a plan of task {number} is no plan");
+                let plan = plans.into_iter().next().ok_or_else(none)?;
+                self.begin(attempt, &plan, deadline)
             }
             TaskOutcome::Refused(_) => {
                 self.tell_refused(number, None, "no plan");
                 let pause = self.retry_pause();
-                self.again(number, pause);
+                self.again(number, pause)
             }
         }
-        Ok(())
     }
 
     /// The task as a planner is told it.
@@ -342,13 +375,6 @@ impl<'a> World<'a> {
         let settings = self.settings;
         // Whoever does not know sizes looks at this moment only.
         let known = settings.planning.sizes_known;
-        let handling = settings.reservation.processing_us * (self.net.hops_most as i64 + 2);
-        let lead = Span::from_us(handling).min(limits::LATENCY_MAX);
-        let is_far = settings.planning.schedulers == Schedulers::Distributed;
-        let signalling = match settings.reservation.protocol {
-            Protocol::TwoPhase if is_far => Signalling::TellAndWait { lead },
-            Protocol::OneWay | Protocol::TwoPhase => Signalling::TellAndGo { lead },
-        };
         Task {
             // At most VERTICES_MAX.
             source: coalloc_common::VertexIndex(state.source as u32),
@@ -359,9 +385,32 @@ impl<'a> World<'a> {
             ready: self.now(),
             deadline: if known { state.deadline } else { None },
             objective: TaskObjective::Completion,
-            signalling,
+            signalling: self.signalling(),
             cluster: None,
             plans: 1,
+        }
+    }
+
+    /// When data may leave, after a plan is made.
+    fn signalling(&self) -> Signalling {
+        let Self { settings, net, .. } = self;
+        let nodes = net.hops_most as i64 + 2;
+        let handling = settings.reservation.processing_us;
+        let lead = |us: i64| Span::from_us(us).min(limits::LATENCY_MAX);
+        let is_far = settings.planning.schedulers == Schedulers::Distributed;
+        match settings.reservation.protocol {
+            Protocol::TwoPhase if is_far => {
+                Signalling::TellAndWait { lead: lead(handling * nodes) }
+            }
+            // Everybody is asked after the answer of the one before.
+            Protocol::OneWayInTurn if is_far => {
+                let farthest = net.distance.iter().flatten().max().copied().unwrap_or(Span::ZERO);
+                let round = farthest.as_us().saturating_mul(2).saturating_add(handling);
+                Signalling::TellAndGo { lead: lead(round.saturating_mul(nodes)) }
+            }
+            Protocol::OneWay | Protocol::OneWayInTurn | Protocol::TwoPhase => {
+                Signalling::TellAndGo { lead: lead(handling * nodes) }
+            }
         }
     }
 
@@ -459,12 +508,16 @@ impl<'a> World<'a> {
             self.trace.event(TraceEvent::UpdateSent { at, resource, to: to.into() });
         }
         let delay = Span::from_millis(self.settings.updates.delay_ms);
-        let way = match self.settings.planning.schedulers {
+        let event = Event::Update { place: at.0, scheduler: at.1, update };
+        self.send(delay.saturating_add(self.away(place, scheduler)), event);
+    }
+
+    /// What light takes between a place and a scheduler.
+    pub(super) fn away(&self, place: usize, scheduler: usize) -> Span {
+        match self.settings.planning.schedulers {
             Schedulers::Central => Span::ZERO,
             Schedulers::Distributed => self.net.distance[self.net.places[place].vertex][scheduler],
-        };
-        let event = Event::Update { place: at.0, scheduler: at.1, update };
-        self.send(delay.saturating_add(way), event);
+        }
     }
 
     fn updated(&mut self, place: usize, scheduler: usize, update: &Update) {

@@ -3,15 +3,20 @@
 //!
 //! Times are processor time of one run, everything included.
 //!
-//! `cargo bench -p coalloc-sim --bench tasks [-- PLANNER..]`
+//! `cargo bench -p coalloc --bench tasks [-- WORLD] [PLANNER] [PROTOCOL]`
 
 #![allow(clippy::unwrap_used, reason = "a bench that meets nonsense ends")]
 
 use std::time::Duration;
 
+use coalloc_common::Topology;
+use coalloc_net::convert::file_topology;
+use coalloc_proto::v1;
 use coalloc_sim::experiment::NoTrace;
 use coalloc_sim::tasks::{self, TasksSettings};
 use serde_json::{Value, json};
+
+const PROTOCOLS: [&str; 3] = ["one-way", "one-way-in-turn", "two-phase"];
 
 /// Processor time of this thread.
 fn cpu_time() -> Duration {
@@ -19,27 +24,33 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-fn stevens(planner: &str) -> Value {
-    let file = include_str!("../experiments/topologies/phosphorus9-substitute.yaml");
-    let federation: Value = serde_saphyr::from_str(file).unwrap();
+fn phosphorus() -> Topology {
+    let path = "../sim/experiments/topologies/phosphorus9-substitute.yaml";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let file = coalloc_proto::file::read::<v1::FederationFile>(&path).unwrap();
+    file_topology(&file.message).unwrap()
+}
+
+fn stevens(planner: &str, protocol: &str) -> Value {
     json!({
-        "topology": {"federation": federation},
+        "topology": {"federation": null},
         "clusters": {"random": 3, "cpus": 60, "mips": 25_000},
         "workload": {"lambda": 10.0, "tasks": 10_000, "warm_up": 1_000, "mean_bytes": 1e8,
             "mean_mi": 4e5, "deadline_factor": 2.0},
         "planning": {"planner": planner, "schedulers": "central"},
-        "reservation": {"protocol": "two-phase", "tries": 1},
+        "reservation": {"protocol": protocol, "tries": 1},
         "updates": {"strategy": "truth"},
     })
 }
 
-fn torus(planner: &str) -> Value {
+fn torus(planner: &str, protocol: &str) -> Value {
     json!({
         "topology": {"torus": {"side": 5, "km": 400, "capacity_bps": 1_000_000_000_u64}},
         "clusters": {"random": 4, "cpus": 25, "mips": 25_000},
         "workload": {"lambda": 8.0, "tasks": 10_000, "warm_up": 1_000, "mean_bytes": 1.25e8,
             "mean_mi": 2.5e5},
         "planning": {"planner": planner},
+        "reservation": {"protocol": protocol},
     })
 }
 
@@ -48,24 +59,26 @@ fn main() {
     if !arguments.iter().any(|argument| argument == "--bench") {
         return; // `cargo test --all-targets` runs this file too; there is nothing to test.
     }
+    let wanted: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
     let all = ["ect", "ect-first-link", "samcra", "samcra-hbh", "awmc-t", "mc-b", "mc-t"];
-    for (name, world) in [("stevens", stevens as fn(&str) -> Value), ("torus", torus)] {
-        for planner in all {
-            let wanted = |argument: &&String| !argument.starts_with('-');
-            if arguments.iter().any(|argument| wanted(&argument))
-                && !arguments.iter().any(|argument| argument == planner)
-            {
+    let federation = phosphorus();
+    for (name, world) in [("stevens", stevens as fn(&str, &str) -> Value), ("torus", torus)] {
+        for (planner, protocol) in
+            all.iter().flat_map(|planner| PROTOCOLS.map(|protocol| (*planner, protocol)))
+        {
+            if !wanted.iter().all(|word| [name, planner, protocol].contains(word)) {
                 continue;
             }
-            let settings: TasksSettings = serde_json::from_value(world(planner)).unwrap();
+            let settings: TasksSettings = serde_json::from_value(world(planner, protocol)).unwrap();
             let begin = cpu_time();
-            let measures = tasks::run(&settings, 1, &mut NoTrace).unwrap();
+            let measures = tasks::run(&settings, Some(&federation), 1, &mut NoTrace).unwrap();
             let took = cpu_time() - begin;
             let shown = ["total_delay_s", "task_blocking", "burst_blocking", "conflict"];
             let shown = shown.map(|name| format!("{:.4}", measures.get(name).unwrap_or(0.0)));
             let operations = measures.get("operations").unwrap_or(0.0);
             println!(
-                "{name:<8} {planner:<15} {:>7.3} s  delay, blocked, bursts, conflicts: {}  {operations:>12.0} operations",
+                "{name:<8} {planner:<15} {protocol:<15} {:>7.3} s  delay, blocked, bursts, conflicts: {}  {operations:>12.0} operations",
                 took.as_secs_f64(),
                 shown.join(" ")
             );

@@ -1,0 +1,423 @@
+//! Plans that a coordinator reserves: in two phases, or one-way with one resource manager after the other.
+//!
+//! The coordinator of each scheduler is the one that runs live (`coalloc_protocol::coordinator`), with the
+//! participants at the controllers on the other side. A task is opened when it comes; its plan is the one
+//! candidate; a refusal aborts the attempt, and when all have acknowledged that, the coordinator asks for
+//! another plan, as often as the task may be planned. A task is through when all have booked. What the cores
+//! want to be woken for (messages again, patience, holds that expire) they are woken for.
+//!
+//! Messages take what light takes over the shortest way to the node, and a Hold what the node takes to read
+//! it. Data are planned to leave no sooner than the answers are back. Facts travel with the answer and are
+//! believed before the coordinator hears it, as live.
+//!
+//! Left out: loss, restarts, coordinators above (the fault world has these), the coordinator's random pause
+//! before it plans again, which is its shell's.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    CoordinatorName, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, TransactionId,
+    UserName,
+};
+use coalloc_protocol::Core;
+use coalloc_protocol::coordinator::{
+    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Details,
+    MessageKind, Reply, Reservation, State, Ticket,
+};
+use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::participant::ParticipantInput;
+
+use super::belief::Which;
+use super::controller::{Stepped, now_of};
+use super::net::Net;
+use super::reserve::Piece;
+use super::settings::{Protocol, Schedulers, TasksSettings};
+use super::world::{Answered, Attempt, Event, World};
+use crate::forgetful::released;
+
+/// A scheduler's coordinator.
+pub(super) struct Office {
+    name: CoordinatorName,
+    core: Coordinator,
+    /// When it is to be woken, if that is known.
+    wakes: Option<Time>,
+}
+
+/// A message of a coordinator on its way to a controller, and back with what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Letter<T> {
+    scheduler: usize,
+    place: usize,
+    txn: TransactionId,
+    /// Which attempt at its task this is.
+    attempt: Attempt,
+    content: T,
+}
+
+/// What comes back.
+#[derive(Debug, Clone)]
+pub(super) struct Replied {
+    kind: MessageKind,
+    answer: Answer,
+    learned: Answered,
+}
+
+impl Office {
+    /// The coordinators of a run, one a scheduler.
+    pub(super) fn all(net: &Net, settings: &TasksSettings) -> Vec<Self> {
+        let office = |name: &str| {
+            let name = CoordinatorName::composed(name);
+            let config =
+                CoordinatorConfig { name: name.clone(), tag: "sim".to_owned(), hold_for: None };
+            Self { name, core: Coordinator::new(config), wakes: None }
+        };
+        match settings.planning.schedulers {
+            Schedulers::Central => vec![office("central")],
+            Schedulers::Distributed => {
+                net.topology.vertices().iter().map(|node| office(node.name.as_str())).collect()
+            }
+        }
+    }
+
+    pub(super) const fn name(&self) -> &CoordinatorName {
+        &self.name
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.core.check_invariants()
+    }
+}
+
+fn request_of(number: u32) -> RequestId {
+    RequestId::composed(format!("t{number}"))
+}
+
+fn token_of(number: u32) -> Token {
+    Token(u64::from(number))
+}
+
+impl World<'_> {
+    /// The name of the coordinator of a task.
+    pub(super) fn coordinator_of(&self, number: u32) -> &CoordinatorName {
+        self.offices[self.tasks[number as usize].scheduler].name()
+    }
+
+    /// A task comes to its coordinator.
+    pub(super) fn open(&mut self, number: u32) -> Result<(), String> {
+        let request = request_of(number);
+        let ticket = Ticket { request, user: UserName::composed("user"), content: String::new() };
+        self.tell_coordinator(number, CoordinatorInput::Open { ticket, token: token_of(number) })
+    }
+
+    /// A plan is the next thing that the coordinator of a task tries.
+    pub(super) fn order(&mut self, (number, _): Attempt) -> Result<(), String> {
+        let state = &self.tasks[number as usize];
+        let in_turn = self.settings.reservation.protocol == Protocol::OneWayInTurn;
+        let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+        let mut order: Vec<RmName> = Vec::new();
+        for piece in &state.pieces {
+            let resource = &self.net.resources[piece.resource];
+            let rm = self.net.places[resource.controller].name.clone();
+            let (id, amount, window) = (resource.id.clone(), piece.amount, piece.window);
+            let segment = Segment { resource: id, amount, window };
+            if in_turn && !segments.contains_key(&rm) {
+                order.push(rm.clone());
+            }
+            segments.entry(rm).or_default().push(segment);
+        }
+        let details = Details::default();
+        let candidates = vec![Candidate { segments, order, one_way: in_turn, details }];
+        let token = token_of(number);
+        let input = match state.reservation.clone() {
+            Some(reservation) => {
+                CoordinatorInput::Replanned { reservation, outcome: Ok(candidates), token }
+            }
+            None => {
+                let left = self.settings.reservation.tries.saturating_sub(state.asked);
+                let (request, notes) = (request_of(number), String::new());
+                CoordinatorInput::Reserve { request, candidates, replans: Some(left), notes, token }
+            }
+        };
+        self.tell_coordinator(number, input)
+    }
+
+    /// There is no plan for a task, and no other will be made.
+    pub(super) fn refuse(&mut self, number: u32, refusal: Refusal) -> Result<(), String> {
+        let token = token_of(number);
+        let input = match self.tasks[number as usize].reservation.clone() {
+            Some(reservation) => {
+                CoordinatorInput::Replanned { reservation, outcome: Err(refusal), token }
+            }
+            None => {
+                let (request, notes) = (request_of(number), String::new());
+                CoordinatorInput::Refuse { request, refusal, notes, token }
+            }
+        };
+        self.tell_coordinator(number, input)
+    }
+
+    fn tell_coordinator(&mut self, number: u32, input: CoordinatorInput) -> Result<(), String> {
+        self.step_coordinator(self.tasks[number as usize].scheduler, input).map(|_| ())
+    }
+
+    /// Steps a coordinator, and does what it wants done. What it says of a transaction that it was asked
+    /// about comes back.
+    fn step_coordinator(
+        &mut self,
+        scheduler: usize,
+        input: CoordinatorInput,
+    ) -> Result<Option<Resolution>, String> {
+        let now = now_of(self.now());
+        let mut said = None;
+        for effect in released(self.offices[scheduler].core.step(input, now)) {
+            match effect {
+                CoordinatorEffect::Send { rm, txn, message } => {
+                    self.post(scheduler, &rm, txn, message)?;
+                }
+                CoordinatorEffect::Reply { reply: Reply::Resolution(resolution), .. } => {
+                    said = Some(resolution);
+                }
+                CoordinatorEffect::Reply { token, reply } => {
+                    // A token is the number of a task.
+                    self.replied(token.0 as u32, reply)?;
+                }
+                CoordinatorEffect::AskAbove { .. } => return Err("nobody is above".to_owned()),
+            }
+        }
+        let office = &mut self.offices[scheduler];
+        let wake = office.core.next_wake().map(|wake| Time::from_us(wake.as_us()));
+        if let Some(wake) = wake.filter(|wake| office.wakes.is_none_or(|set| *wake < set)) {
+            office.wakes = Some(wake);
+            self.queue.at(wake, Event::WakeCoordinator(scheduler as u32));
+        }
+        Ok(said)
+    }
+
+    fn post(
+        &mut self,
+        scheduler: usize,
+        rm: &RmName,
+        txn: TransactionId,
+        message: Message,
+    ) -> Result<(), String> {
+        let number = self.task_of(scheduler, &txn)?;
+        let place = self.net.place_named(rm).ok_or_else(|| format!("there is no {rm}"))?;
+        let reads = matches!(message, Message::Hold(_));
+        let handling = if reads { self.settings.reservation.processing_us } else { 0 };
+        let away = self.away(place, scheduler).saturating_add(Span::from_us(handling));
+        let attempt = (number, self.tasks[number as usize].asked.saturating_sub(1));
+        let letter = Letter { scheduler, place, txn, attempt, content: message };
+        self.send(away, Event::Order(Box::new(letter)));
+        Ok(())
+    }
+
+    /// What a coordinator says of a task.
+    fn replied(&mut self, number: u32, reply: Reply) -> Result<(), String> {
+        match reply {
+            Reply::Plan => {
+                let takes = Span::from_us(self.settings.planning.takes_us);
+                self.send(takes, Event::Plan(number));
+                Ok(())
+            }
+            Reply::Replan(reservation) => {
+                self.end_attempt(number, Some(reservation));
+                // What was refused was told with what is free: there is nothing to wait for.
+                self.again(number, Span::ZERO)
+            }
+            Reply::Stands(known) => {
+                self.stands(number, &known);
+                Ok(())
+            }
+            other => Err(format!("the scheduler of task {number} is told {other:?}")),
+        }
+    }
+
+    fn stands(&mut self, number: u32, known: &Reservation) {
+        let reservation = Some(known.id.clone());
+        if known.state == State::Confirmed {
+            let state = &mut self.tasks[number as usize];
+            state.reservation = reservation;
+            let end = state.pieces.last().map_or(state.created, |run| run.window.end());
+            self.succeed(number, end);
+        } else {
+            // Also where something is still being dropped: it comes to nothing.
+            self.end_attempt(number, reservation);
+            self.fail(number);
+        }
+    }
+
+    /// What of the present attempt has had no answer was not asked, and is not taken.
+    fn end_attempt(&mut self, number: u32, reservation: Option<ReservationId>) {
+        let state = &mut self.tasks[number as usize];
+        state.reservation = reservation;
+        let (attempt, scheduler) = ((number, state.asked.saturating_sub(1)), state.scheduler);
+        let belief = self.belief_of(scheduler);
+        let which = Which::Unanswered(attempt);
+        self.beliefs[belief].settle(&self.net, &self.controllers, which, None);
+    }
+
+    /// A controller hears a coordinator.
+    pub(super) fn ordered(&mut self, letter: Letter<Message>) -> Result<(), String> {
+        let Letter { scheduler, place, txn, attempt, content: message } = letter;
+        let (now, kind) = (self.now(), message.kind());
+        let asked = match &message {
+            // Of a Hold that came before, all is counted.
+            Message::Hold(order) if self.controllers[place].asked(&txn).is_none() => {
+                order.segments.clone()
+            }
+            _ => Vec::new(),
+        };
+        let by = self.offices[scheduler].name.clone();
+        let stepped = self.controllers[place].hear((by, txn.clone()), message, now);
+        if kind == MessageKind::Hold {
+            self.count_hold(attempt, place, &asked, &stepped);
+        }
+        self.follow(place, &stepped)?;
+        let Some(answer) = stepped.answer else { return Err(format!("{txn} has no answer")) };
+        let wanted = self.settings.reservation.fresh_facts && !self.beliefs[0].is_truth();
+        let controller = &self.controllers[place];
+        let facts = (wanted && !asked.is_empty()).then(|| controller.fresh(&asked, now));
+        let yes = matches!(answer, Answer::Held { .. });
+        let learned = Answered { yes, facts, revision: controller.revision() };
+        let content = Replied { kind, answer, learned };
+        let letter = Letter { scheduler, place, txn, attempt, content };
+        self.send(self.away(place, scheduler), Event::Replied(Box::new(letter)));
+        Ok(())
+    }
+
+    /// Counts and tells what came of a Hold of these segments.
+    fn count_hold(
+        &mut self,
+        attempt: Attempt,
+        place: usize,
+        segments: &[Segment],
+        stepped: &Stepped,
+    ) {
+        let pieces = self.pieces_at(place, segments);
+        let runs =
+            pieces.iter().filter(|piece| self.net.resources[piece.resource].cluster.is_some());
+        let runs = runs.count() as u64;
+        if let Some(counts) = self.counts(attempt.0) {
+            counts.runs += runs;
+        }
+        if stepped.took {
+            for piece in &pieces {
+                self.reserved(attempt.0, piece);
+                self.changed(piece.resource, piece.window);
+            }
+        } else if let Some(Answer::Refused(refusal)) = &stepped.answer {
+            let named = |piece: &&Piece| {
+                refusal.resource.as_ref() == Some(&self.net.resources[piece.resource].id)
+            };
+            let short = pieces.iter().find(named).or(pieces.first()).cloned();
+            if let Some(piece) = short {
+                self.count_refusal(attempt, &piece);
+            }
+        }
+    }
+
+    /// Segments as the world numbers them.
+    fn pieces_at(&self, place: usize, segments: &[Segment]) -> Vec<Piece> {
+        let piece = |segment: &Segment| {
+            let own = &self.net.places[place].resources;
+            let resource = own.iter().find(|at| self.net.resources[**at].id == segment.resource)?;
+            Some(Piece::new(*resource, segment.window, segment.amount, Span::ZERO))
+        };
+        segments.iter().filter_map(piece).collect()
+    }
+
+    /// What follows of a step of a controller: what it has freed is free, and what it asks is on its way.
+    fn follow(&mut self, place: usize, stepped: &Stepped) -> Result<(), String> {
+        for txn in &stepped.freed {
+            let Some(order) = self.controllers[place].asked(txn) else { continue };
+            let (by, segments) = (order.coordinator.clone(), order.segments.clone());
+            let scheduler = self.scheduler_named(&by)?;
+            let number = self.task_of(scheduler, txn)?;
+            for piece in self.pieces_at(place, &segments) {
+                self.freed(number, &piece);
+                self.changed(piece.resource, piece.window);
+            }
+        }
+        for (by, txn) in &stepped.asks {
+            let scheduler = self.scheduler_named(by)?;
+            let letter =
+                Letter { scheduler, place, txn: txn.clone(), attempt: (0, 0), content: () };
+            self.send(self.away(place, scheduler), Event::Asks(Box::new(letter)));
+        }
+        let controller = &mut self.controllers[place];
+        let wake = controller.next_wake();
+        if let Some(wake) = wake.filter(|wake| controller.wakes.is_none_or(|set| *wake < set)) {
+            controller.wakes = Some(wake);
+            self.queue.at(wake, Event::WakeController(place as u32));
+        }
+        Ok(())
+    }
+
+    /// The task that a transaction is for.
+    fn task_of(&self, scheduler: usize, txn: &TransactionId) -> Result<u32, String> {
+        let known = self.offices[scheduler].core.reservation_of(txn);
+        let number = known.and_then(|known| known.ticket.request.as_str().strip_prefix('t'));
+        let number = number.and_then(|number| number.parse().ok());
+        number.ok_or_else(|| format!("{txn} is of no task"))
+    }
+
+    fn scheduler_named(&self, name: &CoordinatorName) -> Result<usize, String> {
+        let found = self.offices.iter().position(|office| office.name == *name);
+        found.ok_or_else(|| format!("there is no coordinator {name}"))
+    }
+
+    /// A coordinator hears what came of its message.
+    pub(super) fn answered(&mut self, letter: Letter<Replied>) -> Result<(), String> {
+        let Letter { scheduler, place, txn, attempt, content } = letter;
+        let Replied { kind, answer, learned } = content;
+        if kind == MessageKind::Hold {
+            self.learn(attempt.0, Which::At(attempt, place), Some(place), &learned);
+        }
+        let (rm, delivery) = (self.net.places[place].name.clone(), Delivery::Answered(answer));
+        let input = CoordinatorInput::Delivered { rm, txn, kind, delivery };
+        self.step_coordinator(scheduler, input).map(|_| ())
+    }
+
+    /// A controller asks what became of a hold.
+    pub(super) fn asked(&mut self, letter: Letter<()>) -> Result<(), String> {
+        let Letter { scheduler, place, txn, attempt, content: () } = letter;
+        let (rm, token) = (self.net.places[place].name.clone(), Token(u64::MAX));
+        let input = CoordinatorInput::Resolve { txn: txn.clone(), rm, token };
+        if let Some(resolution) = self.step_coordinator(scheduler, input)? {
+            let letter = Letter { scheduler, place, txn, attempt, content: resolution };
+            self.send(self.away(place, scheduler), Event::Resolved(Box::new(letter)));
+        }
+        Ok(())
+    }
+
+    /// And is told.
+    pub(super) fn resolved(&mut self, letter: Letter<Resolution>) -> Result<(), String> {
+        let Letter { place, txn, content: resolution, .. } = letter;
+        self.step_controller(place, ParticipantInput::Resolved { txn, resolution })
+    }
+
+    fn step_controller(&mut self, place: usize, input: ParticipantInput) -> Result<(), String> {
+        let now = self.now();
+        let stepped = self.controllers[place].step(input, now);
+        self.follow(place, &stepped)
+    }
+
+    /// It is time for a controller to look at its clock.
+    pub(super) fn wake_controller(&mut self, place: usize) -> Result<(), String> {
+        // One that was set later and comes sooner has taken its place.
+        let now = self.now();
+        if self.controllers[place].wakes.take_if(|at| *at <= now).is_none() {
+            return Ok(());
+        }
+        self.step_controller(place, ParticipantInput::Tick)
+    }
+
+    /// It is time for a coordinator to look at its clock.
+    pub(super) fn wake_coordinator(&mut self, scheduler: usize) -> Result<(), String> {
+        let now = self.now();
+        if self.offices[scheduler].wakes.take_if(|at| *at <= now).is_none() {
+            return Ok(());
+        }
+        self.step_coordinator(scheduler, CoordinatorInput::Tick).map(|_| ())
+    }
+}
