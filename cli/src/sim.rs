@@ -6,6 +6,7 @@
 //! there come tables ([`tables`]), plots ([`plot`], laid out by [`chart`]) and a report ([`markdown`]). [`catalog`]
 //! lists, shows and begins experiments, [`compare`] puts two folders side by side, [`gantt`] draws the trace of one
 //! run ([`traces`]). A picture ([`picture`]) is written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]).
+//! [`programs`] starts solvers that are programs.
 //!
 //! Left out: the worlds and models themselves, and what statistics and verdicts are; `coalloc-sim` has them.
 
@@ -23,6 +24,7 @@ pub mod models;
 pub mod picture;
 pub mod plot;
 pub mod png;
+pub mod programs;
 pub mod report;
 pub mod run;
 pub mod source;

@@ -460,6 +460,11 @@ pub const EXPERIMENT_RUNS_MAX: u64 = 1_000_000;
 pub const EXPERIMENT_SEED_MAX: u64 = 1_000_000_000_000;
 /// Pixels of one picture that is drawn as PNG: at four bytes each a quarter of a gigabyte of memory while it is drawn.
 pub const PICTURE_PIXELS_MAX: u64 = 1 << 26;
+/// Bytes that a solver which is a program of its own may write to one stream or file for one frame: what MiniSat+
+/// and clasp say of the largest models is below a megabyte.
+pub const OUTSIDE_OUTPUT_MAX: u64 = 16 << 20;
+/// Time that such a program has to end when its own is over: to write what it has.
+pub const OUTSIDE_GRACE: Span = Span::from_secs(1);
 
 // A hold must outlive the coordinator's patience plus the margin it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());

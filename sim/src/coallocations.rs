@@ -3,19 +3,23 @@
 //! Source: Takefusa 2010, sections 3 and 4. Planners, participants and coordinators are those of the
 //! daemons; what is simulated is the time between them. [`settings`] says what can be varied, [`workload`]
 //! draws the requests, `levels` divides the resource managers among lower coordinators, `world` lets all happen,
-//! `measure` counts.
+//! `planning` has the planners, `measure` counts.
 
 mod federation;
 mod levels;
 mod measure;
+mod planning;
 pub mod settings;
 #[cfg(test)]
 mod tests;
 pub mod workload;
 mod world;
 
+use std::sync::Arc;
+
 use coalloc_common::topology::Direction;
 use coalloc_common::{InvalidField, Topology};
+use coalloc_plan::ip::outside::Programs;
 
 pub use self::measure::METRICS;
 pub use self::settings::Settings;
@@ -23,7 +27,7 @@ use self::world::World;
 use crate::experiment::trace::ResourceKind;
 use crate::experiment::{Measures, ModelError, Trace, TraceEvent};
 
-/// Runs one day on a federation.
+/// Runs one day on a federation, with planners that need no program.
 ///
 /// # Errors
 /// [`ModelError::Setting`] when a setting is not acceptable, or the federation's topology is not connected.
@@ -33,12 +37,26 @@ pub fn run(
     seed: u64,
     trace: &mut dyn Trace,
 ) -> Result<Measures, ModelError> {
+    run_with(settings, federation, seed, None, trace)
+}
+
+/// Runs one day on a federation; planners that are programs are started by `programs`.
+///
+/// # Errors
+/// As [`run`], and [`ModelError::Program`] when a program does not do what it is for.
+pub fn run_with(
+    settings: &Settings,
+    federation: &Topology,
+    seed: u64,
+    programs: Option<&Arc<dyn Programs>>,
+    trace: &mut dyn Trace,
+) -> Result<Measures, ModelError> {
     let topology = check(settings, federation)?;
     let arrivals = workload::of_a_day(&settings.workload, seed);
     if trace.is_wanted() {
         tell_resources(&topology, trace);
     }
-    let (done, tally) = World::new(settings, &topology, &arrivals, trace)?.run()?;
+    let (done, tally) = World::new(settings, &topology, &arrivals, programs, trace)?.run()?;
     Ok(measure::measures(settings, &topology, &arrivals, &done, &tally))
 }
 

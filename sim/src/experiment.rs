@@ -28,6 +28,9 @@ pub enum ModelError {
     /// A setting is not acceptable; its field is told from the settings on (`workload.lambda`).
     #[error(transparent)]
     Setting(#[from] InvalidField),
+    /// A planner that is a program of its own did not do what it is for.
+    #[error("a planner failed: {0}")]
+    Program(String),
     /// The run came to a state that must not be: a defect of the model, never of the settings.
     #[error("the model broke off: {0}")]
     Defect(String),

@@ -103,6 +103,36 @@ fn every_planner_reserves_in_an_empty_day() {
     }
 }
 
+fn compared(planner: &str, every: u32) -> settings::Compared {
+    settings::Compared { planner: planner.to_owned(), every, ..Default::default() }
+}
+
+#[test]
+fn a_planner_beside_another_changes_nothing_and_agrees_with_exact() {
+    let mut settings = small();
+    let alone = run(&settings, &elgl(), 1, &mut NoTrace).unwrap();
+    settings.compared = Some(settings::Compared { frames: 2, ..compared("backtrack", 7) });
+    let mut events: Vec<TraceEvent<'static>> = Vec::new();
+    let both = run(&settings, &elgl(), 1, &mut events).unwrap();
+    let planned: Vec<u64> = (events.iter())
+        .filter_map(|event| match event {
+            TraceEvent::PlanningBegins { request, .. } => Some(*request),
+            _ => None,
+        })
+        .collect();
+    let due: Vec<u64> = (0..60).filter(|at| at % 7 == 3).flat_map(|at| [at, at]).collect();
+    assert_eq!(planned, due, "two frames of every seventh request");
+    assert_eq!(both.get("compared_frames"), Some(due.len() as f64));
+    assert!(both.get("over_optimum").unwrap() > 1.01, "the first that fits is not the best");
+    assert!(both.get("agreed").unwrap() < 0.9, "{both:?}");
+    for (name, value) in alone.iter() {
+        assert_eq!(both.get(name), Some(value), "{name}");
+    }
+    settings.compared = Some(compared("exact", 7));
+    let same = run(&settings, &elgl(), 1, &mut NoTrace).unwrap();
+    assert_eq!((same.get("agreed"), same.get("over_optimum")), (Some(1.0), Some(1.0)));
+}
+
 #[test]
 fn a_user_with_half_of_what_is_free_gets_less() {
     let mut settings = Settings::default();
@@ -115,7 +145,12 @@ fn a_user_with_half_of_what_is_free_gets_less() {
 #[test]
 fn bad_settings_name_their_field() {
     type Spoil = fn(&mut Settings);
-    let cases: [(&str, Spoil); 9] = [
+    let cases: [(&str, Spoil); 14] = [
+        ("planner", |s| s.planner = "gurobi".into()),
+        ("first_solution", |s| s.first_solution = true),
+        ("solver_s", |s| s.solver_s = 0),
+        ("compared.planner", |s| s.compared = Some(compared("gurobi", 1))),
+        ("compared.every", |s| s.compared = Some(compared("exact", 0))),
         ("planner", |s| s.planner = "glpk".into()),
         ("objectives[1]", |s| s.objectives[1] = "speed".into()),
         ("frames", |s| s.frames = 0),

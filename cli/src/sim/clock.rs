@@ -1,14 +1,20 @@
 //! The clock that models do not have: how long planning takes, for experiments that have metrics of time.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use coalloc_sim::experiment::{Experiment, Measures, Trace, TraceEvent};
+
+use super::models::Asked;
 
 /// What the clock adds to a model's metrics, for experiments that have them among their own.
 pub const TIMES: &[(&str, &str)] = &[
     ("plan_ms", "mean time that planning one frame took, ms"),
     ("plan_max_ms", "the longest"),
     ("plan_sd_ms", "standard deviation"),
+    ("plan_cv", "standard deviation over the mean"),
+    ("plan_sites_ms", "curve over the sites of a request: mean of their frames, ms"),
+    ("plan_load_ms", "curve over load (%): mean of the frames of each tenth of the day, ms"),
     ("plan_request_ms", "curve over the number of the request: mean of its frames, ms"),
     ("run_ms", "time that the whole run took, ms"),
 ];
@@ -39,12 +45,13 @@ impl Trace for Clock {
 }
 
 impl Clock {
-    /// Watches a run, and adds times to what it measured.
+    /// Watches a run, and adds times to what it measured; `asked` are its requests by number.
     ///
     /// # Errors
     /// What the run says.
     pub fn watch<E>(
         mut self,
+        asked: &[Asked],
         run: impl FnOnce(&mut dyn Trace) -> Result<Measures, E>,
     ) -> Result<Measures, E> {
         let begun = Instant::now();
@@ -56,7 +63,10 @@ impl Clock {
         let squares: f64 = times.iter().map(|took| (took - mean).powi(2)).sum();
         measures.put("plan_ms", mean);
         measures.put("plan_max_ms", times.iter().fold(0.0, |most: f64, took| most.max(*took)));
-        measures.put("plan_sd_ms", (squares / count).sqrt());
+        let deviation = (squares / count).sqrt();
+        measures.put("plan_sd_ms", deviation);
+        measures.put("plan_cv", deviation / mean);
+        self.put_by_kind(asked, &mut measures);
         for of_one in self.took.chunk_by(|one, other| one.0 == other.0) {
             let sum: f64 = of_one.iter().map(|(_, took)| took).sum();
             // The numbers of requests are far below 2^53.
@@ -64,6 +74,25 @@ impl Clock {
             measures.put_at("plan_request_ms", number, sum / of_one.len() as f64);
         }
         Ok(measures)
+    }
+
+    /// Means by what was asked for, and by how full the day was.
+    fn put_by_kind(&self, asked: &[Asked], measures: &mut Measures) {
+        let (mut by_sites, mut by_load) = (BTreeMap::new(), BTreeMap::new());
+        for (request, took) in &self.took {
+            let known = usize::try_from(*request).ok().and_then(|number| asked.get(number));
+            if let Some(Asked { sites, load }) = known {
+                by_sites.entry(*sites).or_insert_with(Vec::new).push(*took);
+                by_load.entry(*load).or_insert_with(Vec::new).push(*took);
+            }
+        }
+        let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+        for (sites, all) in &by_sites {
+            measures.put_at("plan_sites_ms", *sites as f64, mean(all));
+        }
+        for (load, all) in &by_load {
+            measures.put_at("plan_load_ms", *load as f64, mean(all));
+        }
     }
 }
 
@@ -79,21 +108,25 @@ mod tests {
 
     #[test]
     fn the_clock_counts_what_planning_takes() {
-        let ran: Result<Measures, ()> = Clock::default().watch(|clock| {
-            for request in [0, 0, 1] {
-                clock.event(TraceEvent::PlanningBegins { at: 0, request });
-                clock.event(TraceEvent::PlanningEnds { at: 0, request, plans: 1 });
-            }
-            Ok(Measures::new())
-        });
+        let ran: Result<Measures, ()> =
+            Clock::default().watch(&[Asked { sites: 3, load: 10 }], |clock| {
+                for request in [0, 0, 1] {
+                    clock.event(TraceEvent::PlanningBegins { at: 0, request });
+                    clock.event(TraceEvent::PlanningEnds { at: 0, request, plans: 1 });
+                }
+                Ok(Measures::new())
+            });
         let measures = ran.unwrap();
         let names: Vec<&str> = measures.iter().map(|(name, _)| name).collect();
         let expected = [
+            "plan_cv",
+            "plan_load_ms@10",
             "plan_max_ms",
             "plan_ms",
             "plan_request_ms@0",
             "plan_request_ms@1",
             "plan_sd_ms",
+            "plan_sites_ms@3",
             "run_ms",
         ];
         assert_eq!(names, expected);

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::judge::{
     Compared, Standing, Tally, Verdict, at, number, numbers, shapes,
 };
@@ -19,6 +20,8 @@ pub struct How {
     pub seeds: Range<u64>,
     /// How many of them were asked for, where it is not what the experiment says.
     pub asked: Option<u64>,
+    /// What this machine has no program for, in lines.
+    pub left_out: Vec<String>,
 }
 
 /// Points in the table of means; the rest is in the CSV.
@@ -57,6 +60,12 @@ pub fn report(experiment: &Experiment, results: &Results, how: &How) -> String {
         how.seeds.end.saturating_sub(1),
         results.len()
     );
+    for line in how.left_out.iter().chain(&cut_short(results)) {
+        let _ = writeln!(text, "* {line}");
+    }
+    if !text.ends_with("\n\n") {
+        text.push('\n');
+    }
     text += &paper_numbers(experiment, results);
     text += &paper_shapes(experiment, results, how.small);
     for plot in &experiment.plots {
@@ -236,9 +245,24 @@ fn assumptions(experiment: &Experiment) -> String {
     text + "\n"
 }
 
+/// Where planners that are programs did not come to their end: what they planned is not the same everywhere.
+fn cut_short(results: &Results) -> Vec<String> {
+    let point = |(index, point): (usize, &Point)| {
+        let share = results.summary(index, "cut_short")?.mean;
+        let percent = number(100.0 * share);
+        (share > 0.0).then(|| {
+            format!(
+                "time ended the planner in {percent} % of its frames{}: a faster machine may plan them otherwise",
+                at(&point.labels)
+            )
+        })
+    };
+    results.points.iter().enumerate().filter_map(point).collect()
+}
+
 /// What is told in the terminal.
 #[must_use]
-pub fn summary(experiment: &Experiment, results: &Results, small: bool) -> String {
+pub fn summary(experiment: &Experiment, results: &Results, how: &How) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.title);
     let all = numbers(experiment, results);
     for own in all.chunk_by(|one, other| std::ptr::eq(one.printed, other.printed)) {
@@ -256,7 +280,7 @@ pub fn summary(experiment: &Experiment, results: &Results, small: bool) -> Strin
     }
     for verdict in shapes(experiment, results) {
         let (good, of) = verdict.places;
-        let standing = match verdict.standing(small) {
+        let standing = match verdict.standing(how.small) {
             Standing::Held => "held",
             Standing::NotMet => "not held, as the file says",
             Standing::Broken => "NOT HELD",
@@ -268,12 +292,15 @@ pub fn summary(experiment: &Experiment, results: &Results, small: bool) -> Strin
         };
         let _ = writeln!(text, "  {standing:<8} {} ({looked})", verdict.shape.says);
     }
-    let tally = Tally::of(experiment, results, small);
+    let tally = Tally::of(experiment, results, how.small);
     if !tally.is_empty() {
         let _ = writeln!(text, "  of what is said of curves: {tally}");
     }
     for metric in results.missing(experiment) {
         let _ = writeln!(text, "  no run has measured {metric}");
+    }
+    for line in how.left_out.iter().chain(&cut_short(results)) {
+        let _ = writeln!(text, "  {line}");
     }
     text
 }

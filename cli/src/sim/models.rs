@@ -1,7 +1,12 @@
 //! The models by their names: what each needs beside its settings, and how it is run.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use coalloc_common::Topology;
 use coalloc_net::convert::file_topology;
+use coalloc_plan::ip::Program;
+use coalloc_plan::ip::outside::Programs;
 use coalloc_proto::v1;
 use coalloc_sim::coallocations;
 use coalloc_sim::experiment::file::Model;
@@ -60,20 +65,57 @@ fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
 }
 
 impl Prepared {
-    /// Runs it.
+    /// The programs that a run starts.
+    #[must_use]
+    pub fn programs(&self) -> BTreeSet<Program> {
+        match self {
+            Self::Tasks(..) => BTreeSet::new(),
+            Self::Coallocations(settings, _) => settings.programs(),
+        }
+    }
+
+    /// The requests of a run that has them, for whoever orders times by what was planned.
+    #[must_use]
+    pub fn asked(&self, seed: u64) -> Vec<Asked> {
+        let Self::Coallocations(settings, _) = self else { return Vec::new() };
+        let (workload, day) = (&settings.workload, settings.workload.day().as_us().max(1));
+        let arrivals = coallocations::workload::of_a_day(workload, seed);
+        let asked = |arrival: &coallocations::workload::Arrival| Asked {
+            sites: arrival.shape(workload.type4).0,
+            // Arrivals are within the day: from 10 to 100.
+            load: 10 * (arrival.at.as_us() * 10 / day + 1).clamp(1, 10),
+        };
+        arrivals.iter().map(asked).collect()
+    }
+
+    /// Runs it; planners that are programs are started by `programs`.
     ///
     /// # Errors
     /// What the model says.
-    pub fn run(&self, seed: u64, trace: &mut dyn Trace) -> Result<Measures, ModelError> {
+    pub fn run(
+        &self,
+        seed: u64,
+        programs: &Arc<dyn Programs>,
+        trace: &mut dyn Trace,
+    ) -> Result<Measures, ModelError> {
         match self {
             Self::Tasks(settings, topology) => {
                 tasks::run(settings, topology.as_deref(), seed, trace)
             }
             Self::Coallocations(settings, topology) => {
-                coallocations::run(settings, topology, seed, trace)
+                coallocations::run_with(settings, topology, seed, Some(programs), trace)
             }
         }
     }
+}
+
+/// What a request asks for, as far as it decides how long planning takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// Its sites.
+    pub sites: usize,
+    /// The tenth of the day that it arrives in: 10, 20, .. 100 %.
+    pub load: i64,
 }
 
 /// Every metric of a model, and what it is.

@@ -1,14 +1,17 @@
 //! `coalloc sim run`: every point of experiments with every seed, on all cores, and what is made of the results.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
+use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::judge::Tally;
 use coalloc_sim::experiment::shipped::SHIPPED;
 use coalloc_sim::experiment::{Experiment, Results};
 
+use super::programs::Here;
 use super::suite::{Ready, Work, deal};
 use super::{markdown, plot, png, stage, svg, tables, traces, whole};
 use crate::exit::{Answer, Exit, Failure};
@@ -69,8 +72,10 @@ pub async fn run(args: &RunArgs) -> Result<Answer, Failure> {
     stage::until_stopped(move |stop| work(&own, stop)).await
 }
 
-fn work(args: &RunArgs, stop: &AtomicBool) -> Result<Answer, Failure> {
-    let ready = checked(args)?;
+fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
+    let here = Here::find(Arc::clone(stop));
+    let ready = checked(args, &here)?;
+    let programs: Arc<dyn Programs> = Arc::new(here);
     let traced = match (&args.trace, &ready[..]) {
         (None, _) => None,
         (Some(path), [one]) => {
@@ -85,10 +90,10 @@ fn work(args: &RunArgs, stop: &AtomicBool) -> Result<Answer, Failure> {
     };
     let works = ready.into_iter().map(Work::begin).collect::<Result<Vec<Work>, Failure>>()?;
     if let (Some((path, point)), Some(work)) = (traced, works.first()) {
-        traces::write(&work.ready.points[point].1, work.ready.seeds.start, path)?;
+        traces::write(&work.ready.points[point].1, work.ready.seeds.start, &programs, path)?;
     }
     let (begun, threads) = (Instant::now(), stage::threads(args.jobs));
-    deal(&works, threads, stop)?;
+    deal(&works, threads, &programs, stop)?;
     if stop.load(Ordering::Relaxed) {
         let done: usize = works.iter().map(|work| work.state().results.len()).sum();
         let text = format!("stopped after {done} runs; the same command goes on from there\n");
@@ -102,13 +107,14 @@ fn work(args: &RunArgs, stop: &AtomicBool) -> Result<Answer, Failure> {
             (&mut state.store, &state.results)
         };
         store.in_order(results)?;
-        let how =
-            markdown::How { small: args.small, seeds: work.ready.seeds.clone(), asked: args.seeds };
+        let how = how(args, &work.ready);
         write(&work.ready.folder, work.ready.experiment(), results, &how, args.png)?;
         tallies.push(Tally::of(work.ready.experiment(), results, args.small));
     }
     let mut text = match &works[..] {
-        [one] => markdown::summary(one.ready.experiment(), &one.state().results, args.small),
+        [one] => {
+            markdown::summary(one.ready.experiment(), &one.state().results, &how(args, &one.ready))
+        }
         several => table(several, &tallies),
     };
     let known: usize = works.iter().map(|work| work.known).sum();
@@ -131,14 +137,20 @@ fn work(args: &RunArgs, stop: &AtomicBool) -> Result<Answer, Failure> {
     Ok(Answer { text, exit })
 }
 
+/// How its runs were made.
+fn how(args: &RunArgs, ready: &Ready) -> markdown::How {
+    let (seeds, left_out) = (ready.seeds.clone(), ready.left_out.clone());
+    markdown::How { small: args.small, seeds, asked: args.seeds, left_out }
+}
+
 /// Every experiment that is asked for, with a folder that it may write to.
-fn checked(args: &RunArgs) -> Result<Vec<Ready>, Failure> {
+fn checked(args: &RunArgs, here: &Here) -> Result<Vec<Ready>, Failure> {
     let shipped = || SHIPPED.iter().map(|shipped| shipped.name.to_owned()).collect();
     let names: Vec<String> = if args.all { shipped() } else { args.files.clone() };
     let several = names.len() > 1;
     let mut all: Vec<Ready> = Vec::new();
     for name in &names {
-        let ready = Ready::load(name, args.small, args.seeds)?;
+        let ready = Ready::load(name, args.small, args.seeds, here)?;
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(
@@ -206,5 +218,9 @@ fn table(works: &[Work], tallies: &[Tally]) -> String {
         all += *tally;
     }
     table.add_row(row("all", runs, seconds, &all));
-    text::finish(&table)
+    let left_out = works.iter().flat_map(|work| {
+        let name = &work.ready.experiment().name;
+        work.ready.left_out.iter().map(move |line| format!("{name}: {line}\n"))
+    });
+    text::finish(&table) + &left_out.collect::<String>()
 }

@@ -189,7 +189,7 @@ impl From<ModelError> for Mistake {
             ModelError::Setting(InvalidField { field, value, allowed }) => {
                 Self { field, problem: format!("{value} is not allowed; allowed: {allowed}") }
             }
-            defect @ ModelError::Defect(_) => {
+            defect @ (ModelError::Defect(_) | ModelError::Program(_)) => {
                 Self { field: String::new(), problem: defect.to_string() }
             }
         }

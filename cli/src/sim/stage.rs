@@ -13,7 +13,7 @@ use crate::exit::Failure;
 /// # Errors
 /// What the work says; a defect when it died.
 pub async fn until_stopped<T: Send + 'static>(
-    work: impl FnOnce(&AtomicBool) -> Result<T, Failure> + Send + 'static,
+    work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let raised = Arc::clone(&stop);

@@ -8,20 +8,22 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::judge::at;
-use coalloc_sim::experiment::{Experiment, NoTrace, Results};
+use coalloc_sim::experiment::{Experiment, NoTrace, Results, Trace};
 
 use super::clock::{Clock, is_timed};
 use super::head::Head;
 use super::models::Prepared;
+use super::programs::Here;
 use super::source::{Source, load};
 use super::store::{Run, Store, fill, look};
 use super::{metrics, stage};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// An experiment that could run.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Ready {
     pub source: Source,
     /// Every point, with settings that its model accepts.
     pub points: Vec<(Point, Prepared)>,
+    /// A line for each program that this machine has not, with the points that are left out for it.
+    pub left_out: Vec<String>,
     /// The seeds of every point.
     pub seeds: Range<u64>,
     /// Where its results go.
@@ -41,19 +45,24 @@ impl Ready {
     /// Reads and checks it; `seeds` stands for its own number of them.
     ///
     /// # Errors
-    /// The first mistake in it.
-    pub fn load(name: &str, small: bool, seeds: Option<u64>) -> Result<Self, Failure> {
+    /// The first mistake in it; [`Exit::NotFound`] when the machine has no program for any of its points.
+    pub fn load(name: &str, small: bool, seeds: Option<u64>, here: &Here) -> Result<Self, Failure> {
         let mut source = load(name)?;
         if let Some(seeds) = seeds {
             (source.experiment.seeds.count, source.experiment.seeds.small) = (seeds, seeds);
             source.check()?;
         }
         metrics::check(&source)?;
-        let points = source.prepare(small)?;
+        let mut points = source.prepare(small)?;
+        let left_out = here.leave_out(&mut points);
+        if points.is_empty() {
+            let text = format!("{}\nno point is left", left_out.join("\n"));
+            return Err(Failure::new(Exit::NotFound, text));
+        }
         let own = &source.experiment;
         let head = Head::of(&own.name, own.model, small, &source.essence(small));
         let seeds = own.seeds(small);
-        Ok(Self { source, points, seeds, folder: PathBuf::new(), head })
+        Ok(Self { source, points, left_out, seeds, folder: PathBuf::new(), head })
     }
 
     /// Its results go there.
@@ -124,13 +133,26 @@ impl Work {
             .collect()
     }
 
-    fn run(&self, index: usize, seed: u64) -> Result<(), Failure> {
+    /// Does a run, unless a stop has ended what it had begun.
+    fn run(
+        &self,
+        (index, seed): (usize, u64),
+        programs: &Arc<dyn Programs>,
+        stop: &AtomicBool,
+    ) -> Result<(), Failure> {
         let (point, prepared) = &self.ready.points[index];
         let begun = Instant::now();
         let measured = match self.is_timed {
-            true => Clock::default().watch(|clock| prepared.run(seed, clock)),
-            false => prepared.run(seed, &mut NoTrace),
+            true => {
+                let run = |clock: &mut dyn Trace| prepared.run(seed, programs, clock);
+                Clock::default().watch(&prepared.asked(seed), run)
+            }
+            false => prepared.run(seed, programs, &mut NoTrace),
         };
+        // What a program had not planned by then has no measures.
+        if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
+            return Ok(());
+        }
         let measures = measured.map_err(|error| {
             let (name, place) = (&self.ready.experiment().name, at(&point.labels));
             Failure::internal(format!("{name}: seed {seed}{place}: {error}"))
@@ -171,7 +193,12 @@ fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
 ///
 /// # Errors
 /// The first run that failed, or could not be kept; the others then end, too.
-pub fn deal(works: &[Work], threads: usize, stop: &AtomicBool) -> Result<(), Failure> {
+pub fn deal(
+    works: &[Work],
+    threads: usize,
+    programs: &Arc<dyn Programs>,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
     let turns = turns(works);
     let known: usize = works.iter().map(|work| work.known).sum();
     let bar = stage::bar(known as u64, (known + turns.len()) as u64, "runs");
@@ -185,7 +212,7 @@ pub fn deal(works: &[Work], threads: usize, stop: &AtomicBool) -> Result<(), Fai
         while !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
             let turn = turns.get(next.fetch_add(1, Ordering::Relaxed));
             let Some(&(work, point, seed)) = turn else { return };
-            match works[work].run(point, seed) {
+            match works[work].run((point, seed), programs, stop) {
                 Ok(()) => bar.inc(1),
                 Err(own) => fail(own),
             }

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
+use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::{Experiment, Trace, TraceEvent};
 
@@ -93,12 +95,17 @@ pub fn check_target(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// When the file is there already, or cannot be written.
-pub fn write(prepared: &Prepared, seed: u64, path: &Path) -> Result<(), Failure> {
+pub fn write(
+    prepared: &Prepared,
+    seed: u64,
+    programs: &Arc<dyn Programs>,
+    path: &Path,
+) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::bad_input(format!("--trace {}: {error}", path.display()));
     let file = File::create_new(path).map_err(failed)?;
     let mut lines = Lines { file: BufWriter::new(file), events: 0, failed: None };
-    let done = prepared.run(seed, &mut lines);
+    let done = prepared.run(seed, programs, &mut lines);
     done.map_err(|error| Failure::internal(format!("seed {seed}: {error}")))?;
     let events = lines.events;
     lines.event(TraceEvent::TraceEnds { events });

@@ -37,6 +37,7 @@ fn keeper() -> Pictures {
     let described = [(&rm, &description)];
     let topology = coalloc_net::convert::topology_of_descriptions(described).unwrap();
     let members = [(rm.clone(), (client, Arc::new(description.clone())))].into();
+    let topology = Arc::new(topology);
     pictures.expect(&Arc::new(Snapshot { topology, members, missing: Vec::new() }));
     pictures
 }

@@ -40,6 +40,10 @@ pub const METRICS: &[(&str, &str)] = &[
     ("messages_upper", "those of them that went between coordinators"),
     ("by_lower", "share of the reserved requests that a lower coordinator reserved for its user"),
     ("edges", "edges that one reserved request takes, mean"),
+    ("cut_short", "share of the frames that a program planned which its time cut short"),
+    ("compared_frames", "frames that the compared planner planned"),
+    ("agreed", "share of them of which it says what `exact` says: a plan of that value, or none"),
+    ("over_optimum", "value of its plans over the least value, mean"),
     ("cpu_value", "unit values of the CPUs reserved, mean of a CPU"),
 ];
 
@@ -93,6 +97,12 @@ pub(super) fn measures(
     measures.put_share("messages_upper", upper.messages, requests);
     let by_lower = accepted.iter().filter(|done| done.by_lower).count() as u64;
     measures.put_share("by_lower", by_lower, accepted.len() as u64);
+    measures.put_share("cut_short", tally.programs.1, tally.programs.0);
+    if let Some(compared) = &tally.compared {
+        measures.put("compared_frames", compared.frames as f64);
+        measures.put_share("agreed", compared.agreed, compared.frames);
+        measures.put("over_optimum", compared.over_optimum / compared.both as f64);
+    }
     let edges: u64 = accepted.iter().map(|done| done.edges).sum();
     measures.put_share("edges", edges, accepted.len() as u64);
     measures

@@ -1,11 +1,11 @@
 //! The settings of a co-allocation experiment, with the paper's values where nothing is said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, Objective, Ranking, Span, UserName, limits};
 use coalloc_plan::Solver;
-use coalloc_plan::ip::IpOptions;
+use coalloc_plan::ip::{IpOptions, Program};
 use serde::{Deserialize, Serialize};
 
 pub use super::levels::{Asked, Lower, Word};
@@ -14,8 +14,16 @@ pub use super::levels::{Asked, Lower, Word};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The planner, by the name that users give: `exact`, `mip`, `backtrack`, `sliding-window`.
+    /// The planner, by the name that users give: `exact`, `mip`, `backtrack`, `sliding-window`, or a program
+    /// of its own: `glpk`, `cbc`, `clasp`, `minisat+`.
     pub planner: String,
+    /// Is `planner` to end at its first solution? `clasp` and `minisat+` can.
+    pub first_solution: bool,
+    /// What a program may take for one frame, seconds. A frame that is cut short by it makes what is planned
+    /// depend on the machine's speed; the metric `cut_short` says so.
+    pub solver_s: i64,
+    /// A planner that is put beside `planner`, on the same frames.
+    pub compared: Option<Compared>,
     /// The additional constraints of Eq. (10) and (11): `route_edges` holds, and no link travels an edge in both
     /// directions. Without them a route may have as many edges as any request may ask for.
     pub strengthened: bool,
@@ -50,6 +58,74 @@ pub struct Settings {
     pub planning_us: i64,
     /// The requests.
     pub workload: Workload,
+}
+
+/// A planner that plans the frames of some requests as well. What it answers is timed and put beside what `exact`
+/// answers under the same constraints; reserved is what `planner` chose, so that every planner that is compared
+/// meets the same frames.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Compared {
+    /// By its name, as `planner`.
+    pub planner: String,
+    /// Has it the additional constraints of Eq. (10) and (11)?
+    pub strengthened: bool,
+    /// Is it to end at its first solution?
+    pub first_solution: bool,
+    /// It plans one of so many requests: the one in their middle.
+    pub every: u32,
+    /// So many of that one's frames, evenly among them; all where there are fewer.
+    pub frames: u32,
+}
+
+impl Default for Compared {
+    fn default() -> Self {
+        let planner = Solver::Exact.name().to_owned();
+        Self {
+            planner,
+            strengthened: true,
+            first_solution: false,
+            every: 1,
+            frames: limits::FRAMES_MAX,
+        }
+    }
+}
+
+/// A planner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planner {
+    /// One that is linked.
+    Own(Solver),
+    /// A program, and whether it ends at its first solution.
+    Outside(Program, bool),
+}
+
+impl Planner {
+    /// The one of this name.
+    fn named(name: &str, first_solution: bool) -> Result<Self, InvalidField> {
+        let program = Program::named(name).map(|program| Self::Outside(program, first_solution));
+        let found = program.or_else(|| Solver::named(name).map(Self::Own)).ok_or_else(|| {
+            let own = Solver::ALL.into_iter().map(Solver::name);
+            let all = own.chain(Program::ALL.into_iter().map(Program::name));
+            let all: Vec<String> = all.map(|name| format!("{name:?}")).collect();
+            InvalidField::new("planner", InvalidField::quoted(name), all.join(", "))
+        })?;
+        let can = program_of(found).is_some_and(Program::can_end_at_first);
+        if first_solution && !can {
+            let able = Program::ALL.into_iter().filter(|program| program.can_end_at_first());
+            let able: Vec<String> = able.map(|able| format!("{:?}", able.name())).collect();
+            let allowed = format!("true with {} only", able.join(" and "));
+            return Err(InvalidField::new("first_solution", first_solution, allowed));
+        }
+        Ok(found)
+    }
+}
+
+const fn program_of(planner: Planner) -> Option<Program> {
+    match planner {
+        Planner::Own(_) => None,
+        Planner::Outside(program, _) => Some(program),
+    }
 }
 
 /// Which of two plans that differ in their start only is the better one.
@@ -117,6 +193,9 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             planner: Solver::Exact.name().to_owned(),
+            first_solution: false,
+            solver_s: 3_600,
+            compared: None,
             strengthened: true,
             route_edges: limits::ROUTE_EDGES_DEFAULT,
             frames: limits::FRAMES_DEFAULT,
@@ -162,7 +241,13 @@ impl Settings {
     /// # Errors
     /// The first field that is out of its range, from the settings on.
     pub fn check(&self) -> Result<(), InvalidField> {
-        self.solver()?;
+        self.planner()?;
+        check_range("solver_s", self.solver_s, 1..=24 * 3_600, "s")?;
+        if let Some(compared) = &self.compared {
+            compared.planner().map_err(|error| error.within("compared"))?;
+            check_range("compared.every", compared.every, 1..=1_000_000, "requests")?;
+            check_range("compared.frames", compared.frames, 1..=limits::FRAMES_MAX, "frames")?;
+        }
         self.ranking()?;
         check_range("route_edges", self.route_edges, 1..=limits::ROUTE_EDGES_MAX, "edges")?;
         check_range("frames", self.frames, 1..=limits::FRAMES_MAX, "frames")?;
@@ -187,13 +272,16 @@ impl Settings {
     /// The planner.
     ///
     /// # Errors
-    /// When there is none of that name.
-    pub fn solver(&self) -> Result<Solver, InvalidField> {
-        let unknown = || {
-            let value = InvalidField::quoted(&self.planner);
-            InvalidField::new("planner", value, Solver::names())
-        };
-        Solver::named(&self.planner).ok_or_else(unknown)
+    /// When there is none of that name, or it cannot end at its first solution and is to.
+    pub fn planner(&self) -> Result<Planner, InvalidField> {
+        Planner::named(&self.planner, self.first_solution)
+    }
+
+    /// The programs that a run starts.
+    #[must_use]
+    pub fn programs(&self) -> BTreeSet<Program> {
+        let compared = self.compared.as_ref().and_then(|compared| compared.planner().ok());
+        self.planner().ok().into_iter().chain(compared).filter_map(program_of).collect()
     }
 
     /// What plans are compared by.
@@ -214,14 +302,19 @@ impl Settings {
     /// What the integer program is strengthened by.
     #[must_use]
     pub const fn ip_options(&self) -> IpOptions {
-        IpOptions {
-            route_edges_max: if self.strengthened {
-                self.route_edges
-            } else {
-                limits::ROUTE_EDGES_MAX
-            },
-            exclude_opposite_arcs: self.strengthened,
-        }
+        self.ip_options_if(self.strengthened)
+    }
+
+    /// With or without the additional constraints.
+    pub(super) const fn ip_options_if(&self, strengthened: bool) -> IpOptions {
+        let route_edges_max = if strengthened { self.route_edges } else { limits::ROUTE_EDGES_MAX };
+        IpOptions { route_edges_max, exclude_opposite_arcs: strengthened }
+    }
+}
+
+impl Compared {
+    pub(super) fn planner(&self) -> Result<Planner, InvalidField> {
+        Planner::named(&self.planner, self.first_solution)
     }
 }
 

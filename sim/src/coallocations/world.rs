@@ -25,20 +25,22 @@ use coalloc_common::{
     BootTime, CoAllocation, CoordinatorName, Now, Refusal, RequestId, RmName, Span, Time, Topology,
     TransactionId, UserName, limits,
 };
+use coalloc_plan::Judged;
 use coalloc_plan::abstracted::Shown;
-use coalloc_plan::{FramePlanner, Judged, Solver};
+use coalloc_plan::ip::outside::Programs;
+use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{
     Above, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply,
     Reservation, State, Ticket, Upper,
 };
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::{Participant, ParticipantInput};
-use coalloc_protocol::Core;
 
 use self::below::{Asker, Way};
 use self::planning::Job;
 use super::federation::participants;
 use super::levels::{Levels, levels, upper_name};
+use super::planning::{Compared, Planning};
 use super::settings::{Asked, Settings};
 use super::workload::Arrival;
 use crate::experiment::{ModelError, Trace, TraceEvent};
@@ -76,7 +78,7 @@ pub(super) struct Done {
 }
 
 /// What a run has counted beside its requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Tally {
     /// Between coordinators.
     pub(super) upper: Exchanged,
@@ -86,6 +88,10 @@ pub(super) struct Tally {
     pub(super) attempts_below: u64,
     pub(super) plans: u64,
     pub(super) events: u64,
+    /// Frames that programs planned, and those that their time cut short.
+    pub(super) programs: (u64, u64),
+    /// What the planner beside came to, where there is one.
+    pub(super) compared: Option<Compared>,
 }
 
 /// What went between two levels.
@@ -159,8 +165,7 @@ pub(super) struct World<'a> {
     /// Of all resource managers.
     topology: &'a Topology,
     arrivals: &'a [Arrival],
-    solver: Solver,
-    planner: Box<dyn FramePlanner>,
+    planning: Planning,
     rms: Vec<Participant>,
     /// The upper ones, or those that have all; then the lower ones.
     grcs: Vec<Grc>,
@@ -193,9 +198,9 @@ impl<'a> World<'a> {
         settings: &'a Settings,
         topology: &'a Topology,
         arrivals: &'a [Arrival],
+        programs: Option<&Arc<dyn Programs>>,
         trace: &'a mut dyn Trace,
     ) -> Result<Self, ModelError> {
-        let solver = settings.solver()?;
         let levels = levels(topology, settings)?;
         let names: Vec<CoordinatorName> = (1..=settings.coordinators)
             .map(|number| CoordinatorName::composed(upper_name(number)))
@@ -219,8 +224,7 @@ impl<'a> World<'a> {
             settings,
             topology,
             arrivals,
-            solver,
-            planner: solver.planner(settings.ip_options(), None),
+            planning: Planning::new(settings, programs)?,
             rms: rms.into_values().collect(),
             grcs,
             by_name,
@@ -268,6 +272,8 @@ impl<'a> World<'a> {
         self.tally.attempts_below = below.map(|known| u64::from(known.attempts)).sum();
         let missing = || ModelError::Defect("a request has no outcome".to_owned());
         let done = self.done.into_iter().collect::<Option<Vec<_>>>().ok_or_else(missing)?;
+        self.tally.programs = self.planning.frames_of_programs();
+        self.tally.compared = self.planning.compared();
         Ok((done, self.tally))
     }
 

@@ -151,7 +151,7 @@ fn nonsense_is_told_with_its_line() {
     for seed in 0..2_000_u32 {
         let words =
             ["s mip 4 3 o 9\n", "j 1", " 1\n", "v x1 ", "-x2\n", "s ", "o ", "e o f\n", "é"];
-        let picked = (0..12).map(|at| words[(seed as usize * 7919 >> at) % words.len()]);
+        let picked = (0..12).map(|at| words[((seed as usize * 7919) >> at) % words.len()]);
         let text: String = picked.collect();
         for program in Program::ALL {
             let _ = take(program, &text);

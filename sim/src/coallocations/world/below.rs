@@ -3,8 +3,6 @@
 //!
 //! What is asked inside and what is said upward is the daemon's: [`coalloc_plan::abstracted`].
 
-use std::sync::atomic::AtomicBool;
-
 use coalloc_common::{Reason, Refusal, ReservationId, TransactionId};
 use coalloc_plan::Instance;
 use coalloc_plan::abstracted::periods::periods;
@@ -15,7 +13,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::{Answer, HoldOrder, Message};
 
-use super::planning::{Job, budget};
+use super::planning::Job;
 use super::{Event, Member, World};
 use crate::experiment::ModelError;
 
@@ -140,15 +138,16 @@ impl World<'_> {
         let number =
             number.ok_or_else(|| ModelError::Defect(format!("whose is {}?", order.txn)))?;
         let topology = shown.topology();
-        let answer = self.solve(topology, number as u64, &inner.request, &views).pop();
+        let answer = self.solve(topology, number, &inner.request, &views)?.pop();
         let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
-        Ok(match answer.map_or_else(|| Err(none()), |(_, answer)| answer) {
+        let Some((_, answer)) = answer else { return Ok(Err(none())) };
+        Ok(match answer {
             Ok(judged) => Ok(way(topology, &inner, &judged.plan)),
             Err(why) if is_short(&why) => {
                 let instance = views.first().map(|v| Instance::new(topology, &inner.request, v));
-                let stop = AtomicBool::new(false);
-                let short = |instance| short(&instance, self.planner.as_ref(), &budget(&stop));
-                let found = instance.and_then(short);
+                let found = instance.and_then(|instance| {
+                    self.planning.with(|planner, budget| short(&instance, planner, budget))
+                });
                 Err(unplanned(&shown, &inner, *window, why, found))
             }
             Err(why) => Err(why),

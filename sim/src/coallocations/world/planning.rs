@@ -5,25 +5,25 @@
 //! managers. Planning takes its time once those answers are in.
 
 use std::cmp::Reverse;
-use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    CoAllocation, Reason, Refusal, ReservationId, Span, Topology, UserName, Window, limits,
+    CoAllocation, Reason, Refusal, ReservationId, Topology, UserName, Window, limits,
 };
+use coalloc_plan::Judged;
 use coalloc_plan::learned::{believe, believed};
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, Judged, Packing};
 use coalloc_protocol::coordinator::{Candidate, CoordinatorInput, Details};
 use coalloc_protocol::message::{HoldOrder, Token};
 
 use super::super::federation::Disclosed;
+use super::super::planning::Question;
 use super::super::settings::First;
 use super::{Event, Member, World, request_id};
 use crate::experiment::{ModelError, TraceEvent};
 
-/// Time that an outside solver may take for a frame: as good as all of it, so that its clock decides nothing.
-const SOLVER_TIME: Span = Span::from_secs(3_600);
+/// All plans of a request, best first, or why there is none.
+type Outcome = Result<Vec<Judged>, Refusal>;
 
 /// Something to be planned.
 #[derive(Debug)]
@@ -32,11 +32,6 @@ pub(super) enum Job {
     Request { request: usize, again: Option<ReservationId> },
     /// What a coordinator above wants a lower one to hold.
     Hold { grc: usize, from: usize, order: HoldOrder, again: Option<ReservationId> },
-}
-
-/// How far a planner may go.
-pub(super) const fn budget(stop: &AtomicBool) -> Budget<'_> {
-    Budget { nodes: limits::EXACT_NODES_MAX, solver_time: SOLVER_TIME, stop }
 }
 
 impl World<'_> {
@@ -97,7 +92,7 @@ impl World<'_> {
         let known = again.and_then(|id| grc.core.find(id.as_str()));
         let refusals = known.map_or(&[][..], |known| &known.attempt_refusals);
         for view in views {
-            believe(&grc.topology, refusals, believed(self.solver), view);
+            believe(&grc.topology, refusals, believed(self.planning.solver()), view);
         }
     }
 
@@ -105,7 +100,7 @@ impl World<'_> {
         let later = self.now_us + self.way_us(&job) + self.settings.planning_us;
         let event = match job {
             Job::Request { request, ref again } => {
-                let outcome = self.plan_request(request, again.as_ref());
+                let outcome = self.plan_request(request, again.as_ref())?;
                 Event::Planned(job, outcome)
             }
             Job::Hold { grc, ref order, ref again, .. } => {
@@ -122,61 +117,44 @@ impl World<'_> {
         &mut self,
         request: usize,
         again: Option<&ReservationId>,
-    ) -> Result<Vec<Judged>, Refusal> {
+    ) -> Result<Outcome, ModelError> {
         let (wanted, grc) = (self.request(request), self.asked[request]);
         let frames = wanted.timing.frames(self.settings.frames);
         let user = UserName::composed(self.user(request));
         let mut views = self.picture(grc, &frames, &user);
         self.believe(grc, again, &mut views);
         let topology = self.grcs[grc].topology.clone();
-        let answers = self.solve(&topology, request as u64, &wanted, &views);
+        let answers = self.solve(&topology, request, &wanted, &views)?;
         let (mut plans, refused) = best(answers, limits::ATTEMPTS_MAX);
         if self.settings.first == First::Latest {
             // Stable: plans of one start stay in their order.
             plans.sort_by_key(|judged| Reverse(judged.plan.window.start()));
         }
         if !plans.is_empty() {
-            return Ok(plans);
+            return Ok(Ok(plans));
         }
         let refusal = refused.into_iter().map(|(_, refusal)| refusal).next_back();
         let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
-        Err(refusal.unwrap_or_else(none))
+        Ok(Err(refusal.unwrap_or_else(none)))
     }
 
     /// An answer for each view; a solver that slides gives none after the first that fits.
     pub(super) fn solve(
         &mut self,
         topology: &Topology,
-        request: u64,
+        request: usize,
         wanted: &CoAllocation,
         views: &[FrameView],
-    ) -> Vec<(Window, Answer)> {
-        let ranking = self.settings.ranking().unwrap_or_default();
-        let edges = self.settings.ip_options().route_edges_max as usize;
-        let (stop, at) = (AtomicBool::new(false), self.now_us);
-        let mut answers: Vec<(Window, Answer)> = Vec::with_capacity(views.len());
-        for view in views {
-            self.trace.event(TraceEvent::PlanningBegins { at, request });
-            let packing = Packing::new(topology, wanted, view, ranking, edges);
-            let answer = packing.solve(self.planner.as_ref(), &budget(&stop));
-            let plans = u64::from(answer.is_ok());
-            self.trace.event(TraceEvent::PlanningEnds { at, request, plans });
-            self.tally.plans += plans;
-            let ends = self.solver.slides() && answer.is_ok();
-            answers.push((view.window, answer));
-            if ends {
-                break;
-            }
-        }
-        answers
+    ) -> Result<Vec<(Window, Answer)>, ModelError> {
+        let at = self.now_us;
+        let question = Question { at, request, topology, wanted };
+        let answers = self.planning.plan(&question, views, self.trace)?;
+        self.tally.plans += answers.iter().filter(|(_, answer)| answer.is_ok()).count() as u64;
+        Ok(answers)
     }
 
     /// The coordinator that a user asked gets what to try.
-    pub(super) fn planned(
-        &mut self,
-        job: Job,
-        outcome: Result<Vec<Judged>, Refusal>,
-    ) -> Result<(), ModelError> {
+    pub(super) fn planned(&mut self, job: Job, outcome: Outcome) -> Result<(), ModelError> {
         let Job::Request { request, again } = job else {
             return Err(ModelError::Defect("a hold was planned as a request".to_owned()));
         };
@@ -184,7 +162,7 @@ impl World<'_> {
         let topology = &self.grcs[grc].topology;
         let candidate = |judged: &Judged| Candidate {
             segments: judged.plan.segments(topology, &wanted),
-            order: self.solver.hold_order(topology, &wanted, &judged.plan),
+            order: self.planning.solver().hold_order(topology, &wanted, &judged.plan),
             one_way: false,
             details: Details::default(),
         };

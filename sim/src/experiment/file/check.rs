@@ -70,7 +70,7 @@ impl Experiment {
             let field = format!("paper.numbers[{at}]");
             self.check_metric(&format!("{field}.metric"), &printed.metric)?;
             self.check_at(&field, &printed.at)?;
-            if let Some(within) = printed.within.filter(|within| !(*within >= 0.0)) {
+            if let Some(within) = printed.within.filter(|within| within.is_nan() || *within < 0.0) {
                 let allowed = "0 or more, in the metric's unit";
                 return Err(InvalidField::new(format!("{field}.within"), within, allowed));
             }
