@@ -2,6 +2,7 @@
 //!
 //! In the order a request passes them:
 //! * [`service`]: the gRPC handlers.
+//! * [`attempts`]: the next hops in their order, for a reserve call and for planning again.
 //! * [`admission`]: who is it, are the numbers sane; bytes become types here.
 //! * [`picture`]: which frames, and what is free in them: one query per RM, all at once.
 //! * [`planning`]: a plan per frame, on threads of their own, under a time budget.

@@ -25,7 +25,10 @@ impl Shown {
     ) -> Result<Self, Status> {
         let topology = Arc::clone(&snapshot.topology);
         let all = abstracted::Shown::of(topology, name, &config.border_points, edges_max);
-        let all = all.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        let all = all.map_err(|error| {
+            let text = format!("{name} cannot be shown above: {error}");
+            Status::failed_precondition(text)
+        })?;
         Ok(Self { snapshot, all })
     }
 

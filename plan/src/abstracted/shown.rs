@@ -84,7 +84,7 @@ impl Shown {
     /// routes of at most `edges_max` edges.
     ///
     /// # Errors
-    /// When it has more end points than can be shown.
+    /// When it has more end points than can be shown, or a path between two of them has too long a name.
     pub fn of(
         topology: Arc<Topology>,
         name: &str,
@@ -100,8 +100,13 @@ impl Shown {
             return Err(InvalidField::new("border_points", points.len(), allowed));
         }
         let found = paths(&topology, &points, edges_max);
-        let resource = |name: &str, what| Resource { name: ResourceId::composed(name), what };
-        let site = |site| resource(topology.vertex(site).name.as_str(), What::Site(site));
+        let resource = |name: &str, what| -> Result<Resource, InvalidField> {
+            Ok(Resource { name: ResourceId::parse("paths", name)?, what })
+        };
+        let site = |site| Resource {
+            name: ResourceId::composed(topology.vertex(site).name.as_str()),
+            what: What::Site(site),
+        };
         let mut resources: Vec<Resource> = sites.into_iter().map(site).collect();
         let mut shown = Vec::with_capacity(found.len());
         for path in &found {
@@ -109,10 +114,10 @@ impl Shown {
             let path = described(&topology, name, path);
             let way = |from, to| What::Way { from, to, latency };
             if path.full_duplex {
-                resources.push(resource(&format!("{}:ab", path.name), way(a, b)));
-                resources.push(resource(&format!("{}:ba", path.name), way(b, a)));
+                resources.push(resource(&format!("{}:ab", path.name), way(a, b))?);
+                resources.push(resource(&format!("{}:ba", path.name), way(b, a))?);
             } else {
-                resources.push(resource(&path.name, way(a, b)));
+                resources.push(resource(&path.name, way(a, b))?);
             }
             shown.push(path);
         }

@@ -89,7 +89,7 @@ pub(super) fn levels(
     let named = match &settings.lower {
         Lower::Word(Word::None) => return no_levels(settings),
         Lower::Groups(groups) if groups.is_empty() => return no_levels(settings),
-        Lower::Word(Word::Domains) => by_domain(&domains)?,
+        Lower::Word(Word::Domains) => by_domain(&domains, settings)?,
         Lower::Groups(groups) => by_name(groups, &domains, settings)?,
     };
     let edges_max = settings.ip_options().route_edges_max as usize;
@@ -104,7 +104,10 @@ pub(super) fn levels(
     }
     let below = groups.iter().map(|group| (DomainName::composed(&*group.name), &group.shown));
     let below: Vec<(DomainName, &Shown)> = below.collect();
-    let above = seen_above(&below)?;
+    let above = seen_above(&below).map_err(|error| {
+        let value = format!("what is shown above has {} {}", error.field, error.value);
+        InvalidField::new("lower", value, error.allowed)
+    })?;
     if let Some(far) = not_reached(&above) {
         let value = format!("no path that is shown above leads to {far}");
         let allowed = format!("groups whose paths of at most {edges_max} edges join all sites");
@@ -138,7 +141,26 @@ fn domains_of_rms(topology: &Topology) -> BTreeMap<&RmName, BTreeSet<&DomainName
 
 type Named = Vec<(String, BTreeSet<RmName>)>;
 
-fn by_domain(domains: &BTreeMap<&RmName, BTreeSet<&DomainName>>) -> Result<Named, InvalidField> {
+/// A lower coordinator's name must be one, and nobody else's.
+fn check_name(
+    field: &str,
+    name: &str,
+    domains: &BTreeMap<&RmName, BTreeSet<&DomainName>>,
+    settings: &Settings,
+) -> Result<(), InvalidField> {
+    RmName::parse(field, name)?;
+    let is_upper = (1..=settings.coordinators).any(|number| upper_name(number) == name);
+    if is_upper || domains.keys().any(|rm| rm.as_str() == name) {
+        let allowed = "a name that no upper coordinator (grc-1, ..) and no resource manager has";
+        return Err(InvalidField::new(field, name, allowed));
+    }
+    Ok(())
+}
+
+fn by_domain(
+    domains: &BTreeMap<&RmName, BTreeSet<&DomainName>>,
+    settings: &Settings,
+) -> Result<Named, InvalidField> {
     let mut named: BTreeMap<String, BTreeSet<RmName>> = BTreeMap::new();
     for (rm, own) in domains {
         let mut own = own.iter();
@@ -147,7 +169,9 @@ fn by_domain(domains: &BTreeMap<&RmName, BTreeSet<&DomainName>>) -> Result<Named
             let allowed = "lower coordinators by name, each with its domains and resource managers";
             return Err(InvalidField::new("lower", value, allowed));
         };
-        named.entry(format!("grc-{domain}")).or_default().insert((*rm).clone());
+        let name = format!("grc-{domain}");
+        check_name("lower", &name, domains, settings)?;
+        named.entry(name).or_default().insert((*rm).clone());
     }
     Ok(named.into_iter().collect())
 }
@@ -161,13 +185,7 @@ fn by_name(
     let mut named = Named::new();
     for (name, words) in groups {
         let field = format!("lower.{name}");
-        RmName::parse(&field, name)?;
-        let is_upper = (1..=settings.coordinators).any(|number| upper_name(number) == *name);
-        if is_upper || domains.keys().any(|rm| rm.as_str() == name) {
-            let allowed =
-                "a name that no upper coordinator (grc-1, ..) and no resource manager has";
-            return Err(InvalidField::new(field, name, allowed));
-        }
+        check_name(&field, name, domains, settings)?;
         let mut rms = BTreeSet::new();
         for (at, word) in words.iter().enumerate() {
             let field = format!("{field}[{at}]");

@@ -42,7 +42,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("edges", "edges that one reserved request takes, mean"),
     ("cut_short", "share of the frames that a program planned which its time cut short"),
     ("compared_frames", "frames that the compared planner planned"),
-    ("agreed", "share of them of which it says what `exact` says: a plan of that value, or none"),
+    ("agreed", "share of them of which it says what `exact` proves: a plan of that value, or none"),
     ("over_optimum", "value of its plans over the least value, mean"),
     ("cpu_value", "unit values of the CPUs reserved, mean of a CPU"),
 ];
@@ -100,7 +100,7 @@ pub(super) fn measures(
     measures.put_share("cut_short", tally.programs.1, tally.programs.0);
     if let Some(compared) = &tally.compared {
         measures.put("compared_frames", compared.frames as f64);
-        measures.put_share("agreed", compared.agreed, compared.frames);
+        measures.put_share("agreed", compared.agreed, compared.frames - compared.unproven);
         measures.put("over_optimum", compared.over_optimum / compared.both as f64);
     }
     let edges: u64 = accepted.iter().map(|done| done.edges).sum();

@@ -31,7 +31,7 @@ struct Frames {
 pub(super) struct Planning {
     engine: Engine,
     beside: Option<Beside>,
-    edges: usize,
+    options: IpOptions,
     ranking: Ranking,
     solver_time: Span,
 }
@@ -54,7 +54,7 @@ impl Planning {
         Ok(Self {
             engine: Engine::new(settings.planner()?, options, programs)?,
             beside: Beside::of(settings, programs)?,
-            edges: options.route_edges_max as usize,
+            options,
             ranking: settings.ranking()?,
             solver_time: Span::from_secs(settings.solver_s),
         })
@@ -65,11 +65,15 @@ impl Planning {
         self.engine.solver
     }
 
-    /// Puts a question of one's own to the planner of the day.
+    /// Puts questions beside the frames to the planner of the day; in place of a program, which would be started for each
+    /// of dozens, to `exact`.
     pub(super) fn with<T>(&self, ask: impl FnOnce(&dyn FramePlanner, &Budget<'_>) -> T) -> T {
         let (stop, nodes) = (AtomicBool::new(false), limits::EXACT_NODES_MAX);
         let budget = Budget { nodes, solver_time: self.solver_time, stop: &stop };
-        ask(self.engine.planner.as_ref(), &budget)
+        match self.engine.is_program {
+            true => ask(&Exact::new(self.options), &budget),
+            false => ask(self.engine.planner.as_ref(), &budget),
+        }
     }
 
     /// Plans every frame, or those up to the first that fits, as the planner of the day does.
@@ -90,8 +94,8 @@ impl Planning {
             if is_told {
                 trace.event(TraceEvent::PlanningBegins { at, request });
             }
-            let packing =
-                Packing::new(asked.topology, asked.wanted, view, self.ranking, self.edges);
+            let edges = self.options.route_edges_max as usize;
+            let packing = Packing::new(asked.topology, asked.wanted, view, self.ranking, edges);
             let answer = self.engine.solve(&packing, &budget)?;
             if is_told {
                 let plans = u64::from(answer.is_ok());
@@ -126,6 +130,7 @@ impl Planning {
 struct Engine {
     solver: Solver,
     planner: Box<dyn FramePlanner>,
+    is_program: bool,
     frames: Arc<Mutex<Frames>>,
 }
 
@@ -136,6 +141,7 @@ impl Engine {
         programs: Option<&Arc<dyn Programs>>,
     ) -> Result<Self, ModelError> {
         let frames = Arc::default();
+        let is_program = matches!(planner, Planner::Outside(..));
         let (solver, planner): (Solver, Box<dyn FramePlanner>) = match planner {
             Planner::Own(solver) => (solver, solver.planner(options, None)),
             Planner::Outside(program, first) => {
@@ -148,7 +154,7 @@ impl Engine {
                 (Solver::Mip, Box::new(Watched { outside, frames: Arc::clone(&frames) }))
             }
         };
-        Ok(Self { solver, planner, frames })
+        Ok(Self { solver, planner, is_program, frames })
     }
 
     fn solve(&self, packing: &Packing<'_>, budget: &Budget<'_>) -> Result<Answer, ModelError> {
@@ -191,6 +197,8 @@ impl FramePlanner for Watched {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Compared {
     pub(super) frames: u64,
+    /// Frames of which `exact` proved nothing: they are compared with nothing.
+    pub(super) unproven: u64,
     /// Frames of which both say the same: a plan of one value, or none.
     pub(super) agreed: u64,
     /// Frames that both have a plan for, and the sum of its value over the least.
@@ -253,7 +261,16 @@ impl Beside {
         trace.event(TraceEvent::PlanningEnds { at, request, plans });
         let reference = packing.solve(&self.reference, budget);
         self.compared.frames += 1;
-        match (answer?, reference) {
+        let answer = answer?;
+        let is_proven = match &reference {
+            Ok(least) => least.plan.is_proven_optimal(),
+            Err(refusal) => refusal.reason != Reason::BudgetExhausted,
+        };
+        if !is_proven {
+            self.compared.unproven += 1;
+            return Ok(());
+        }
+        match (answer, reference) {
             (Ok(own), Ok(least)) => {
                 self.compared.both += 1;
                 self.compared.agreed += u64::from(own.plan.cost == least.plan.cost);

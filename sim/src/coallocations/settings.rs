@@ -19,7 +19,7 @@ pub struct Settings {
     pub planner: String,
     /// Is `planner` to end at its first solution? `clasp` and `minisat+` can.
     pub first_solution: bool,
-    /// What a program may take for one frame, seconds. A frame that is cut short by it makes what is planned
+    /// What a program may take for one frame, seconds; of a frame that is solved several times, each rounded up. A frame that is cut short by it makes what is planned
     /// depend on the machine's speed; the metric `cut_short` says so.
     pub solver_s: i64,
     /// A planner that is put beside `planner`, on the same frames.
@@ -52,9 +52,9 @@ pub struct Settings {
     /// Does a coordinator take up a request only when the one before has its outcome? As they run live they plan
     /// many at once, so that one of them gets into its own way as much as several into one another's.
     pub in_turn: bool,
-    /// One way of a message between coordinator and resource manager, microseconds.
+    /// One way of a message between a coordinator and whom it has below it, microseconds.
     pub delay_us: i64,
-    /// What planning takes in simulated time, microseconds.
+    /// What planning takes in simulated time, at each level, microseconds.
     pub planning_us: i64,
     /// The requests.
     pub workload: Workload,
@@ -74,7 +74,8 @@ pub struct Compared {
     pub first_solution: bool,
     /// It plans one of so many requests: the one in their middle.
     pub every: u32,
-    /// So many of that one's frames, evenly among them; all where there are fewer.
+    /// So many of that one's frames, evenly among them; all where there are fewer. Where the planner of the day ends at
+    /// the first frame that fits, those behind it are nobody's.
     pub frames: u32,
 }
 
@@ -232,7 +233,8 @@ impl Default for Workload {
     }
 }
 
-/// Longest delay of a message, and longest planning: a minute, beyond which coordinators lose patience.
+/// Longest delay of a message, and longest planning: a minute. Coordinators lose patience much sooner, which is to be
+/// seen as well.
 const DELAY_MAX_US: i64 = 60_000_000;
 
 impl Settings {

@@ -206,6 +206,20 @@ fn groups_that_do_not_divide_the_federation_name_what_is_wrong() {
 }
 
 #[test]
+fn a_coordinator_of_a_domain_has_a_name_that_nobody_else_has() {
+    let mut topology = two_domains();
+    let mut vertex = topology.vertices()[0].clone();
+    vertex.name = VertexName::composed("a2");
+    let compute = vertex.compute.as_mut().unwrap();
+    (compute.rm, compute.resource) = (RmName::composed("grc-a"), ResourceId::composed("a2"));
+    topology.add_vertex(vertex).unwrap();
+    topology.add_edge(edge(&topology, "a2", "X", "a")).unwrap();
+    let domains = settings(Lower::Word(Word::Domains));
+    let error = run(&domains, &topology, 1, &mut NoTrace).unwrap_err().to_string();
+    assert!(error.contains("grc-a") && error.contains("no resource manager"), "{error}");
+}
+
+#[test]
 fn domains_do_not_say_whose_a_network_between_them_is() {
     let mut topology = two_domains();
     topology.add_edge(edge(&topology, "a1", "b1", "between")).unwrap();

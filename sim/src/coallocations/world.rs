@@ -120,7 +120,7 @@ struct Grc {
     /// What they described.
     topology: Arc<Topology>,
     /// What it shows to those above it, if it is a lower one.
-    shown: Option<Shown>,
+    shown: Option<Arc<Shown>>,
 }
 
 /// Something that happens at an instant.
@@ -441,10 +441,13 @@ impl<'a> World<'a> {
 
     /// A coordinator answers a user.
     fn answered(&mut self, grc: usize, request: usize, reply: Reply) -> Result<(), ModelError> {
+        if request >= self.arrivals.len() {
+            return Err(ModelError::Defect(format!("nobody waits for {reply:?}")));
+        }
         match reply {
             Reply::Plan => self.ask(Job::Request { request, again: None }),
             Reply::Replan(again) => self.ask(Job::Request { request, again: Some(again) }),
-            Reply::Stands(known) if known.is_definite() => self.stands(grc, request, &known),
+            Reply::Stands(known) if known.is_definite() => self.stands(grc, request, &known)?,
             Reply::Stands(_) | Reply::Forgotten => {
                 self.at(self.now_us + ASK_AGAIN_US, Event::AsksAgain(request));
             }
@@ -454,7 +457,12 @@ impl<'a> World<'a> {
     }
 
     /// A request has an outcome where its user asked.
-    fn stands(&mut self, grc: usize, request: usize, known: &Reservation) {
+    fn stands(
+        &mut self,
+        grc: usize,
+        request: usize,
+        known: &Reservation,
+    ) -> Result<(), ModelError> {
         let is_confirmed = known.state == State::Confirmed;
         let attempts = self.attempts[request] + u64::from(known.attempts);
         let tried = std::mem::take(&mut self.tried[request]);
@@ -463,7 +471,7 @@ impl<'a> World<'a> {
             self.attempts[request] = attempts;
             self.asked[request] = request % self.settings.coordinators as usize;
             self.at(self.now_us, Event::AsksAgain(request));
-            return;
+            return Ok(());
         }
         let mut done = Done {
             accepted: is_confirmed,
@@ -475,9 +483,10 @@ impl<'a> World<'a> {
             by_lower,
         };
         if is_confirmed {
-            self.count(grc, request, known, &tried, &mut done);
+            self.count(grc, request, known, &tried, &mut done)?;
         }
         self.ends(request, done);
+        Ok(())
     }
 
     /// What a reserved request got.
@@ -488,12 +497,16 @@ impl<'a> World<'a> {
         known: &Reservation,
         tried: &[Judged],
         done: &mut Done,
-    ) {
+    ) -> Result<(), ModelError> {
         let (wanted, topology) = (self.request(request), &self.grcs[grc].topology);
-        let Some(booked) = &known.candidate else { return };
-        let is_booked =
-            |judged: &&Judged| judged.plan.segments(topology, &wanted) == booked.segments;
-        let Some(Judged { plan, .. }) = tried.iter().find(is_booked) else { return };
+        let booked = known.candidate.as_ref();
+        let is_booked = |judged: &&Judged| {
+            let segments = judged.plan.segments(topology, &wanted);
+            booked.is_some_and(|booked| booked.segments == segments)
+        };
+        let Some(Judged { plan, .. }) = tried.iter().find(is_booked) else {
+            return Err(ModelError::Defect(format!("{} is booked as nobody planned it", known.id)));
+        };
         let length = i128::from(plan.window.length().as_us());
         done.late_us = plan.window.start().since(wanted.timing.earliest_start).as_us();
         for (site, at) in wanted.sites.iter().zip(&plan.placements) {
@@ -510,6 +523,7 @@ impl<'a> World<'a> {
             }
             _ => plan.routes.iter().map(|route| route.len() as u64).sum(),
         };
+        Ok(())
     }
 
     /// Are its members coordinators?
@@ -559,7 +573,7 @@ fn coordinators(
     for (group, member) in levels.groups.into_iter().zip(below) {
         let name = CoordinatorName::composed(&*group.name);
         let own = group.rms.iter().filter_map(|rm| by_name.get(rm).copied()).collect();
-        let mut lower = grc(&name, own, &group.topology, Some(group.shown));
+        let mut lower = grc(&name, own, &group.topology, Some(Arc::new(group.shown)));
         lower.core.serve_above(Above {
             coordinators: names.iter().cloned().collect(),
             soft: limits::HOLD_SOFT_DEFAULT,

@@ -173,6 +173,11 @@ impl Controller {
         self.participant.next_wake().map(|wake| Time::from_us(wake.as_us()))
     }
 
+    /// Has anything of a transaction been here?
+    pub(super) fn knows(&self, txn: &TransactionId) -> bool {
+        self.participant.entries().contains_key(txn)
+    }
+
     /// What a transaction was to have here; `None` when no Hold of it came.
     pub(super) fn asked(&self, txn: &TransactionId) -> Option<&HoldOrder> {
         self.participant.entries().get(txn)?.order.as_ref()

@@ -7,7 +7,8 @@
 //! want to be woken for (messages again, patience, holds that expire) they are woken for.
 //!
 //! Messages take what light takes over the shortest way to the node, and a Hold what the node takes to read
-//! it. Data are planned to leave no sooner than the answers are back. Facts travel with the answer and are
+//! it. Data are planned to leave no sooner than the answers are back, as far as vectors may be asked to begin later
+//! ([`coalloc_common::limits::LATENCY_MAX`]). Facts travel with the answer and are
 //! believed before the coordinator hears it, as live.
 //!
 //! Left out: loss, restarts, coordinators above (the fault world has these), the coordinator's random pause
@@ -262,9 +263,7 @@ impl World<'_> {
         let (now, kind) = (self.now(), message.kind());
         let asked = match &message {
             // Of a Hold that came before, all is counted.
-            Message::Hold(order) if self.controllers[place].asked(&txn).is_none() => {
-                order.segments.clone()
-            }
+            Message::Hold(order) if !self.controllers[place].knows(&txn) => order.segments.clone(),
             _ => Vec::new(),
         };
         let by = self.offices[scheduler].name.clone();
@@ -306,10 +305,11 @@ impl World<'_> {
                 self.changed(piece.resource, piece.window);
             }
         } else if let Some(Answer::Refused(refusal)) = &stepped.answer {
+            // A Hold that comes after its Abort is refused as well, and has met nobody.
             let named = |piece: &&Piece| {
                 refusal.resource.as_ref() == Some(&self.net.resources[piece.resource].id)
             };
-            let short = pieces.iter().find(named).or(pieces.first()).cloned();
+            let short = pieces.iter().find(named).cloned();
             if let Some(piece) = short {
                 self.count_refusal(attempt, &piece);
             }

@@ -66,6 +66,8 @@ pub(super) struct Net {
     by_name: BTreeMap<RmName, usize>,
     /// Between nodes, over the shortest way.
     pub(super) distance: Vec<Vec<Span>>,
+    /// The longest of them.
+    pub(super) farthest: Span,
     /// Links on the longest of the shortest ways.
     pub(super) hops_most: usize,
 }
@@ -98,6 +100,7 @@ impl Net {
             resources: Vec::new(),
             places: Vec::new(),
             by_name: BTreeMap::new(),
+            farthest: distance.iter().flatten().max().copied().unwrap_or(Span::ZERO),
             distance,
             hops_most,
         };

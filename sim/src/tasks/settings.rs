@@ -152,11 +152,11 @@ pub struct ReservationSettings {
     pub processing_us: i64,
     /// How often a task is planned at most; the first time counts.
     pub tries: u32,
-    /// After a refusal by a link the task is planned again so much later, exponential with this mean.
+    /// After a refusal by a link (`one-way`), and where there is no plan, the task is planned again so much later, exponential with this mean.
     pub retry_after_ms: i64,
-    /// What becomes of a task whose cluster is not free when it was planned to run.
+    /// With `one-way`: what becomes of a task whose cluster is not free when it was planned to run.
     pub on_conflict: OnConflict,
-    /// Does a refusal, on its way back, free what was reserved for later?
+    /// With `one-way`: does a refusal, on its way back, free what was reserved for later?
     pub release: bool,
     /// Do answers of resource managers bring what is free there now?
     pub fresh_facts: bool,
@@ -263,7 +263,7 @@ const fn default_slots() -> usize {
 
 /// Most tasks of one run: the largest that keeps an hour's patience and 2 GiB.
 const TASKS_MAX: u64 = 1_000_000;
-/// The same where coordinators keep every reservation: some 5 kB each, in all that keep it.
+/// The same where coordinators keep every reservation: some 5 kB a task in coordinators and participants.
 const COORDINATED_TASKS_MAX: u64 = 400_000;
 /// An hour, in each unit: no delay of a sane experiment is longer.
 const HOUR_MS: i64 = 3_600_000;

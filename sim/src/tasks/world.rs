@@ -404,8 +404,7 @@ impl<'a> World<'a> {
             }
             // Everybody is asked after the answer of the one before.
             Protocol::OneWayInTurn if is_far => {
-                let farthest = net.distance.iter().flatten().max().copied().unwrap_or(Span::ZERO);
-                let round = farthest.as_us().saturating_mul(2).saturating_add(handling);
+                let round = net.farthest.as_us().saturating_mul(2).saturating_add(handling);
                 Signalling::TellAndGo { lead: lead(round.saturating_mul(nodes)) }
             }
             Protocol::OneWay | Protocol::OneWayInTurn | Protocol::TwoPhase => {
