@@ -12,7 +12,7 @@ use coalloc_proto::file::FileError;
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// The proof of a demo or an audit failed, or this program did.
+    /// The proof of a demo or an audit failed, a shape of an experiment does not hold, or this program failed.
     Failed = 1,
     /// Bad input: nothing was done.
     BadInput = 2,
@@ -33,7 +33,8 @@ const MEANINGS: [(Exit, &str); 8] = [
     (Exit::Done, "done"),
     (
         Exit::Failed,
-        "the proof of a demo or an audit failed, a ledger is damaged, or an internal error",
+        "the proof of a demo or an audit failed, a ledger is damaged, a shape does not hold with --check, \
+         a disk is full, or an internal error",
     ),
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (
@@ -42,7 +43,10 @@ const MEANINGS: [(Exit, &str); 8] = [
     ),
     (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),
     (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),
-    (Exit::NotFound, "no such reservation"),
+    (
+        Exit::NotFound,
+        "no such reservation, no experiment of that name, or no program for any of its points",
+    ),
     (Exit::Interrupted, "interrupted (Ctrl-C, SIGTERM)"),
 ];
 

@@ -57,8 +57,12 @@ impl Running {
     /// Waits until the folder has so many lines.
     fn until(&mut self, runs: &Path, lines: usize) {
         let has = || std::fs::read(runs).map(|bytes| bytes.iter().filter(|b| **b == b'\n').count());
-        while has().map_or(true, |count| count < lines) {
-            assert_eq!(self.0.try_wait().unwrap(), None, "ended before it had {lines} lines");
+        let is_there = || has().is_ok_and(|count| count >= lines);
+        while !is_there() {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                // It may have written them since they were counted.
+                assert!(is_there(), "ended before it had {lines} lines: {status}");
+            }
             std::thread::yield_now();
         }
     }
@@ -73,14 +77,14 @@ impl Drop for Running {
 
 #[test]
 fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
-    const SEEDS: &str = "100";
+    const SEEDS: &str = "300";
     let (folder, file) = written(MINE);
     let whole = folder.path().join("whole");
     run(&file, &whole, &["--seeds", SEEDS]);
     let out = folder.path().join("out");
     let runs = out.join("results.jsonl");
-    // Before its first run, and at some of the 200.
-    for lines in [0, 1, 2, 40, 90, 130] {
+    // Before its first run, and at some of the 600.
+    for lines in [0, 1, 2, 40, 90, 200] {
         let mut running = Running::start(&file, &out, SEEDS);
         running.until(&runs, lines);
         drop(running);
@@ -121,6 +125,28 @@ fn a_full_disk_ends_the_run_and_loses_nothing() {
 }
 
 #[test]
+fn the_same_command_goes_on_with_its_trace_and_not_with_that_of_another_run() {
+    let (folder, file) = written(MINE);
+    let (out, trace) = (folder.path().join("out"), folder.path().join("day.jsonl"));
+    let more = |at: &'static str| ["--trace", trace.to_str().unwrap(), "--at", at];
+    run(&file, &out, &more("frames=2"));
+    let whole = text(&trace);
+    let told = run(&file, &out, &more("frames=2"));
+    assert!(told.contains("0 runs in"), "{told}");
+    let words = ["sim", "run", &file, "--out", out.to_str().unwrap()];
+    let other = coalloc(&[&words[..], &more("frames=1")].concat());
+    assert_eq!(other.status.code(), Some(2), "{}", shown(&other));
+    assert!(shown(&other).contains("is the trace of another run; allowed"), "{}", shown(&other));
+    assert_eq!(text(&trace), whole, "overwritten");
+    // In the folder of the results, too, which is made for it.
+    let (out, within) = (folder.path().join("new"), folder.path().join("new/day.jsonl"));
+    for _ in 0..2 {
+        run(&file, &out, &["--trace", within.to_str().unwrap(), "--at", "frames=2"]);
+        assert_eq!(text(&within), whole);
+    }
+}
+
+#[test]
 fn two_at_once_do_not_write_to_one_folder() {
     let (folder, file) = written(MINE);
     let out = folder.path().join("out");
@@ -148,6 +174,10 @@ fn a_folder_of_another_experiment_or_program_is_refused_and_a_new_label_is_not()
     };
     std::fs::write(&file, MINE.replace("requests: 3", "requests: 4")).unwrap();
     refused("results.jsonl:1: digest: the folder holds results of mine as it was");
+    assert_eq!(text(&runs), whole, "overwritten");
+    let timed = "metrics:\n  - {name: plan_ms, label: Time}";
+    std::fs::write(&file, MINE.replace("metrics:", timed)).unwrap();
+    refused("or its runs timed");
     assert_eq!(text(&runs), whole, "overwritten");
     std::fs::write(&file, MINE.replace("label: Success", "label: Ratio")).unwrap();
     let told = run(&file, &out, &[]);

@@ -12,8 +12,8 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         ("frames, values: [1, 2]", "frames, values: []", "mine.yaml:8: sweep[0].values: [] is"),
         (
             "workload: {requests: 3}",
-            "planner: glpk",
-            "mine.yaml:6: settings.planner: \"glpk\" is not",
+            "planner: gurobi",
+            "mine.yaml:6: settings.planner: \"gurobi\" is not",
         ),
         ("values: [1, 2]", "values: [1, 0]", "mine.yaml:8: sweep[0].values[1]: frames: 0 is not"),
         ("path: frames", "path: frame", "mine.yaml:8: sweep[0].values[0]: frame: unknown field"),
@@ -173,6 +173,14 @@ fn a_point_to_trace_is_one_of_the_sweep_and_a_trace_overwrites_nothing() {
     assert!(said.contains("day.jsonl: is there already; allowed: a new file"), "{said}");
     assert_eq!(std::fs::read_to_string(trace).unwrap(), "letters");
     assert!(!out.exists(), "something was written");
+    for (place, expected) in [
+        (format!("{trace}/day.jsonl"), "Not a directory"),
+        (trace.replace("day.jsonl", "nowhere/day.jsonl"), "nowhere is no folder; allowed: a file"),
+    ] {
+        let said = refused(&[&file, "--out", out.to_str().unwrap(), "--trace", &place]);
+        assert!(said.contains(expected), "{said}");
+        assert!(!out.exists(), "something was written");
+    }
 }
 
 #[test]
@@ -196,6 +204,11 @@ fn a_trace_that_is_cut_off_is_not_drawn() {
     assert!(drawn.status.success(), "{}", shown(&drawn));
     assert!(std::fs::read_to_string(&svg).unwrap().contains("<title>request"));
     assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
+    let (own, dotted) = (path("own.svg"), path("./own.svg"));
+    let both = coalloc(&["sim", "gantt", &trace, "--svg", &own, "--png", &dotted]);
+    assert_eq!(both.status.code(), Some(2), "{}", shown(&both));
+    assert!(shown(&both).contains("is the file of --svg, too"), "{}", shown(&both));
+    assert!(!Path::new(&own).exists(), "something was written");
     let onto = coalloc(&["sim", "gantt", &trace, "--svg", &trace]);
     assert_eq!(onto.status.code(), Some(2), "{}", shown(&onto));
     assert_eq!(std::fs::read(&trace).unwrap(), whole, "the trace was overwritten");

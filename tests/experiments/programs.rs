@@ -17,10 +17,15 @@ fn experiment(planners: &str, more: &str) -> tempfile::TempDir {
     let planner = format!("{{name: planner, path: planner, values: [{planners}]}}");
     let text = MINE.replace(axis, &planner);
     let text = text.replace("workload: {requests: 3}", &format!("workload: {{requests: 3}}{more}"));
-    let metric = "  - {name: cut_short, label: Cut short}\n";
-    std::fs::write(folder.path().join("mine.yaml"), format!("{text}{metric}")).unwrap();
+    let text = with_metrics(&text, "  - {name: cut_short, label: Cut short}\n");
+    std::fs::write(folder.path().join("mine.yaml"), text).unwrap();
     std::fs::write(folder.path().join("federation.yaml"), FEDERATION).unwrap();
     folder
+}
+
+/// The experiment with more metrics.
+fn with_metrics(text: &str, metrics: &str) -> String {
+    text.replace("plots:", &format!("{metrics}plots:"))
 }
 
 fn command(folder: &Path, path: &str) -> Command {
@@ -56,8 +61,9 @@ fn every_program_that_is_here_plans_what_exact_plans() {
         println!("skipped: {} is not on this machine", program.executable());
     }
     assert!(
-        missing.is_empty() || std::env::var_os("COALLOC_SOLVERS").is_none(),
-        "COALLOC_SOLVERS says that every program is here"
+        missing.is_empty()
+            || std::env::var_os("COALLOC_SOLVERS").is_none_or(|wanted| wanted != "1"),
+        "COALLOC_SOLVERS=1 says that every program is here"
     );
     let names: Vec<&str> = here.iter().map(|program| program.name()).collect();
     // Any of them drives a day, and each is put beside exact on the paper's federation.
@@ -89,7 +95,8 @@ fn every_program_that_is_here_plans_what_exact_plans() {
         let text = text.replace("federation.yaml", elgl.to_str().unwrap());
         let metrics =
             "  - {name: agreed, label: Agreed}\n  - {name: compared_frames, label: Frames}\n";
-        std::fs::write(&file, text.replace("requests: 3", "requests: 8") + metrics).unwrap();
+        let text = with_metrics(&text.replace("requests: 3", "requests: 8"), metrics);
+        std::fs::write(&file, text).unwrap();
         let ran = run(folder.path(), &path);
         assert!(ran.status.success(), "{}", shown(&ran));
         let runs = std::fs::read_to_string(folder.path().join("out/results.jsonl")).unwrap();
@@ -116,6 +123,50 @@ fn what_is_not_on_the_machine_is_left_out_and_said() {
     assert_eq!(ran.status.code(), Some(6), "{}", shown(&ran));
     assert!(shown(&ran).contains("no point is left"), "{}", shown(&ran));
     assert!(!none.path().join("out").exists(), "nothing was written");
+}
+
+#[test]
+fn what_a_program_has_measured_stays_in_the_report_when_it_is_gone() {
+    let folder = experiment("exact, minisat+", "");
+    let path = script(folder.path(), Program::MinisatPlus, "echo 's UNSATISFIABLE'");
+    let ran = run(folder.path(), &path);
+    assert!(ran.status.success(), "{}", shown(&ran));
+    let table = std::fs::read_to_string(folder.path().join("out/results.csv")).unwrap();
+    assert!(table.contains("minisat+"), "{table}");
+    let ran = run(folder.path(), "/nowhere");
+    assert!(ran.status.success(), "{}", shown(&ran));
+    assert!(shown(&ran).contains("0 runs in"), "{}", shown(&ran));
+    assert!(!shown(&ran).contains("left out"), "{}", shown(&ran));
+    assert_eq!(std::fs::read_to_string(folder.path().join("out/results.csv")).unwrap(), table);
+    // Of another seed it has no run.
+    let ran = command(folder.path(), "/nowhere").args(["--seeds", "2"]).output().unwrap();
+    assert!(ran.status.success(), "{}", shown(&ran));
+    let said = "minisat+ is not on this machine, left out: planner minisat+\n";
+    assert!(shown(&ran).contains(said), "{}", shown(&ran));
+}
+
+#[test]
+fn a_program_that_errs_ends_those_of_the_other_threads() {
+    let folder = experiment("minisat+, glpk", "\n  solver_s: 300");
+    script(folder.path(), Program::MinisatPlus, "echo begun > \"$0.begun\"\nexec /bin/sleep 600");
+    let waits = "until [ -s \"${0%/*}/minisat+.begun\" ]; do /bin/sleep 0.05; done\nexit 1";
+    let path = script(folder.path(), Program::Glpk, waits);
+    let begun = Instant::now();
+    let ran = command(folder.path(), &path).args(["--jobs", "2"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{}", shown(&ran));
+    assert!(shown(&ran).contains("glpsol gave up (it ended with exit code 1"), "{}", shown(&ran));
+    assert!(begun.elapsed() < Duration::from_secs(250), "the other program was waited for");
+}
+
+#[test]
+fn a_program_that_leaves_somebody_behind_is_heard_and_that_one_ended() {
+    let folder = experiment("minisat+", "");
+    let leaves = "/bin/sleep 600 &\necho $! > \"$0.left\"\necho 's UNSATISFIABLE'";
+    let path = script(folder.path(), Program::MinisatPlus, leaves);
+    let ran = run(folder.path(), &path);
+    assert!(ran.status.success(), "{}", shown(&ran));
+    let left = std::fs::read_to_string(folder.path().join("minisat+.left")).unwrap();
+    assert!(!Path::new("/proc").join(left.trim()).join("exe").exists(), "{left} goes on");
 }
 
 #[test]
@@ -168,11 +219,35 @@ fn a_program_that_does_not_come_to_its_end_is_cut_short_and_counted() {
 
 #[test]
 fn a_stop_ends_a_running_program_and_keeps_no_measure_of_it() {
+    stopped(&[]);
+}
+
+#[test]
+fn a_stop_in_the_run_that_is_traced_leaves_no_trace() {
+    let folder = stopped(&["--trace", "day.jsonl"]);
+    assert!(!folder.path().join("day.jsonl").exists());
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let parts: Vec<String> = names.filter(|name| name.ends_with(".part")).collect();
+    assert!(parts.is_empty(), "{parts:?}");
+    // The same command goes on.
+    let path = script(folder.path(), Program::MinisatPlus, "echo 's UNSATISFIABLE'");
+    let ran = command(folder.path(), &path).args(["--trace", "day.jsonl"]).output().unwrap();
+    assert!(ran.status.success(), "{}", shown(&ran));
+    assert!(folder.path().join("day.jsonl").is_file());
+}
+
+/// The folder of a run that was stopped while its program was at work.
+fn stopped(more: &[&str]) -> tempfile::TempDir {
     let folder = experiment("minisat+", "");
     let path =
         script(folder.path(), Program::MinisatPlus, "echo $$ > \"$0.pid\"\nexec /bin/sleep 600");
-    let mut running =
-        command(folder.path(), &path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut running = command(folder.path(), &path)
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let file = folder.path().join("minisat+.pid");
     let begun = Instant::now();
     let started = loop {
@@ -189,4 +264,5 @@ fn a_stop_ends_a_running_program_and_keeps_no_measure_of_it() {
     assert!(!Path::new("/proc").join(&started).join("exe").exists(), "{started} goes on");
     let kept = std::fs::read_to_string(folder.path().join("out/results.jsonl")).unwrap();
     assert_eq!(kept.lines().count(), 1, "{kept}");
+    folder
 }

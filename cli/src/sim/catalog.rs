@@ -10,7 +10,6 @@ use coalloc_sim::experiment::shipped::{FILES, SHIPPED, named};
 
 use super::clock::TIMES;
 use super::models::metrics;
-
 use super::source::load;
 use crate::exit::{Answer, Failure};
 use crate::text;

@@ -57,12 +57,13 @@ impl Clock {
         let begun = Instant::now();
         let mut measures = run(&mut self)?;
         measures.put("run_ms", begun.elapsed().as_secs_f64() * 1e3);
+        // Of no planning, mean and maximum are no numbers, which are left out.
         let times: Vec<f64> = self.took.iter().map(|(_, took)| *took).collect();
         let count = times.len() as f64;
         let mean = times.iter().sum::<f64>() / count;
         let squares: f64 = times.iter().map(|took| (took - mean).powi(2)).sum();
         measures.put("plan_ms", mean);
-        measures.put("plan_max_ms", times.iter().fold(0.0, |most: f64, took| most.max(*took)));
+        measures.put("plan_max_ms", times.iter().copied().fold(f64::NAN, f64::max));
         let deviation = (squares / count).sqrt();
         measures.put("plan_sd_ms", deviation);
         measures.put("plan_cv", deviation / mean);
@@ -130,5 +131,13 @@ mod tests {
             "run_ms",
         ];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_run_without_plannings_has_no_times_of_them() {
+        let ran: Result<Measures, ()> = Clock::default().watch(&[], |_| Ok(Measures::new()));
+        let measures = ran.unwrap();
+        let names: Vec<&str> = measures.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["run_ms"]);
     }
 }

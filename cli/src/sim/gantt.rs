@@ -86,16 +86,26 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
             let problem = "is the trace itself; allowed: another file; nothing was overwritten";
             return Err(Failure::bad_input(format!("{}: {problem}", file.display())));
         }
-        for (option, file) in [("--svg", &args.svg), ("--png", &args.png)] {
-            let Some(file) = file else { continue };
-            let named = |error: &dyn std::fmt::Display| {
-                Failure::bad_input(format!("{option} {}: {error}", file.display()))
-            };
-            let bytes = match option {
-                "--png" => png::png(&drawn).map_err(|error| named(&error))?,
-                _ => svg::svg(&drawn).into_bytes(),
-            };
-            whole::write(file, &bytes).map_err(|error| named(&error))?;
+        let named = |option: &str, file: &Path, problem: &dyn std::fmt::Display| {
+            Failure::bad_input(format!("{option} {}: {problem}", file.display()))
+        };
+        if let (Some(svg), Some(png)) = (&args.svg, &args.png)
+            && whole::place(svg) == whole::place(png)
+        {
+            let problem = "is the file of --svg, too; allowed: another one; nothing was written";
+            return Err(named("--png", png, &problem));
+        }
+        // Both pictures are made before the first is written.
+        let mut files = Vec::new();
+        if let Some(file) = &args.svg {
+            files.push(("--svg", file, svg::svg(&drawn).into_bytes()));
+        }
+        if let Some(file) = &args.png {
+            let bytes = png::png(&drawn).map_err(|error| named("--png", file, &error))?;
+            files.push(("--png", file, bytes));
+        }
+        for (option, file, bytes) in files {
+            whole::write(file, &bytes).map_err(|error| named(option, file, &error))?;
             out += &format!("\n{}\n", file.display());
         }
     }

@@ -22,7 +22,7 @@ use coalloc_common::limits;
 use coalloc_plan::ip::Program;
 use coalloc_plan::ip::outside::{Ended, Errand, Programs, Said};
 use coalloc_sim::experiment::file::Point;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::models::Prepared;
 
@@ -30,6 +30,8 @@ use super::models::Prepared;
 const LOOK: Duration = Duration::from_millis(20);
 /// Between the end of a program's streams and its own: microseconds.
 const CLOSING: Duration = Duration::from_micros(200);
+/// How often that is waited for before it is clear that the program goes on without its streams.
+const CLOSINGS_MAX: u32 = 50;
 
 /// The programs of this machine.
 #[derive(Debug, Clone)]
@@ -55,12 +57,20 @@ impl Here {
         Self { places: Program::ALL.into_iter().filter_map(place).collect(), stop }
     }
 
-    /// Leaves out the points whose program is not here; a line for each such program.
-    pub fn leave_out(&self, ready: &mut Vec<(Point, Prepared)>) -> Vec<String> {
+    /// Leaves out the points whose program is not here, those aside that are done and need none; a line for each
+    /// such program.
+    pub fn leave_out(
+        &self,
+        ready: &mut Vec<(Point, Prepared)>,
+        is_done: impl Fn(usize) -> bool,
+    ) -> Vec<String> {
         let mut lost: BTreeMap<Program, Vec<String>> = BTreeMap::new();
+        let mut places = 0..;
         ready.retain(|(point, prepared)| {
             let programs = prepared.programs();
+            let is_done = places.next().is_some_and(&is_done);
             let missing = programs.iter().find(|program| !self.places.contains_key(program));
+            let missing = missing.filter(|_| !is_done);
             if let Some(program) = missing {
                 let labels = point.labels.iter().map(|(axis, label)| format!("{axis} {label}"));
                 let labels = labels.collect::<Vec<_>>().join(", ");
@@ -152,15 +162,15 @@ impl Running {
         Ok(Self { child, group, output, errors, quiet, has_ended: false })
     }
 
-    /// Until it ends or is made to.
+    /// Until it ends or is made to. What it has started then ends with it, so that its streams do.
     fn wait(&mut self, errand: &Errand, stop: &AtomicBool) -> Result<Ended, String> {
         let begun = Instant::now();
         let own = Duration::from_secs(errand.seconds().unsigned_abs()) + GRACE;
         let most = if errand.program.keeps_time() { own } else { errand.time.to_std() };
-        let mut asked = false;
+        let (mut asked, mut closings) = (false, 0);
         loop {
-            if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
-                self.has_ended = true;
+            if self.is_over()? {
+                let status = self.kill().map_err(|error| error.to_string())?;
                 return Ok(if asked { Ended::OutOfTime } else { ended(status) });
             }
             if stop.load(Ordering::Relaxed) {
@@ -168,7 +178,7 @@ impl Running {
             }
             let passed = begun.elapsed();
             if passed >= most + GRACE {
-                self.kill();
+                self.kill().map_err(|error| error.to_string())?;
                 return Ok(Ended::OutOfTime);
             }
             if passed >= most && !asked {
@@ -178,25 +188,36 @@ impl Running {
             }
             // Comes back when both streams have ended, which is when the program does.
             if self.quiet.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
-                std::thread::sleep(CLOSING);
+                std::thread::sleep(if closings < CLOSINGS_MAX { CLOSING } else { LOOK });
+                closings += 1;
             }
         }
     }
 
-    /// With all that it started.
-    fn kill(&mut self) {
-        // There may be nobody left.
-        let _ = kill_process_group(self.group, Signal::KILL);
+    /// Has it ended? Its number stays its own until it is reaped, and so does that of its group.
+    fn is_over(&self) -> Result<bool, String> {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(self.group), how);
+        status.map(|status| status.is_some()).map_err(|error| error.to_string())
+    }
+
+    /// Kills what is left of it and all that it started, then reaps it: behind that, the group's number may be
+    /// another's.
+    fn kill(&mut self) -> std::io::Result<ExitStatus> {
         if !self.has_ended {
-            let _ = self.child.wait();
-            self.has_ended = true;
+            // There may be nobody left.
+            let _ = kill_process_group(self.group, Signal::KILL);
         }
+        let status = self.child.wait()?;
+        self.has_ended = true;
+        Ok(status)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.kill();
+        // Nobody is left to be told.
+        let _ = self.kill();
     }
 }
 

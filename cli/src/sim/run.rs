@@ -79,8 +79,8 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     let traced = match (&args.trace, &ready[..]) {
         (None, _) => None,
         (Some(path), [one]) => {
-            traces::check_target(path)?;
-            Some((path, traces::point_at(one.experiment(), &one.points, &args.at)?))
+            let target = traces::target(path, &args.out)?;
+            Some((target, traces::point_at(one.experiment(), &one.points, &args.at)?))
         }
         (Some(path), _) => {
             let shown = path.display();
@@ -88,10 +88,17 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
             return Err(Failure::bad_input(format!("--trace {shown}: {problem}")));
         }
     };
+    let trace = |ready: &Ready, is_there: bool| match &traced {
+        Some((target, point)) if target.is_there == is_there => {
+            let prepared = &ready.points[*point].1;
+            traces::write(prepared, ready.seeds.start, &programs, stop, target)
+        }
+        _ => Ok(()),
+    };
+    // A trace that is there is read before anything is written; the folder of another is made before it is.
+    ready.first().map_or(Ok(()), |one| trace(one, true))?;
     let works = ready.into_iter().map(Work::begin).collect::<Result<Vec<Work>, Failure>>()?;
-    if let (Some((path, point)), Some(work)) = (traced, works.first()) {
-        traces::write(&work.ready.points[point].1, work.ready.seeds.start, &programs, path)?;
-    }
+    works.first().map_or(Ok(()), |work| trace(&work.ready, false))?;
     let (begun, threads) = (Instant::now(), stage::threads(args.jobs));
     deal(&works, threads, &programs, stop)?;
     if stop.load(Ordering::Relaxed) {
@@ -150,7 +157,7 @@ fn checked(args: &RunArgs, here: &Here) -> Result<Vec<Ready>, Failure> {
     let several = names.len() > 1;
     let mut all: Vec<Ready> = Vec::new();
     for name in &names {
-        let ready = Ready::load(name, args.small, args.seeds, here)?;
+        let ready = Ready::load(name, args.small, args.seeds)?;
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(
@@ -158,7 +165,7 @@ fn checked(args: &RunArgs, here: &Here) -> Result<Vec<Ready>, Failure> {
             )));
         }
         let folder = if several { args.out.join(own) } else { args.out.clone() };
-        all.push(ready.into_folder(&folder)?);
+        all.push(ready.into_folder(&folder, here)?);
     }
     Ok(all)
 }
@@ -195,7 +202,7 @@ fn table(works: &[Work], tallies: &[Tally]) -> String {
     let mut table = text::table(&[
         "EXPERIMENT",
         "RUNS",
-        "THREAD SECONDS",
+        "THREAD SECONDS OF THIS CALL",
         "HELD",
         "NOT HELD, AS THE FILE SAYS",
         "NOT HELD",

@@ -15,6 +15,7 @@ use coalloc_sim::experiment::{Experiment, ModelError};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::clock::is_timed;
 use super::models::{Prepared, prepare};
 use crate::exit::{Exit, Failure};
 
@@ -165,12 +166,17 @@ impl Source {
             .map(|axis| serde_json::json!({"name": axis.name, "path": axis.path, "values": axis.values}))
             .collect();
         let small = small.then(|| Value::Object(self.experiment.small.clone()));
-        serde_json::json!({
+        let mut essence = serde_json::json!({
             "model": self.experiment.model,
             "settings": Value::Object(self.experiment.settings.clone()),
             "small": small,
             "sweep": axes,
-        })
+        });
+        // Runs that nobody timed have no times.
+        if is_timed(&self.experiment) {
+            essence["timed"] = true.into();
+        }
+        essence
     }
 }
 

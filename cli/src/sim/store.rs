@@ -61,7 +61,7 @@ impl Store {
     ///
     /// # Errors
     /// When it has the results of something else, another process writes to it, or it cannot be read or written.
-    /// Nothing is changed then.
+    /// Nothing that is in it is changed then.
     pub fn open(folder: &Path, head: &Head, experiment: &str) -> Result<(Self, Vec<Run>), Failure> {
         look(folder, head, experiment)?;
         let path = folder.join(RUNS);
@@ -73,6 +73,7 @@ impl Store {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         // Only who holds the lock can be sure of what is there.
+        whole::clear(folder);
         let found = Found::of(&path, &bytes, head)?;
         for line in found.torn.iter().take(NAMED_MAX) {
             text::note(&format!(
@@ -133,12 +134,13 @@ impl Store {
         let path = self.path.clone();
         let failed =
             |error: std::io::Error| Failure::internal(format!("{}: {error}", path.display()));
-        let text = std::fs::read_to_string(&path).map_err(failed)?;
-        let Some((head, rest)) = text.split_once('\n') else { return Ok(()) };
+        let bytes = std::fs::read(&path).map_err(failed)?;
+        let mut all = bytes[..end_of_lines(&bytes)].split_inclusive(|byte| *byte == b'\n');
+        let Some(head) = all.next() else { return Ok(()) };
         let index = index(results);
-        let mut lines: Vec<(usize, Run, &str)> = Vec::new();
-        for line in rest.lines() {
-            if let Ok(run) = serde_json::from_str::<Run>(line) {
+        let mut lines: Vec<(usize, Run, &[u8])> = Vec::new();
+        for line in all {
+            if let Ok(run) = serde_json::from_slice::<Run>(line) {
                 lines.push((index.get(&run.point).copied().unwrap_or(usize::MAX), run, line));
             }
         }
@@ -151,38 +153,32 @@ impl Store {
             (&one.point, one.seed) == (&other.point, other.seed)
         });
         lines.reverse();
-        let mut ordered = format!("{head}\n");
+        let mut ordered = head.to_owned();
         for (_, _, line) in lines {
-            ordered += line;
-            ordered.push('\n');
+            ordered.extend_from_slice(line);
         }
-        if ordered == text {
+        if ordered == bytes {
             return Ok(());
         }
-        let part = whole::beside(&path);
         let put = || -> Result<File, std::io::Error> {
-            let mut file = File::create(&part)?;
+            let mut part = whole::beside(&path)?;
             // Locked before it stands in its place: at no instant is the folder free.
-            file.try_lock()?;
-            file.write_all(ordered.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&part, &path)?;
-            Ok(file)
+            lock(part.as_file())?;
+            part.write_all(&ordered)?;
+            part.as_file().sync_all()?;
+            Ok(part.persist(&path)?)
         };
-        self.file = put().map_err(|error| {
-            let _ = std::fs::remove_file(&part);
-            failed(error)
-        })?;
+        self.file = put().map_err(failed)?;
         self.whole = ordered.len() as u64;
         Ok(())
     }
 }
 
-/// Could a folder be opened for this? Nothing is changed.
+/// Could a folder be opened for this? The runs that it has; nothing is changed.
 ///
 /// # Errors
 /// When it is no folder, has files of something else, or results of another experiment or program.
-pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<(), Failure> {
+pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<Vec<Run>, Failure> {
     let named = |problem: &str| {
         Failure::bad_input(format!(
             "--out {}: {problem}; expected a new or empty folder, or one with results of this experiment\n\
@@ -192,7 +188,7 @@ pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<(), Failure>
     };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
             return Err(named("is a file, not a folder"));
         }
@@ -200,7 +196,7 @@ pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<(), Failure>
     };
     let path = folder.join(RUNS);
     match std::fs::read(&path) {
-        Ok(bytes) => Found::of(&path, &bytes, head).map(|_| ()),
+        Ok(bytes) => Found::of(&path, &bytes, head).map(|found| found.runs),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             // This experiment and nothing else: a start that came to no run.
             let is_own = |entry: std::io::Result<std::fs::DirEntry>| {
@@ -209,12 +205,25 @@ pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<(), Failure>
                         .is_ok_and(|own| own == experiment.as_bytes())
             };
             match entries.into_iter().all(is_own) {
-                true => Ok(()),
+                true => Ok(Vec::new()),
                 false => Err(named(&format!("the folder has files and no {RUNS}"))),
             }
         }
         Err(error) => Err(named(&format!("{RUNS}: {error}"))),
     }
+}
+
+/// Locks a file. On a file system without locks (some network file systems), two runs at once are up to the user.
+fn lock(file: &File) -> Result<(), TryLockError> {
+    file.try_lock().or_else(|error| match error {
+        TryLockError::Error(error) if has_no_locks(&error) => Ok(()),
+        error => Err(error),
+    })
+}
+
+fn has_no_locks(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported
+        || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
 }
 
 /// Opens the file with the runs, which is made when it is not there, for this process alone.
@@ -224,7 +233,7 @@ fn locked(path: &Path) -> Result<File, Failure> {
         let mut options = OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(path);
         let file = file.map_err(failed)?;
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(Failure::new(
@@ -236,8 +245,6 @@ fn locked(path: &Path) -> Result<File, Failure> {
                     ),
                 ));
             }
-            // A file system without locks: two runs at once are then up to the user.
-            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         // Another process may have put its ordered runs in the place of what was opened here.

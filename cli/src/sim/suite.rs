@@ -45,33 +45,43 @@ impl Ready {
     /// Reads and checks it; `seeds` stands for its own number of them.
     ///
     /// # Errors
-    /// The first mistake in it; [`Exit::NotFound`] when the machine has no program for any of its points.
-    pub fn load(name: &str, small: bool, seeds: Option<u64>, here: &Here) -> Result<Self, Failure> {
+    /// The first mistake in it.
+    pub fn load(name: &str, small: bool, seeds: Option<u64>) -> Result<Self, Failure> {
         let mut source = load(name)?;
         if let Some(seeds) = seeds {
             (source.experiment.seeds.count, source.experiment.seeds.small) = (seeds, seeds);
             source.check()?;
         }
         metrics::check(&source)?;
-        let mut points = source.prepare(small)?;
-        let left_out = here.leave_out(&mut points);
-        if points.is_empty() {
-            let text = format!("{}\nno point is left", left_out.join("\n"));
-            return Err(Failure::new(Exit::NotFound, text));
-        }
+        let points = source.prepare(small)?;
         let own = &source.experiment;
         let head = Head::of(&own.name, own.model, small, &source.essence(small));
         let seeds = own.seeds(small);
-        Ok(Self { source, points, left_out, seeds, folder: PathBuf::new(), head })
+        Ok(Self { source, points, left_out: Vec::new(), seeds, folder: PathBuf::new(), head })
     }
 
-    /// Its results go there.
+    /// Its results go there. Points that have runs to do and whose program is not here are left out.
     ///
     /// # Errors
-    /// When that folder is no place for them; nothing is changed.
-    pub fn into_folder(self, folder: &Path) -> Result<Self, Failure> {
-        look(folder, &self.head, &self.source.text)?;
+    /// When that folder is no place for them; [`Exit::NotFound`] when no point is left. Nothing is changed.
+    pub fn into_folder(mut self, folder: &Path, here: &Here) -> Result<Self, Failure> {
+        let runs = look(folder, &self.head, &self.source.text)?;
+        let results = self.results(runs);
+        let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
+        self.left_out = here.leave_out(&mut self.points, is_done);
+        if self.points.is_empty() {
+            let text = format!("{}\nno point is left", self.left_out.join("\n"));
+            return Err(Failure::new(Exit::NotFound, text));
+        }
         Ok(Self { folder: folder.to_owned(), ..self })
+    }
+
+    /// What is known of its points when a folder has these runs.
+    fn results(&self, runs: Vec<Run>) -> Results {
+        let points = self.points.iter().map(|(point, _)| point.clone()).collect();
+        let mut results = Results::new(points);
+        fill(&mut results, runs, &self.seeds);
+        results
     }
 
     /// What it says.
@@ -110,9 +120,7 @@ impl Work {
     /// When that has results of something else, or cannot be written.
     pub fn begin(ready: Ready) -> Result<Self, Failure> {
         let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
-        let mut results =
-            Results::new(ready.points.iter().map(|(point, _)| point.clone()).collect());
-        fill(&mut results, runs, &ready.seeds);
+        let results = ready.results(runs);
         let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
         let state = Mutex::new(State { store, results, took: Duration::ZERO });
         Ok(Self { ready, state, known, is_timed })
@@ -192,7 +200,7 @@ fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
 /// Does all runs that are to be done, unless it is stopped.
 ///
 /// # Errors
-/// The first run that failed, or could not be kept; the others then end, too.
+/// The first run that failed, or could not be kept. It raises `stop`, which ends the programs of the others, too.
 pub fn deal(
     works: &[Work],
     threads: usize,
@@ -202,14 +210,14 @@ pub fn deal(
     let turns = turns(works);
     let known: usize = works.iter().map(|work| work.known).sum();
     let bar = stage::bar(known as u64, (known + turns.len()) as u64, "runs");
-    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let next = AtomicUsize::new(0);
     let failure: Mutex<Option<Failure>> = Mutex::new(None);
     let fail = |own: Failure| {
-        over.store(true, Ordering::Relaxed);
         failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(own);
+        stop.store(true, Ordering::Relaxed);
     };
     let hand = || {
-        while !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) {
             let turn = turns.get(next.fetch_add(1, Ordering::Relaxed));
             let Some(&(work, point, seed)) = turn else { return };
             match works[work].run((point, seed), programs, stop) {

@@ -1,25 +1,31 @@
 //! `--trace`: the events of one run, as lines of JSON that `coalloc sim gantt` draws.
+//!
+//! A trace is written beside its place and put there when it is whole. One that is there already is not written over:
+//! the command that goes on with a folder makes its trace again and finds the same bytes there, and with anything
+//! else it is refused.
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::io::{BufReader, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::{Experiment, Trace, TraceEvent};
 
 use super::models::Prepared;
+use super::whole;
 use crate::exit::Failure;
 
 /// Writes events as they come.
-struct Lines {
-    file: BufWriter<File>,
+struct Lines<'a> {
+    file: BufWriter<&'a File>,
     events: u64,
     failed: Option<std::io::Error>,
 }
 
-impl Trace for Lines {
+impl Trace for Lines<'_> {
     fn event(&mut self, event: TraceEvent<'_>) {
         let line = serde_json::to_string(&event).map_err(std::io::Error::from);
         let written = line.and_then(|line| writeln!(self.file, "{line}"));
@@ -77,40 +83,117 @@ pub fn point_at(
     })
 }
 
-/// Can a trace be written there? Asked before hours are spent.
+/// Where a trace goes.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    /// Is a whole trace there?
+    pub is_there: bool,
+}
+
+/// Can a trace be written there, or is one there already? Asked before hours are spent. `out` is the folder that is
+/// made for the results.
 ///
 /// # Errors
-/// When something is there: it may be an experiment, or somebody else's.
-pub fn check_target(path: &Path) -> Result<(), Failure> {
+/// When something else is there (an experiment, or somebody else's), or no folder for it.
+pub fn target(path: &Path, out: &Path) -> Result<Target, Failure> {
+    let path = path.to_owned();
     match path.symlink_metadata() {
-        Ok(_) => Err(Failure::bad_input(format!(
-            "--trace {}: is there already; allowed: a new file; nothing was overwritten",
-            path.display()
-        ))),
-        Err(_) => Ok(()),
+        Ok(there) if there.is_file() && is_whole(&path) => Ok(Target { path, is_there: true }),
+        Ok(_) => {
+            Err(refused(&path, "is there already; allowed: a new file, or the trace of this run"))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = whole::folder_of(&path);
+            if folder.is_dir() || out.starts_with(folder) {
+                return Ok(Target { path, is_there: false });
+            }
+            let problem = format!("{} is no folder; allowed: a file in one", folder.display());
+            Err(refused(&path, &problem))
+        }
+        Err(error) => Err(refused(&path, &error.to_string())),
     }
 }
 
-/// Runs a point with a seed and writes what happens.
+fn refused(path: &Path, problem: &str) -> Failure {
+    Failure::bad_input(format!("--trace {}: {problem}; nothing was overwritten", path.display()))
+}
+
+/// Does a file end as a whole trace does?
+fn is_whole(path: &Path) -> bool {
+    /// More than the last line has.
+    const TAIL_MAX: u64 = 256;
+    let tail = || -> Result<Vec<u8>, std::io::Error> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_MAX)))?;
+        let mut tail = Vec::new();
+        file.take(TAIL_MAX).read_to_end(&mut tail)?;
+        Ok(tail)
+    };
+    let tail = tail().unwrap_or_default();
+    let last = tail.strip_suffix(b"\n").and_then(|tail| tail.rsplit(|byte| *byte == b'\n').next());
+    last.is_some_and(|line| {
+        matches!(serde_json::from_slice(line), Ok(TraceEvent::TraceEnds { .. }))
+    })
+}
+
+/// Runs a point with a seed and writes what happens, or finds it written. When `stop` has ended a program of the run,
+/// nothing is written.
 ///
 /// # Errors
-/// When the file is there already, or cannot be written.
+/// When something else is there, or it cannot be written; nothing of it is left behind then.
 pub fn write(
     prepared: &Prepared,
     seed: u64,
     programs: &Arc<dyn Programs>,
-    path: &Path,
+    stop: &AtomicBool,
+    target: &Target,
 ) -> Result<(), Failure> {
+    let path = &target.path;
     let failed =
-        |error: std::io::Error| Failure::bad_input(format!("--trace {}: {error}", path.display()));
-    let file = File::create_new(path).map_err(failed)?;
-    let mut lines = Lines { file: BufWriter::new(file), events: 0, failed: None };
+        |error: std::io::Error| Failure::internal(format!("--trace {}: {error}", path.display()));
+    let part = whole::beside(path).map_err(|error| refused(path, &error.to_string()))?;
+    let mut lines = Lines { file: BufWriter::new(part.as_file()), events: 0, failed: None };
     let done = prepared.run(seed, programs, &mut lines);
+    // What a program had not planned by then is no trace of it.
+    if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
+        return Ok(());
+    }
     done.map_err(|error| Failure::internal(format!("seed {seed}: {error}")))?;
     let events = lines.events;
     lines.event(TraceEvent::TraceEnds { events });
-    match lines.failed {
-        Some(error) => Err(failed(error)),
-        None => lines.file.flush().map_err(failed),
+    match lines.failed.take() {
+        Some(error) => return Err(failed(error)),
+        None => lines.file.flush().map_err(failed)?,
     }
+    drop(lines);
+    let other = "is the trace of another run; allowed: a new file, or the trace of this run";
+    if target.is_there {
+        return match is_same(part.path(), path).map_err(failed)? {
+            true => Ok(()),
+            false => Err(refused(path, other)),
+        };
+    }
+    part.as_file().sync_all().map_err(failed)?;
+    // Somebody may have put something there in the meantime.
+    part.persist_noclobber(path).map_err(|error| match error.error.kind() {
+        ErrorKind::AlreadyExists => refused(path, other),
+        _ => failed(error.error),
+    })?;
+    Ok(())
+}
+
+/// Have two files the same bytes?
+fn is_same(one: &Path, other: &Path) -> Result<bool, std::io::Error> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    for (one, other) in BufReader::new(one).bytes().zip(BufReader::new(other).bytes()) {
+        if one? != other? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

@@ -1,19 +1,57 @@
 //! Files that are there whole or not at all: written beside their place, then put there at once.
 
-use std::ffi::OsString;
-use std::fs::File;
+use std::fs::Permissions;
 use std::io::{Error, ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Behind the name of a file that is being written.
-pub const UNFINISHED: &str = ".part";
+use tempfile::NamedTempFile;
 
-/// Where a file is written before it is put in its place.
+/// How the names of files begin that are being written, and how they end. Between them is what nobody else has.
+const BEGINNING: &str = ".coalloc-";
+const UNFINISHED: &str = ".part";
+
+/// A file that is being written, in the folder of this path. It is gone when it is dropped.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn beside(path: &Path) -> Result<NamedTempFile, Error> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(BEGINNING).suffix(UNFINISHED);
+    // Less what the user's mask takes away, as of any file.
+    builder.permissions(Permissions::from_mode(0o666)).tempfile_in(folder_of(path))
+}
+
+/// Removes what killed programs have left in a folder that nobody else writes to.
+pub fn clear(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(BEGINNING) && name.ends_with(UNFINISHED) {
+            // It is in nobody's way.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The folder that a file lies in.
 #[must_use]
-pub fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
-    name.push(UNFINISHED);
-    path.with_file_name(name)
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Where a file of this name is, or would be: behind links, from the root on.
+#[must_use]
+pub fn place(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| {
+        let folder = folder_of(path);
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        folder.join(path.file_name().unwrap_or_default())
+    })
 }
 
 /// Writes a file, or leaves what stands there. What is no file (`/dev/stdout`, a pipe) is written into.
@@ -21,40 +59,73 @@ pub fn beside(path: &Path) -> PathBuf {
 /// # Errors
 /// When it cannot be written; nothing of it is left behind then.
 pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
-    match std::fs::metadata(path) {
-        Ok(there) if there.is_dir() => return Err(ErrorKind::IsADirectory.into()),
-        Ok(there) if !there.is_file() => return std::fs::write(path, content),
+    let there = std::fs::metadata(path).ok();
+    match &there {
+        Some(there) if there.is_dir() => return Err(ErrorKind::IsADirectory.into()),
+        Some(there) if !there.is_file() => return std::fs::write(path, content),
         _ => {}
     }
-    let part = beside(path);
-    let written = File::create(&part).and_then(|mut file| {
-        file.write_all(content)?;
-        // A power cut must not leave the name of a file that has no content yet.
-        file.sync_all()?;
-        std::fs::rename(&part, path)
-    });
-    if written.is_err() {
-        // What is left of it is of no use to anybody; that it cannot be removed, either, changes nothing.
-        let _ = std::fs::remove_file(&part);
+    let place = place(path);
+    let mut part = beside(&place)?;
+    part.write_all(content)?;
+    if let Some(there) = there {
+        part.as_file().set_permissions(there.permissions())?;
     }
-    written
+    // A power cut must not leave the name of a file that has no content yet.
+    part.as_file().sync_all()?;
+    part.persist(&place)?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
     #[test]
-    fn a_file_is_replaced_whole_or_left_as_it_was() {
+    fn a_file_is_replaced_whole_and_nothing_else_is_touched() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.md");
+        let letters = folder.path().join("report.md.part");
+        std::fs::write(&letters, "letters").unwrap();
         write(&path, b"one").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         write(&path, b"two").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
-        // The place beside it is taken by a folder, so writing fails before anything is in place.
-        std::fs::create_dir(beside(&path)).unwrap();
-        assert!(write(&path, b"three").is_err());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read(&letters).unwrap(), b"letters");
+        assert!(write(folder.path(), b"three").is_err(), "a folder is no file");
+        assert!(write(&folder.path().join("nowhere/report.md"), b"three").is_err());
+        assert_eq!(names(folder.path()), ["report.md", "report.md.part"]);
+    }
+
+    #[test]
+    fn a_link_goes_on_to_lead_to_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("day.svg"), folder.path().join("link.svg"));
+        std::fs::write(&path, "one").unwrap();
+        std::os::unix::fs::symlink("day.svg", &link).unwrap();
+        write(&link, b"two").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
-        assert!(write(folder.path(), b"four").is_err(), "a folder is no file");
+        assert!(link.is_symlink());
+        assert_eq!(place(&link), place(&path));
+    }
+
+    #[test]
+    fn what_a_kill_leaves_is_cleared_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = beside(&folder.path().join("report.md")).unwrap();
+        left.keep().unwrap();
+        std::fs::write(folder.path().join("day.svg.part"), "letters").unwrap();
+        assert_eq!(names(folder.path()).len(), 2);
+        clear(folder.path());
+        assert_eq!(names(folder.path()), ["day.svg.part"]);
     }
 }

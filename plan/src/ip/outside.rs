@@ -144,7 +144,10 @@ impl Errand {
         let words: Vec<&str> = match (self.program, self.first) {
             (Program::Glpk, _) => vec!["--lp", model, "--tmlim", &seconds, "--write", answer],
             (Program::Cbc, _) => {
-                vec![model, "sec", &seconds, "ratio", "0", "solve", "solution", answer]
+                vec![
+                    model, "timeMode", "elapsed", "sec", &seconds, "ratio", "0", "solve",
+                    "solution", answer,
+                ]
             }
             (Program::Clasp, false) => vec!["--quiet=1", &limit, model],
             (Program::Clasp, true) => {

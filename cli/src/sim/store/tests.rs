@@ -79,7 +79,9 @@ fn a_line_that_is_not_whole_is_left_out_and_its_run_done_again() {
     // As a full disk leaves it to a program that goes on: two lines in one.
     let whole = text(&folder);
     let second = whole.match_indices('\n').nth(1).unwrap().0 + 1;
-    let glued = format!("{}{}", &whole[..second + 20], &whole[second..]);
+    let (before, behind) = whole.as_bytes().split_at(second);
+    // What a disk makes of it may be no text.
+    let glued = [before, &behind[..20], b"\xff\xfe", behind].concat();
     std::fs::write(folder.path().join(RUNS), &glued).unwrap();
     let said = read(folder.path()).unwrap_err().message;
     assert!(said.contains("results.jsonl:3: is not a whole line of `coalloc sim run`"), "{said}");
@@ -88,6 +90,14 @@ fn a_line_that_is_not_whole_is_left_out_and_its_run_done_again() {
     store.add(&run("1", 2)).unwrap();
     store.in_order(&Results::new(Vec::new())).unwrap();
     assert_eq!(text(&folder), whole, "the piece is gone");
+}
+
+#[test]
+fn a_file_system_without_locks_is_no_reason_to_refuse() {
+    use std::io::Error;
+    assert!(has_no_locks(&ErrorKind::Unsupported.into()));
+    assert!(has_no_locks(&Error::from_raw_os_error(rustix::io::Errno::NOLCK.raw_os_error())));
+    assert!(!has_no_locks(&ErrorKind::PermissionDenied.into()));
 }
 
 #[test]

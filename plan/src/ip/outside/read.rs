@@ -84,13 +84,23 @@ impl Reading {
     }
 }
 
-/// Reads an answer to a model with these costs, of which `unit` were one in its text.
+/// Reads an answer to a model with these costs, of which `unit` were one in its text. A program that was ended by
+/// its time may have been at any letter of its answer: whatever is no answer then says that it cannot tell.
 pub(super) fn read(
     program: Program,
     said: &Said,
     costs: &[u64],
     unit: u64,
 ) -> Result<Reading, Unreadable> {
+    match taken(program, said, costs, unit) {
+        Err(_) if said.ended == Ended::OutOfTime => {
+            Ok(Reading { verdict: Verdict::Unknown, chosen: Vec::new(), costs: 0 })
+        }
+        reading => reading,
+    }
+}
+
+fn taken(program: Program, said: &Said, costs: &[u64], unit: u64) -> Result<Reading, Unreadable> {
     match said.ended {
         Ended::Killed(signal) => return Err(Unreadable::Killed(signal, last_words(said))),
         Ended::Exited(code) if !program.ends_well_with(code) => {
@@ -106,9 +116,6 @@ pub(super) fn read(
         (Program::Glpk | Program::Cbc, None) => None,
     };
     let Some((verdict, cost)) = found else {
-        if said.ended == Ended::OutOfTime {
-            return Ok(Reading { verdict: Verdict::Unknown, chosen: Vec::new(), costs: 0 });
-        }
         return Err(Unreadable::Silent(last_words(said)));
     };
     // Only its time is a reason to know nothing.

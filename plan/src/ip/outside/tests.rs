@@ -115,6 +115,26 @@ fn an_answer_that_is_cut_off_anywhere_is_refused_or_says_the_same() {
 }
 
 #[test]
+fn an_answer_that_its_time_cut_off_is_none_and_no_mistake() {
+    for (program, text) in GOOD {
+        let whole = take(program, text).unwrap();
+        let mut unknown = 0;
+        for end in 0..text.len() {
+            let said = Said { ended: Ended::OutOfTime, ..said(program, &text[..end]) };
+            let reading = read(program, &said, &model().costs, 1).unwrap();
+            match reading.verdict {
+                Verdict::Unknown => {
+                    assert_eq!(reading.answer(1), Answer::OutOfTime, "{program:?}");
+                    unknown += 1;
+                }
+                _ => assert_eq!(reading, whole, "{program:?}: {:?}", &text[..end]),
+            }
+        }
+        assert!(unknown > text.len() / 2, "{program:?}: {unknown}");
+    }
+}
+
+#[test]
 fn nonsense_is_told_with_its_line() {
     let cases = [
         (Program::Glpk, "", "cut off after 0 lines"),
