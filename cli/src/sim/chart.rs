@@ -236,15 +236,25 @@ fn sorted(line: &Line) -> Vec<(f64, Summary)> {
     points
 }
 
+/// A height within the axes: an interval may reach further than a plot.
+fn inside(height: f64, y: &Scale) -> f64 {
+    height.clamp(y.from.min(y.to), y.from.max(y.to))
+}
+
 /// The confidence intervals of a line with many points.
 fn draw_band(picture: &mut Picture, line: &Line, at: usize, x: &Scale, y: &Scale) {
     let points = sorted(line);
+    // No logarithm has a place for nothing, and a band without a lower edge would hide all others.
+    let reaches_nothing = |own: &Summary| own.mean <= own.within.unwrap_or(0.0);
+    if y.log && points.iter().any(|(_, own)| reaches_nothing(own)) {
+        return;
+    }
     if !is_dense(line) || points.iter().all(|(_, own)| own.within.is_none_or(|w| w == 0.0)) {
         return;
     }
     let edge = |sign: f64| {
         let place = move |(at, own): &(f64, Summary)| -> At {
-            (x.at(*at), y.at(own.mean + sign * own.within.unwrap_or(0.0)))
+            (x.at(*at), inside(y.at(own.mean + sign * own.within.unwrap_or(0.0)), y))
         };
         points.iter().map(place).collect::<Vec<At>>()
     };
@@ -273,10 +283,14 @@ fn draw_line(
     let aside = (at as f64 - middle) * (12.0 / lines.max(4) as f64);
     for ((_, own), place) in points.iter().zip(&places) {
         if let Some(within) = own.within.filter(|within| *within > 0.0) {
-            let (low, high) = (y.at(own.mean - within), y.at(own.mean + within));
+            // On a logarithmic axis an interval that reaches nothing or less has an upper half only.
+            let least = if y.log && own.mean <= within { own.mean } else { own.mean - within };
+            let ends = [least, own.mean + within].map(|end| y.at(end));
+            let [low, high] = ends.map(|end| inside(end, y));
             let x = place.0 + aside;
             picture.line((x, low), (x, high), colour, 1.0);
-            for end in [low, high] {
+            // An end beyond the axes has no cap: it goes on.
+            for end in ends.into_iter().filter(|end| inside(*end, y) == *end) {
                 picture.line((x - 3.0, end), (x + 3.0, end), colour, 1.0);
             }
         }
@@ -356,5 +370,24 @@ mod tests {
         assert_eq!(bands(10).0, 0);
         assert!(bands(10).1 > 10 * 4, "three strokes and a mark a point");
         assert_eq!(bands(100).0, 1);
+    }
+
+    #[test]
+    fn an_interval_that_reaches_below_nothing_ends_at_the_axis() {
+        let mut wide = line("a", 5);
+        wide.points[2].1.within = Some(50.0);
+        let picture = chart(&[]).draw(&[wide]);
+        let strokes = picture.elements.iter().filter_map(|element| match element {
+            Element::Line { points, colour, .. } => Some((points.clone(), colour.to_owned())),
+            _ => None,
+        });
+        let strokes: Vec<_> = strokes.collect();
+        let axis = strokes.iter().filter(|(_, colour)| *colour == AXIS);
+        let lowest = |all: &mut dyn Iterator<Item = &(Vec<At>, _)>| {
+            all.flat_map(|(points, _)| points).map(|at| at.1).fold(0.0, f64::max)
+        };
+        let ground = lowest(&mut axis.filter(|(points, _)| points[0].1 == points[1].1));
+        let drawn = lowest(&mut strokes.iter().filter(|(_, colour)| *colour == COLOURS[0]));
+        assert!(drawn <= ground, "{drawn} is below the axis at {ground}");
     }
 }

@@ -118,6 +118,10 @@ fn taken(program: Program, said: &Said, costs: &[u64], unit: u64) -> Result<Read
     let Some((verdict, cost)) = found else {
         return Err(Unreadable::Silent(last_words(said)));
     };
+    let verdict = match verdict {
+        Verdict::Unknown if proved_by_silence(program, said) => Verdict::Infeasible,
+        verdict => verdict,
+    };
     // Only its time is a reason to know nothing.
     if verdict == Verdict::Unknown && !was_out_of_time(said) {
         return Err(Unreadable::Silent(last_words(said)));
@@ -141,6 +145,13 @@ fn taken(program: Program, said: &Said, costs: &[u64], unit: u64) -> Result<Read
         }
     }
     Ok(Reading { verdict, chosen, costs })
+}
+
+/// `MiniSat+` that is to end at its first solution and has searched all without finding one says UNKNOWN. When a
+/// signal ends it, it says so in a line before that.
+fn proved_by_silence(program: Program, said: &Said) -> bool {
+    let by_itself = matches!(said.ended, Ended::Exited(_)) && !said.output.contains("***");
+    program == Program::MinisatPlus && by_itself
 }
 
 /// Was it ended by its time, or does it say so?

@@ -95,10 +95,14 @@ fn every_program_is_understood() {
         (Program::Clasp, "s UNSATISFIABLE\n", Verdict::Infeasible),
         (Program::Clasp, "s UNKNOWN\nc TIME LIMIT : 1\n", Verdict::Unknown),
         (Program::MinisatPlus, "c *** TERMINATED ***\ns SATISFIABLE\nv x2\n", Verdict::Feasible),
+        // What it says with -first of a pigeonhole too few, which it has searched whole.
+        (Program::MinisatPlus, "s UNKNOWN\n", Verdict::Infeasible),
     ];
     for (program, text, verdict) in verdicts {
         assert_eq!(take(program, text).unwrap().verdict, verdict, "{text}");
     }
+    let ended_by_somebody = take(Program::MinisatPlus, "c *** TERMINATED ***\ns UNKNOWN\n");
+    assert!(ended_by_somebody.is_err(), "{ended_by_somebody:?}");
 }
 
 #[test]
@@ -216,7 +220,7 @@ fn names_and_words() {
         errand.arguments("m", "a").join(" ")
     };
     assert_eq!(errand(Program::Glpk, false), "--lp m --tmlim 2 --write a");
-    assert_eq!(errand(Program::Cbc, false), "m sec 2 ratio 0 solve solution a");
+    assert_eq!(errand(Program::Cbc, false), "m timeMode elapsed sec 2 ratio 0 solve solution a");
     assert_eq!(errand(Program::Clasp, false), "--quiet=1 --time-limit=2 m");
     assert_eq!(errand(Program::MinisatPlus, true), "-v0 -ansi -first m");
 }
