@@ -1,3 +1,5 @@
+//! Models as text, and what programs answer: whole, cut off, nonsense, and at the end of their time.
+
 use super::read::{Reading, Verdict, read};
 use super::*;
 use crate::ip::mip::model::Row;
