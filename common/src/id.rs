@@ -18,12 +18,18 @@ use crate::limits;
 /// # Errors
 /// [`InvalidField`] when the text is empty, too long, or has a character outside the allowed set.
 pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
-    let allowed = "1 to 128 characters of A-Z a-z 0-9 . _ - : / beginning with a letter or digit";
+    check_name_up_to(limits::NAME_LEN_MAX, field, text)
+}
+
+fn check_name_up_to(longest: usize, field: &str, text: &str) -> Result<(), InvalidField> {
     let first = text.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = text.chars().all(|c| c.is_ascii_alphanumeric() || "._-:/".contains(c));
-    if first && rest && text.len() <= limits::NAME_LEN_MAX {
+    if first && rest && text.len() <= longest {
         return Ok(());
     }
+    let allowed = format!(
+        "1 to {longest} characters of A-Z a-z 0-9 . _ - : / beginning with a letter or digit"
+    );
     Err(InvalidField::new(field, InvalidField::quoted(text), allowed))
 }
 
@@ -37,6 +43,9 @@ fn is_written(text: &str) -> bool {
 
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident) => {
+        name_type! { $(#[$doc])* $name, limits::NAME_LEN_MAX }
+    };
+    ($(#[$doc:meta])* $name:ident, $longest:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
@@ -48,7 +57,7 @@ macro_rules! name_type {
             /// # Errors
             /// [`InvalidField`] when the spelling is not a name's, see [`check_name`].
             pub fn parse(field: &str, text: &str) -> Result<Self, InvalidField> {
-                check_name(field, text)?;
+                check_name_up_to($longest, field, text)?;
                 Ok(Self(text.into()))
             }
 
@@ -109,8 +118,9 @@ name_type! {
     RmName
 }
 name_type! {
-    /// A coordinator, unique in the federation.
-    CoordinatorName
+    /// A coordinator, unique in the federation. At most [`limits::COORDINATOR_NAME_LEN_MAX`] characters, so
+    /// that every id it gives is a name.
+    CoordinatorName, limits::COORDINATOR_NAME_LEN_MAX
 }
 name_type! {
     /// An administrative domain.
@@ -149,6 +159,20 @@ name_type! {
     TransactionId
 }
 
+impl TransactionId {
+    /// Was this id given by this coordinator? It is then `<coordinator>-<tag>-<number>/<attempt>`. The tag has no
+    /// dash and no slash, so that an id is of one coordinator at most, also where one name begins with another.
+    #[must_use]
+    pub fn is_of(&self, coordinator: &CoordinatorName) -> bool {
+        let own = self.as_str().strip_prefix(coordinator.as_str());
+        let Some(own) = own.and_then(|own| own.strip_prefix('-')) else { return false };
+        let Some((reservation, attempt)) = own.split_once('/') else { return false };
+        let Some((tag, number)) = reservation.split_once('-') else { return false };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        !tag.is_empty() && is_number(number) && is_number(attempt)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +191,35 @@ mod tests {
                 "a ledger may have longer ones, and no others: {written}"
             );
             assert!(error.len() < 300, "a long value is cut: {error}");
+        }
+    }
+
+    #[test]
+    fn the_longest_coordinator_gives_ids_that_are_names() {
+        let longest = "c".repeat(limits::COORDINATOR_NAME_LEN_MAX);
+        let name = CoordinatorName::parse("coordinator", &longest).unwrap();
+        let id = format!("{name}-0123abcd-{}/{}", u64::MAX, u32::MAX);
+        assert!(TransactionId::parse("transaction", &id).unwrap().is_of(&name));
+        let error = CoordinatorName::parse("name", &format!("{longest}c")).unwrap_err();
+        assert!(error.to_string().contains("1 to 80"), "{error}");
+    }
+
+    #[test]
+    fn an_id_is_of_one_coordinator_at_most() {
+        let names = ["grc", "grc-2", "grc-2-t", "g", "2", "grc/1", "grc-2-t-7/1"];
+        let names = names.map(|name| CoordinatorName::parse("name", name).unwrap());
+        let of = |id: &str| {
+            let id = TransactionId::parse("transaction", id).unwrap();
+            let own = names.iter().filter(|name| id.is_of(name)).map(CoordinatorName::as_str);
+            own.collect::<Vec<_>>()
+        };
+        assert_eq!(of("grc-t-1/1"), ["grc"]);
+        assert_eq!(of("grc-2-t-7/1"), ["grc-2"]);
+        assert_eq!(of("grc-2-7/1"), ["grc"], "of a ledger whose tag is 2");
+        assert_eq!(of("grc-2-t-t-7/1"), ["grc-2-t"]);
+        assert_eq!(of("grc/1-t-7/1"), ["grc/1"]);
+        for strange in ["grc", "grc-", "grc-t", "grc-t-1", "grc-t-x/1", "grc-t-1/", "grc-t-1/x"] {
+            assert_eq!(of(strange), Vec::<&str>::new(), "{strange}");
         }
     }
 }

@@ -5,8 +5,11 @@
 
 use crate::time::Span;
 
-/// Longest name: a transaction id (`coordinator-tag-number/attempt`) with room to spare.
+/// Longest name: a transaction id (`coordinator-tag-number/attempt`) of the longest coordinator's name.
 pub const NAME_LEN_MAX: usize = 128;
+/// Longest name of a coordinator: its ids add a tag of 8 digits, a number of up to 20, an attempt of up to 10
+/// and three separators, and are names too.
+pub const COORDINATOR_NAME_LEN_MAX: usize = 80;
 
 /// Most sites in one request. The paper has 1 to 4, its CPUs of "1-8" sites; a planner searches
 /// products of this, so admission is where it ends.
@@ -144,6 +147,9 @@ pub const COMMIT_MARGIN: Span = Span::from_secs(2);
 pub const HOLD_PATIENCE: Span = Span::from_secs(7);
 /// First pause before a message is sent again; it doubles up to [`RESEND_MAX`].
 pub const RESEND_FIRST: Span = Span::from_millis(200);
+/// How often the pause doubles after which a change that is booked in part is tried again, forwards or back:
+/// from [`RESEND_FIRST`] to about a minute. What it waits for is capacity that others have.
+pub const MEND_DOUBLINGS_MAX: u32 = 8;
 /// Longest pause between two sendings of one message.
 pub const RESEND_MAX: Span = Span::from_secs(10);
 /// Pause before whoever decides about a hold is asked again for the first time; it doubles each time.
@@ -151,12 +157,16 @@ pub const ASK_FIRST: Span = Span::from_secs(1);
 /// How often it doubles: up to 32 s, some thirty questions until the longest hard expiry.
 pub const ASK_DOUBLINGS_MAX: u32 = 5;
 
-/// Pause before whoever decides about a hold is asked again, after so many questions.
+/// Pause before whoever decides about a hold is asked again, after so many questions, when the hold has so much
+/// left: never longer than half of that, so that the last questions come while an answer still counts, and
+/// never shorter than the first pause.
 #[must_use]
-pub const fn ask_pause(asked: u32) -> Span {
+pub const fn ask_pause(asked: u32, left: Span) -> Span {
     let doubled = asked.saturating_sub(1);
     let doubled = if doubled < ASK_DOUBLINGS_MAX { doubled } else { ASK_DOUBLINGS_MAX };
-    Span::from_us(ASK_FIRST.as_us() << doubled)
+    let (usual, half) = (ASK_FIRST.as_us() << doubled, left.as_us() / 2);
+    let pause = if usual < half { usual } else { half };
+    Span::from_us(if pause > ASK_FIRST.as_us() { pause } else { ASK_FIRST.as_us() })
 }
 
 /// Segments one hold may carry: every edge of the largest request once.

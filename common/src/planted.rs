@@ -64,13 +64,23 @@ pub enum Bug {
     ConfirmedEarly,
     /// A coordinator below promises when the first of its RMs holds.
     PromisedEarly,
+    /// A short hold is asked about when it ends, which is too late.
+    ShortHoldUnasked,
+    /// A coordinator ends, or tombstones, what another one's ids name.
+    AnybodysId,
+    /// A foreign status in answer to Commit is taken for the RM's final answer.
+    StatusForAnswer,
+    /// A denied Abort is taken for an acknowledged one.
+    DeniedForDone,
+    /// A change that one RM is too late to book is released everywhere, the old version too.
+    ChangeDestroyed,
     /// Not a bug of the protocol: every run with it fails, which shows that failures are reported.
     Canary,
 }
 
 impl Bug {
     /// All of them, the canary last.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -96,6 +106,11 @@ impl Bug {
         Self::LostForRefused,
         Self::ConfirmedEarly,
         Self::PromisedEarly,
+        Self::ShortHoldUnasked,
+        Self::AnybodysId,
+        Self::StatusForAnswer,
+        Self::DeniedForDone,
+        Self::ChangeDestroyed,
         Self::Canary,
     ];
 
@@ -130,6 +145,11 @@ impl Bug {
             Self::LostForRefused => ("GRC", "takes a Hold without an answer for refused"),
             Self::ConfirmedEarly => ("GRC", "confirms when one acknowledgement is missing"),
             Self::PromisedEarly => ("GRC below", "promises when the first of its RMs holds"),
+            Self::ShortHoldUnasked => ("RM", "asks about a short hold only when it has ended"),
+            Self::AnybodysId => ("RM", "lets a coordinator end another one's ids"),
+            Self::StatusForAnswer => ("GRC", "takes a foreign status for an answer to Commit"),
+            Self::DeniedForDone => ("GRC", "takes a denied Abort for an acknowledged one"),
+            Self::ChangeDestroyed => ("GRC", "releases both versions when one RM books too late"),
             Self::Canary => ("harness", "every run fails: failures are reported"),
         }
     }

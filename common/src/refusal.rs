@@ -51,6 +51,8 @@ pub enum Reason {
     Replaced,
     /// The disk of whoever refuses is nearly full: the room that is left is for what has begun (I17).
     DiskFull,
+    /// A newer release refused for a reason that this one does not know; its sentence says which.
+    Unknown,
 }
 
 impl Reason {
@@ -77,6 +79,7 @@ impl Reason {
             Self::ServiceLevel => "service_level",
             Self::Replaced => "replaced",
             Self::DiskFull => "disk_full",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -102,7 +105,8 @@ impl Reason {
             | Self::Released
             | Self::Replaced
             | Self::Denied
-            | Self::NotHeld => false,
+            | Self::NotHeld
+            | Self::Unknown => false,
         }
     }
 }
@@ -182,7 +186,9 @@ impl Reason {
             Self::CoordinatorRestarted => NsiError::GenericInternalError,
             Self::TimedOut | Self::Mixed => NsiError::ChildSegmentError,
             Self::Denied => NsiError::Unauthorized,
-            Self::PlanOutdated | Self::DiskFull => NsiError::GenericResourceUnavailable,
+            Self::PlanOutdated | Self::DiskFull | Self::Unknown => {
+                NsiError::GenericResourceUnavailable
+            }
         })
     }
 }

@@ -11,7 +11,7 @@ use coalloc_ledger::Entry;
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord, State, Ticket};
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord, Mends, State, Ticket};
 use coalloc_protocol::message::Decision;
 
 use crate::view;
@@ -143,6 +143,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Prepared { txn, .. }
         | CoordinatorRecord::Decided { txn, .. }
         | CoordinatorRecord::Mixed { txn, .. }
+        | CoordinatorRecord::Split { txn, .. }
         | CoordinatorRecord::Releasing { txn, .. }
         | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
     }
@@ -187,11 +188,13 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
         CoordinatorRecord::Opened { at, .. } => {
             Change::new(State::Checking, "planned; about to be held".into(), *at)
         }
-        CoordinatorRecord::Intent { txn, candidate, replaces, version, at, .. } => {
+        CoordinatorRecord::Intent { txn, candidate, replaces, mends, version, at, .. } => {
             let rms: Vec<&str> = candidate.segments.keys().map(RmName::as_str).collect();
-            let (state, kind) = match replaces {
-                Some(_) => (State::Confirmed, " a new version"),
-                None => (State::Checking, ""),
+            let (state, kind) = match (replaces, mends) {
+                (_, Some(Mends::New)) => (State::Confirmed, " the new version everywhere"),
+                (_, Some(Mends::Old)) => (State::Confirmed, " the old version everywhere"),
+                (Some(_), None) => (State::Confirmed, " a new version"),
+                (None, None) => (State::Checking, ""),
             };
             let what = format!("asking {} to hold{kind}", rms.join(", "));
             Change { txn: Some(txn), ..Change::new(state, what, *at).booked(*version) }
@@ -228,6 +231,13 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
             let what = format!("{rm} did not book; the other bookings are released");
             let new = Change::new(State::Aborting, what, *at);
             Change { txn: Some(txn), refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Split { txn, refused, state, at } => {
+            let late: Vec<&str> = refused.keys().map(RmName::as_str).collect();
+            let late = late.join(", ");
+            let what = format!("{late} did not book the new version; nothing is released");
+            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
+            Change { txn: Some(txn), refusal: refused.values().next(), ..new }
         }
         CoordinatorRecord::Releasing { txn, by, version, at } => {
             let new = Change::new(State::Terminating, format!("released by {by}"), *at);

@@ -184,7 +184,8 @@ async fn send(
         }
         Message::Release => {
             let request = v1::ReleaseRequest { transaction, coordinator, resource_manager };
-            delivered(client.release(timed(request)).await.map(|_| Some(Answer::Done)))
+            let answer = client.release(timed(request)).await;
+            delivered(answer.map(|answer| done(answer.into_inner().refused)))
         }
     }
 }
@@ -210,22 +211,25 @@ fn held(wire: v1::HoldResponse) -> Option<Answer> {
 fn done(refused: Option<v1::Refusal>) -> Option<Answer> {
     match refused {
         None => Some(Answer::Done),
-        Some(refusal) => convert::refusal_from_wire(&refusal).ok().map(Answer::Refused),
+        Some(refusal) if refusal.reason() == v1::Reason::Denied => Some(Answer::Denied),
+        // Whatever else it says, and if this version does not know the reason: it is a refusal.
+        Some(refusal) => Some(Answer::Refused(convert::refusal_from_wire(&refusal))),
     }
 }
 
-/// An answer that cannot be read is no answer.
+/// What a call says of its message. Only the body of an answer is the RM's own word: a status may be anybody's on
+/// the way. An answer that cannot be read is no answer.
 fn delivered(result: Result<Option<Answer>, Status>) -> Delivery {
     match result {
         Ok(Some(answer)) => Delivery::Answered(answer),
         Ok(None) => Delivery::Lost,
-        Err(status) => match (status::effect(&status), status.code()) {
-            (Effect::Unknown, _) => Delivery::Lost,
-            (Effect::Rejected, tonic::Code::AlreadyExists) => {
-                Delivery::Answered(Answer::OtherContent)
-            }
-            (Effect::Rejected, tonic::Code::PermissionDenied) => Delivery::Answered(Answer::Denied),
-            (Effect::Rejected, _) => Delivery::Rejected(status.message().to_owned()),
+        Err(status) => match status::effect(&status) {
+            Effect::Unknown => Delivery::Lost,
+            Effect::Rejected => Delivery::Rejected(format!(
+                "the call was turned away with {:?}: {}",
+                status.code(),
+                status.message()
+            )),
         },
     }
 }

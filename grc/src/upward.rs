@@ -186,9 +186,6 @@ fn unanswered(reply: &Reply) -> Status {
 fn rejection(answer: &Answer, txn: &str) -> Status {
     match answer {
         Answer::OtherContent => status::other_content("transaction", txn),
-        Answer::Denied => status::denied(format!(
-            "{txn}: the coordinator is not configured above this one, or it is another's"
-        )),
         _ => Status::internal("the coordinator gave an answer that this call does not have"),
     }
 }
@@ -206,7 +203,7 @@ impl UpwardService {
             (Ok(txn), Ok(by)) => (txn, by),
             (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
         };
-        let known = txn.clone();
+        let (known, from) = (txn.clone(), by.clone());
         let reply = self.upper(|token| Upper::End { txn, by, kind, token }).await?;
         let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
         tracing::info!(txn = %known, coordinator, ?kind, ?answer, "from above");
@@ -217,8 +214,15 @@ impl UpwardService {
                 let refusal = Refusal::new(reason, words(&self.service.name, &refusal));
                 Ok(Some(convert::refusal_to_wire(&refusal)))
             }
+            Answer::Denied => Ok(Some(self.denial(&known, &from))),
             other => Err(rejection(&other, transaction)),
         }
+    }
+
+    /// Says in an answer that a message is not this coordinator's to send.
+    fn denial(&self, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
+        tracing::warn!(%txn, %coordinator, "denied");
+        convert::denial(&self.service.name, txn, coordinator)
     }
 }
 
@@ -332,6 +336,7 @@ impl ResourceManager for UpwardService {
                 let refusal = self.outward(&refusal, &order).await?;
                 Wire::Refused(convert::refusal_to_wire(&refusal))
             }
+            Answer::Denied => Wire::Refused(self.denial(&order.txn, &order.coordinator)),
             other => return Err(rejection(&other, order.txn.as_str())),
         };
         Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh: None }))
@@ -364,8 +369,8 @@ impl ResourceManager for UpwardService {
         let v1::ReleaseRequest { transaction, coordinator, resource_manager } =
             request.into_inner();
         self.check_meant(&resource_manager)?;
-        self.end(MessageKind::Release, &transaction, &coordinator).await?;
-        Ok(Response::new(v1::ReleaseResponse {}))
+        let refused = self.end(MessageKind::Release, &transaction, &coordinator).await?;
+        Ok(Response::new(v1::ReleaseResponse { refused }))
     }
 
     async fn list_bookings(

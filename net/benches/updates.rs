@@ -106,7 +106,7 @@ fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
         coalloc_common::Segment { resource: resources[number].0.clone(), amount, window }
     });
     let order = HoldOrder {
-        txn: coalloc_common::TransactionId::composed(format!("t{serial}/1")),
+        txn: coalloc_common::TransactionId::composed(format!("grc-t-{serial}/1")),
         coordinator: coalloc_common::CoordinatorName::composed("grc"),
         user: coalloc_common::UserName::composed("u"),
         segments: segments.collect(),

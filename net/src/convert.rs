@@ -23,7 +23,7 @@ pub use inner::{InnerPlan, inner_network};
 pub use levels::service_levels;
 pub use objective::{objective_to_wire, objectives_from_wire, price_from_wire};
 pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, segments_to_wire};
-pub use refusal::{refusal_from_wire, refusal_to_wire};
+pub use refusal::{denial, refusal_from_wire, refusal_to_wire};
 pub use request::{RequestOptions, plan_options, request_from_wire, user_name};
 pub use task::{
     AskedTask, AskedTaskOptions, check_task_options, effort_to_wire, found_to_wire, task_from_wire,

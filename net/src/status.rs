@@ -156,7 +156,8 @@ pub fn precondition(kind: &str, subject: &str, text: impl Into<String>) -> Statu
 /// What a failed call says of its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The server answered that it did nothing, and would answer so again.
+    /// Somebody turned the call away: the server, a proxy, or whoever else answers there. The server may have done
+    /// what the same message asked when it came before.
     Rejected,
     /// Whether it happened is unknown: the call timed out, broke, or met a busy server. The same
     /// message may be sent again, and must be before anything is concluded.

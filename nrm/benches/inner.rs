@@ -76,7 +76,7 @@ fn order(random: &mut ChaCha8Rng, n: usize, gbps: u64) -> HoldOrder {
     let Some(window) = Window::starting(start, length) else { unreachable!("a positive length") };
     let resource = ResourceId::composed(format!("p{}", random.random_range(0..PATHS)));
     HoldOrder {
-        txn: TransactionId::composed(format!("grc-{n}/1")),
+        txn: TransactionId::composed(format!("grc-t-{n}/1")),
         coordinator: CoordinatorName::composed("grc"),
         user: UserName::composed("UserA"),
         segments: vec![Segment { resource, amount: Amount(gbps * GBPS), window }],
@@ -129,7 +129,7 @@ fn holds(bencher: Bencher<'_, '_>, inside: bool, may_move: bool, gbps: u64) {
             let (participant, random, n) = &mut *state.borrow_mut();
             if *n > 1_000_000 {
                 let (txn, by) = (
-                    TransactionId::composed(format!("grc-{n}/1")),
+                    TransactionId::composed(format!("grc-t-{n}/1")),
                     CoordinatorName::composed("grc"),
                 );
                 let _ =

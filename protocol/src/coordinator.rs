@@ -35,6 +35,9 @@ mod change;
 mod change_tests;
 mod details;
 mod input;
+mod mending;
+#[cfg(test)]
+mod mending_tests;
 #[cfg(test)]
 mod one_way_tests;
 mod record;
@@ -64,6 +67,8 @@ use serde::{Deserialize, Serialize};
 pub use self::change::{Change, ChangeState, ChangeTicket};
 pub use self::details::Details;
 pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
+use self::mending::Mending;
+pub use self::mending::Mends;
 pub use self::record::CoordinatorRecord;
 pub use self::reservation::{Reservation, State};
 use self::transaction::{Goal, Transaction};
@@ -134,6 +139,10 @@ pub struct Coordinator {
     /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
     /// ends.
     trying: BTreeMap<ReservationId, Trying>,
+    /// Reservations of which some RMs have booked a change and others have not.
+    mending: BTreeMap<ReservationId, Mending>,
+    /// When each of them is tried again that is not being tried. Forgotten at a restart.
+    mend_at: BTreeMap<ReservationId, BootTime>,
     /// Who waits for the outcome of a reservation. Forgotten at a restart.
     waiting: BTreeMap<ReservationId, Vec<Token>>,
     /// Who may hold here as if this were an RM; nobody unless said.
@@ -180,6 +189,8 @@ impl Coordinator {
             changing: BTreeMap::new(),
             past_changes: BTreeMap::new(),
             trying: BTreeMap::new(),
+            mending: BTreeMap::new(),
+            mend_at: BTreeMap::new(),
             waiting: BTreeMap::new(),
             above: Above::default(),
             uppers: BTreeMap::new(),
@@ -414,6 +425,7 @@ impl Coordinator {
         for id in self.undecided_changes() {
             self.conclude(&id, change::restarted(), now, out);
         }
+        self.start_mending(now, out);
     }
 
     /// Why an undecided transaction ends at a restart.
@@ -527,7 +539,7 @@ impl Core for Coordinator {
     }
 
     fn next_wake(&self) -> Option<BootTime> {
-        self.alarms.first().map(|(at, _)| *at)
+        self.alarms.first().map(|(at, _)| *at).into_iter().chain(self.next_mend()).min()
     }
 
     fn check_invariants(&self) -> Result<(), String> {
@@ -557,6 +569,7 @@ impl Core for Coordinator {
             }
             self.check_change(reservation)?;
         }
+        self.check_mending()?;
         self.check_trying()
     }
 }

@@ -54,8 +54,8 @@ pub enum Answer {
     Refused(Refusal),
     /// Hold: the transaction is known with other content. Nothing was changed.
     OtherContent,
-    /// The transaction belongs to another coordinator, or the RM does not know this one (I21).
-    /// Nothing was changed.
+    /// The transaction is another coordinator's, or new and of one that the RM does not know (I21). Nothing was
+    /// changed, and nothing of it is held or booked here for whoever asks.
     Denied,
 }
 
@@ -64,7 +64,9 @@ pub enum Answer {
 pub enum Delivery {
     /// The RM answered.
     Answered(Answer),
-    /// The RM rejected the message itself, and would do so again; one sentence for people.
+    /// Somebody turned the message away: the RM, a proxy, or whoever else answers at its address. Nothing
+    /// is known of its effect, and sending it again is of little use before something changes. One
+    /// sentence for people.
     Rejected(String),
     /// Nothing is known of its effect: it timed out, the connection broke, the RM was busy.
     Lost,

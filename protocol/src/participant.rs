@@ -13,8 +13,14 @@
 //! ```
 //!
 //! Abort, Commit or Release of an unknown transaction leaves its final state as a tombstone (I9).
-//! At its soft expiry a hold asks the coordinator; without an answer it stays until its hard expiry,
-//! then it is expired by a record (I14) and a later Commit is refused for ever.
+//! At its soft expiry, and at half of its hard one at the latest, a hold asks the coordinator; without an
+//! answer it stays until its hard expiry, then it is expired by a record (I14) and a later Commit is refused
+//! for ever.
+//!
+//! A transaction is its coordinator's alone (I21): its id says whose it is, nobody else may hold, end or
+//! tombstone it, and what a coordinator holds or has booked it may end, even when the configuration does
+//! not name it any more. [`Answer::Denied`] therefore says something definite: nothing of this
+//! transaction is held or booked here for the one who asks.
 //!
 //! The inventory may shrink between two runs: what the log says was promised stays promised, nothing
 //! new is admitted where it does not fit, and [`Participant::overcommitted`] says where that is. A
@@ -185,8 +191,8 @@ impl Participant {
     }
 
     fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
-        // Refusals, in a fixed order: who, known before, room to write it down, what, when, how much.
-        if !self.config.coordinators.contains(&order.coordinator) {
+        // Refusals, in a fixed order: whose, known before, who, room to write it down, what, when, how much.
+        if !is_its_own(&order.txn, &order.coordinator) {
             return reply(token, Answer::Denied);
         }
         if let Some(answer) = self.room.remembered(&order, &self.config.name) {
@@ -194,6 +200,9 @@ impl Participant {
         }
         if let Some(entry) = self.entries.get(&order.txn) {
             return reply(token, entry.answer_hold(&order));
+        }
+        if !self.config.coordinators.contains(&order.coordinator) {
+            return reply(token, Answer::Denied);
         }
         if let Some(answer) = self.room.refuse(&order, &self.config.name) {
             return reply(token, answer);
@@ -229,7 +238,7 @@ impl Participant {
         let hard = self.config.policy.hard;
         let hard = first_start.map_or(hard, |start| hard.min(before(start)));
         let hard = hard.max(limits::HOLD_HARD_MIN);
-        let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(hard);
+        let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(ask_by(hard));
         let answer = Answer::Held { expires_in: hard };
         let record = ParticipantRecord::Held { order, soft, hard, at: now, inner };
         self.must_apply(&record);
@@ -418,7 +427,8 @@ impl Participant {
             }
             self.alarms.remove(&(due, txn.clone()));
             held.asked = held.asked.saturating_add(1);
-            held.ask_at = now.boot.saturating_add(limits::ask_pause(held.asked));
+            let pause = limits::ask_pause(held.asked, held.hard_at.since(now.boot));
+            held.ask_at = now.boot.saturating_add(pause);
             self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
             effects.push(ParticipantEffect::Ask { coordinator, txn });
         }
@@ -427,9 +437,11 @@ impl Participant {
 
     fn gate(&self, txn: &TransactionId, by: &CoordinatorName) -> Gate<'_> {
         match self.entries.get(txn) {
-            _ if !self.config.coordinators.contains(by) => Gate::Denied,
             Some(entry) if entry.coordinator != *by => Gate::Denied,
+            // What was promised to it stays promised, whatever the configuration says by now.
             Some(entry) => Gate::Known(entry),
+            None if !self.config.coordinators.contains(by) => Gate::Denied,
+            None if !is_its_own(txn, by) => Gate::Denied,
             None => Gate::Unknown,
         }
     }
@@ -484,6 +496,17 @@ enum Gate<'a> {
     Denied,
     Unknown,
     Known(&'a Entry),
+}
+
+/// A hold is asked about after this long at the latest: early enough for the answer to come, and for more
+/// questions when it does not.
+pub(crate) fn ask_by(hard: Span) -> Span {
+    if planted::is(Bug::ShortHoldUnasked) { hard } else { Span::from_us(hard.as_us() / 2) }
+}
+
+/// Does the id say that the transaction is this coordinator's?
+fn is_its_own(txn: &TransactionId, coordinator: &CoordinatorName) -> bool {
+    planted::is(Bug::AnybodysId) || txn.is_of(coordinator)
 }
 
 fn reply(token: Token, answer: Answer) -> Step {

@@ -50,6 +50,35 @@ impl RmService {
         tracing::warn!(meant, "a message for another resource manager");
         Err(status::not_for_us(name, meant))
     }
+
+    /// The answer to Commit, Abort and Release: nothing, or the refusal.
+    fn end_answer(
+        &self,
+        word: &str,
+        answer: Answer,
+        txn: &TransactionId,
+        by: &CoordinatorName,
+    ) -> Result<Option<v1::Refusal>, Status> {
+        match answer {
+            Answer::Done => {
+                tracing::info!(%txn, coordinator = %by, "{word}");
+                Ok(None)
+            }
+            Answer::Refused(refusal) => {
+                tracing::info!(%txn, coordinator = %by, reason = %refusal, "not {word}");
+                Ok(Some(convert::refusal_to_wire(&refusal)))
+            }
+            Answer::Denied => Ok(Some(self.denial(txn, by))),
+            other => Err(rejection(&other, txn, by)),
+        }
+    }
+
+    /// Says in an answer that a message is not this coordinator's to send: in the body, because a status may be
+    /// anybody's.
+    fn denial(&self, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
+        tracing::warn!(%txn, %coordinator, "denied");
+        convert::denial(&self.description.name, txn, coordinator)
+    }
 }
 
 #[tonic::async_trait]
@@ -128,6 +157,7 @@ impl ResourceManager for RmService {
                 tracing::info!(%txn, %coordinator, %user, reason = %refusal, "hold refused");
                 Wire::Refused(convert::refusal_to_wire(&refusal))
             }
+            Answer::Denied => Wire::Refused(self.denial(&txn, &coordinator)),
             other => return Err(rejection(&other, &txn, &coordinator)),
         };
         let fresh = match segments {
@@ -146,7 +176,7 @@ impl ResourceManager for RmService {
         let (txn, by) = names(&transaction, &coordinator)?;
         Traced::current().set("coalloc.transaction", &txn);
         let input = |token| ParticipantInput::Commit { txn: txn.clone(), by: by.clone(), token };
-        let refused = end_answer("booked", self.handle.call(input).await?, &txn, &by)?;
+        let refused = self.end_answer("booked", self.handle.call(input).await?, &txn, &by)?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
 
@@ -159,7 +189,7 @@ impl ResourceManager for RmService {
         let (txn, by) = names(&transaction, &coordinator)?;
         Traced::current().set("coalloc.transaction", &txn);
         let input = |token| ParticipantInput::Abort { txn: txn.clone(), by: by.clone(), token };
-        let refused = end_answer("aborted", self.handle.call(input).await?, &txn, &by)?;
+        let refused = self.end_answer("aborted", self.handle.call(input).await?, &txn, &by)?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
 
@@ -173,8 +203,8 @@ impl ResourceManager for RmService {
         let (txn, by) = names(&transaction, &coordinator)?;
         Traced::current().set("coalloc.transaction", &txn);
         let input = |token| ParticipantInput::Release { txn: txn.clone(), by: by.clone(), token };
-        end_answer("released", self.handle.call(input).await?, &txn, &by)?;
-        Ok(Response::new(v1::ReleaseResponse {}))
+        let refused = self.end_answer("released", self.handle.call(input).await?, &txn, &by)?;
+        Ok(Response::new(v1::ReleaseResponse { refused }))
     }
 
     async fn list_bookings(
@@ -261,36 +291,12 @@ fn names(txn: &str, coordinator: &str) -> Result<(TransactionId, CoordinatorName
     }
 }
 
-/// The answer to Commit, Abort and Release: nothing, or the refusal.
-fn end_answer(
-    word: &str,
-    answer: Answer,
-    txn: &TransactionId,
-    by: &CoordinatorName,
-) -> Result<Option<v1::Refusal>, Status> {
-    match answer {
-        Answer::Done => {
-            tracing::info!(%txn, coordinator = %by, "{word}");
-            Ok(None)
-        }
-        Answer::Refused(refusal) => {
-            tracing::info!(%txn, coordinator = %by, reason = %refusal, "not {word}");
-            Ok(Some(convert::refusal_to_wire(&refusal)))
-        }
-        other => Err(rejection(&other, txn, by)),
-    }
-}
-
 /// Answers that say the message itself was wrong.
 fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName) -> Status {
     tracing::warn!(%txn, %coordinator, ?answer, "rejected");
     match answer {
         Answer::OtherContent => status::other_content("transaction", txn.as_str()),
-        Answer::Denied => status::denied(format!(
-            "coordinator {coordinator} may not act on {txn} here: it is not configured, or the \
-             transaction is another coordinator's"
-        )),
-        Answer::Held { .. } | Answer::Done | Answer::Refused(_) => {
+        Answer::Held { .. } | Answer::Done | Answer::Refused(_) | Answer::Denied => {
             status::internal("the participant gave an answer that this call does not have")
         }
     }

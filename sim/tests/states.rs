@@ -22,6 +22,10 @@ use coalloc_protocol::message::{Answer, HoldOrder};
 use coalloc_sim::world::node::WALL_START;
 
 /// So many milliseconds after the beginning.
+/// The transaction that the tables of a participant are about, and a newer version of it.
+const TXN: &str = "grc-1-7/1";
+const NEWER: &str = "grc-1-7/2";
+
 fn at(ms: i64) -> Now {
     let wall = WALL_START.saturating_add(Span::from_millis(ms));
     Now { wall, boot: BootTime::from_us(ms * 1_000) }

@@ -69,8 +69,8 @@ async fn what_is_planted_is_found() {
     assert!(!audit(&cluster, &doctored).await.holds());
 
     // One transaction booked at one resource manager and aborted at another.
-    hold(&cluster, "crm-A", "planted/1", "A").await;
-    let (transaction, coordinator) = ("planted/1".to_owned(), "grc".to_owned());
+    hold(&cluster, "crm-A", "grc-t-1/1", "A").await;
+    let (transaction, coordinator) = ("grc-t-1/1".to_owned(), "grc".to_owned());
     let abort = v1::AbortRequest {
         transaction: transaction.clone(),
         coordinator: coordinator.clone(),

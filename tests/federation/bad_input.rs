@@ -104,7 +104,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         resource_manager: String::new(),
     };
     let hold = v1::HoldRequest {
-        transaction: "stranger-1/1".to_owned(),
+        transaction: "stranger-t-1/1".to_owned(),
         coordinator: "stranger".to_owned(),
         user: String::new(),
         segments: vec![segment.clone()],
@@ -113,8 +113,22 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         replaces: String::new(),
         one_way: false,
     };
-    let error = federation.rm("nrm").hold(hold.clone()).await.unwrap_err();
-    assert_eq!(error.code(), Code::PermissionDenied);
+    let denied = |answer: v1::HoldResponse| match answer.answer {
+        Some(v1::hold_response::Answer::Refused(refusal)) => refusal.reason() == v1::Reason::Denied,
+        _ => false,
+    };
+    let answer = federation.rm("nrm").hold(hold.clone()).await.unwrap().into_inner();
+    assert!(denied(answer), "said in the answer: a status may be anybody's");
+    // Another one's id is nobody's to hold, end or tombstone, before it is given and after.
+    let stolen = v1::HoldRequest { coordinator: "grc".to_owned(), ..hold.clone() };
+    assert!(denied(federation.rm("nrm").hold(stolen).await.unwrap().into_inner()));
+    let tombstone = v1::AbortRequest {
+        transaction: hold.transaction.clone(),
+        coordinator: "grc".to_owned(),
+        resource_manager: String::new(),
+    };
+    let refused = federation.rm("nrm").abort(tombstone).await.unwrap().into_inner().refused;
+    assert_eq!(refused.map(|refusal| refusal.reason()), Some(v1::Reason::Denied));
     let twice = v1::HoldRequest {
         coordinator: "grc".to_owned(),
         segments: vec![segment.clone(), segment],

@@ -77,7 +77,7 @@ async fn hold(
         window: hour(from),
     };
     let request = v1::HoldRequest {
-        transaction: format!("test-{n}/1"),
+        transaction: format!("grc-t-{n}/1"),
         coordinator: "grc".to_owned(),
         resource_manager: "nrm".to_owned(),
         user: "UserA".to_owned(),
@@ -98,7 +98,7 @@ async fn book(
 ) {
     hold(federation, n, paths, from).await.unwrap();
     let request = v1::CommitRequest {
-        transaction: format!("test-{n}/1"),
+        transaction: format!("grc-t-{n}/1"),
         coordinator: "grc".to_owned(),
         resource_manager: "nrm".to_owned(),
     };
@@ -206,7 +206,7 @@ async fn moving_admits_a_hold_that_is_refused_without_and_a_killed_nrm_keeps_the
     book(&moving, 2, &all, &from).await;
     moving.kill("nrm");
     let after = ledger(&moving);
-    assert_ne!(routes(&after)["test-1/1"], before["test-1/1"], "it moved out of the way");
+    assert_ne!(routes(&after)["grc-t-1/1"], before["grc-t-1/1"], "it moved out of the way");
     let most = audit(&after);
     assert_eq!(most[&ResourceId::composed("inner/north")], 1_000 * MBPS);
     assert_eq!(most[&ResourceId::composed("inner/west")], 600 * MBPS);
@@ -217,7 +217,7 @@ async fn moving_admits_a_hold_that_is_refused_without_and_a_killed_nrm_keeps_the
     moving.kill("nrm");
     let last = ledger(&moving);
     let live = |p: &Participant| -> BTreeMap<_, _> {
-        routes(p).into_iter().filter(|(txn, _)| txn != "test-3/1").collect()
+        routes(p).into_iter().filter(|(txn, _)| txn != "grc-t-3/1").collect()
     };
     assert_eq!(live(&last), live(&after));
     audit(&last);
@@ -233,7 +233,7 @@ async fn concurrent_holds_of_all_paths_never_overbook_a_link() {
             let (a, b) = PATHS[n as usize % 4];
             let mut nrm = federation.rm("nrm");
             let request = v1::HoldRequest {
-                transaction: format!("test-{n}/1"),
+                transaction: format!("grc-t-{n}/1"),
                 coordinator: "grc".to_owned(),
                 resource_manager: "nrm".to_owned(),
                 user: "UserA".to_owned(),

@@ -158,14 +158,20 @@ async fn the_resource_manager_itself_checks_the_capacity_of_a_new_version() {
     };
     let mut nrm = federation.rm("nrm");
     let mut answer = async |request| nrm.hold(request).await.unwrap().into_inner().answer.unwrap();
-    let Some(refusal) = refused(answer(hold("x/1", 700_000_001)).await) else { panic!("held") };
+    let Some(refusal) = refused(answer(hold("grc-t-1/1", 700_000_001)).await) else {
+        panic!("held")
+    };
     assert_eq!(refusal.reason(), Reason::InsufficientCapacity);
     assert_eq!((refusal.requested, refusal.available), (Some(700_000_001), Some(700_000_000)));
-    assert_eq!(refused(answer(hold("x/2", 700_000_000)).await), None, "it fits beside the other");
-    let refusal = refused(answer(hold("x/3", 100)).await).unwrap();
-    assert!(refusal.detail.contains("x/2"), "one at a time: {refusal:?}");
+    assert_eq!(
+        refused(answer(hold("grc-t-1/2", 700_000_000)).await),
+        None,
+        "it fits beside the other"
+    );
+    let refusal = refused(answer(hold("grc-t-1/3", 100)).await).unwrap();
+    assert!(refusal.detail.contains("grc-t-1/2"), "one at a time: {refusal:?}");
     let refusal = refused(
-        answer(v1::HoldRequest { replaces: "nobody/1".to_owned(), ..hold("x/4", 100) }).await,
+        answer(v1::HoldRequest { replaces: "nobody/1".to_owned(), ..hold("grc-t-1/4", 100) }).await,
     );
     assert_eq!(refusal.unwrap().reason(), Reason::NotHeld);
 }
@@ -400,7 +406,7 @@ async fn a_service_level_bounds_what_is_shown_what_is_held_and_what_a_change_may
     assert_eq!(shown("UserA", &one.transaction).await, 500, "half of the 1000 without its own");
     // At the RM itself: enough is free, the level alone says no.
     let hold = v1::HoldRequest {
-        transaction: "x/1".to_owned(),
+        transaction: "grc-t-1/1".to_owned(),
         coordinator: "grc".to_owned(),
         user: "UserA".to_owned(),
         segments: vec![v1::Segment {

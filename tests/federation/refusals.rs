@@ -333,7 +333,7 @@ async fn errors_carry_their_reason_for_programs() {
     assert_eq!(error.get_details_resource_info().unwrap().resource_name, "nothing");
 
     let release = v1::ReleaseRequest {
-        transaction: "grc-1/1".to_owned(),
+        transaction: "grc-t-1/1".to_owned(),
         coordinator: "grc".to_owned(),
         resource_manager: "crm-A".to_owned(),
     };
@@ -342,8 +342,8 @@ async fn errors_carry_their_reason_for_programs() {
     assert_eq!(error.get_details_precondition_failure().unwrap().violations[0].subject, "crm-A");
 
     let stranger = v1::ReleaseRequest { coordinator: "stranger".to_owned(), ..release };
-    let error = federation.rm("crm-A").release(stranger).await.unwrap_err();
-    assert_eq!((error.code(), reason(&error).as_str()), (Code::PermissionDenied, "NOT_ALLOWED"));
+    let refused = federation.rm("crm-A").release(stranger).await.unwrap().into_inner().refused;
+    assert_eq!(refused.map(|refusal| refusal.reason()), Some(v1::Reason::Denied));
 
     assert_eq!(federation.reserve("one", pair(1, 1, 3_600, 600)).await.state(), State::Confirmed);
     let error = federation.try_reserve("one", pair(2, 1, 3_600, 600)).await.unwrap_err();

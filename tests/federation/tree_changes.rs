@@ -148,14 +148,14 @@ async fn what_has_begun_keeps_what_was_and_goes_on_otherwise() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promise_to_change_survives_and_the_old_version_stands_until_the_decision() {
     let mut tree = start("{}").await;
-    held(&tree, hold("v1", 10)).await;
-    assert_eq!(commit(&tree, "v1").await, None);
+    held(&tree, hold("grc-t-1/1", 10)).await;
+    assert_eq!(commit(&tree, "grc-t-1/1").await, None);
     let old = booked(&[("A", 10), ("A-X", 300 * MBIT)]);
     assert_eq!(taken(&tree).await, old);
 
-    held(&tree, replacing("v1", hold("v2", 25))).await;
+    held(&tree, replacing("grc-t-1/1", hold("grc-t-1/2", 25))).await;
     // One hold replaces a booking at a time; one that is dropped leaves it whole.
-    let second = refused(&tree, replacing("v1", hold("v3", 5))).await;
+    let second = refused(&tree, replacing("grc-t-1/1", hold("grc-t-1/3", 5))).await;
     assert_eq!(second.reason(), v1::Reason::NotHeld, "{second:?}");
     tree.kill("grc-1");
     tree.spawn("grc-1");
@@ -168,25 +168,30 @@ async fn a_promise_to_change_survives_and_the_old_version_stands_until_the_decis
     .await;
     let during = taken(&tree).await;
     assert!(old.iter().all(|part| during.contains(part)), "the old version stands: {during:?}");
-    assert_eq!(commit(&tree, "v2").await, None);
+    assert_eq!(commit(&tree, "grc-t-1/2").await, None);
     assert_eq!(taken(&tree).await, booked(&[("A", 25), ("A-X", 300 * MBIT)]));
 
-    let late = refused(&tree, replacing("v1", hold("v4", 5))).await;
+    let late = refused(&tree, replacing("grc-t-1/1", hold("grc-t-1/4", 5))).await;
     assert_eq!(late.reason(), v1::Reason::Replaced, "{late:?}");
     let list = v1::ListBookingsRequest { include_ended: true, ..Default::default() };
     let list = tree.rm("grc-1").list_bookings(list).await.unwrap().into_inner().bookings;
     let states: Vec<(&str, BookingState)> =
         list.iter().map(|one| (one.transaction.as_str(), one.state())).collect();
     let (refused, replaced) = (BookingState::Refused, BookingState::Replaced);
-    let expected =
-        [("v1", replaced), ("v2", BookingState::Booked), ("v3", refused), ("v4", refused)];
+    let expected = [
+        ("grc-t-1/1", replaced),
+        ("grc-t-1/2", BookingState::Booked),
+        ("grc-t-1/3", refused),
+        ("grc-t-1/4", refused),
+    ];
     assert_eq!(states, expected);
-    assert_eq!(list[1].replaces, "v1");
+    assert_eq!(list[1].replaces, "grc-t-1/1");
 
     // Nothing is needed any more.
-    let empty = v1::HoldRequest { segments: Vec::new(), ..replacing("v2", hold("v5", 1)) };
+    let empty =
+        v1::HoldRequest { segments: Vec::new(), ..replacing("grc-t-1/2", hold("grc-t-1/5", 1)) };
     held(&tree, empty).await;
-    assert_eq!(commit(&tree, "v5").await, None);
+    assert_eq!(commit(&tree, "grc-t-1/5").await, None);
     nothing_left(&tree).await;
 }
 
@@ -299,10 +304,10 @@ async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
     let tree = start("{}").await;
     let request = v1::WatchBookingsRequest { resume_token: "0".to_owned() };
     let mut stream = tree.rm("grc-1").watch_bookings(request).await.unwrap().into_inner();
-    held(&tree, hold("v1", 10)).await;
-    assert_eq!(commit(&tree, "v1").await, None);
-    held(&tree, replacing("v1", hold("v2", 20))).await;
-    assert_eq!(commit(&tree, "v2").await, None);
+    held(&tree, hold("grc-t-1/1", 10)).await;
+    assert_eq!(commit(&tree, "grc-t-1/1").await, None);
+    held(&tree, replacing("grc-t-1/1", hold("grc-t-1/2", 20))).await;
+    assert_eq!(commit(&tree, "grc-t-1/2").await, None);
     refused(&tree, hold("much", 99)).await;
     held(&tree, hold("dropped", 1)).await;
     let end = |transaction: &str| v1::AbortRequest {
@@ -315,23 +320,23 @@ async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
         assert_eq!(rm.abort(end(transaction)).await.unwrap().into_inner().refused, None);
     }
     let release = v1::ReleaseRequest {
-        transaction: "v2".to_owned(),
+        transaction: "grc-t-1/2".to_owned(),
         coordinator: "grc".to_owned(),
         ..v1::ReleaseRequest::default()
     };
     tree.rm("grc-1").release(release).await.unwrap();
     use BookingState as S;
     let expected = [
-        ("v1", S::Held),
-        ("v1", S::Booked),
-        ("v2", S::Held),
-        ("v2", S::Booked),
-        ("v1", S::Replaced),
+        ("grc-t-1/1", S::Held),
+        ("grc-t-1/1", S::Booked),
+        ("grc-t-1/2", S::Held),
+        ("grc-t-1/2", S::Booked),
+        ("grc-t-1/1", S::Replaced),
         ("much", S::Refused),
         ("dropped", S::Held),
         ("dropped", S::Aborted),
         ("never", S::Aborted),
-        ("v2", S::Released),
+        ("grc-t-1/2", S::Released),
     ];
     let mut heard = Vec::new();
     let mut token = String::new();

@@ -169,7 +169,7 @@ async fn one_request_is_committed_across_two_levels_and_released_and_a_refused_o
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lower_coordinator_killed_between_held_and_commit_keeps_its_promise() {
     let mut tree = start("{}").await;
-    let order = hold("above-1", 10);
+    let order = hold("grc-t-1/1", 10);
     let first = held(&tree, order.clone()).await;
     assert!(first.expires_in.unwrap().seconds > 60);
     tree.kill("grc-1");
@@ -182,8 +182,8 @@ async fn a_lower_coordinator_killed_between_held_and_commit_keeps_its_promise() 
         })
     })
     .await;
-    assert_eq!(commit(&tree, "above-1").await, None);
-    assert_eq!(commit(&tree, "above-1").await, None, "the same answer for ever");
+    assert_eq!(commit(&tree, "grc-t-1/1").await, None);
+    assert_eq!(commit(&tree, "grc-t-1/1").await, None, "the same answer for ever");
     let booked = live(&tree).await;
     assert_eq!(booked.len(), 2, "{booked:?}");
     assert!(booked.iter().all(|(_, state, _, _)| *state == BookingState::Booked));
@@ -191,11 +191,12 @@ async fn a_lower_coordinator_killed_between_held_and_commit_keeps_its_promise() 
     other.segments[0].amount += 1;
     let error = tree.rm("grc-1").hold(other).await.unwrap_err();
     assert_eq!(error.code(), tonic::Code::AlreadyExists);
-    let stranger = v1::HoldRequest { coordinator: "who".to_owned(), ..hold("above-2", 1) };
-    let error = tree.rm("grc-1").hold(stranger).await.unwrap_err();
-    assert_eq!(error.code(), tonic::Code::PermissionDenied);
-    assert!(commit(&tree, "never-held").await.is_some());
-    let late = tree.rm("grc-1").hold(hold("never-held", 1)).await.unwrap().into_inner();
+    let stranger = v1::HoldRequest { coordinator: "who".to_owned(), ..hold("grc-t-2/1", 1) };
+    let denied = tree.rm("grc-1").hold(stranger).await.unwrap().into_inner().answer;
+    let Some(v1::hold_response::Answer::Refused(denied)) = denied else { panic!("{denied:?}") };
+    assert_eq!(denied.reason(), v1::Reason::Denied);
+    assert!(commit(&tree, "grc-t-3/1").await.is_some());
+    let late = tree.rm("grc-1").hold(hold("grc-t-3/1", 1)).await.unwrap().into_inner();
     assert!(matches!(late.answer, Some(v1::hold_response::Answer::Refused(_))), "I9: {late:?}");
 }
 

@@ -120,11 +120,17 @@ pub(crate) fn order(
         ..v1::Segment::default()
     };
     v1::HoldRequest {
-        transaction: txn.to_owned(),
+        transaction: transaction(txn),
         coordinator: "grc".to_owned(),
         segments: vec![segment],
         ..v1::HoldRequest::default()
     }
+}
+
+/// An id of coordinator `grc`, told from others by a short name.
+pub(crate) fn transaction(name: &str) -> String {
+    let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
+    format!("grc-t-{number}/1")
 }
 
 pub(crate) async fn hold(client: &mut Client, order: v1::HoldRequest) -> v1::HoldResponse {
@@ -138,19 +144,19 @@ pub(crate) async fn book(client: &mut Client, mut order: v1::HoldRequest) {
 }
 
 pub(crate) async fn commit(client: &mut Client, txn: &str) -> Option<v1::Refusal> {
-    let (transaction, coordinator) = (txn.to_owned(), "grc".to_owned());
+    let (transaction, coordinator) = (transaction(txn), "grc".to_owned());
     let request = v1::CommitRequest { transaction, coordinator, ..Default::default() };
     client.commit(request).await.unwrap().into_inner().refused
 }
 
 pub(crate) async fn abort(client: &mut Client, txn: &str) -> Option<v1::Refusal> {
-    let (transaction, coordinator) = (txn.to_owned(), "grc".to_owned());
+    let (transaction, coordinator) = (transaction(txn), "grc".to_owned());
     let request = v1::AbortRequest { transaction, coordinator, ..Default::default() };
     client.abort(request).await.unwrap().into_inner().refused
 }
 
 pub(crate) async fn release(client: &mut Client, txn: &str) {
-    let (transaction, coordinator) = (txn.to_owned(), "grc".to_owned());
+    let (transaction, coordinator) = (transaction(txn), "grc".to_owned());
     let request = v1::ReleaseRequest { transaction, coordinator, ..Default::default() };
     client.release(request).await.unwrap();
 }

@@ -122,6 +122,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Intent { .. }
         | CoordinatorRecord::Decided { .. }
         | CoordinatorRecord::Mixed { .. }
+        | CoordinatorRecord::Split { .. }
         | CoordinatorRecord::Releasing { .. }
         | CoordinatorRecord::ChangeOpened { .. }
         | CoordinatorRecord::ChangeRefused { .. }

@@ -1,7 +1,8 @@
 //! Refusals.
 
 use coalloc_common::{
-    Amount, Bottleneck, BottleneckKind, InvalidField, Reason, Refusal, ResourceId, RmName,
+    Amount, Bottleneck, BottleneckKind, CoordinatorName, Reason, Refusal, ResourceId, RmName,
+    TransactionId,
 };
 use coalloc_proto::v1;
 
@@ -89,29 +90,27 @@ pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
     }
 }
 
-/// Takes a refusal that another daemon gave.
-///
-/// # Errors
-/// When its reason is unknown to this version, or a name or window in it is malformed.
-pub fn refusal_from_wire(wire: &v1::Refusal) -> Result<Refusal, InvalidField> {
-    let reason = REASONS
-        .iter()
-        .find(|(_, theirs)| i32::from(*theirs) == wire.reason)
-        .map(|(ours, _)| *ours)
-        .ok_or_else(|| InvalidField::new("refused.reason", wire.reason, "a known reason"))?;
-    let rm = match wire.resource_manager.as_str() {
-        "" => None,
-        name => Some(RmName::parse("refused.resource_manager", name)?),
-    };
-    let resource = match wire.resource.as_str() {
-        "" => None,
-        name => Some(ResourceId::parse("refused.resource", name)?),
-    };
-    let window = match &wire.window {
-        None => None,
-        window => Some(window_from_wire("refused.window", window.as_ref())?),
-    };
-    Ok(Refusal {
+/// Says that a message about a transaction is not for this coordinator to send.
+#[must_use]
+pub fn denial(rm: &str, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
+    let detail = format!(
+        "coordinator {coordinator} may not act on {txn} here: it is not configured, or the transaction is not \
+         its own (an id is COORDINATOR-TAG-NUMBER/ATTEMPT); nothing of it is held or booked here for it"
+    );
+    let refusal = Refusal::new(Reason::Denied, detail);
+    v1::Refusal { resource_manager: rm.to_owned(), ..refusal_to_wire(&refusal) }
+}
+
+/// Takes a refusal that another daemon gave. It is one whatever else it says: a reason that this version does not
+/// know is [`Reason::Unknown`], and a name or window that is none is left out.
+#[must_use]
+pub fn refusal_from_wire(wire: &v1::Refusal) -> Refusal {
+    let known = REASONS.iter().find(|(_, theirs)| i32::from(*theirs) == wire.reason);
+    let reason = known.map_or(Reason::Unknown, |(ours, _)| *ours);
+    let rm = RmName::parse("refused.resource_manager", &wire.resource_manager).ok();
+    let resource = ResourceId::parse("refused.resource", &wire.resource).ok();
+    let window = window_from_wire("refused.window", wire.window.as_ref()).ok();
+    Refusal {
         reason,
         rm,
         resource,
@@ -120,7 +119,7 @@ pub fn refusal_from_wire(wire: &v1::Refusal) -> Result<Refusal, InvalidField> {
         available: wire.available.map(Amount),
         detail: wire.detail.chars().take(1_000).collect(),
         bottleneck: wire.bottleneck.as_ref().and_then(bottleneck_from_wire),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -144,10 +143,25 @@ mod tests {
             let wire = refusal_to_wire(&refusal);
             assert_eq!(wire.nsi_error, "00710");
             assert_eq!(wire.bottleneck.as_ref().unwrap().kind(), wire_kind);
-            assert_eq!(refusal_from_wire(&wire), Ok(refusal));
+            assert_eq!(refusal_from_wire(&wire), refusal);
         }
         assert!(v1::BottleneckKind::try_from(KINDS.len() as i32).is_ok());
         assert!(v1::BottleneckKind::try_from(KINDS.len() as i32 + 1).is_err());
+    }
+
+    #[test]
+    fn a_refusal_that_is_not_understood_is_a_refusal() {
+        let newer = v1::Refusal {
+            reason: 4_711,
+            resource_manager: "not a name".to_owned(),
+            resource: "neither".repeat(100),
+            window: Some(v1::Window::default()),
+            detail: "because of something new".to_owned(),
+            ..v1::Refusal::default()
+        };
+        let taken = refusal_from_wire(&newer);
+        assert_eq!(taken, Refusal::new(Reason::Unknown, "because of something new"));
+        assert_eq!(refusal_to_wire(&taken).reason(), v1::Reason::Unspecified);
     }
 
     #[test]
@@ -158,7 +172,7 @@ mod tests {
                 available: Some(Amount(0)),
                 ..Refusal::new(reason, "because")
             };
-            assert_eq!(refusal_from_wire(&refusal_to_wire(&refusal)), Ok(refusal));
+            assert_eq!(refusal_from_wire(&refusal_to_wire(&refusal)), refusal);
         }
         // Every value of the schema but UNSPECIFIED is in the table.
         assert!(v1::Reason::try_from(REASONS.len() as i32).is_ok());

@@ -1,10 +1,10 @@
 //! What cores decide, counted where their records become durable: no counter says more than a ledger.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use coalloc_common::{Refusal, TransactionId};
-use coalloc_protocol::coordinator::CoordinatorRecord;
+use coalloc_protocol::coordinator::{CoordinatorRecord, Mends};
 use coalloc_protocol::message::Decision;
 use coalloc_protocol::participant::ParticipantRecord;
 
@@ -55,10 +55,11 @@ fn open(txn: &TransactionId, confirms: Option<bool>) -> Option<bool> {
     was
 }
 
-/// Those of them that change a reservation: it was confirmed before.
-static CHANGES: Mutex<BTreeSet<TransactionId>> = Mutex::new(BTreeSet::new());
+/// Those of them that change a reservation, which was confirmed before: what becomes of the change when they are
+/// booked everywhere.
+static CHANGES: Mutex<BTreeMap<TransactionId, &'static str>> = Mutex::new(BTreeMap::new());
 
-fn changes<T>(look: impl FnOnce(&mut BTreeSet<TransactionId>) -> T) -> T {
+fn changes<T>(look: impl FnOnce(&mut BTreeMap<TransactionId, &'static str>) -> T) -> T {
     look(&mut CHANGES.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -84,10 +85,11 @@ impl Observed for CoordinatorRecord {
             Self::ChangeRefused { .. } => {
                 grc.changes.with(["refused"]).inc();
             }
-            Self::Intent { txn, replaces, .. } => {
+            Self::Intent { txn, replaces, mends, .. } => {
                 grc.attempts.inc();
                 if replaces.is_some() {
-                    changes(|changes| changes.insert(txn.clone()));
+                    let outcome = if *mends == Some(Mends::Old) { "refused" } else { "done" };
+                    changes(|changes| changes.insert(txn.clone(), outcome));
                 }
                 open(txn, Some(false));
             }
@@ -102,11 +104,16 @@ impl Observed for CoordinatorRecord {
                 open(txn, Some(false));
                 failed("mixed", refusal);
             }
+            Self::Split { txn, .. } => {
+                open(txn, None);
+                changes(|changes| changes.remove(txn));
+                grc.changes.with(["split"]).inc();
+            }
             Self::Releasing { txn, .. } => {
                 // It has to be acknowledged (once more), and what was not confirmed will not be.
                 open(txn, Some(false));
                 // One release ends a decided change and the version that it replaces.
-                if !changes(|changes| changes.contains(txn)) {
+                if !changes(|changes| changes.contains_key(txn)) {
                     grc.releases.inc();
                 }
             }
@@ -114,8 +121,8 @@ impl Observed for CoordinatorRecord {
                 let change = changes(|changes| changes.remove(txn));
                 if open(txn, None) == Some(true) {
                     match change {
-                        true => grc.changes.with(["done"]).inc(),
-                        false => grc.reservations.with(["confirmed"]).inc(),
+                        Some(outcome) => grc.changes.with([outcome]).inc(),
+                        None => grc.reservations.with(["confirmed"]).inc(),
                     };
                 }
             }
@@ -149,6 +156,7 @@ impl Observed for CoordinatorRecord {
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
             Self::Mixed { txn, .. } => traces::synced_of(txn, "mixed", sync),
+            Self::Split { txn, .. } => traces::synced_of(txn, "split", sync),
             Self::Releasing { txn, .. } => traces::synced_of(txn, "releasing", sync),
             Self::Finished { txn, .. } => traces::synced_of(txn, "finished", sync),
         }

@@ -61,7 +61,7 @@ pub(crate) fn window(start_s: i64, end_s: i64) -> Window {
 }
 
 pub(crate) fn txn(n: usize) -> TransactionId {
-    TransactionId::composed(format!("grc-{n}/1"))
+    TransactionId::composed(format!("grc-t-{n}/1"))
 }
 
 pub(crate) fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {

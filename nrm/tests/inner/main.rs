@@ -399,7 +399,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
             }
         }
         // Another booking, or the end of one; then what changed is told.
-        let txn = TransactionId::composed(format!("t{}", dice(n + 1)));
+        let txn = TransactionId::composed(format!("grc-t-{}/1", dice(n + 1)));
         let input = if n % 3 == 2 {
             ParticipantInput::Abort { txn, by: CoordinatorName::composed("grc"), token: Token(1) }
         } else {
@@ -408,7 +408,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
             let resource = names[dice(names.len() as u64) as usize].clone();
             let amount = Amount(p.config().resources[0].1.0 / (1 + dice(4)));
             let order = HoldOrder {
-                txn: TransactionId::composed(format!("t{n}")),
+                txn: TransactionId::composed(format!("grc-t-{n}/1")),
                 coordinator: CoordinatorName::composed("grc"),
                 user: UserName::composed("u"),
                 segments: vec![Segment { resource, amount, window }],

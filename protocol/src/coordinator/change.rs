@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! change   Checking --D3 commit--> Committing --all acks--> Done (version + 1)
-//!             |  ^ next candidate      | one refuses: mixed, recorded; both versions are released
-//!             v  '---.                 v
+//!             |  ^ next candidate      | one refuses: mended, until one version is booked everywhere:
+//!             v  '---.                 v the new one (Done), or the old one again
 //!          Aborting --all acks--> Refused (the old version is whole)
 //! ```
 //!
@@ -88,7 +88,7 @@ impl Change {
     }
 
     /// Nothing comes of it: what is kept from now on is why.
-    fn refuse(&mut self, refusal: &Refusal) {
+    pub(super) fn refuse(&mut self, refusal: &Refusal) {
         self.refusal = Some(refusal.clone());
         self.candidate = None;
         self.notes.clear();
@@ -262,7 +262,8 @@ impl Coordinator {
                     CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now },
                     out,
                 );
-                self.send_due(&txn, now, out);
+                self.end_mending(id, now, out);
+                self.send_released(id, now, out);
             }
             _ => {}
         }
@@ -394,7 +395,7 @@ impl Coordinator {
         Ok(())
     }
 
-    fn has_unfinished_change(&self, id: &ReservationId) -> bool {
+    pub(super) fn has_unfinished_change(&self, id: &ReservationId) -> bool {
         self.attempts_of(id).any(|(_, txn)| txn.replaces.is_some() && !txn.is_done())
     }
 
@@ -415,7 +416,8 @@ impl Coordinator {
                 replanned || txn.is_some_and(|txn| !txn.is_done() && !txn.is_left_behind())
             }
             ChangeState::Committing => {
-                txn.is_some_and(|txn| txn.goal == Goal::Commit && !txn.is_done())
+                let mended = self.mending.contains_key(id);
+                mended || txn.is_some_and(|txn| txn.goal == Goal::Commit && !txn.is_done())
             }
             ChangeState::Aborting => self.has_unfinished_change(id),
             ChangeState::Done | ChangeState::Refused => true,

@@ -1,5 +1,6 @@
 //! What a coordinator writes down, and the one place where its durable state changes.
 
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use coalloc_common::{
@@ -8,6 +9,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
+use super::mending::Mends;
 use super::reservation::{Reservation, State};
 use super::transaction::{Goal, Transaction};
 use super::{Candidate, Coordinator, Ticket};
@@ -53,6 +55,9 @@ pub enum CoordinatorRecord {
         /// The booked version that it would replace, when it is an attempt at a change.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         replaces: Option<TransactionId>,
+        /// Which version it would book everywhere, when some RMs have booked a change and others have not.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        mends: Option<Mends>,
         /// The version that is booked after this, for those who follow the log; none in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
@@ -88,6 +93,19 @@ pub enum CoordinatorRecord {
         rm: RmName,
         /// Why.
         refusal: Refusal,
+        /// When.
+        at: Now,
+    },
+    /// Every RM has answered the Commit of a change, and these have refused it: they have what they had before.
+    /// Nothing is released; attempts follow that make one version of the two.
+    Split {
+        /// The transaction that is booked at its other RMs.
+        txn: TransactionId,
+        /// Who has not booked it, and why.
+        refused: BTreeMap<RmName, Refusal>,
+        /// Where its reservation stands after this, for those who follow the log.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
         /// When.
         at: Now,
     },
@@ -209,6 +227,7 @@ impl Coordinator {
             CoordinatorRecord::Concluded { reservation, state: after, .. } => {
                 *after = of(reservation).map(state);
             }
+            CoordinatorRecord::Split { txn, state: after, .. } => *after = of_txn(txn).map(state),
             CoordinatorRecord::Intent { reservation, version, .. }
             | CoordinatorRecord::ChangeRefused { reservation, version, .. } => {
                 *version = of(reservation).map(booked);
@@ -242,6 +261,9 @@ impl Coordinator {
             CoordinatorRecord::Opened { reservation, ticket, notes, at } => {
                 self.fold_opened(reservation, ticket, notes, *at)
             }
+            CoordinatorRecord::Intent {
+                txn, reservation, candidate, mends: Some(_), at, ..
+            } => self.fold_mend_opened(txn, reservation, candidate, *at),
             CoordinatorRecord::Intent { txn, reservation, candidate, replaces, at, .. } => {
                 self.fold_intent(txn, reservation, candidate, replaces.as_ref(), *at)
             }
@@ -255,6 +277,7 @@ impl Coordinator {
                 self.fold_decided(txn, *decision, refusal.as_ref())
             }
             CoordinatorRecord::Mixed { txn, refusal, .. } => self.fold_mixed(txn, refusal),
+            CoordinatorRecord::Split { txn, refused, .. } => self.fold_split(txn, refused),
             CoordinatorRecord::Releasing { txn, .. } => self.fold_releasing(txn),
             CoordinatorRecord::Finished { txn, .. } => self.fold_finished(txn),
             CoordinatorRecord::UpperOpened { reservation, order, at } => {
@@ -312,12 +335,12 @@ impl Coordinator {
         let from_above = self.reservation_mut(id)?.upper.is_some();
         if let Some(old) = replaces.filter(|_| from_above) {
             let booked = self.fold_replacing(id, old)?;
-            transaction.replace(old, booked.iter());
+            transaction.replace(old, booked.iter().map(|rm| (rm, old)));
         }
         let reservation = self.reservation_mut(id)?;
         if let Some(old) = replaces.filter(|_| !from_above) {
             let booked = reservation.candidate.iter().flat_map(|old| old.segments.keys());
-            transaction.replace(old, booked);
+            transaction.replace(old, booked.map(|rm| (rm, old)));
             let undecided = |change: &&mut Change| change.state == ChangeState::Checking;
             let Some(change) = reservation.change.as_mut().filter(undecided) else {
                 return Err(ReplayError(format!("{txn} changes {id}, which is not being changed")));
@@ -346,11 +369,14 @@ impl Coordinator {
         if !matches!(transaction.goal, Goal::Hold | Goal::Prepared) {
             return Err(ReplayError(format!("{txn} is decided twice")));
         }
-        let id = transaction.reservation.clone();
+        let (id, mends) = (transaction.reservation.clone(), transaction.mends);
         transaction.turn(match decision {
             Decision::Commit => Goal::Commit,
             Decision::Abort => Goal::Abort,
         });
+        if mends && decision == Decision::Abort {
+            self.fold_mend_aborted(&id, refusal);
+        }
         let reservation = self.reservation_mut(&id)?;
         let is_of_change = reservation.is_of_change(txn);
         if let Some(change) = reservation.change.as_mut().filter(|_| is_of_change) {
@@ -366,7 +392,7 @@ impl Coordinator {
         if reservation.state == State::Held {
             reservation.state = State::Checking;
         }
-        if decision == Decision::Commit {
+        if decision == Decision::Commit && !mends {
             expect_checking(reservation, "decided")?;
             reservation.state = State::Committing;
         }
@@ -396,6 +422,17 @@ impl Coordinator {
 
     fn fold_releasing(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
         let transaction = self.transaction_mut(txn)?;
+        let id = transaction.reservation.clone();
+        if self.fold_mending_released(&id)? {
+            let reservation = self.reservation_mut(&id)?;
+            reservation.state = State::Terminating;
+            if let Some(change) = reservation.change.as_mut().filter(|c| c.is_under_way()) {
+                change.state = ChangeState::Refused;
+                change.refuse(&released_meanwhile());
+            }
+            return Ok(());
+        }
+        let transaction = self.transaction_mut(txn)?;
         if transaction.goal != Goal::Commit {
             return Err(ReplayError(format!("{txn} is released but was not to be committed")));
         }
@@ -414,7 +451,11 @@ impl Coordinator {
             return Err(ReplayError(format!("{txn} is finished twice")));
         }
         transaction.finish();
-        let (id, goal) = (transaction.reservation.clone(), transaction.goal);
+        let (id, goal, mends) =
+            (transaction.reservation.clone(), transaction.goal, transaction.mends);
+        if mends && goal == Goal::Commit {
+            return self.fold_mended(&id, txn);
+        }
         self.fold_change_finished(&id, txn, goal)?;
         let unfinished = self.has_unfinished(&id);
         let reservation = self.reservation_mut(&id)?;

@@ -407,19 +407,73 @@ fn a_late_end_of_an_attempt_left_behind_never_ends_the_reservation() {
 }
 
 #[test]
-fn a_commit_that_is_denied_is_a_mixed_outcome_and_the_denier_is_told_until_it_lets_go() {
+fn a_commit_that_is_denied_is_a_mixed_outcome_and_the_denier_has_nothing_to_let_go() {
     let mut bench = Bench::decided();
     let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
     let effects = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Denied, at(40));
     assert!(matches!(bench.last(), CoordinatorRecord::Mixed { .. }));
     assert_eq!(sends(&effects), ["a Release", "b Release"], "b may have booked before");
     let _ = bench.answer("a", "grc-t-1/1", MessageKind::Release, Answer::Done, at(50));
-    let denied = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Denied, at(60));
-    assert_eq!(denied, []);
-    assert_eq!(sends(&bench.step(CoordinatorInput::Tick, at(300))), ["b Release"]);
-    let effects = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Done, at(310));
-    assert_eq!(told(&effects), [(USER, State::Failed)]);
+    let effects = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Denied, at(60));
+    assert_eq!(told(&effects), [(USER, State::Failed)], "it says that nothing of it is there");
     assert_eq!(bench.core.find("r1").unwrap().refusal.as_ref().unwrap().reason, Reason::Mixed);
+}
+
+/// Whatever says no to a message, and is not the answer of the RM that it was for.
+fn foreign() -> [Delivery; 2] {
+    [Delivery::Rejected("a proxy".into()), Delivery::Answered(Answer::OtherContent)]
+}
+
+#[test]
+fn no_foreign_status_undoes_a_decision() {
+    for delivery in foreign() {
+        let mut bench = Bench::decided();
+        for (kind, later) in [(MessageKind::Commit, at(300)), (MessageKind::Release, at(900))] {
+            if kind == MessageKind::Release {
+                let _ = bench.release("grc-t-1", at(600));
+            }
+            let _ = bench.answer("a", "grc-t-1/1", kind, Answer::Done, at(30));
+            let (rm, txn, delivery) = (rm("b"), txn("grc-t-1/1"), delivery.clone());
+            let input = CoordinatorInput::Delivered { rm, txn, kind, delivery };
+            assert_eq!(bench.step(input, later), []);
+            let again = format!("b {kind:?}");
+            let tick = Now { boot: bench.core.next_wake().unwrap(), ..later };
+            assert_eq!(sends(&bench.step(CoordinatorInput::Tick, tick)), [again]);
+        }
+    }
+}
+
+#[test]
+fn a_foreign_status_may_end_an_attempt_and_never_its_cleaning_up() {
+    for delivery in foreign() {
+        let mut bench = Bench::new();
+        let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+        let _ = bench.held("a", "grc-t-1/1", 900, at(5));
+        let input = |kind| {
+            let (rm, txn, delivery) = (rm("b"), txn("grc-t-1/1"), delivery.clone());
+            CoordinatorInput::Delivered { rm, txn, kind, delivery }
+        };
+        let sent = bench.step(input(MessageKind::Hold), at(10));
+        assert_eq!(sends(&sent), ["a Abort", "b Abort"], "its first yes may have been lost");
+        let _ = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(20));
+        assert_eq!(bench.step(input(MessageKind::Abort), at(30)), [], "b may hold on");
+        assert_eq!(sends(&bench.step(CoordinatorInput::Tick, at(300))), ["b Abort"]);
+        let told_early = told(&bench.step(CoordinatorInput::Tick, at(9_000)));
+        assert_eq!(told_early, [(USER, State::Aborting)], "indefinite: b has not answered");
+        assert_eq!(sends(&bench.restart(at(10_000))), ["a Abort", "b Abort"], "and it goes on");
+        let _ = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(10_010));
+        let _ = bench.answer("b", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(10_020));
+        assert_eq!(bench.state("grc-t-1"), State::Failed);
+    }
+}
+
+#[test]
+fn a_hold_refused_for_want_of_room_to_write_that_down_is_aborted_there_too() {
+    let mut bench = Bench::new();
+    let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
+    let full = refused(Reason::DiskFull);
+    let sent = bench.answer("a", "grc-t-1/1", MessageKind::Hold, full, at(10));
+    assert_eq!(sends(&sent), ["a Abort", "b Abort"], "a Hold of it that is late must meet that");
 }
 
 #[test]

@@ -31,10 +31,13 @@ struct Party {
     turn: usize,
     /// A Hold has left, or may have before a restart.
     asked: bool,
-    /// It has the booking that this transaction replaces.
-    has_old: bool,
+    /// What it has booked that this transaction replaces.
+    old: Option<TransactionId>,
     /// It has answered what the goal wants.
     answered: bool,
+    /// It has answered Commit with this: it was too late to book, and has what it had before. Forgotten at a
+    /// restart, which asks it again.
+    refused: Option<Refusal>,
     /// When its hold ends, by our clock: counted from before the first Hold left.
     expires_at: Option<BootTime>,
     /// It answered Abort with "booked already": only a Release ends it.
@@ -67,6 +70,8 @@ pub(super) struct Transaction {
     alarm: Option<BootTime>,
     /// The booked version that it would replace, when it is an attempt at a change.
     pub(super) replaces: Option<TransactionId>,
+    /// It makes one version of what is booked in two, see [`mending`](super::mending).
+    pub(super) mends: bool,
 }
 
 impl Transaction {
@@ -77,8 +82,9 @@ impl Transaction {
             segments: segments.clone(),
             turn: turn(rm),
             asked: false,
-            has_old: false,
+            old: None,
             answered: false,
+            refused: None,
             expires_at: None,
             booked: false,
             send_at: now,
@@ -97,21 +103,33 @@ impl Transaction {
             promise: None,
             alarm: None,
             replaces: None,
+            mends: false,
         }
     }
 
-    /// It is an attempt at a change of `old`, which these RMs have booked.
+    /// It is an attempt at a change of `old`; these RMs have booked these transactions for that.
     pub(super) fn replace<'a>(
         &mut self,
         old: &TransactionId,
-        booked: impl Iterator<Item = &'a RmName>,
+        booked: impl Iterator<Item = (&'a RmName, &'a TransactionId)>,
     ) {
         self.replaces = Some(old.clone());
-        for rm in booked {
+        for (rm, old) in booked {
             if let Some(party) = self.parties.get_mut(rm) {
-                party.has_old = true;
+                party.old = Some(old.clone());
             }
         }
+    }
+
+    /// Every RM that takes part.
+    pub(super) fn parties(&self) -> impl Iterator<Item = &RmName> {
+        self.parties.keys()
+    }
+
+    /// Who has refused to book what was decided, and why.
+    fn refusals(&self) -> BTreeMap<RmName, Refusal> {
+        let refused = |(rm, party): (&RmName, &Party)| Some((rm.clone(), party.refused.clone()?));
+        self.parties.iter().filter_map(refused).collect()
     }
 
     pub(super) const fn is_done(&self) -> bool {
@@ -137,6 +155,7 @@ impl Transaction {
         self.done = false;
         for party in self.parties.values_mut() {
             party.answered = false;
+            party.refused = None;
             party.send_at = BootTime::from_us(i64::MIN);
             party.pause = limits::RESEND_FIRST;
         }
@@ -183,7 +202,8 @@ impl Transaction {
     fn patience_ends(&self) -> Option<BootTime> {
         match self.goal {
             Goal::Hold => Some(self.since.saturating_add(limits::HOLD_PATIENCE)),
-            Goal::Abort if !self.left_behind => {
+            // What mends goes on when its aborts are through, and not before.
+            Goal::Abort if !self.left_behind && !self.mends => {
                 Some(self.since.saturating_add(limits::MESSAGE_PATIENCE))
             }
             Goal::Prepared => self.promise.as_ref().map(Promise::alarm),
@@ -239,7 +259,7 @@ impl Coordinator {
                     user: user.clone(),
                     segments: party.segments.clone(),
                     hold_for: self.config.hold_for,
-                    replaces: txn.replaces.clone().filter(|_| party.has_old),
+                    replaces: party.old.clone(),
                     one_way: txn.one_way,
                 }),
                 (Goal::Commit, _) => Message::Commit,
@@ -306,14 +326,7 @@ impl Coordinator {
         if !meant {
             return;
         }
-        let denied = |text: &str| Some(Answer::Refused(Refusal::new(Reason::Denied, text).at(rm)));
         let answer = match delivery {
-            Delivery::Answered(Answer::Denied) => {
-                denied("it does not accept this coordinator here")
-            }
-            Delivery::Answered(Answer::OtherContent) => {
-                denied("it knows this transaction with other content")
-            }
             // An answer to another message than the one sent says nothing of that one.
             Delivery::Answered(answer @ Answer::Held { .. }) => {
                 Some(answer).filter(|_| kind == MessageKind::Hold)
@@ -321,8 +334,30 @@ impl Coordinator {
             Delivery::Answered(Answer::Done) => {
                 Some(Answer::Done).filter(|_| kind != MessageKind::Hold)
             }
-            Delivery::Answered(answer @ Answer::Refused(_)) => Some(answer),
-            Delivery::Rejected(text) => denied(&text),
+            Delivery::Answered(answer @ (Answer::Refused(_) | Answer::Denied)) => Some(answer),
+            // Anybody on the way may have said this, and may have done so after the RM has held: it ends
+            // an attempt that is undecided, and answers nothing else.
+            Delivery::Answered(Answer::OtherContent) if goal == Goal::Hold => {
+                return self.reject(
+                    id,
+                    rm,
+                    "it knows this transaction with other content",
+                    now,
+                    out,
+                );
+            }
+            Delivery::Rejected(text) if goal == Goal::Hold => {
+                return self.reject(id, rm, &text, now, out);
+            }
+            Delivery::Rejected(text)
+                if goal == Goal::Commit && planted::is(Bug::StatusForAnswer) =>
+            {
+                Some(Answer::Refused(Refusal::new(Reason::Denied, text).at(rm)))
+            }
+            Delivery::Rejected(_) if goal == Goal::Abort && planted::is(Bug::DeniedForDone) => {
+                Some(Answer::Done)
+            }
+            Delivery::Answered(Answer::OtherContent) | Delivery::Rejected(_) => None,
             Delivery::Lost if planted::is(Bug::LostForRefused) && goal == Goal::Hold => {
                 let refusal = Refusal::new(Reason::TimedOut, "it did not answer");
                 Some(Answer::Refused(refusal))
@@ -333,19 +368,37 @@ impl Coordinator {
             (Goal::Hold, Some(answer)) => self.hold_answered(rm, id, answer, now, out),
             (Goal::Commit, Some(answer)) => self.commit_answered(rm, id, answer, now, out),
             // A booking that the RM will not let go is not released: never say that it is.
-            (Goal::Release, Some(Answer::Refused(_))) | (_, None) => {
+            (Goal::Release, Some(Answer::Refused(_)))
+            | (Goal::Abort | Goal::Release, Some(Answer::Held { .. } | Answer::OtherContent))
+            | (_, None) => {
                 party.send_at = now.boot.saturating_add(party.pause);
                 party.pause = party.pause.saturating_mul(2).min(limits::RESEND_MAX);
                 self.set_alarm(id);
             }
-            (Goal::Abort, Some(Answer::Refused(refusal))) if refusal.reason == Reason::NotHeld => {
+            // It is booked already: only Release ends it.
+            (Goal::Abort, Some(Answer::Refused(_))) => {
                 party.booked = true;
                 party.send_at = now.boot;
                 self.send_due(id, now, out);
             }
             (Goal::Prepared, Some(_)) => {}
-            (Goal::Abort | Goal::Release, Some(_)) => self.end_answered(rm, id, now, out),
+            // Denied: nothing of it is there for us, and so nothing to end.
+            (Goal::Abort | Goal::Release, Some(Answer::Done | Answer::Denied)) => {
+                self.end_answered(rm, id, now, out);
+            }
         }
+    }
+
+    /// A Hold was turned away by somebody. Its RM may hold all the same, and is told to abort like the others.
+    fn reject(
+        &mut self,
+        id: &TransactionId,
+        rm: &RmName,
+        text: &str,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        self.abort(id, Refusal::new(Reason::Denied, text).at(rm), None, now, out);
     }
 
     fn hold_answered(
@@ -359,12 +412,15 @@ impl Coordinator {
         let expires_in = match answer {
             Answer::Held { expires_in } => expires_in,
             Answer::Refused(refusal) => {
-                // What an RM refuses it refuses for ever. One that denies may have held before it
-                // came to deny: it is told.
-                let refuser = Some(rm).filter(|_| refusal.reason != Reason::Denied);
+                // What an RM refuses it refuses for ever, unless it could not write that down: then it is told
+                // to abort, which it does write down.
+                let refuser = Some(rm).filter(|_| refusal.reason != Reason::DiskFull);
                 return self.abort(id, refusal.at(rm), refuser, now, out);
             }
-            Answer::Done | Answer::OtherContent | Answer::Denied => return,
+            Answer::Denied => {
+                return self.reject(id, rm, "it does not accept this coordinator here", now, out);
+            }
+            Answer::Done | Answer::OtherContent => return,
         };
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let opened = if planted::is(Bug::ExpiryFromAnswer) { now.boot } else { txn.opened };
@@ -396,7 +452,9 @@ impl Coordinator {
             let text = "its hold is about to run out, too late to decide";
             return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
         }
-        if self.is_for_above(id) {
+        // What mends was decided above before.
+        let mends = self.transactions.get(id).is_some_and(|txn| txn.mends);
+        if self.is_for_above(id) && !mends {
             self.prepare(id, now, out);
         } else {
             self.decide_commit(id, now, out);
@@ -451,24 +509,33 @@ impl Coordinator {
         now: Now,
         out: &mut Gathered,
     ) {
-        if let Answer::Refused(refusal) = answer {
-            let detail = format!(
-                "it refused to book what it had held ({}); the other bookings are released",
-                refusal.detail
-            );
-            let refusal = Refusal { reason: Reason::Mixed, detail, ..refusal.at(rm) };
-            let (txn, rm) = (id.clone(), rm.clone());
-            let old = self.transactions.get(id).and_then(|txn| txn.replaces.clone());
-            self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
-            if let Some(old) = old {
-                // Where the change is not booked, the version that it was to replace still is.
-                self.end_old_above(id, now, out);
-                self.send_due(&old, now, out);
+        let refusal = match answer {
+            Answer::Done => return self.end_answered(rm, id, now, out),
+            Answer::Refused(refusal) => refusal,
+            Answer::Denied => Refusal::new(Reason::Denied, "it has nothing of this transaction"),
+            Answer::Held { .. } | Answer::OtherContent => return,
+        };
+        let old = self.transactions.get(id).and_then(|txn| txn.replaces.clone());
+        if old.is_some() && !planted::is(Bug::ChangeDestroyed) {
+            // It still has what the change was to replace. Nothing is released before all have answered.
+            if let Some(party) = self.transactions.get_mut(id).and_then(|t| t.parties.get_mut(rm)) {
+                party.refused = Some(refusal.at(rm));
             }
-            self.finish_or_go_on(id, now, out);
-            return;
+            return self.end_answered(rm, id, now, out);
         }
-        self.end_answered(rm, id, now, out);
+        let detail = format!(
+            "it refused to book what it had held ({}); the other bookings are released",
+            refusal.detail
+        );
+        let refusal = Refusal { reason: Reason::Mixed, detail, ..refusal.at(rm) };
+        let (txn, rm) = (id.clone(), rm.clone());
+        self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
+        if let Some(old) = old {
+            // Where the change is not booked, the version that it was to replace still is.
+            self.end_old_above(id, now, out);
+            self.send_due(&old, now, out);
+        }
+        self.finish_or_go_on(id, now, out);
     }
 
     /// One more RM has done what the goal wants.
@@ -487,14 +554,23 @@ impl Coordinator {
             self.send_due(id, now, out);
             return;
         }
-        let (goal, left_behind) = (txn.goal, txn.left_behind);
+        let (goal, left_behind, mends) = (txn.goal, txn.left_behind, txn.mends);
         let reservation = txn.reservation.clone();
+        let refused = txn.refusals();
+        if !refused.is_empty() {
+            return self.split(id, refused, now, out);
+        }
+        let lost = self.lost(&reservation);
         self.record(
             CoordinatorRecord::Finished { txn: id.clone(), state: None, version: None, at: now },
             out,
         );
         self.set_alarm(id);
+        if mends && goal == Goal::Commit {
+            lost.iter().for_each(|lost| self.send_due(lost, now, out));
+        }
         match goal {
+            Goal::Abort if mends => self.mend_again(&reservation, now, out),
             Goal::Abort if !left_behind => self.go_on(id, &reservation, now, out),
             Goal::Commit => self.replaced_above(id, now, out),
             _ => {}
@@ -546,6 +622,7 @@ impl Coordinator {
 
     /// Every alarm that is due: messages again, patience that ends.
     pub(super) fn on_tick(&mut self, now: Now, out: &mut Gathered) {
+        self.mend_due(now, out);
         while let Some((due, id)) = self.alarms.first().cloned()
             && due <= now.boot
         {

@@ -122,6 +122,7 @@ impl Coordinator {
             reservation,
             candidate,
             replaces,
+            mends: None,
             version: None,
             at,
         };

@@ -34,6 +34,7 @@ use super::trying::Trying;
 use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind, Reply, Ticket};
 use crate::core::ReplayError;
 use crate::message::{Answer, Decision, HoldOrder, Resolution, Token};
+use crate::participant::ask_by;
 
 /// Whom this coordinator serves as an RM, and how long its promises last.
 #[derive(Debug, Clone, Default)]
@@ -157,7 +158,7 @@ impl Coordinator {
         out: &mut Gathered,
     ) {
         // Refusals in a fixed order, as a participant's: who, known before, what.
-        if !self.above.coordinators.contains(&order.coordinator) {
+        if !order.txn.is_of(&order.coordinator) {
             return out.reply(token, Reply::Upper(Answer::Denied));
         }
         if let Some(answer) = self.room.remembered(&order, &self.rm_name()) {
@@ -177,6 +178,9 @@ impl Coordinator {
                 }
             };
             return out.reply(token, Reply::Upper(answer));
+        }
+        if !self.above.coordinators.contains(&order.coordinator) {
+            return out.reply(token, Reply::Upper(Answer::Denied));
         }
         // As at a participant: told, and not written down.
         if let Some(answer) = self.room.refuse(&order, &self.rm_name()) {
@@ -225,7 +229,11 @@ impl Coordinator {
         out: &mut Gathered,
     ) {
         let known = self.uppers.get(txn);
-        if !self.above.coordinators.contains(&by) || known.is_some_and(|e| e.coordinator != by) {
+        let allowed = match known {
+            Some(entry) => entry.coordinator == by,
+            None => self.above.coordinators.contains(&by) && txn.is_of(&by),
+        };
+        if !allowed {
             return out.reply(token, Reply::Upper(Answer::Denied));
         }
         let Some((_, id)) = known.and_then(|entry| entry.order.clone()) else {
@@ -340,7 +348,8 @@ impl Coordinator {
             return self.drop_upper(&reservation, expired(), now, out);
         }
         promise.asked = promise.asked.saturating_add(1);
-        promise.ask_at = now.boot.saturating_add(limits::ask_pause(promise.asked));
+        let pause = limits::ask_pause(promise.asked, promise.hard_at.since(now.boot));
+        promise.ask_at = now.boot.saturating_add(pause);
         self.set_alarm(id);
         self.ask_above(&reservation, out);
     }
@@ -505,6 +514,8 @@ impl Coordinator {
         let upper = self.reservation_mut(&id)?.upper.clone().ok_or_else(missing)?;
         let entry = self.uppers.get(&upper).and_then(|entry| entry.order.as_ref());
         let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.above.soft);
+        // As at a resource manager: a promise that is short is asked about all the same.
+        let soft = soft.min(ask_by(expires_in));
         self.transaction_mut(txn)?.promise = Some(Promise {
             since: at,
             boot: boot.to_owned(),

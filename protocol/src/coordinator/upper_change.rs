@@ -41,7 +41,7 @@ impl Coordinator {
     }
 
     /// The reservation that this one would replace.
-    fn old_above(&self, id: &ReservationId) -> Option<&Reservation> {
+    pub(super) fn old_above(&self, id: &ReservationId) -> Option<&Reservation> {
         let order = self.order_above(self.reservations.get(id)?)?;
         self.reservation_above(order.replaces.as_ref()?)
     }
@@ -131,9 +131,10 @@ impl Coordinator {
             return;
         }
         let by = known.ticket.user.clone();
-        let record = CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now };
+        let record = CoordinatorRecord::Releasing { txn, by, version: None, at: now };
         self.record(record, out);
-        self.send_due(&txn, now, out);
+        self.end_mending(id, now, out);
+        self.send_released(id, now, out);
     }
 
     /// An inner RM has refused to book the new version: what the others have of the old one ends too.

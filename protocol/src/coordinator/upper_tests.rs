@@ -5,13 +5,19 @@ mod changes;
 
 use coalloc_common::{Time, limits};
 
-use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, resolution, sends, txn};
+use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, resolution, sends};
 use super::*;
 use crate::message::{Answer, HoldOrder};
 
 /// The reservation of the first hold from above, and its first attempt.
 const ID: &str = "grc-t-1";
 const TRY: &str = "grc-t-1/1";
+
+/// A transaction of `top`, told from others by a short name.
+fn txn(name: &str) -> TransactionId {
+    let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
+    TransactionId::composed(format!("top-t-{number}/1"))
+}
 
 fn above() -> Above {
     Above {
@@ -392,7 +398,7 @@ fn an_inner_question_about_what_is_prepared_is_passed_on_once_and_never_decided_
     let mut bench = Bench::prepared();
     let effects = bench.resolve(TRY, "a", at(30));
     assert_eq!(resolution(&effects), Resolution::Lost);
-    assert_eq!(asks(&effects), ["top u"]);
+    assert_eq!(asks(&effects), ["top top-t-117/1"]);
     let effects = bench.resolve(TRY, "b", at(40));
     assert_eq!((resolution(&effects), asks(&effects).len()), (Resolution::Lost, 0));
     assert_eq!(resolution(&bench.resolve(TRY, "z", at(40))), Resolution::NotMine);
@@ -410,8 +416,8 @@ fn an_inner_question_about_what_is_prepared_is_passed_on_once_and_never_decided_
 #[test]
 fn an_answer_of_abort_from_above_drops_it() {
     let mut bench = Bench::prepared();
-    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(30_020))), ["top u"], "soft");
-    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(31_020))), ["top u"], "again");
+    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(30_020))), ["top top-t-117/1"], "soft");
+    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(31_020))), ["top top-t-117/1"], "again");
     let effects = bench.resolved_above("u", Resolution::Decided(Decision::Abort), at(31_030));
     assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
     let _ = bench.ended_inside(MessageKind::Abort, at(31_040));
@@ -460,7 +466,11 @@ fn prepared_survives_restarts_of_the_process_and_of_the_machine() {
     let effects = bench.restart(at(1_000));
     assert_eq!(sends(&effects), [""; 0]);
     assert_eq!(bench.state(ID), State::Held);
-    assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(1_000))), ["top u"], "at once");
+    assert_eq!(
+        asks(&bench.step(CoordinatorInput::Tick, at(1_000))),
+        ["top top-t-117/1"],
+        "at once"
+    );
     // Another boot: its clock begins anew, and only the wall clock goes on.
     bench.above.boot = "boot-2".to_owned();
     let booted = |wall_ms: i64| Now { boot: BootTime::from_us(wall_ms * 1_000), ..at(wall_ms) };

@@ -25,8 +25,10 @@ pub(super) fn grc() -> CoordinatorName {
     CoordinatorName::composed("grc")
 }
 
+/// A transaction of [`grc`], told from others by a short name.
 pub(super) fn txn(name: &str) -> TransactionId {
-    TransactionId::composed(name)
+    let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
+    TransactionId::composed(format!("grc-t-{number}/1"))
 }
 
 pub(super) fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
@@ -322,6 +324,49 @@ fn segments_of_one_order_that_do_not_overlap_never_add_up_against_a_third() {
     assert!(matches!(hold(&mut p, thrice, at(1)), Answer::Held { .. }));
     assert_eq!(p.availability(&[window(3_650, 3_850)], &user(), None, at(1)), [[Amount(0)]]);
     assert_eq!(p.availability(&[window(3_700, 3_800)], &user(), None, at(1)), [[Amount(600)]]);
+}
+
+#[test]
+fn a_short_hold_is_asked_about_before_it_ends_and_more_often_towards_its_end() {
+    let mut p = participant();
+    // It begins at once, so that it is kept for ten seconds, and for two minutes before anybody would ask.
+    let _ = hold(&mut p, order("t1", 600, window(0, 3_600)), at(0));
+    let mut asked = Vec::new();
+    while let Some(due) = p.next_wake() {
+        let second = due.since(at(0).boot).as_us() / 1_000_000;
+        if !run(&mut p, ParticipantInput::Tick, at(second)).is_empty() {
+            asked.push(second);
+        }
+    }
+    assert_eq!(asked, [5, 6, 8, 9], "from half of it on, to its last second");
+    assert_eq!(reason(commit(&mut p, "t1", at(10))), Reason::Expired);
+}
+
+#[test]
+fn what_a_coordinator_holds_it_may_end_when_it_is_not_configured_any_more() {
+    let mut p = participant();
+    let _ = hold(&mut p, order("t1", 600, window(3_600, 7_200)), at(0));
+    let _ = hold(&mut p, order("t2", 100, window(3_600, 7_200)), at(0));
+    p.config.coordinators.clear();
+    let again = hold(&mut p, order("t1", 600, window(3_600, 7_200)), at(1));
+    assert!(matches!(again, Answer::Held { .. }), "I8: {again:?}");
+    assert_eq!(commit(&mut p, "t1", at(1)), Answer::Done, "what was promised stays promised");
+    assert_eq!(abort(&mut p, "t2", at(2)), Answer::Done);
+    assert_eq!(release(&mut p, "t1", at(3)), Answer::Done);
+    assert_eq!(hold(&mut p, order("t3", 1, window(3_600, 7_200)), at(4)), Answer::Denied);
+    assert_eq!(abort(&mut p, "t3", at(5)), Answer::Denied, "nothing of it is here");
+}
+
+#[test]
+fn no_coordinator_holds_or_ends_what_another_ones_ids_name() {
+    let mut p = participant();
+    let other = CoordinatorName::composed("other");
+    let stolen = HoldOrder { coordinator: other.clone(), ..order("t1", 1, window(3_600, 7_200)) };
+    assert_eq!(hold(&mut p, stolen, at(0)), Answer::Denied);
+    let early = ParticipantInput::Abort { txn: txn("t1"), by: other, token: Token(9) };
+    assert_eq!(answer(run(&mut p, early, at(0))), Answer::Denied, "no tombstone before it comes");
+    let held = hold(&mut p, order("t1", 1, window(3_600, 7_200)), at(1));
+    assert!(matches!(held, Answer::Held { .. }), "{held:?}");
 }
 
 #[test]

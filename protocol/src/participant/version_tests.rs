@@ -28,7 +28,7 @@ fn resource() -> ResourceId {
 }
 
 fn txn(number: usize) -> TransactionId {
-    TransactionId::composed(format!("t/{number}"))
+    TransactionId::composed(format!("grc-t-1/{number}"))
 }
 
 fn grc() -> CoordinatorName {
@@ -117,7 +117,7 @@ fn release(participant: &mut Participant, number: usize) -> Answer {
 }
 
 fn book(participant: &mut Participant, order: HoldOrder) {
-    let number: usize = order.txn.as_str()[2..].parse().unwrap();
+    let number: usize = order.txn.as_str()["grc-t-1/".len()..].parse().unwrap();
     assert!(matches!(hold(participant, order), Answer::Held { .. }));
     assert_eq!(commit(participant, number), Answer::Done);
 }

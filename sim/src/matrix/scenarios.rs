@@ -129,6 +129,13 @@ pub const ALL: &[Scenario] = &[
         1_000,
     ),
     scenario(
+        "modify, late Commit",
+        "Commit of a change does not reach one RM before its hold has ended: it is held again",
+        &[FLAT, PLAN, "change c1 r1\n", CHANGED],
+        "1s reserve r1\n40s modify r1 c1\n40015ms cut grc -> crm-B\n75s mend grc -> crm-B",
+        40_000,
+    ),
+    scenario(
         "Resolve, undecided",
         "one RM asks while another one has not answered",
         &[FLAT, PLAN],

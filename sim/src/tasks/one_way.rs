@@ -56,7 +56,7 @@ impl World<'_> {
             let window = Window::starting(start, self.run_time(number, cluster));
             piece.window = window.unwrap_or(piece.window);
         }
-        let txn = TransactionId::composed(format!("t{number}/{}", attempt.1));
+        let txn = self.txn_of(number, u64::from(attempt.1) << 1);
         if cluster.is_some()
             && let Some(counts) = self.counts(number)
         {
@@ -93,6 +93,11 @@ impl World<'_> {
         Ok(())
     }
 
+    /// The id of one booking of a task: of its coordinator, as every resource manager wants it.
+    fn txn_of(&self, task: u32, booking: u64) -> TransactionId {
+        TransactionId::composed(format!("{}-t-{task}/{booking}", self.coordinator_of(task)))
+    }
+
     fn book(&mut self, piece: &Piece, txn: &TransactionId, number: u32) -> bool {
         let resource = &self.net.resources[piece.resource];
         let place = resource.controller;
@@ -121,7 +126,7 @@ impl World<'_> {
         let Some(window) = fit else { return false };
         piece.window = window;
         // Another transaction: the first one is refused for ever.
-        let txn = TransactionId::composed(format!("t{}/{}/later", attempt.0, attempt.1));
+        let txn = self.txn_of(attempt.0, u64::from(attempt.1) << 1 | 1);
         let booked = self.book(piece, &txn, attempt.0);
         piece.kept = booked.then_some(txn);
         booked

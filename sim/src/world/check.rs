@@ -32,6 +32,8 @@ pub struct Watch {
     committed: BTreeSet<TransactionId>,
     aborted: BTreeSet<TransactionId>,
     mixed: BTreeSet<TransactionId>,
+    /// Changes that some RMs have booked and others were too late to.
+    split: BTreeSet<TransactionId>,
     releasing: BTreeSet<TransactionId>,
     finished: BTreeSet<TransactionId>,
     /// What each attempt at a change would replace.
@@ -136,6 +138,10 @@ impl World {
                     self.counts.mixed += 1;
                     watch.mixed.insert(txn.clone());
                 }
+                CoordinatorRecord::Split { txn, .. } => {
+                    self.counts.split += 1;
+                    watch.split.insert(txn.clone());
+                }
                 CoordinatorRecord::Releasing { txn, .. } => {
                     watch.releasing.insert(txn.clone());
                 }
@@ -150,7 +156,7 @@ impl World {
                 record,
                 CoordinatorRecord::Refused { .. }
                     | CoordinatorRecord::Opened { .. }
-                    | CoordinatorRecord::Intent { .. }
+                    | CoordinatorRecord::Intent { mends: None, .. }
                     | CoordinatorRecord::ChangeOpened { .. }
                     | CoordinatorRecord::UpperOpened { .. }
             )
@@ -246,16 +252,13 @@ impl World {
 
     /// A booking of a new version ends the old one, which was booked everywhere and decided.
     fn check_replaced(&mut self, rm: usize, txn: &TransactionId) -> Result<(), String> {
-        let Some(old) = self.watch.replaces.get(txn) else { return Ok(()) };
         let entries = self.rms[rm].shadow.entries();
         if self.watch.exempt.is_free(rm, txn) {
             return Ok(());
         }
         let had = entries.get(txn).and_then(|entry| entry.order.as_ref());
-        if had.is_none_or(|order| order.replaces.is_none()) {
-            // New to the reservation.
-            return Ok(());
-        }
+        // An RM that is new to the reservation has none.
+        let Some(old) = had.and_then(|order| order.replaces.as_ref()) else { return Ok(()) };
         let phase = entries.get(old).map(|entry| &entry.phase);
         if !matches!(phase, Some(Phase::Ended(Ending::Replaced | Ending::Released))) {
             return Err(format!("I5: {txn} is booked in place of {old}, which is {phase:?}"));
@@ -506,7 +509,8 @@ impl World {
         Ok(())
     }
 
-    /// I5: what was booked and has failed says so by a recorded mixed outcome.
+    /// I5: what was booked and has failed says so by a recorded mixed outcome. A change from above that was split
+    /// may fail when the version that it was to replace is booked everywhere again.
     fn check_outcome(&self, reservation: &Reservation) -> Result<(), String> {
         let Some(txn) = &reservation.transaction else { return Ok(()) };
         let id = &reservation.id;
@@ -515,9 +519,11 @@ impl World {
         }
         // Of a change too: both versions end then.
         let own = format!("{id}/");
-        let mixed = self.watch.mixed.iter().any(|txn| txn.as_str().starts_with(&own));
+        let any =
+            |of: &BTreeSet<TransactionId>| of.iter().any(|txn| txn.as_str().starts_with(&own));
+        let (mixed, split) = (any(&self.watch.mixed), any(&self.watch.split));
         match reservation.state {
-            State::Failed if self.watch.committed.contains(txn) && !mixed => {
+            State::Failed if self.watch.committed.contains(txn) && !mixed && !split => {
                 Err(format!("I5: {id} has failed, was decided and is not recorded as mixed"))
             }
             State::Failed if mixed => {

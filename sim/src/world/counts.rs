@@ -107,6 +107,8 @@ counts! {
     replaced: "bookings replaced by a change",
     /// Recorded mixed outcomes.
     mixed: "mixed outcomes, recorded",
+    /// Changes that some RMs had booked and others were too late to.
+    split: "changes booked in part, mended since",
     /// Holds that expired.
     expired: "holds expired",
     /// Questions of resource managers (Resolve).

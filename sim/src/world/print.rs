@@ -1,7 +1,8 @@
 //! The transcript: how packets, records and replies read. Windows are seconds of the world.
 
+use coalloc_common::RmName;
 use coalloc_common::{Segment, Span};
-use coalloc_protocol::coordinator::{Candidate, CoordinatorRecord, Reply, Reservation};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorRecord, Mends, Reply, Reservation};
 use coalloc_protocol::message::{Answer, Cause, Decision, HoldOrder, Message, Resolution};
 use coalloc_protocol::participant::ParticipantRecord;
 
@@ -73,10 +74,15 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::Opened { reservation, ticket, .. } => {
             format!("opened {reservation} for {} ({})", ticket.user, ticket.request)
         }
-        CoordinatorRecord::Intent { txn, candidate: plan, replaces, .. } => {
+        CoordinatorRecord::Intent { txn, candidate: plan, replaces, mends, .. } => {
             let replaces =
                 replaces.as_ref().map_or(String::new(), |old| format!(", replaces {old}"));
-            format!("D1 intent {txn}: {}{replaces}", candidate(plan))
+            let mends = match mends {
+                None => "",
+                Some(Mends::New) => ", the new version everywhere",
+                Some(Mends::Old) => ", the old version everywhere",
+            };
+            format!("D1 intent {txn}: {}{replaces}{mends}", candidate(plan))
         }
         CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
             format!("D3 decided {txn}: commit")
@@ -86,6 +92,10 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
             format!("D3 decided {txn}: abort{why}")
         }
         CoordinatorRecord::Mixed { txn, refusal, .. } => format!("mixed {txn}: {refusal}"),
+        CoordinatorRecord::Split { txn, refused, .. } => {
+            let late: Vec<&str> = refused.keys().map(RmName::as_str).collect();
+            format!("split {txn}: not booked at {}", late.join(" "))
+        }
         CoordinatorRecord::Releasing { txn, by, .. } => format!("releasing {txn}, by {by}"),
         CoordinatorRecord::Finished { txn, .. } => format!("D6 finished {txn}"),
         CoordinatorRecord::ChangeOpened { ticket, .. } => {

@@ -62,6 +62,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::Decided { decision: Decision::Commit, .. } => "D3 commit",
         CoordinatorRecord::Decided { decision: Decision::Abort, .. } => "D3 abort",
         CoordinatorRecord::Mixed { .. } => "mixed",
+        CoordinatorRecord::Split { .. } => "split",
         CoordinatorRecord::Releasing { .. } => "releasing",
         CoordinatorRecord::ChangeOpened { .. } => "change opened",
         CoordinatorRecord::ChangeRefused { .. } => "change refused",

@@ -7,7 +7,7 @@ use coalloc_protocol::coordinator::{
 use coalloc_protocol::message::{Answer, Decision, Resolution, Token};
 
 use super::coordinator::{Grc, held, refused};
-use crate::{at, candidate, order};
+use crate::{TXN, at, candidate, order};
 
 fn make() -> Coordinator {
     let name = CoordinatorName::composed("grc");
@@ -25,16 +25,16 @@ fn make() -> Coordinator {
 fn hold(amount: u64) -> CoordinatorInput {
     let planned = Some(Ok(vec![candidate()]));
     let token = Token(50);
-    CoordinatorInput::Upper(Upper::Hold { order: order("t", amount, None), planned, token })
+    CoordinatorInput::Upper(Upper::Hold { order: order(TXN, amount, None), planned, token })
 }
 
 fn end(kind: MessageKind) -> CoordinatorInput {
-    let (txn, by) = (TransactionId::composed("t"), CoordinatorName::composed("grc"));
+    let (txn, by) = (TransactionId::composed(TXN), CoordinatorName::composed("grc"));
     CoordinatorInput::Upper(Upper::End { txn, by, kind, token: Token(60) })
 }
 
 fn answered(resolution: Resolution) -> CoordinatorInput {
-    CoordinatorInput::Upper(Upper::Resolved { txn: TransactionId::composed("t"), resolution })
+    CoordinatorInput::Upper(Upper::Resolved { txn: TransactionId::composed(TXN), resolution })
 }
 
 fn states() -> Vec<(&'static str, Grc)> {

@@ -12,7 +12,7 @@ use coalloc_protocol::participant::{
 };
 use coalloc_sim::world::script::participant_point;
 
-use crate::{at, cell, order, told};
+use crate::{NEWER, TXN, at, cell, order, told};
 
 const SOFT_MS: i64 = 5_000;
 const HARD_MS: i64 = 20_000;
@@ -59,7 +59,7 @@ impl Rm {
     }
 
     fn hold(&self) -> ParticipantInput {
-        let order = HoldOrder { one_way: self.one_way, ..order("t", self.amount, None) };
+        let order = HoldOrder { one_way: self.one_way, ..order(TXN, self.amount, None) };
         ParticipantInput::Hold { order, token: Token(1) }
     }
 }
@@ -96,15 +96,15 @@ fn commit(id: &str) -> ParticipantInput {
 }
 
 fn abort() -> ParticipantInput {
-    ParticipantInput::Abort { txn: txn("t"), by: by("grc"), token: Token(1) }
+    ParticipantInput::Abort { txn: txn(TXN), by: by("grc"), token: Token(1) }
 }
 
 fn release() -> ParticipantInput {
-    ParticipantInput::Release { txn: txn("t"), by: by("grc"), token: Token(1) }
+    ParticipantInput::Release { txn: txn(TXN), by: by("grc"), token: Token(1) }
 }
 
 fn resolved(resolution: Resolution) -> ParticipantInput {
-    ParticipantInput::Resolved { txn: txn("t"), resolution }
+    ParticipantInput::Resolved { txn: txn(TXN), resolution }
 }
 
 /// Every state, and how it is come to.
@@ -125,24 +125,24 @@ fn states() -> Vec<(&'static str, Rm)> {
         }
         rm
     };
-    let newer = ParticipantInput::Hold { order: order("t2", 20, Some("t")), token: Token(1) };
+    let newer = ParticipantInput::Hold { order: order(NEWER, 20, Some(TXN)), token: Token(1) };
     let mut refused = Rm { amount: 101, ..Rm::new() };
     refused.step(refused.hold(), 10);
     let states = vec![
         ("unknown", after(vec![])),
         ("Held", after(vec![hold()])),
-        ("Booked", after(vec![hold(), (commit("t"), 20)])),
+        ("Booked", after(vec![hold(), (commit(TXN), 20)])),
         ("Booked, one-way", one_way(&[])),
         ("Refused", refused),
         ("Aborted", after(vec![hold(), (abort(), 20)])),
         ("Aborted, a tombstone", after(vec![(abort(), 20)])),
         ("Expired", after(vec![hold(), (ParticipantInput::Tick, HARD_MS + 20)])),
-        ("Released", after(vec![hold(), (commit("t"), 20), (release(), 30)])),
-        ("Replaced", after(vec![hold(), (commit("t"), 20), (newer, 30), (commit("t2"), 40)])),
+        ("Released", after(vec![hold(), (commit(TXN), 20), (release(), 30)])),
+        ("Replaced", after(vec![hold(), (commit(TXN), 20), (newer, 30), (commit(NEWER), 40)])),
         ("Aborted, one-way", one_way(&[abort()])),
     ];
     for (name, rm) in &states {
-        let phase = rm.core.entries().get(&txn("t")).map(|entry| entry.phase.clone());
+        let phase = rm.core.entries().get(&txn(TXN)).map(|entry| entry.phase.clone());
         let is = match phase {
             None => "unknown".to_owned(),
             Some(Phase::Held(_)) => "Held".to_owned(),
@@ -156,15 +156,15 @@ fn states() -> Vec<(&'static str, Rm)> {
 }
 
 pub(crate) fn table() -> String {
-    let other = ParticipantInput::Hold { order: order("t", 11, None), token: Token(1) };
-    let stranger = ParticipantInput::Abort { txn: txn("t"), by: by("grc-2"), token: Token(1) };
-    let unknown = ParticipantInput::Abort { txn: txn("t"), by: by("who"), token: Token(1) };
+    let other = ParticipantInput::Hold { order: order(TXN, 11, None), token: Token(1) };
+    let stranger = ParticipantInput::Abort { txn: txn(TXN), by: by("grc-2"), token: Token(1) };
+    let unknown = ParticipantInput::Abort { txn: txn(TXN), by: by("who"), token: Token(1) };
     let decided = |decision| resolved(Resolution::Decided(decision));
     let inputs: Vec<(&str, Option<ParticipantInput>, i64)> = vec![
         ("Hold", None, 50),
         ("Hold, other content", Some(other), 50),
-        ("Commit", Some(commit("t")), 50),
-        ("Commit, too late", Some(commit("t")), HARD_MS + 50),
+        ("Commit", Some(commit(TXN)), 50),
+        ("Commit, too late", Some(commit(TXN)), HARD_MS + 50),
         ("Abort", Some(abort()), 50),
         ("Release", Some(release()), 50),
         ("asked: commit", Some(decided(Decision::Commit)), 50),

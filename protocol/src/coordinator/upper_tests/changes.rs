@@ -89,7 +89,8 @@ fn what_cannot_be_replaced_is_refused_for_ever() {
         }
     }
     let theirs = CoordinatorName::composed("top-2");
-    let stolen = HoldOrder { coordinator: theirs, ..replaces("u", "stolen") };
+    let own = TransactionId::composed("top-2-t-1/1");
+    let stolen = HoldOrder { coordinator: theirs, txn: own, ..replaces("u", "stolen") };
     let effects = bench.planned_above(stolen, Ok(vec![plan(&["a"])]), at(200));
     assert_eq!(reason(&effects), Reason::NotHeld, "another coordinator's");
     assert_eq!(bench.state(ID), State::Confirmed);
@@ -112,18 +113,12 @@ fn the_old_version_released_the_new_one_cannot_be_booked() {
 }
 
 #[test]
-fn released_or_mixed_while_it_is_being_booked_both_versions_end() {
-    for (released, first) in [(Some("u"), "v"), (Some("v"), "u"), (None, "")] {
+fn released_while_it_is_being_booked_both_versions_end() {
+    for (released, first) in [("u", "v"), ("v", "u")] {
         let mut bench = changing();
         let _ = bench.end_above("v", MessageKind::Commit, at(120));
         let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(130));
-        let effects = match released {
-            Some(which) => bench.end_above(which, MessageKind::Release, at(140)),
-            None => {
-                let no = refused(Reason::Expired);
-                bench.answer("b", NEW, MessageKind::Commit, no, at(140))
-            }
-        };
+        let effects = bench.end_above(released, MessageKind::Release, at(140));
         let sent = sends(&effects);
         assert_eq!(sent.iter().filter(|sent| sent.ends_with("Release")).count(), 5, "{sent:?}");
         for rm in ["a", "b", "c"] {
@@ -131,10 +126,70 @@ fn released_or_mixed_while_it_is_being_booked_both_versions_end() {
             let _ = bench.answer(rm, TRY, MessageKind::Release, Answer::Done, at(150));
         }
         assert_eq!(bench.core.unfinished(), 0);
-        let new = if released.is_some() { State::Terminated } else { State::Failed };
-        assert_eq!((bench.state(ID), bench.state("grc-t-2")), (State::Terminated, new));
-        if released.is_some() {
-            assert_eq!(said(&bench.end_above(first, MessageKind::Release, at(160))), DONE);
-        }
+        let both = (bench.state(ID), bench.state("grc-t-2"));
+        assert_eq!(both, (State::Terminated, State::Terminated));
+        assert_eq!(said(&bench.end_above(first, MessageKind::Release, at(160))), DONE);
     }
+}
+
+/// The change is booked at `a` and `c`, and `b` was too late: the new version is tried again everywhere.
+fn split() -> Bench {
+    let mut bench = changing();
+    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(130));
+    let no = refused(Reason::Expired);
+    assert_eq!(bench.answer("b", NEW, MessageKind::Commit, no, at(140)), [], "c has not answered");
+    let sent = bench.answer("c", NEW, MessageKind::Commit, Answer::Done, at(150));
+    assert_eq!(sends(&sent), ["a Hold", "b Hold", "c Hold"], "nothing is released");
+    assert_eq!(bench.state("grc-t-2"), State::Committing, "the one above is not answered yet");
+    bench
+}
+
+const AGAIN: &str = "grc-t-2/2";
+const BACK: &str = "grc-t-2/3";
+
+#[test]
+fn an_inner_rm_that_books_too_late_holds_the_new_version_again() {
+    let mut bench = split();
+    for rm in ["a", "b", "c"] {
+        let _ = bench.held(rm, AGAIN, 60, at(200));
+    }
+    let mut told = Vec::new();
+    for rm in ["a", "b", "c"] {
+        told = said(&bench.answer(rm, AGAIN, MessageKind::Commit, Answer::Done, at(210)));
+    }
+    assert_eq!(told, DONE, "whoever waits for its Commit");
+    assert_eq!(said(&bench.end_above("v", MessageKind::Commit, at(220))), DONE);
+    assert_eq!((bench.state(ID), bench.state("grc-t-2")), (State::Terminated, State::Confirmed));
+    let _ = bench.restart(at(230));
+    let sent = bench.end_above("v", MessageKind::Release, at(240));
+    assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"]);
+}
+
+#[test]
+fn or_the_old_version_is_whole_again_and_the_one_above_hears_that_it_was_not_booked() {
+    let mut bench = split();
+    let _ = bench.held("a", AGAIN, 60, at(200));
+    let no = refused(Reason::InsufficientCapacity);
+    let _ = bench.answer("b", AGAIN, MessageKind::Hold, no, at(210));
+    let _ = bench.answer("a", AGAIN, MessageKind::Abort, Answer::Done, at(220));
+    let sent = bench.answer("c", AGAIN, MessageKind::Abort, Answer::Done, at(230));
+    assert_eq!(sends(&sent), ["a Hold", "b Hold", "c Hold"], "back to the old version at once");
+    for rm in ["a", "b", "c"] {
+        let _ = bench.held(rm, BACK, 60, at(240));
+    }
+    let _ = bench.restart(at(245));
+    for rm in ["a", "b", "c"] {
+        let _ = bench.answer(rm, BACK, MessageKind::Commit, Answer::Done, at(250));
+    }
+    assert_eq!((bench.state(ID), bench.state("grc-t-2")), (State::Confirmed, State::Failed));
+    let commit = bench.end_above("v", MessageKind::Commit, at(260));
+    assert_eq!(reason(&commit), Reason::Expired, "it was not booked, and the old one is");
+    let _ = bench.restart(at(270));
+    let sent = bench.end_above("u", MessageKind::Release, at(280));
+    assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"], "under its last transaction");
+    for rm in ["a", "b", "c"] {
+        let _ = bench.answer(rm, BACK, MessageKind::Release, Answer::Done, at(290));
+    }
+    assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Terminated, 0));
 }

@@ -1,0 +1,427 @@
+//! Mending a change that was decided and is booked at some of its RMs only.
+//!
+//! After D3 an RM may be too late to book: its hold has expired. It then still has the version that the change
+//! was to replace, and the others have the new one. Nothing is released because of that. The coordinator
+//! waits until every RM has answered Commit, records who has not booked ([`CoordinatorRecord::Split`]), and
+//! makes one version of the two by further attempts, each a transaction like any other:
+//!
+//! ```text
+//! Committing --all have answered, some refused--> split --new version held and booked everywhere--> Done
+//!                                                 |  ^ \--old version held and booked everywhere--> Refused
+//!                                                 '--' one no: the other version next, after a pause
+//! ```
+//!
+//! The Hold of such an attempt replaces at each RM what that RM has: the new version where it is booked, the
+//! old one elsewhere. What an RM has it can hold again, so the attempt back to the old version fails only
+//! where the change had given something back that others have taken since; then the new version is tried
+//! again, for as long as it takes. Until one attempt succeeds each RM keeps what it has. The user may release
+//! the reservation at any time, which ends all of it.
+//!
+//! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
+//! comes to the old version the new reservation has failed, and the old one has it as another transaction.
+//!
+//! Left out: mending of a reservation that is new. Nothing of it was ever confirmed, so a late RM makes a
+//! mixed outcome, and all is released. Source: design.md "Decided stays decided"; Gray and Lamport,
+//! "Consensus on transaction commit", for why a decision must not depend on who carries it out in time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{
+    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId, limits,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::change::ChangeState;
+use super::record::CoordinatorRecord;
+use super::reservation::State;
+use super::transaction::{Goal, Transaction};
+use super::{Candidate, Coordinator, Gathered};
+use crate::core::ReplayError;
+
+/// Which version an attempt to mend would book everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mends {
+    /// The one that was decided.
+    New,
+    /// The one that it was to replace.
+    Old,
+}
+
+/// A change that some RMs have booked and others have not.
+#[derive(Debug, Clone)]
+pub(super) struct Mending {
+    /// The transaction of the version that the change was to replace.
+    old: TransactionId,
+    old_candidate: Candidate,
+    new_candidate: Candidate,
+    /// What each RM has booked; one that is not here has nothing.
+    parts: BTreeMap<RmName, TransactionId>,
+    /// What RMs have said they do not have any more: told to release it in the end, in case they do.
+    lost: Vec<TransactionId>,
+    /// Why the change was not booked everywhere.
+    why: Refusal,
+    /// Attempts that have failed. After an even number the new version is next, after an odd one the old.
+    failed: u32,
+    /// What the last attempt tries.
+    attempt: Option<Candidate>,
+}
+
+impl Mending {
+    const fn turn(&self) -> Mends {
+        if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
+    }
+
+    /// What is tried next: every RM that has something of either version takes part.
+    fn next(&self) -> Candidate {
+        let version = match self.turn() {
+            Mends::New => &self.new_candidate,
+            Mends::Old => &self.old_candidate,
+        };
+        let mut segments = version.segments.clone();
+        for rm in self.parts.keys() {
+            segments.entry(rm.clone()).or_default();
+        }
+        // An RM that has nothing and is to have nothing is not asked.
+        segments.retain(|rm, wanted: &mut Vec<Segment>| {
+            !wanted.is_empty() || self.parts.contains_key(rm)
+        });
+        Candidate { segments, order: Vec::new(), one_way: false, details: version.details.clone() }
+    }
+
+    /// How long after its last failure it is tried again.
+    fn pause(&self) -> Span {
+        // Back to the old version at once; then both again, with growing pauses.
+        match self.turn() {
+            Mends::Old => Span::ZERO,
+            Mends::New => {
+                let doubled = (self.failed / 2).min(limits::MEND_DOUBLINGS_MAX);
+                limits::RESEND_FIRST.saturating_mul(1 << doubled)
+            }
+        }
+    }
+}
+
+/// Does this refusal of a Hold say that what it was to replace is not there any more?
+const fn says_gone(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::NotHeld | Reason::Aborted | Reason::Expired | Reason::Released | Reason::Replaced
+    )
+}
+
+impl Coordinator {
+    /// Every RM has answered the Commit of a change, and some have not booked.
+    pub(super) fn split(
+        &mut self,
+        txn: &TransactionId,
+        refused: BTreeMap<RmName, Refusal>,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
+        self.record(
+            CoordinatorRecord::Split { txn: txn.clone(), refused, state: None, at: now },
+            out,
+        );
+        self.set_alarm(txn);
+        if let Some(id) = reservation {
+            self.mend(&id, now, out);
+        }
+    }
+
+    /// Opens the next attempt to make one version of what is booked in two, if that is so.
+    pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        let Some(mending) = self.mending.get(id) else { return };
+        let Some(known) = self.reservations.get(id) else { return };
+        let (candidate, old, mends) = (mending.next(), mending.old.clone(), Some(mending.turn()));
+        let txn = TransactionId::composed(format!("{id}/{}", known.opened + 1));
+        let record = CoordinatorRecord::Intent {
+            txn: txn.clone(),
+            reservation: id.clone(),
+            candidate,
+            replaces: Some(old),
+            mends,
+            version: None,
+            at: now,
+        };
+        self.record(record, out);
+        self.send_due(&txn, now, out);
+    }
+
+    /// An attempt to mend has failed and every RM has dropped it.
+    pub(super) fn mend_again(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        let Some(mending) = self.mending.get(id) else { return };
+        match mending.pause() {
+            Span::ZERO => self.mend(id, now, out),
+            pause => {
+                self.mend_at.insert(id.clone(), now.boot.saturating_add(pause));
+            }
+        }
+    }
+
+    /// What was put off until now.
+    pub(super) fn mend_due(&mut self, now: Now, out: &mut Gathered) {
+        let due = self.mend_at.iter().filter(|(_, at)| **at <= now.boot);
+        let due: Vec<ReservationId> = due.map(|(id, _)| id.clone()).collect();
+        for id in due {
+            self.mend_at.remove(&id);
+            self.mend(&id, now, out);
+        }
+    }
+
+    /// When the first of what was put off is due.
+    pub(super) fn next_mend(&self) -> Option<BootTime> {
+        self.mend_at.values().min().copied()
+    }
+
+    /// After a restart: what nobody pursues is pursued again.
+    pub(super) fn start_mending(&mut self, now: Now, out: &mut Gathered) {
+        let idle = self.mending.keys().filter(|id| !self.is_mended(id));
+        let idle: Vec<ReservationId> = idle.cloned().collect();
+        for id in idle {
+            self.mend(&id, now, out);
+        }
+    }
+
+    /// Is there an attempt under way that mends this reservation?
+    fn is_mended(&self, id: &ReservationId) -> bool {
+        self.attempts_of(id).any(|(_, txn)| txn.mends && !txn.is_done())
+    }
+
+    /// Ends the attempt to mend a reservation that has been released meanwhile, if it is undecided.
+    pub(super) fn end_mending(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        self.mend_at.remove(id);
+        let undecided = self.attempts_of(id).find(|(_, txn)| txn.mends && txn.goal == Goal::Hold);
+        if let Some(txn) = undecided.map(|(txn, _)| txn.clone()) {
+            let text = "the reservation was released before the change was mended";
+            self.abort(&txn, Refusal::new(Reason::Released, text), None, now, out);
+        }
+    }
+
+    /// What RMs have said they have lost of a reservation in two versions.
+    pub(super) fn lost(&self, id: &ReservationId) -> Vec<TransactionId> {
+        self.mending.get(id).map(|mending| mending.lost.clone()).unwrap_or_default()
+    }
+
+    /// Sends what a release of this reservation has made due.
+    pub(super) fn send_released(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        let known = self.reservations.get(id).and_then(|known| known.transaction.clone());
+        let own =
+            self.attempts_of(id).filter(|(_, txn)| txn.goal == Goal::Release && !txn.is_done());
+        // What was mended back to an old version has an id of the new one.
+        let all: BTreeSet<TransactionId> = own.map(|(txn, _)| txn.clone()).chain(known).collect();
+        for txn in all {
+            self.send_due(&txn, now, out);
+        }
+    }
+
+    pub(super) fn fold_split(
+        &mut self,
+        txn: &TransactionId,
+        refused: &BTreeMap<RmName, Refusal>,
+    ) -> Result<(), ReplayError> {
+        let transaction = self.transaction_mut(txn)?;
+        let (id, old) = (transaction.reservation.clone(), transaction.replaces.clone());
+        let Some(old) = old.filter(|_| transaction.goal == Goal::Commit && !transaction.is_done())
+        else {
+            return Err(ReplayError(format!("{txn} is split but was not to be committed")));
+        };
+        transaction.finish();
+        let booked: Vec<RmName> =
+            transaction.parties().filter(|rm| !refused.contains_key(*rm)).cloned().collect();
+        let why = refused.iter().next().map(|(rm, why)| late(rm, why));
+        let why = why.unwrap_or_else(|| Refusal::new(Reason::Expired, "it was not booked"));
+        if !self.mending.contains_key(&id) {
+            if booked.is_empty() {
+                // Nobody has booked it, so the old version is whole.
+                return self.fold_change_missed(&id, &why);
+            }
+            let mending = self.begin_mending(&id, old, why.clone())?;
+            self.mending.insert(id.clone(), mending);
+        }
+        if let Some(mending) = self.mending.get_mut(&id) {
+            // Of an attempt to mend, this one has failed too.
+            mending.failed += u32::from(mending.attempt.is_some());
+            mending.parts.extend(booked.into_iter().map(|rm| (rm, txn.clone())));
+        }
+        let reservation = self.reservation_mut(&id)?;
+        match reservation.change.as_mut().filter(|change| change.is_under_way()) {
+            Some(change) => change.refusal = Some(why),
+            None => reservation.attempt_refusals.push(why),
+        }
+        Ok(())
+    }
+
+    /// What there is to mend: nobody has anything but the old version yet.
+    fn begin_mending(
+        &self,
+        id: &ReservationId,
+        old: TransactionId,
+        why: Refusal,
+    ) -> Result<Mending, ReplayError> {
+        let missing = || ReplayError(format!("{id} is split but replaces nothing"));
+        let known = self.reservations.get(id).ok_or_else(missing)?;
+        let (old_version, new_version) = match known.change.as_ref().filter(|c| c.is_under_way()) {
+            Some(change) => (known.candidate.as_ref(), change.candidate.as_ref()),
+            None => (
+                self.old_above(id).and_then(|old| old.candidate.as_ref()),
+                known.candidate.as_ref(),
+            ),
+        };
+        let old_candidate = old_version.cloned().ok_or_else(missing)?;
+        let new_candidate = new_version.cloned().ok_or_else(missing)?;
+        let parts = old_candidate.segments.keys().map(|rm| (rm.clone(), old.clone())).collect();
+        let (lost, failed, attempt) = (Vec::new(), 0, None);
+        Ok(Mending { old, old_candidate, new_candidate, parts, lost, why, failed, attempt })
+    }
+
+    /// No RM has booked a change that was decided: nothing has changed.
+    fn fold_change_missed(&mut self, id: &ReservationId, why: &Refusal) -> Result<(), ReplayError> {
+        let unfinished = self.has_unfinished_change(id);
+        let reservation = self.reservation_mut(id)?;
+        match reservation.change.as_mut().filter(|change| change.is_under_way()) {
+            Some(change) => {
+                change.state =
+                    if unfinished { ChangeState::Aborting } else { ChangeState::Refused };
+                change.refuse(why);
+            }
+            None => {
+                reservation.state = if unfinished { State::Aborting } else { State::Failed };
+                reservation.refusal = Some(why.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// An attempt to mend opens.
+    pub(super) fn fold_mend_opened(
+        &mut self,
+        txn: &TransactionId,
+        id: &ReservationId,
+        candidate: &Candidate,
+        at: Now,
+    ) -> Result<(), ReplayError> {
+        if self.transactions.contains_key(txn) {
+            return Err(ReplayError(format!("{txn} begins twice")));
+        }
+        let Some(mending) = self.mending.get_mut(id) else {
+            return Err(ReplayError(format!("{txn} mends {id}, which is whole")));
+        };
+        let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
+        transaction.replace(&mending.old, mending.parts.iter());
+        transaction.mends = true;
+        mending.attempt = Some(candidate.clone());
+        let reservation = self.reservation_mut(id)?;
+        if let Some(change) = reservation.change.as_mut().filter(|change| change.is_under_way()) {
+            change.transaction = Some(txn.clone());
+            change.attempts += 1;
+        } else {
+            let before = reservation.transaction.replace(txn.clone());
+            reservation.attempts += 1;
+            // What was promised above was promised once.
+            let before = before.and_then(|before| self.transactions.get(&before));
+            transaction.promise = before.and_then(|before| before.promise.clone());
+        }
+        self.reservation_mut(id)?.opened += 1;
+        self.transactions.insert(txn.clone(), transaction);
+        Ok(())
+    }
+
+    /// An attempt to mend was decided against: the other version is next.
+    pub(super) fn fold_mend_aborted(&mut self, id: &ReservationId, refusal: Option<&Refusal>) {
+        let Some(mending) = self.mending.get_mut(id) else { return };
+        mending.failed += 1;
+        let gone = refusal.filter(|refusal| says_gone(refusal.reason));
+        if let Some(rm) = gone.and_then(|refusal| refusal.rm.as_ref()) {
+            mending.lost.extend(mending.parts.remove(rm));
+        }
+    }
+
+    /// An attempt to mend is booked everywhere: there is one version again.
+    pub(super) fn fold_mended(
+        &mut self,
+        id: &ReservationId,
+        txn: &TransactionId,
+    ) -> Result<(), ReplayError> {
+        let missing = || ReplayError(format!("{txn} mends {id}, which is whole"));
+        let mending = self.mending.remove(id).ok_or_else(missing)?;
+        let forward = mending.turn() == Mends::New;
+        let booked = mending.attempt.ok_or_else(missing)?;
+        let old_above = self.old_above(id).map(|old| old.id.clone());
+        let reservation = self.reservation_mut(id)?;
+        match reservation.change.as_mut().filter(|change| change.is_under_way()) {
+            Some(change) => {
+                reservation.transaction = Some(txn.clone());
+                reservation.candidate = Some(booked);
+                if forward {
+                    change.state = ChangeState::Done;
+                    change.candidate = None;
+                    change.refusal = None;
+                    reservation.notes = std::mem::take(&mut change.notes);
+                    reservation.version += 1;
+                } else {
+                    change.state = ChangeState::Refused;
+                    change.refuse(&mending.why);
+                }
+            }
+            None if forward => {
+                reservation.candidate = Some(booked);
+                reservation.state = State::Confirmed;
+            }
+            None => {
+                reservation.state = State::Failed;
+                reservation.refusal = Some(mending.why);
+                let old = self.reservation_mut(&old_above.ok_or_else(missing)?)?;
+                let old_id = old.id.clone();
+                old.transaction = Some(txn.clone());
+                old.candidate = Some(booked);
+                self.transaction_mut(txn)?.reservation = old_id;
+            }
+        }
+        for lost in mending.lost {
+            self.transaction_mut(&lost)?.turn(Goal::Release);
+        }
+        Ok(())
+    }
+
+    /// A reservation in two versions is released: all that any RM may have of it.
+    pub(super) fn fold_mending_released(
+        &mut self,
+        id: &ReservationId,
+    ) -> Result<bool, ReplayError> {
+        let Some(mending) = self.mending.remove(id) else { return Ok(false) };
+        let committing = |txn: &&Transaction| txn.goal == Goal::Commit && !txn.is_done();
+        let attempts = self.attempts_of(id).filter(|(_, txn)| committing(txn));
+        let attempts: Vec<TransactionId> = attempts.map(|(txn, _)| txn.clone()).collect();
+        let booked = mending.parts.into_values().chain(mending.lost).chain(attempts);
+        let booked: BTreeSet<TransactionId> = booked.collect();
+        for txn in booked {
+            let transaction = self.transaction_mut(&txn)?;
+            // What is another reservation's is that one's to release.
+            if transaction.reservation == *id {
+                transaction.turn(Goal::Release);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Every reservation in two versions is pursued.
+    pub(super) fn check_mending(&self) -> Result<(), String> {
+        let idle =
+            self.mending.keys().find(|id| !self.is_mended(id) && !self.mend_at.contains_key(*id));
+        idle.map_or(Ok(()), |id| Err(format!("I22: nobody mends {id}")))
+    }
+}
+
+/// Why a decided change is not booked everywhere, for people.
+fn late(rm: &RmName, why: &Refusal) -> Refusal {
+    let late = "it was too late to book the new version";
+    let detail = match why.detail.starts_with(late) {
+        // A coordinator below has said so of its own RM.
+        true => why.detail.clone(),
+        false => format!("{late} ({})", why.detail),
+    };
+    Refusal { detail, ..why.clone().at(rm) }
+}

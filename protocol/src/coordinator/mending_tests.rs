@@ -1,0 +1,243 @@
+//! A change that some RMs have booked and others were too late to: one version is booked everywhere in the end,
+//! and nothing is released before.
+
+use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, sends, told};
+use super::*;
+use crate::message::{Answer, Message};
+
+const ID: &str = "grc-t-1";
+const NEW: &str = "grc-t-1/2";
+const AGAIN: &str = "grc-t-1/3";
+const BACK: &str = "grc-t-1/4";
+
+/// `a` and `b` have the old version; the new one is held there and at `c`, and decided.
+fn committing() -> Bench {
+    let mut bench = Bench::confirmed();
+    let ticket = ChangeTicket {
+        reservation: ReservationId::composed(ID),
+        change: RequestId::composed("c1"),
+        content: "x".into(),
+    };
+    let _ = bench.step(CoordinatorInput::OpenChange { ticket, token: USER }, at(50));
+    let reservation = ReservationId::composed(ID);
+    let outcome = Ok(vec![plan(&["a", "b", "c"])]);
+    let modify =
+        CoordinatorInput::Modify { reservation, outcome, notes: "new".into(), token: USER };
+    let _ = bench.step(modify, at(60));
+    for rm in ["a", "b", "c"] {
+        let _ = bench.held(rm, NEW, 900, at(70));
+    }
+    bench
+}
+
+/// `a` has booked the new version; `b` was too late, and so was `c`.
+fn split() -> (Bench, Vec<CoordinatorEffect>) {
+    let mut bench = committing();
+    let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(80));
+    let _ = bench.answer("b", NEW, MessageKind::Commit, refused(Reason::Expired), at(90));
+    let last = bench.answer("c", NEW, MessageKind::Commit, refused(Reason::Expired), at(100));
+    (bench, last)
+}
+
+/// What each Hold among these effects replaces.
+fn replaced(effects: &[CoordinatorEffect]) -> Vec<(String, usize, Option<String>)> {
+    let hold = |effect: &CoordinatorEffect| match effect {
+        CoordinatorEffect::Send { rm, message: Message::Hold(order), .. } => {
+            let replaces = order.replaces.as_ref().map(ToString::to_string);
+            Some((rm.to_string(), order.segments.len(), replaces))
+        }
+        _ => None,
+    };
+    effects.iter().filter_map(hold).collect()
+}
+
+fn known(bench: &Bench) -> &Reservation {
+    bench.core.find(ID).unwrap()
+}
+
+fn change_state(bench: &Bench) -> ChangeState {
+    known(bench).change.as_ref().unwrap().state
+}
+
+fn drop_attempt(bench: &mut Bench, txn: &str, rms: &[&str], ms: i64) -> Vec<CoordinatorEffect> {
+    let mut effects = Vec::new();
+    for rm in rms {
+        effects = bench.answer(rm, txn, MessageKind::Abort, Answer::Done, at(ms));
+    }
+    effects
+}
+
+#[test]
+fn the_new_version_is_held_again_in_place_of_what_each_rm_has() {
+    let (mut bench, sent) = split();
+    let old = |txn: &str| Some(txn.to_owned());
+    assert_eq!(
+        replaced(&sent),
+        [
+            ("a".into(), 1, old("grc-t-1/2")),
+            ("b".into(), 1, old("grc-t-1/1")),
+            ("c".into(), 1, None)
+        ]
+    );
+    assert_eq!(
+        (known(&bench).state, change_state(&bench)),
+        (State::Confirmed, ChangeState::Committing)
+    );
+    for rm in ["a", "b", "c"] {
+        let _ = bench.held(rm, AGAIN, 900, at(110));
+    }
+    let mut last = Vec::new();
+    for rm in ["a", "b", "c"] {
+        last = bench.answer(rm, AGAIN, MessageKind::Commit, Answer::Done, at(120));
+    }
+    assert_eq!(told(&last), [(USER, State::Confirmed)]);
+    let reservation = known(&bench);
+    assert_eq!((reservation.version, reservation.notes.as_str()), (2, "new"));
+    assert_eq!(reservation.transaction.as_ref().unwrap().as_str(), AGAIN);
+    assert_eq!((change_state(&bench), reservation.is_definite()), (ChangeState::Done, true));
+    let _ = bench.restart(at(130));
+    let sent = bench.release(ID, at(140));
+    assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"]);
+}
+
+#[test]
+fn or_the_old_one_when_the_new_one_is_not_to_be_had_any_more() {
+    let (mut bench, _) = split();
+    let no = refused(Reason::InsufficientCapacity);
+    let _ = bench.answer("b", AGAIN, MessageKind::Hold, no, at(110));
+    let sent = drop_attempt(&mut bench, AGAIN, &["a", "c"], 120);
+    assert_eq!(
+        replaced(&sent),
+        [
+            ("a".into(), 1, Some("grc-t-1/2".to_owned())),
+            ("b".into(), 1, Some("grc-t-1/1".to_owned()))
+        ],
+        "c has nothing and is to have nothing"
+    );
+    for rm in ["a", "b"] {
+        let _ = bench.held(rm, BACK, 900, at(130));
+    }
+    let _ = bench.answer("a", BACK, MessageKind::Commit, Answer::Done, at(140));
+    let last = bench.answer("b", BACK, MessageKind::Commit, Answer::Done, at(140));
+    assert_eq!(told(&last), [(USER, State::Confirmed)]);
+    let reservation = known(&bench);
+    assert_eq!((reservation.version, change_state(&bench)), (1, ChangeState::Refused));
+    assert_eq!(reservation.transaction.as_ref().unwrap().as_str(), BACK);
+    let why = reservation.change.as_ref().unwrap().refusal.clone().unwrap();
+    assert_eq!(why.reason, Reason::Expired, "what the user is told: {why}");
+    assert!(why.detail.contains("too late to book the new version"), "{why}");
+    let _ = bench.restart(at(150));
+    // It can be changed again, in place of what it now has.
+    let ticket = ChangeTicket {
+        reservation: ReservationId::composed(ID),
+        change: RequestId::composed("c2"),
+        content: "y".into(),
+    };
+    let opened = bench.step(CoordinatorInput::OpenChange { ticket, token: OTHER }, at(160));
+    assert_eq!(replies(&opened), [(OTHER, Reply::PlanChange)]);
+    let (reservation, outcome) = (ReservationId::composed(ID), Ok(vec![plan(&["a"])]));
+    let modify = CoordinatorInput::Modify { reservation, outcome, notes: "n".into(), token: OTHER };
+    let back = || Some(BACK.to_owned());
+    let sent = bench.step(modify, at(170));
+    assert_eq!(replaced(&sent), [("a".into(), 1, back()), ("b".into(), 0, back())]);
+}
+
+#[test]
+fn when_neither_is_to_be_had_both_are_tried_again_and_nothing_is_given_up() {
+    let (mut bench, _) = split();
+    let mut ms = 200;
+    for number in (3..9).step_by(2) {
+        let no = || refused(Reason::InsufficientCapacity);
+        let (new, old) = (format!("{ID}/{number}"), format!("{ID}/{}", number + 1));
+        let _ = bench.answer("b", &new, MessageKind::Hold, no(), at(ms));
+        let back = drop_attempt(&mut bench, &new, &["a", "c"], ms + 1);
+        assert_eq!(sends(&back), ["a Hold", "b Hold"]);
+        let _ = bench.answer("a", &old, MessageKind::Hold, no(), at(ms + 2));
+        assert_eq!(drop_attempt(&mut bench, &old, &["b"], ms + 3), [], "after a pause");
+        let due = bench.core.next_wake().unwrap();
+        let sent = bench.step(CoordinatorInput::Tick, Now { boot: due, ..at(ms) });
+        assert_eq!(sends(&sent), ["a Hold", "b Hold", "c Hold"]);
+        ms = due.since(at(0).boot).as_us() / 1_000 + 1;
+    }
+    assert!(bench.log.iter().all(|record| !matches!(record, CoordinatorRecord::Mixed { .. })));
+    assert_eq!(
+        (known(&bench).state, change_state(&bench)),
+        (State::Confirmed, ChangeState::Committing)
+    );
+}
+
+#[test]
+fn a_restart_goes_on_mending() {
+    let (mut bench, _) = split();
+    let sent = bench.restart(at(200));
+    assert_eq!(sends(&sent), ["a Abort", "b Abort", "c Abort"], "what was undecided is aborted");
+    let sent = drop_attempt(&mut bench, AGAIN, &["a", "b", "c"], 210);
+    assert_eq!(sends(&sent), ["a Hold", "b Hold"], "the other version next");
+    let no = refused(Reason::InsufficientCapacity);
+    let _ = bench.answer("a", BACK, MessageKind::Hold, no, at(220));
+    assert_eq!(drop_attempt(&mut bench, BACK, &["b"], 230), []);
+    let sent = bench.restart(at(240));
+    assert_eq!(sends(&sent), ["a Hold", "b Hold", "c Hold"], "nobody else would");
+    let _ = bench.restart(at(250));
+}
+
+#[test]
+fn nobody_has_booked_it_so_nothing_has_changed() {
+    let mut bench = committing();
+    let mut last = Vec::new();
+    for rm in ["a", "b", "c"] {
+        last = bench.answer(rm, NEW, MessageKind::Commit, refused(Reason::Expired), at(90));
+    }
+    assert_eq!((sends(&last), told(&last)), (vec![], vec![(USER, State::Confirmed)]));
+    assert_eq!((known(&bench).version, change_state(&bench)), (1, ChangeState::Refused));
+    let _ = bench.restart(at(100));
+}
+
+#[test]
+fn released_in_between_all_of_it_ends() {
+    for decided in [false, true] {
+        let (mut bench, _) = split();
+        if decided {
+            for rm in ["a", "b", "c"] {
+                let _ = bench.held(rm, AGAIN, 900, at(110));
+            }
+        }
+        let sent = sends(&bench.release(ID, at(120)));
+        let releases = sent.iter().filter(|sent| sent.ends_with("Release")).count();
+        let aborts = sent.iter().filter(|sent| sent.ends_with("Abort")).count();
+        // The old version has two RMs, the new one three, and so has the attempt.
+        assert_eq!((releases, aborts), if decided { (8, 0) } else { (5, 3) }, "{sent:?}");
+        let _ = bench.restart(at(130));
+        let last = if decided { MessageKind::Release } else { MessageKind::Abort };
+        for (txn, kind) in
+            [("grc-t-1/1", MessageKind::Release), (NEW, MessageKind::Release), (AGAIN, last)]
+        {
+            assert_eq!(bench.state(ID), State::Terminating);
+            for rm in ["a", "b", "c"] {
+                let _ = bench.answer(rm, txn, kind, Answer::Done, at(140));
+            }
+        }
+        assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Terminated, 0));
+    }
+}
+
+#[test]
+fn an_rm_that_has_lost_what_it_had_holds_the_version_as_new() {
+    let (mut bench, _) = split();
+    let _ = bench.answer("b", AGAIN, MessageKind::Hold, refused(Reason::NotHeld), at(110));
+    let sent = drop_attempt(&mut bench, AGAIN, &["a", "c"], 120);
+    assert_eq!(
+        replaced(&sent),
+        [("a".into(), 1, Some(NEW.to_owned())), ("b".into(), 1, None)],
+        "what b does not have it does not replace"
+    );
+    for rm in ["a", "b"] {
+        let _ = bench.held(rm, BACK, 900, at(130));
+    }
+    let _ = bench.answer("a", BACK, MessageKind::Commit, Answer::Done, at(140));
+    let last = bench.answer("b", BACK, MessageKind::Commit, Answer::Done, at(140));
+    assert_eq!(told(&last), [(USER, State::Confirmed)]);
+    let sent = sends(&last);
+    assert_eq!(sent, ["a Release", "b Release"], "of the old one: should b have it after all");
+    let _ = bench.restart(at(150));
+}
