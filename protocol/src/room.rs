@@ -4,7 +4,8 @@
 //! for every Hold that comes would in the end take the room that commits and releases need. It is
 //! remembered instead, so that a Hold that comes again gets the same answer for as long as the process
 //! lives (I8). After a restart the same Hold may be kept: its coordinator has taken the refusal for its
-//! answer and says abort when it is asked, so such a hold ends at its soft expiry.
+//! answer and says abort when it is asked, so such a hold ends at its soft expiry. Nobody asks about what is booked
+//! one-way: its coordinator sends Abort after such a refusal, and the tombstone is written.
 //!
 //! Left out: when there is too little room, which the ledger says ([`crate::durable::Log::room`]).
 

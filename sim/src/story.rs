@@ -30,7 +30,8 @@
 //!                                          last N records at least
 //! low NODE | full NODE | room NODE         its disk has room for ends alone; for nothing; for all again
 //! clock NODE TIME                          its wall clock is set, so much ahead of the world's, or `-30s` back
-//! freeze NODE TIME                         its process is stopped for so long
+//! freeze NODE TIME [in-sync]               its process is stopped for so long; at once, or at its next sync
+//!                                          that writes, between its step and the end of that sync
 //! vanish DEMAND                            its user is gone, and hears nothing more
 //! wait TIME                                10ms, 7s
 //! settle                                   until all is at rest; what must hold then is checked
@@ -356,6 +357,10 @@ impl Teller {
     fn trouble(&mut self, word: &str, words: &[&str]) -> Told {
         let node = self.node(words.first())?;
         let us = words.get(1).map_or(Ok(Span::ZERO), |text| time(text))?.as_us();
+        if word == "freeze" && words.get(2) == Some(&"in-sync") {
+            self.world.freeze_next.insert(node, us);
+            return Ok(());
+        }
         let event = match word {
             "low" => Event::Trouble(Trouble::Low(node)),
             "full" => Event::Trouble(Trouble::Full(node)),

@@ -136,6 +136,8 @@ pub struct World {
     pub script: Option<Script>,
     /// The story's crashes, at the next sync that writes.
     pub crash_next: BTreeMap<Address, CrashPoint>,
+    /// The story's processes that are stopped, for so long, at their next sync that writes.
+    pub freeze_next: BTreeMap<Address, i64>,
     /// Crashes at a node's sync of this number, counted from 1 over all its lives: those that write.
     pub crash_at: BTreeMap<(Address, u64), CrashPoint>,
     calls: BTreeMap<u64, Call>,
@@ -169,6 +171,7 @@ impl World {
             rules: Vec::new(),
             script: None,
             crash_next: BTreeMap::new(),
+            freeze_next: BTreeMap::new(),
             crash_at: BTreeMap::new(),
             calls: BTreeMap::new(),
             questions: BTreeMap::new(),
@@ -417,7 +420,7 @@ impl World {
             let us = self.weather.sync_us(&mut self.dice);
             let life = self.life(node);
             self.after(us, Event::Synced(node, life));
-            return Ok(());
+            return self.freeze_in_sync(node);
         }
         let (wants, queued) = match node {
             Address::Grc(index) => (self.grcs[index].wants_tick_at(), self.grcs[index].tick_queued),
@@ -435,13 +438,25 @@ impl World {
         Ok(())
     }
 
-    /// Where in this batch the node dies, if it does.
-    fn crash_point(&mut self, node: Address) -> Option<CrashPoint> {
-        let number = match node {
+    /// The story's process is stopped when it has stepped and before that is durable.
+    fn freeze_in_sync(&mut self, node: Address) -> Result<(), String> {
+        if self.next_write(node).is_none() {
+            return Ok(());
+        }
+        let us = self.freeze_next.remove(&node);
+        us.map_or(Ok(()), |us| self.trouble(Trouble::Freeze(node, us)))
+    }
+
+    fn next_write(&self, node: Address) -> Option<u64> {
+        match node {
             Address::Grc(index) => self.grcs[index].next_write(),
             Address::Rm(index) => self.rms[index].next_write(),
-        };
-        let number = number?;
+        }
+    }
+
+    /// Where in this batch the node dies, if it does.
+    fn crash_point(&mut self, node: Address) -> Option<CrashPoint> {
+        let number = self.next_write(node)?;
         let planned = self.crash_at.remove(&(node, number));
         if let Some(point) = planned.or_else(|| self.crash_next.remove(&node)) {
             return Some(point);

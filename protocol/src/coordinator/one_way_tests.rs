@@ -60,6 +60,21 @@ fn a_refusal_ends_what_was_booked_before_it_and_it_is_planned_again() {
     assert_eq!(bench.state("grc-t-1"), State::Confirmed);
 }
 
+/// A refusal for want of room is gone with the RM's process, and a late copy of the Hold would be booked.
+#[test]
+fn one_without_room_is_told_that_it_is_over() {
+    let (mut bench, _) = asked();
+    let sent = bench.answer("b", TRY, MessageKind::Hold, refused(Reason::DiskFull), at(10));
+    assert_eq!(sends(&sent), ["b Abort"], "a was never asked");
+    assert_eq!(told(&sent), [], "nothing is definite before its tombstone");
+    let done = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(20));
+    assert_eq!(told(&done), [(USER, State::Failed)]);
+    // Whatever else an RM refuses is written there: nothing more is said to it.
+    let (mut bench, _) = asked();
+    let done = bench.answer("b", TRY, MessageKind::Hold, refused(Reason::ServiceLevel), at(10));
+    assert_eq!((sends(&done), told(&done)), (vec![], vec![(USER, State::Failed)]));
+}
+
 #[test]
 fn one_that_says_it_has_booked_instead_of_ending_it_is_told_to_release() {
     let (mut bench, _) = asked();

@@ -412,8 +412,8 @@ impl Coordinator {
         let expires_in = match answer {
             Answer::Held { expires_in } => expires_in,
             Answer::Refused(refusal) => {
-                // What an RM refuses it refuses for ever, unless it could not write that down: then it is told
-                // to abort, which it does write down.
+                // What an RM refuses it refuses for ever, unless it had no room to write that down: it forgets
+                // that with its process, and would hold or book a late copy. The Abort it does write down.
                 let refuser = Some(rm).filter(|_| refusal.reason != Reason::DiskFull);
                 return self.abort(id, refusal.at(rm), refuser, now, out);
             }

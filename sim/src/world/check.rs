@@ -21,7 +21,7 @@ use super::exempt::Exempt;
 use super::model::Model;
 use super::{Address, Fault, MessageKind, World};
 
-/// A sync takes no longer than this in any weather, so that much a record may be older than durable.
+/// A sync takes no longer than this in any weather: what was due meanwhile comes that much later.
 pub(super) const SYNC_US_MAX: i64 = 10_000_000;
 
 /// What the durable records of all nodes have said so far.
@@ -44,9 +44,10 @@ pub struct Watch {
     books_at_once: BTreeSet<TransactionId>,
     /// What each coordinator has promised to one above, by its transaction there.
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
-    /// When each hold became durable, and how long it may last, by RM and transaction.
+    /// When each hold began, which is when it was stepped, and how long it lasts, by RM and transaction.
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
-    /// Refused for want of room, which is not written down: a process that begins anew may hold it.
+    /// Refused for want of room, which is not written down: a process that begins anew may hold it, and asks
+    /// then what became of it. Nobody asks about a one-way booking: of those none is exempt.
     no_room: BTreeSet<(usize, TransactionId)>,
     /// The last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
@@ -81,7 +82,7 @@ impl Watch {
         self.committed.contains(txn) || self.aborted.contains(txn)
     }
 
-    /// When a hold became durable, and how long it may last.
+    /// When a hold began, and how long it lasts.
     pub(super) fn hold(&self, rm: usize, txn: &TransactionId) -> Option<(i64, Span)> {
         self.held.get(&(rm, txn.clone())).copied()
     }
@@ -182,13 +183,15 @@ impl World {
                     }
                     // Who has said that it is booked, and lied, may hear of it again and book it.
                     let lost = self.watch.exempt.is_free(index, &order.txn)
-                        || self.watch.no_room.contains(&(index, order.txn.clone()));
+                        || (!order.one_way
+                            && self.watch.no_room.contains(&(index, order.txn.clone())));
                     if self.watch.finished.contains(&order.txn) && !lost {
                         return Err(format!("I9: {} is held after it was finished", order.txn));
                     }
                     self.check_turn(index, &order.txn)?;
                     let key = (index, order.txn.clone());
-                    self.watch.held.insert(key, (self.now_us, *hard));
+                    let stepped_us = self.rms[index].stepped_us;
+                    self.watch.held.insert(key, (stepped_us, *hard));
                 }
                 ParticipantRecord::Booked { txn, .. } => {
                     if !self.watch.committed.contains(txn) && !self.is_one_way(index, txn) {
@@ -238,13 +241,15 @@ impl World {
     }
 
     /// A hold lasts as long as its coordinator was told, whatever restarts and boots there were
-    /// between, on a machine whose wall clock nobody set (I14, I18).
+    /// between, on a machine whose wall clock nobody set (I14, I18). Both ends are when the RM's core
+    /// stepped, so that there is no slack for the disk, and none for a process that is stopped before
+    /// its sync: its hold is then durable as late as it expires.
     fn check_expiry(&self, rm: usize, txn: &TransactionId) -> Result<(), String> {
         let Some((held_us, hard)) = self.watch.held.get(&(rm, txn.clone())) else {
             return Err(format!("{txn} expires and was never held"));
         };
-        let lasted_us = self.now_us - held_us;
-        if !self.rms[rm].clock.was_set && lasted_us < hard.as_us() - SYNC_US_MAX {
+        let lasted_us = self.rms[rm].stepped_us - held_us;
+        if !self.rms[rm].clock.was_set && lasted_us < hard.as_us() {
             return Err(format!("I14: {txn} was held for {hard}, expires after {lasted_us} us"));
         }
         Ok(())
@@ -566,3 +571,7 @@ fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), Stri
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

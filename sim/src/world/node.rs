@@ -110,6 +110,9 @@ pub struct Node<C: Core> {
     pub clock: Clock,
     inbox: Vec<C::Input>,
     batch: Option<Vec<Unsynced<C::Record, C::Effect>>>,
+    /// When the records of the last batch were made, in the time of the world. They may become durable
+    /// much later: a disk takes its time, and a process that is stopped before its sync goes on with it.
+    pub stepped_us: i64,
     /// An append has failed: its process is ending.
     failed: bool,
     /// The earliest tick that is in the queue of the world.
@@ -140,6 +143,7 @@ where
             clock: Clock { wall_ahead_us: 0, was_set: false, booted_us: -1_000_000, boots: 1 },
             inbox: Vec::new(),
             batch: None,
+            stepped_us: 0,
             failed: false,
             tick_queued: None,
         }
@@ -208,6 +212,7 @@ where
         }
         core.check_invariants().map_err(|error| format!("{}: {error}", self.name))?;
         self.batch = Some(batch);
+        self.stepped_us = world_us;
         Ok(true)
     }
 

@@ -22,6 +22,10 @@ pub(super) const CHANGES_KEPT: usize = 12;
 const LOOKS: [u64; 4] = [1, 3, 40, 7];
 /// One update in so many is lost.
 const LOST: u64 = 5;
+/// Looks until whoever is behind has been told, when nothing changes any more: what was believed by a clock
+/// that was ahead is known as such from one change (F5), the snapshot after it is lost, the stream that goes on
+/// after the loss begins with that change again, and the next snapshot comes, as one update in [`LOST`] is lost.
+const LOOKS_AT_REST: u32 = 4;
 
 /// A subscriber.
 #[derive(Debug)]
@@ -106,6 +110,16 @@ impl Subscriber {
         Ok(true)
     }
 
+    /// Looks until it has been told of everything, when nothing changes any more.
+    fn comes_to_rest(&mut self, node: &Participant, now: Now) -> Result<(), String> {
+        for _ in 0..LOOKS_AT_REST {
+            if self.look(node, now)? {
+                return Ok(());
+            }
+        }
+        Err(format!("it has not been told of everything in {LOOKS_AT_REST} looks"))
+    }
+
     /// What it believes, from the later of both beginnings on.
     fn differs(&self, node: &Participant) -> Option<String> {
         let config = node.config();
@@ -145,14 +159,13 @@ impl World {
         Ok(())
     }
 
-    /// At rest: whoever looks once more, or twice when that is lost, believes what is so.
+    /// At rest: whoever looks until it has been told believes what is so.
     pub(super) fn check_pictures(&mut self) -> Result<(), String> {
         for (node, subscriber) in self.rms.iter().zip(&mut self.subscribers) {
             let now = node.now(self.now_us);
-            if !subscriber.look(&node.shadow, now)? {
-                subscriber.look(&node.shadow, now)?;
-            }
             let rm: &RmName = &node.shadow.config().name;
+            let rest = subscriber.comes_to_rest(&node.shadow, now);
+            rest.map_err(|what| format!("I11: at rest, the subscriber of {rm}: {what}"))?;
             if subscriber.picture.known(rm).is_none() {
                 return Err(format!("I11: the subscriber of {rm} has heard nothing"));
             }
@@ -163,3 +176,7 @@ impl World {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "watchers_tests.rs"]
+mod tests;
