@@ -211,10 +211,17 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::ListBookingsRequest>,
     ) -> Result<Response<v1::ListBookingsResponse>, Status> {
-        let page = Page::parse(request.get_ref()).map_err(|error| status::invalid(&error))?;
-        let now = self.handle.now();
-        let look = move |participant: &Participant| page.take(participant, now);
-        Ok(Response::new(self.handle.read(look).await?))
+        let mut page = Page::parse(request.get_ref()).map_err(|error| status::invalid(&error))?;
+        // In slices, as queries are answered: between two of them the protocol goes on.
+        while !page.is_whole {
+            let now = self.handle.now();
+            let look = move |participant: &Participant| {
+                page.take(participant, now);
+                page
+            };
+            page = self.handle.read(look).await?;
+        }
+        Ok(Response::new(page.into_answer()))
     }
 }
 
@@ -302,12 +309,18 @@ fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName
     }
 }
 
-/// One page of a listing.
+/// One page of a listing, and as much of it as was read.
 struct Page {
     window: Option<Window>,
     size: usize,
-    after: Option<TransactionId>,
     include_ended: bool,
+    /// The last transaction that was looked at.
+    after: Option<TransactionId>,
+    bookings: Vec<v1::Booking>,
+    bytes: usize,
+    is_whole: bool,
+    /// Is there more behind it?
+    has_next: bool,
 }
 
 impl Page {
@@ -322,27 +335,48 @@ impl Page {
             "" => None,
             token => Some(TransactionId::parse("page_token", token)?),
         };
-        Ok(Self { window, size: size as usize, after, include_ended: wire.include_ended })
+        Ok(Self {
+            window,
+            size: size as usize,
+            include_ended: wire.include_ended,
+            after,
+            bookings: Vec::new(),
+            bytes: 0,
+            is_whole: false,
+            has_next: false,
+        })
     }
 
-    fn take(&self, participant: &Participant, now: Now) -> v1::ListBookingsResponse {
+    /// Reads a slice more: entries and segments of about [`limits::QUERY_SLICE_WORK`], at least one entry.
+    fn take(&mut self, participant: &Participant, now: Now) {
         use std::ops::Bound;
-        let after = self.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let after = self.after.clone();
+        let after = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = participant.entries().range::<TransactionId, _>((after, Bound::Unbounded));
-        let mut wanted = range.filter(|(_, entry)| self.wants(entry)).peekable();
-        let (mut bookings, mut bytes) = (Vec::new(), 0);
-        while bookings.len() < self.size
-            && bytes < limits::PAGE_BYTES
-            && let Some((txn, entry)) = wanted.next()
-        {
-            let shown = booking(txn, entry, now);
-            bytes += shown.encoded_len();
-            bookings.push(shown);
+        let mut work = 0;
+        for (txn, entry) in range {
+            if work >= limits::QUERY_SLICE_WORK {
+                return;
+            }
+            work += 1 + entry.order.as_ref().map_or(0, |order| order.segments.len());
+            if self.wants(entry) {
+                if self.bookings.len() >= self.size || self.bytes >= limits::PAGE_BYTES {
+                    (self.is_whole, self.has_next) = (true, true);
+                    return;
+                }
+                let shown = booking(txn, entry, now);
+                self.bytes += shown.encoded_len();
+                self.bookings.push(shown);
+            }
+            self.after = Some(txn.clone());
         }
-        let last = bookings.last().filter(|_| wanted.peek().is_some());
-        let next_page_token =
-            last.map(|booking: &v1::Booking| booking.transaction.clone()).unwrap_or_default();
-        v1::ListBookingsResponse { bookings, next_page_token }
+        self.is_whole = true;
+    }
+
+    fn into_answer(self) -> v1::ListBookingsResponse {
+        let last = self.bookings.last().filter(|_| self.has_next);
+        let next_page_token = last.map(|last| last.transaction.clone()).unwrap_or_default();
+        v1::ListBookingsResponse { bookings: self.bookings, next_page_token }
     }
 
     fn wants(&self, entry: &Entry) -> bool {

@@ -168,18 +168,13 @@ impl Participant {
         now: Now,
     ) -> Amount {
         let open = self.open(now);
-        let ends = open.map(|open| [open.start(), open.end()]).into_iter().flatten();
-        let cuts = asker.own.changes_in(window).chain(before.changes_in(window)).chain(ends);
+        let cuts = asker.own.changes_in(window).chain(before.changes_in(window));
         let left = |piece: Window| {
-            let start = piece.start();
-            let own = asker.own.at(start);
-            // A piece lies inside the open window or outside of it: it is cut at both ends.
-            let inside = open.is_some_and(|open| open.overlaps(piece));
-            let free = if inside { timetable.free_min(piece) } else { Amount::ZERO };
-            let shared = if inside { part(asker.share, free, own) } else { Amount::ZERO };
-            own.max(shared).saturating_sub(before.at(start))
+            let most = at_most(Some(timetable), piece, asker, open);
+            most.saturating_sub(before.at(piece.start()))
         };
-        pieces(window, cuts).into_iter().map(left).min().unwrap_or(Amount::ZERO)
+        let pieces = pieces(window, cuts.chain(ends(open)));
+        pieces.into_iter().map(left).min().unwrap_or(Amount::ZERO)
     }
 
     /// Why this order cannot be held, if it cannot: each segment in its turn, beside those before it.
@@ -196,19 +191,133 @@ impl Participant {
         }
         let own = self.booked_footprint(order.replaces.as_ref());
         let share = self.share(&order.user);
-        let nothing = Steps::default();
-        let mut before: BTreeMap<&ResourceId, Steps> = BTreeMap::new();
-        for segment in &order.segments {
-            let asker = Asker { own: own.steps(&segment.resource).unwrap_or(&nothing), share };
-            let before = before.entry(&segment.resource).or_default();
-            let replaces = order.replaces.as_ref();
-            let refusal = self.refusal_of_segment(segment, asker, before, replaces, now);
-            if let Some(refusal) = refusal {
-                return Some(refusal);
+        let first = self.first_beyond(order, &own, share, now);
+        if share < WHOLE && self.config.inside.is_some() {
+            let before = &order.segments[..first.unwrap_or(order.segments.len())];
+            let refusal = self.refusal_inside(order, before, &own, now);
+            if refusal.is_some() {
+                return refusal;
             }
-            before.add(segment.window, segment.amount);
+        }
+        self.refusal_at(order, first?, &own, limits::INNER_MOVE_GUESSES, now)
+    }
+
+    /// The first segment of an order that takes more than may be taken, beside those before it. Orders
+    /// have thousands of segments: the cost is that of sorting them, whatever overlaps.
+    fn first_beyond(
+        &self,
+        order: &HoldOrder,
+        own: &Footprint,
+        share: u32,
+        now: Now,
+    ) -> Option<usize> {
+        let mut each: BTreeMap<&ResourceId, Vec<(usize, Window, Amount)>> = BTreeMap::new();
+        for (index, Segment { resource, amount, window }) in order.segments.iter().enumerate() {
+            each.entry(resource).or_default().push((index, *window, *amount));
+        }
+        let nothing = Steps::default();
+        let first = |(resource, parts): (&ResourceId, Vec<(usize, Window, Amount)>)| {
+            let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
+            let sum = |count: usize| {
+                Steps::sum(parts[..count].iter().map(|(_, window, amount)| (*window, *amount)))
+            };
+            let all = sum(parts.len());
+            if !all.exceeds(&self.most_of(
+                resource,
+                all.pieces().map(|(piece, _)| piece),
+                asker,
+                now,
+            )) {
+                return None;
+            }
+            // Fewer segments may end where one of those after them begins.
+            let ends = parts.iter().flat_map(|(_, window, _)| [window.start(), window.end()]);
+            let mut ends: Vec<Time> = ends.collect();
+            ends.sort_unstable();
+            ends.dedup();
+            let each = ends.windows(2).filter_map(|ends| Window::new(ends[0], ends[1]));
+            let most = self.most_of(resource, each, asker, now);
+            let is_within = |count: usize| !sum(count).exceeds(&most);
+            // With one segment more the sum is nowhere less.
+            let (mut fits, mut exceeds) = (0, parts.len());
+            while fits + 1 < exceeds {
+                let middle = usize::midpoint(fits, exceeds);
+                *(if is_within(middle) { &mut fits } else { &mut exceeds }) = middle;
+            }
+            Some(parts[fits].0)
+        };
+        each.into_iter().filter_map(first).min()
+    }
+
+    /// The most that may be taken of a resource over each of these windows, which overlap nowhere, and over
+    /// each part of them in which that differs for whoever asks.
+    fn most_of(
+        &self,
+        resource: &ResourceId,
+        windows: impl Iterator<Item = Window>,
+        asker: Asker<'_>,
+        now: Now,
+    ) -> Steps {
+        let (timetable, open) = (self.timetable(resource), self.open(now));
+        let most = |window: Window| {
+            let pieces = pieces(window, asker.own.changes_in(window).chain(ends(open)));
+            let most = |piece| (piece, at_most(timetable, piece, asker, open));
+            pieces.into_iter().map(most)
+        };
+        Steps::sum(windows.flat_map(most))
+    }
+
+    /// Why one of these segments, which the timetables of their paths admit, is more than the service
+    /// level lets take of what a route inside can carry. All of them share a bounded number of searches for new
+    /// routes of others.
+    fn refusal_inside(
+        &self,
+        order: &HoldOrder,
+        segments: &[Segment],
+        own: &Footprint,
+        now: Now,
+    ) -> Option<Refusal> {
+        let share = self.share(&order.user);
+        let mut searches = limits::INNER_QUERY_SEARCHES;
+        let mut inner: Option<InnerAt<'_>> = None;
+        for (index, Segment { resource, amount, window }) in segments.iter().enumerate() {
+            if inner.as_ref().is_none_or(|inner| inner.window() != *window) {
+                inner = self.inner_at(*window, order.replaces.as_ref(), 0);
+            }
+            let all = u128::from(amount.0) * u128::from(WHOLE);
+            let all = u64::try_from(all.div_ceil(u128::from(share.max(1)))).unwrap_or(u64::MAX);
+            let as_is = inner.as_ref().map(|inner| inner.most_as_is(resource, Amount(all), now));
+            if share > 0 && as_is.is_some_and(|most| most >= Amount(all)) {
+                continue;
+            }
+            let here = searches.min(limits::INNER_MOVE_GUESSES);
+            searches -= here;
+            let refusal = self.refusal_at(order, index, own, here, now);
+            if refusal.is_some() {
+                return refusal;
+            }
         }
         None
+    }
+
+    /// Why a segment of an order cannot be held beside those before it, if it cannot.
+    fn refusal_at(
+        &self,
+        order: &HoldOrder,
+        index: usize,
+        own: &Footprint,
+        searches: usize,
+        now: Now,
+    ) -> Option<Refusal> {
+        let segment = order.segments.get(index)?;
+        let nothing = Steps::default();
+        let own = own.steps(&segment.resource).unwrap_or(&nothing);
+        let asker = Asker { own, share: self.share(&order.user) };
+        let before = order.segments[..index].iter().filter(|s| s.resource == segment.resource);
+        let before = Steps::sum(before.map(|s| (s.window, s.amount)));
+        let inner = || self.inner_at(segment.window, order.replaces.as_ref(), searches);
+        let inner = (asker.share < WHOLE).then(inner).flatten();
+        self.refusal_of_segment(segment, asker, &before, inner, now)
     }
 
     /// Why the booking that an order replaces cannot be replaced by it, if it cannot.
@@ -234,7 +343,7 @@ impl Participant {
         segment: &Segment,
         asker: Asker<'_>,
         before: &Steps,
-        replaces: Option<&TransactionId>,
+        mut inner: Option<InnerAt<'_>>,
         now: Now,
     ) -> Option<Refusal> {
         let refuse = |reason, available: Option<Amount>, detail: String| {
@@ -275,9 +384,6 @@ impl Participant {
         if let Some(detail) = outer {
             return refuse(Reason::OutsideHorizon, None, detail);
         }
-        let searches = limits::INNER_MOVE_GUESSES;
-        let inner = || self.inner_at(window, replaces, searches);
-        let mut inner = (asker.share < WHOLE).then(inner).flatten();
         let mut most = |asker| {
             let most = self.may_take(timetable, window, asker, before, now);
             let inner = inner.as_mut();
@@ -317,6 +423,25 @@ impl Participant {
         (window.end() > last)
             .then(|| format!("{window} ends beyond the horizon; allowed: until {last}"))
     }
+}
+
+/// Both ends of what is open.
+fn ends(open: Option<Window>) -> impl Iterator<Item = Time> {
+    open.map(|open| [open.start(), open.end()]).into_iter().flatten()
+}
+
+/// What may be taken in a piece of time that lies inside what is open or outside of it, and in which one's
+/// own is constant. Without a timetable there is nothing but one's own.
+fn at_most(
+    timetable: Option<&Timetable>,
+    piece: Window,
+    asker: Asker<'_>,
+    open: Option<Window>,
+) -> Amount {
+    let own = asker.own.at(piece.start());
+    let timetable = timetable.filter(|_| open.is_some_and(|open| open.overlaps(piece)));
+    let shared = |timetable: &Timetable| part(asker.share, timetable.free_min(piece), own);
+    own.max(timetable.map_or(Amount::ZERO, shared))
 }
 
 /// What may be taken of a path that is routed inside: no more than one route can carry, of which the

@@ -30,11 +30,25 @@ impl Steps {
         starts.take_while(move |start| *start < window.end())
     }
 
-    /// Adds an amount over a window.
-    pub fn add(&mut self, window: Window, amount: Amount) {
-        let one = Self(vec![(window.start(), amount), (window.end(), Amount::ZERO)]);
-        // A sum beyond 64 bits is far beyond any capacity, so that it is refused all the same.
-        *self = self.with(&one, |a, b| Amount(a.0.saturating_add(b.0)));
+    /// The sum of amounts over windows. Costs what sorting their ends costs: a hold may have
+    /// thousands of segments on one resource.
+    pub fn sum(parts: impl IntoIterator<Item = (Window, Amount)>) -> Self {
+        let ends = |(window, amount): (Window, Amount)| {
+            let amount = i128::from(amount.0);
+            [(window.start(), amount), (window.end(), -amount)]
+        };
+        let mut changes: Vec<(Time, i128)> = parts.into_iter().flat_map(ends).collect();
+        changes.sort_unstable_by_key(|(at, _)| *at);
+        let (mut steps, mut level): (Vec<(Time, Amount)>, i128) = (Vec::new(), 0);
+        for at_once in changes.chunk_by(|(one, _), (other, _)| one == other) {
+            level += at_once.iter().map(|(_, by)| by).sum::<i128>();
+            // A sum beyond 64 bits is far beyond any capacity, so that it is refused all the same.
+            let level = Amount(u64::try_from(level).unwrap_or(u64::MAX));
+            if steps.last().map_or(Amount::ZERO, |(_, before)| *before) != level {
+                steps.push((at_once[0].0, level));
+            }
+        }
+        Self(steps)
     }
 
     /// Is it nothing, everywhere?
@@ -43,14 +57,22 @@ impl Steps {
         self.0.is_empty()
     }
 
-    /// Both, instant by instant.
+    /// Is it more than `other` at any instant?
+    #[must_use]
+    pub fn exceeds(&self, other: &Self) -> bool {
+        !self.with(other, Amount::saturating_sub).is_nothing()
+    }
+
+    /// Both, instant by instant, in one pass over the steps of both.
     fn with(&self, other: &Self, of: impl Fn(Amount, Amount) -> Amount) -> Self {
-        let mut instants: Vec<Time> = self.0.iter().chain(&other.0).map(|(at, _)| *at).collect();
-        instants.sort_unstable();
-        instants.dedup();
-        let mut steps: Vec<(Time, Amount)> = Vec::with_capacity(instants.len());
-        for at in instants {
-            let level = of(self.at(at), other.at(at));
+        let (mut mine, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let (mut here, mut there) = (Amount::ZERO, Amount::ZERO);
+        let mut steps: Vec<(Time, Amount)> = Vec::with_capacity(self.0.len() + other.0.len());
+        let next = |one: Option<&&(Time, Amount)>| one.map(|(at, _)| *at);
+        while let Some(at) = [next(mine.peek()), next(others.peek())].into_iter().flatten().min() {
+            here = mine.next_if(|(start, _)| *start == at).map_or(here, |(_, level)| *level);
+            there = others.next_if(|(start, _)| *start == at).map_or(there, |(_, level)| *level);
+            let level = of(here, there);
             if steps.last().map_or(Amount::ZERO, |(_, before)| *before) != level {
                 steps.push((at, level));
             }
@@ -74,19 +96,19 @@ pub struct Footprint(BTreeMap<ResourceId, Steps>);
 impl Footprint {
     /// The sum of segments: they add up where they overlap one another, and only there.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment>) -> Self {
-        let mut footprint = Self::default();
-        for segment in segments {
-            footprint.add(segment);
-        }
-        footprint
+        Self::sum(segments.into_iter().map(|s| (&s.resource, s.window, s.amount)))
     }
 
-    /// Adds a segment.
-    pub fn add(&mut self, segment: &Segment) {
-        if segment.amount > Amount::ZERO {
-            let steps = self.0.entry(segment.resource.clone()).or_default();
-            steps.add(segment.window, segment.amount);
+    /// The same of resources, windows and amounts.
+    pub fn sum<'a>(parts: impl IntoIterator<Item = (&'a ResourceId, Window, Amount)>) -> Self {
+        let mut each: BTreeMap<&ResourceId, Vec<(Window, Amount)>> = BTreeMap::new();
+        for (resource, window, amount) in parts {
+            if amount > Amount::ZERO {
+                each.entry(resource).or_default().push((window, amount));
+            }
         }
+        let steps = |(resource, parts): (&ResourceId, _)| (resource.clone(), Steps::sum(parts));
+        Self(each.into_iter().map(steps).collect())
     }
 
     /// Both, of resources that only one of them has.

@@ -14,7 +14,7 @@
 //! Nothing of this leaves the RM: refusals name paths, listings show orders, and an inner link is no
 //! resource to whoever asks. Source: docs/adr/0010-inner-networks.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 
 use coalloc_common::timetable::Layer;
@@ -133,13 +133,10 @@ pub(super) struct Chosen {
 
 /// What segments take of inner links on these routes.
 pub(super) fn inner_footprint(segments: &[Segment], inner: Option<&[InnerRoute]>) -> Footprint {
-    let mut footprint = Footprint::default();
-    for (segment, route) in segments.iter().zip(inner.unwrap_or_default()) {
-        for link in route {
-            footprint.add(&Segment { resource: link.clone(), ..*segment });
-        }
-    }
-    footprint
+    let routed = segments.iter().zip(inner.unwrap_or_default());
+    Footprint::sum(routed.flat_map(|(segment, route)| {
+        route.iter().map(|link| (link, segment.window, segment.amount))
+    }))
 }
 
 /// The links' timetables, with what a replaced booking has counted as free.
@@ -200,17 +197,27 @@ impl InnerAt<'_> {
         self.free.len() + looked + self.searched * limits::INNER_SEARCH_WORK
     }
 
+    /// The only route that a path may take: that of the old booking, which has begun.
+    fn begun_route(&self, path: &ResourceId, now: Now) -> Option<&InnerRoute> {
+        self.old.filter(|old| old.begins_by(move_from(now)))?.route_of(path)
+    }
+
+    /// The most of a path that one route can carry as things are.
+    pub(super) fn most_as_is(&self, path: &ResourceId, most: Amount, now: Now) -> Amount {
+        let Some(route) = self.begun_route(path, now) else {
+            return self.inside.widest(path, &self.free, most);
+        };
+        let free = route.iter().map(|link| self.room.free(link, self.window)).min();
+        most.min(Amount(free.unwrap_or(0).max(0).unsigned_abs()))
+    }
+
     /// The most of a path that one route can carry: as things are, or after others have moved. When no
     /// search is left, as things are: a hold may then find more room than was told.
     pub(super) fn most(&mut self, path: &ResourceId, most: Amount, now: Now) -> Amount {
         let participant = self.room.participant;
-        let begun = self.old.filter(|old| old.begins_by(move_from(now)));
-        if let Some(route) = begun.and_then(|old| old.route_of(path, 0)) {
-            let free = route.iter().map(|link| self.room.free(link, self.window)).min();
-            return most.min(Amount(free.unwrap_or(0).max(0).unsigned_abs()));
-        }
-        let here = self.inside.widest(path, &self.free, most);
-        if here >= most || !self.inside.may_move() || self.searches == 0 {
+        let here = self.most_as_is(path, most, now);
+        let stays = !self.inside.may_move() || self.begun_route(path, now).is_some();
+        if here >= most || stays || self.searches == 0 {
             return here;
         }
         let demand =
@@ -501,14 +508,12 @@ const fn move_from(now: Now) -> Time {
 
 /// For each segment of an order the old version's route of the same path, in their order.
 fn kept_routes(order: &HoldOrder, old: Option<&Entry>) -> Vec<Option<InnerRoute>> {
-    let mut seen: BTreeMap<&ResourceId, usize> = BTreeMap::new();
-    let mut routes = Vec::with_capacity(order.segments.len());
-    for segment in &order.segments {
-        let nth = seen.entry(&segment.resource).or_default();
-        routes.push(old.and_then(|old| old.route_of(&segment.resource, *nth)).cloned());
-        *nth += 1;
+    let mut routes: BTreeMap<&ResourceId, VecDeque<&InnerRoute>> = BTreeMap::new();
+    for (path, route) in old.into_iter().flat_map(Entry::routes) {
+        routes.entry(path).or_default().push_back(route);
     }
-    routes
+    let paths = order.segments.iter().map(|segment| &segment.resource);
+    paths.map(|path| routes.get_mut(path)?.pop_front().cloned()).collect()
 }
 
 impl InnerPlaced {
@@ -526,11 +531,15 @@ impl Entry {
         inner_footprint(segments, self.inner.as_deref())
     }
 
-    /// The route of its `nth` segment of a path.
-    fn route_of(&self, path: &ResourceId, nth: usize) -> Option<&InnerRoute> {
-        let segments = &self.order.as_ref()?.segments;
-        let routed = segments.iter().zip(self.inner.as_ref()?);
-        routed.filter(|(segment, _)| segment.resource == *path).nth(nth).map(|(_, route)| route)
+    /// The path and the route of each of its segments that has one.
+    fn routes(&self) -> impl Iterator<Item = (&ResourceId, &InnerRoute)> {
+        let segments = self.order.iter().flat_map(|order| &order.segments);
+        segments.map(|segment| &segment.resource).zip(self.inner.iter().flatten())
+    }
+
+    /// The route of its first segment of a path.
+    fn route_of(&self, path: &ResourceId) -> Option<&InnerRoute> {
+        self.routes().find(|(own, _)| *own == path).map(|(_, route)| route)
     }
 
     /// Does any of it begin at this instant, or before?

@@ -419,4 +419,114 @@ proptest! {
         }
         prop_assert_eq!(Footprint::of(&segments), one);
     }
+
+    /// Beside a booking that may be replaced: the first segment in the order that is too much, and what it
+    /// could have had, as one finds them by going through the segments instant by instant.
+    #[test]
+    fn the_refusal_is_that_of_the_first_segment_which_is_too_much(
+        old in prop::collection::vec((1..9_u64, 0..INSTANTS - 1, 1..INSTANTS), 0..3),
+        other in prop::collection::vec((1..9_u64, 0..INSTANTS - 1, 1..INSTANTS), 0..2),
+        new in prop::collection::vec((1..6_u64, 0..INSTANTS - 1, 1..INSTANTS), 1..12),
+        (guest, replaces) in any::<(bool, bool)>(),
+    ) {
+        let parts = |parts: &[(u64, usize, usize)]| -> Vec<(u64, usize, usize)> {
+            let to = |from: usize, length: usize| (from + length).min(INSTANTS);
+            parts.iter().map(|(amount, from, length)| (*amount, *from, to(*from, *length))).collect()
+        };
+        let (old, other, new) = (parts(&old), parts(&other), parts(&new));
+        let sum = |parts: &[(u64, usize, usize)]| {
+            let mut levels = [0_u64; INSTANTS];
+            for (amount, from, to) in parts {
+                levels[*from..*to].iter_mut().for_each(|level| *level += amount);
+            }
+            levels
+        };
+        let segments = |parts: &[(u64, usize, usize)]| -> Vec<Segment> {
+            parts.iter().map(|(amount, from, to)| segment(*amount, *from, *to)).collect()
+        };
+        let mut p = participant();
+        let mut taken = [0; INSTANTS];
+        let mut own = [0; INSTANTS];
+        for (number, parts) in [(1, &old), (2, &other)] {
+            if is_held(&hold(&mut p, order(number, "u", &segments(parts), None))) {
+                commit(&mut p, number);
+                let levels = sum(parts);
+                taken.iter_mut().zip(levels).for_each(|(taken, level)| *taken += level);
+                if number == 1 && replaces {
+                    own = levels;
+                }
+            }
+        }
+        let replaces = replaces && p.entries()[&txn(1)].phase == Phase::Booked;
+        let share = if guest { 35 } else { 100 };
+        let may_take =
+            |t: usize, share: u64| own[t].max((CAPACITY - taken[t] + own[t]) * share / 100);
+        let refused = (0..new.len()).find_map(|index| {
+            let ((amount, from, to), before) = (new[index], sum(&new[..index]));
+            let least = |share| {
+                (from..to).map(|t| may_take(t, share).saturating_sub(before[t])).min().unwrap()
+            };
+            let reason = if amount <= least(100) {
+                Reason::ServiceLevel
+            } else {
+                Reason::InsufficientCapacity
+            };
+            (amount > least(share)).then_some((reason, amount, window(from, to), least(share)))
+        });
+        let user = if guest { "guest" } else { "u" };
+        let wanted = order(3, user, &segments(&new), replaces.then_some(1));
+        let told = match hold(&mut p, wanted) {
+            Answer::Refused(told) => Some((
+                told.reason,
+                told.requested.unwrap().0,
+                told.window.unwrap(),
+                told.available.unwrap().0,
+            )),
+            Answer::Held { .. } => None,
+            other => panic!("{other:?}"),
+        };
+        prop_assert_eq!(told, refused);
+    }
+}
+
+fn is_held(answer: &Answer) -> bool {
+    matches!(answer, Answer::Held { .. })
+}
+
+/// A hold of thousands of segments is admitted and refused as a small one is.
+#[test]
+fn thousands_of_segments_are_held_booked_and_replaced_as_a_few_are() {
+    // Nested: each lies inside the one before it, and the innermost instant has all of them.
+    let count = i64::try_from(limits::HOLD_SEGMENTS_MAX).unwrap();
+    let nested = |amount: u64, by: i64| -> Vec<Segment> {
+        let segment = |n: i64| {
+            let (from, to) = (3_600 + n + by, 3_600 + 2 * count - n + by);
+            let window = Window::new(at(from).wall, at(to).wall).unwrap();
+            Segment { resource: resource(), amount: Amount(amount), window }
+        };
+        (0..count).map(segment).collect()
+    };
+    let capacity = limits::HOLD_SEGMENTS_MAX as u64;
+    let mut p = Participant::new(ParticipantConfig {
+        resources: vec![(resource(), Amount(capacity))],
+        ..participant().config().clone()
+    });
+    let _ = p.step(ParticipantInput::Start { boot: "one".into() }, at(0));
+    book(&mut p, order(1, "u", &nested(1, 0), None));
+    let top = |p: &Participant| {
+        let whole = Window::new(at(0).wall, at(3_600 + 3 * count).wall).unwrap();
+        let steps = p.timetable(&resource()).unwrap().profile(whole);
+        steps.iter().map(|step| step.held.0 + step.booked.0).max()
+    };
+    assert_eq!(top(&p), Some(capacity));
+    // Beside it nothing fits in the middle; moved as a whole it replaces itself.
+    let Answer::Refused(refusal) = hold(&mut p, order(2, "u", &nested(1, 0), None)) else {
+        panic!("twice is too much")
+    };
+    let half = nested(1, 0).swap_remove(0).window;
+    assert_eq!((refusal.window, refusal.available), (Some(half), Some(Amount(0))));
+    book(&mut p, order(3, "u", &nested(1, 500), Some(1)));
+    assert_eq!(top(&p), Some(capacity));
+    assert_eq!(release(&mut p, 3), Answer::Done);
+    assert_eq!(top(&p), Some(0));
 }
