@@ -286,7 +286,7 @@ pub const INNER_QUERY_SEARCHES: usize = 32;
 pub const INNER_QUERY_EFFORT: usize = 64;
 /// What one of them counts, in looks at a timetable: a slice of a query has one.
 pub const INNER_SEARCH_WORK: usize = QUERY_SLICE_WORK;
-/// Entries looked through for bookings that may move in the time of one look at a timetable.
+/// Segments looked through for bookings that may move in the time of one look at a timetable.
 pub const INNER_ENTRIES_A_LOOK: usize = 16;
 /// A booking is never routed anew when it begins within this time: whoever sets up the equipment reads
 /// the route before that.

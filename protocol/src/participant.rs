@@ -47,6 +47,7 @@ mod entry;
 pub mod footprint;
 mod input;
 mod inside;
+mod overlap;
 mod record;
 #[cfg(test)]
 mod room_tests;
@@ -74,6 +75,7 @@ use self::inside::{Chosen, inner_footprint};
 pub use self::inside::{
     InnerDemand, InnerMove, InnerPlaced, InnerRearranged, InnerRoom, InnerRoute, InnerShort, Inside,
 };
+use self::overlap::Overlaps;
 pub use self::record::{Ending, ParticipantRecord};
 use crate::core::{Core, ReplayError};
 use crate::durable::Unsynced;
@@ -94,6 +96,8 @@ pub struct Participant {
     entries: BTreeMap<TransactionId, Entry>,
     /// By which hold each booking is being replaced.
     replacing: BTreeMap<TransactionId, TransactionId>,
+    /// When what is live takes its routes inside.
+    overlaps: Overlaps,
     /// The next instant at which each hold wants something.
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot that the deadlines of all holds are counted in.
@@ -129,6 +133,7 @@ impl Participant {
             links: links.into_iter().map(|(link, _)| link).collect(),
             entries: BTreeMap::new(),
             replacing: BTreeMap::new(),
+            overlaps: Overlaps::default(),
             alarms: BTreeSet::new(),
             boot: None,
             room: Room::default(),

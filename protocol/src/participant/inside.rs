@@ -24,6 +24,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::footprint::{Footprint, pieces};
+use super::overlap::Overlaps;
 use super::record::Take;
 use super::{Entry, Participant, ParticipantRecord, Phase};
 use crate::core::ReplayError;
@@ -174,6 +175,8 @@ pub(super) struct InnerAt<'a> {
     free: Vec<i64>,
     /// Who may move, and what would be free of each link without them; asked for when it matters.
     movable: Option<(Vec<InnerPlaced>, Vec<i64>)>,
+    /// How many segments were looked at for that.
+    looked: usize,
     /// How many searches for new routes may still be made, and were made.
     searches: usize,
     searched: usize,
@@ -191,9 +194,10 @@ impl InnerAt<'_> {
 
     /// What was done so far, in looks at a timetable.
     pub(super) fn work(&self) -> usize {
-        let looked = self.movable.as_ref().map_or(0, |_| {
-            self.room.participant.entries.len() / limits::INNER_ENTRIES_A_LOOK + self.free.len()
-        });
+        let looked = self
+            .movable
+            .as_ref()
+            .map_or(0, |_| self.looked / limits::INNER_ENTRIES_A_LOOK + self.free.len());
         self.free.len() + looked + self.searched * limits::INNER_SEARCH_WORK
     }
 
@@ -223,8 +227,10 @@ impl InnerAt<'_> {
         let demand =
             |amount| InnerDemand { path: path.clone(), amount, window: self.window, only: None };
         let (movable, without) = self.movable.get_or_insert_with(|| {
-            let movable = participant.movable(&[demand(most)], now).into_iter();
-            let movable: Vec<InnerPlaced> = movable.map(|movable| movable.placed).collect();
+            let (movable, looked) = participant.movable(&[demand(most)], now);
+            self.looked = looked;
+            let movable = movable.into_iter().map(|movable| movable.placed);
+            let movable: Vec<InnerPlaced> = movable.collect();
             let lifted: Vec<Segment> = movable.iter().flat_map(InnerPlaced::segments).collect();
             let without = Beside { participant, own: Footprint::of(&lifted) };
             let links = self.inside.links().iter();
@@ -306,7 +312,7 @@ impl Participant {
             Err(short) => short,
         };
         if inside.may_move() {
-            let movable = self.movable(&demands, now);
+            let (movable, _) = self.movable(&demands, now);
             // What the old version has stays its own until the new one is booked: nobody else may
             // move there.
             let room = Beside { participant: self, own: Footprint::default() };
@@ -333,7 +339,8 @@ impl Participant {
         let own = old.map(Entry::inner_footprint).unwrap_or_default();
         let room = Beside { participant: self, own };
         let free = inside.links().iter().map(|(link, _)| room.free(link, window)).collect();
-        Some(InnerAt { inside, old, room, window, free, movable: None, searches, searched: 0 })
+        let (movable, looked, searched) = (None, 0, 0);
+        Some(InnerAt { inside, old, room, window, free, movable, looked, searches, searched })
     }
 
     fn booked(&self, txn: Option<&TransactionId>) -> Option<&Entry> {
@@ -358,25 +365,24 @@ impl Participant {
         taken.segments().iter().all(fits).then_some(inner)
     }
 
-    /// Every segment that may be routed anew and overlaps one of the demands.
-    fn movable(&self, demands: &[InnerDemand], now: Now) -> Vec<Movable> {
+    /// Every segment that may be routed anew and overlaps one of the demands, and how many were looked at
+    /// to find them.
+    fn movable(&self, demands: &[InnerDemand], now: Now) -> (Vec<Movable>, usize) {
         let from = move_from(now);
         let changing: BTreeSet<&TransactionId> =
             self.replacing.iter().flat_map(|(old, new)| [old, new]).collect();
+        let found = self.overlaps.find(demands.iter().map(|demand| demand.window));
+        let segments: Vec<(&TransactionId, usize)> = found.segments.into_iter().collect();
         let mut movable = Vec::new();
-        for (txn, entry) in &self.entries {
-            let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
-            let (true, Some(order), Some(inner)) = (live, &entry.order, &entry.inner) else {
-                continue;
-            };
-            if entry.begins_by(from) || changing.contains(txn) {
-                continue;
-            }
-            for (index, (segment, route)) in order.segments.iter().zip(inner).enumerate() {
-                let wanted = demands.iter().any(|d| d.window.overlaps(segment.window));
-                if !wanted {
+        for places in segments.chunk_by(|(one, _), (other, _)| one == other) {
+            let txn = places[0].0;
+            let entry = self.entries.get(txn).filter(|_| !changing.contains(txn));
+            let Some(entry) = entry.filter(|entry| !entry.begins_by(from)) else { continue };
+            let (Some(order), Some(inner)) = (&entry.order, &entry.inner) else { continue };
+            for &(_, place) in places {
+                let Some((segment, route)) = order.segments.get(place).zip(inner.get(place)) else {
                     continue;
-                }
+                };
                 let demand = InnerDemand {
                     path: segment.resource.clone(),
                     amount: segment.amount,
@@ -384,10 +390,10 @@ impl Participant {
                     only: None,
                 };
                 let placed = InnerPlaced { demand, route: route.clone() };
-                movable.push(Movable { txn: txn.clone(), segment: index, placed });
+                movable.push(Movable { txn: txn.clone(), segment: place, placed });
             }
         }
-        movable
+        (movable, found.looked)
     }
 
     /// The moved segments as whole entries.
@@ -478,6 +484,9 @@ impl Participant {
             }
             self.note(&segments);
             if let Some(entry) = self.entries.get_mut(txn) {
+                if let (None, Some(order)) = (&entry.inner, &entry.order) {
+                    self.overlaps.insert(txn, &order.segments);
+                }
                 entry.inner = Some(inner.clone());
                 let whole = entry.footprint().segments();
                 if let Phase::Held(held) = &mut entry.phase {
@@ -488,16 +497,32 @@ impl Participant {
         Ok(())
     }
 
-    /// Is every live entry routed for each of its segments, or not at all?
+    /// Is every live entry routed for each of its segments, or not at all? Are those that are routed found
+    /// by their time, and no others?
     pub(super) fn check_routes(&self) -> Result<(), String> {
+        let mut overlaps = Overlaps::default();
         for (txn, entry) in &self.entries {
             let (Some(order), Some(inner)) = (&entry.order, &entry.inner) else { continue };
             if order.segments.len() != inner.len() {
                 let (routes, segments) = (inner.len(), order.segments.len());
                 return Err(format!("I12: {txn} has {routes} routes for {segments} segments"));
             }
+            if matches!(entry.phase, Phase::Held(_) | Phase::Booked) {
+                overlaps.insert(txn, &order.segments);
+            }
+        }
+        if overlaps != self.overlaps {
+            return Err("I12: the index of routed segments by time is not their sum".into());
         }
         Ok(())
+    }
+
+    /// Forgets when a transaction that has ended takes its routes.
+    pub(super) fn forget_overlaps(&mut self, txn: &TransactionId) {
+        let entry = self.entries.get(txn).filter(|entry| entry.inner.is_some());
+        if let Some(order) = entry.and_then(|entry| entry.order.as_ref()) {
+            self.overlaps.remove(txn, &order.segments);
+        }
     }
 }
 

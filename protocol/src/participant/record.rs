@@ -235,6 +235,9 @@ impl Participant {
             inner: inner.map(<[InnerRoute]>::to_vec),
         };
         self.entries.insert(order.txn.clone(), entry);
+        if inner.is_some() {
+            self.overlaps.insert(&order.txn, &order.segments);
+        }
         if let Some(old) = &order.replaces {
             if planted::is(Bug::OldReleasedAtHold) {
                 self.fold_ended(old, &order.coordinator, Ending::Replaced)?;
@@ -293,6 +296,7 @@ impl Participant {
             self.give_back(Layer::Booked, &surplus)?;
             self.note(&surplus);
             self.replacing.remove(&old);
+            self.forget_overlaps(&old);
             if let Some(old) = self.entries.get_mut(&old) {
                 old.phase = Phase::Ended(Ending::Replaced);
             }
@@ -332,6 +336,7 @@ impl Participant {
         if let Some(old) = replaces.filter(|_| layer == Layer::Held) {
             self.replacing.remove(&old);
         }
+        self.forget_overlaps(txn);
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = phase;
         }
