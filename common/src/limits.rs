@@ -114,6 +114,12 @@ pub const EXPLAIN_GROUPED_SITES_MAX: usize = 6;
 /// then stays unexplained.
 pub const EXPLAIN_WORK_MAX: u64 = 500_000;
 
+/// Search nodes for the question whether the empty federation has any plan at all, after a request was refused:
+/// as many as a hard frame takes, well within a second.
+pub const NEVER_NODES: u64 = 200_000;
+/// And the longest time that is spent on it. What is open then counts as possible.
+pub const NEVER_TIME: Span = Span::from_secs(1);
+
 /// Shortest reservation. Below this the clocks of two domains disagree by more than the window.
 pub const DURATION_MIN: Span = Span::from_secs(1);
 /// Longest reservation.
@@ -373,8 +379,9 @@ pub const DESCRIBE_RETRY: Span = Span::from_millis(500);
 /// How long after its start a coordinator lets requests wait for RMs that have not described themselves
 /// yet: time for a connection and for being asked again a few times. Later, whoever has not is not there.
 pub const DESCRIBE_PATIENCE: Span = Span::from_secs(3);
-/// Pause before one that has is asked whether it is still the same.
-pub const DESCRIBE_REFRESH: Span = Span::from_secs(15);
+/// Pause before one that has is asked whether it is still the same. What was added to an inventory is used within
+/// three seconds of the restart that brought it: this, and the time of an answer.
+pub const DESCRIBE_REFRESH: Span = Span::from_secs(2);
 /// Streams (calls in flight) of one connection.
 pub const STREAMS_MAX: u32 = 1_024;
 /// Calls in flight of one connection; more are refused at once.

@@ -27,16 +27,14 @@ pub struct Admitted {
     pub options: RequestOptions,
 }
 
-/// Admits what is to be planned, at this time.
+/// Reads what is to be planned, at this time.
 ///
 /// # Errors
-/// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when no RM has described itself
-/// yet, or when a site is unknown while some RM has not, because it may be that one's.
-pub fn admit(
+/// INVALID_ARGUMENT naming field, value and allowed range.
+pub fn read(
     request: Option<&v1::CoAllocationRequest>,
     options: Option<&v1::PlanOptions>,
     defaults: RequestOptions,
-    federation: &Snapshot,
     now: Time,
 ) -> Result<Admitted, Status> {
     let inner = || {
@@ -49,7 +47,15 @@ pub fn admit(
             options: plan_options(options, defaults)?,
         })
     };
-    let admitted: Admitted = inner().map_err(|error: InvalidField| status::invalid(&error))?;
+    inner().map_err(|error: InvalidField| status::invalid(&error))
+}
+
+/// Are the places of a request known in the federation?
+///
+/// # Errors
+/// UNAVAILABLE when no RM has described itself yet, or when a site is unknown while some RM has not, because
+/// it may be that one's; else INVALID_ARGUMENT.
+pub fn check_places(admitted: &Admitted, federation: &Snapshot) -> Result<(), Status> {
     let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
     if federation.members.is_empty() && !missing.is_empty() {
         return Err(status::nobody_heard(&missing));
@@ -59,7 +65,22 @@ pub fn admit(
             return status::invalid(&error);
         }
         status::not_known_yet(&error, &missing)
-    })?;
+    })
+}
+
+/// Admits what is to be planned, at this time.
+///
+/// # Errors
+/// As [`read`] and [`check_places`].
+pub fn admit(
+    request: Option<&v1::CoAllocationRequest>,
+    options: Option<&v1::PlanOptions>,
+    defaults: RequestOptions,
+    federation: &Snapshot,
+    now: Time,
+) -> Result<Admitted, Status> {
+    let admitted = read(request, options, defaults, now)?;
+    check_places(&admitted, federation)?;
     Ok(admitted)
 }
 

@@ -14,6 +14,7 @@ use coalloc_plan::{Plan, learned};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Details, Reply};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tonic::Status;
 
 use crate::admission::{self, Admitted};
@@ -37,9 +38,60 @@ pub(crate) struct Tried {
 pub(crate) type Candidates = Result<Vec<Candidate>, Refusal>;
 
 impl GrcService {
+    /// Hop 2: what is admitted, and the federation that it is planned on. That there is no such place is
+    /// said only by descriptions that are younger than the request.
+    pub(crate) async fn admitted(
+        &self,
+        request: Option<&v1::CoAllocationRequest>,
+        options: Option<&v1::PlanOptions>,
+    ) -> Result<(Arc<Snapshot>, Admitted), Status> {
+        let federation = self.federation.settled().await;
+        let _admission = traces::part("admission");
+        let (asked, now) = (Instant::now(), self.handle.now().wall);
+        let admitted = admission::read(request, options, self.defaults, now)?;
+        let Err(unknown) = admission::check_places(&admitted, &federation) else {
+            return Ok((federation, admitted));
+        };
+        if unknown.code() != tonic::Code::InvalidArgument {
+            return Err(unknown);
+        }
+        let (fresh, _) = self.federation.younger_than(asked).await;
+        admission::check_places(&admitted, &fresh)?;
+        Ok((fresh, admitted))
+    }
+
     /// Hops 3 and 4: ask, then plan, believing `refusals` of earlier attempts where they say less, and
-    /// explain as many refused frames as will be read of.
+    /// explain as many refused frames as will be read of. What would be refused for good is planned again when
+    /// descriptions that are younger than the planning say something else; `federation` is theirs then.
     pub(crate) async fn plan_admitted(
+        &self,
+        federation: &mut Arc<Snapshot>,
+        admitted: &Admitted,
+        replaces: Option<&TransactionId>,
+        refusals: &[Refusal],
+        explained: Explained,
+    ) -> Result<Planned, Status> {
+        let asked = Instant::now();
+        let planned = self.plan_once(federation, admitted, replaces, refusals, explained).await?;
+        if !planned.is_for_good() {
+            return Ok(planned);
+        }
+        let (fresh, silent) = self.federation.younger_than(asked).await;
+        let mut planned = if Arc::ptr_eq(&fresh, federation) {
+            planned
+        } else {
+            *federation = fresh;
+            self.plan_once(federation, admitted, replaces, refusals, explained).await?
+        };
+        // What an RM has that is silent now may be what is missing.
+        planned.unreachable.extend(silent);
+        planned.unreachable.sort();
+        planned.unreachable.dedup();
+        Ok(planned)
+    }
+
+    /// Asks and plans on what is known of the federation.
+    async fn plan_once(
         &self,
         federation: &Arc<Snapshot>,
         admitted: &Admitted,
@@ -201,17 +253,14 @@ impl GrcService {
         wire: &v1::ReserveRequest,
         refusals: &[Refusal],
     ) -> Result<Tried, Status> {
-        let federation = self.federation.settled().await;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
-        let admission = traces::part("admission");
-        let now = self.handle.now().wall;
-        let admitted = admission::admit(request, options, self.defaults, &federation, now)?;
-        drop(admission);
+        let (mut federation, admitted) = self.admitted(request, options).await?;
         if !wire.plan_digest.is_empty() {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
         }
-        let planned =
-            self.plan_admitted(&federation, &admitted, None, refusals, Explained::Closest).await?;
+        let planned = self
+            .plan_admitted(&mut federation, &admitted, None, refusals, Explained::Closest)
+            .await?;
         tracing::info!(
             request = wire.request_id,
             user = %admitted.user,
@@ -261,12 +310,12 @@ impl GrcService {
         &self,
         wire: &v1::ReserveRequest,
     ) -> Option<v1::Alternatives> {
-        let federation = self.federation.snapshot();
+        let mut federation = self.federation.snapshot();
         let (request, options) = (wire.request.as_ref()?, wire.options.as_ref());
         let now = self.handle.now().wall;
         let admitted = admission::admit(Some(request), options, self.defaults, &federation, now);
         let admitted = admitted.ok()?;
-        let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::Closest);
+        let planned = self.plan_admitted(&mut federation, &admitted, None, &[], Explained::Closest);
         let mut planned = planned.await.ok()?;
         if !planned.plans.is_empty() {
             return None;

@@ -4,6 +4,8 @@
 //! was chosen all the same. What counts is that it can be made, which is checked on a fresh picture of
 //! its window by the checker that believes no planner.
 
+use std::sync::Arc;
+
 use coalloc_common::{InvalidField, Reason, Refusal};
 use coalloc_net::convert::{plan_from_wire, plan_to_wire, window_from_wire};
 use coalloc_net::status;
@@ -48,8 +50,10 @@ impl GrcService {
             },
             None => None,
         };
+        let mut federation = Arc::clone(federation);
         let planned =
-            self.plan_admitted(federation, admitted, None, &[], Explained::Closest).await?;
+            self.plan_admitted(&mut federation, admitted, None, &[], Explained::Closest).await?;
+        let federation = &federation;
         let plans = planned
             .plans
             .iter()

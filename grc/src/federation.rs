@@ -1,6 +1,7 @@
 //! The resource managers of the federation: who they are, what they describe, whether they answer.
 //!
-//! Each is asked to Describe itself until it does, and from time to time after that. The topology is
+//! Each is asked to Describe itself until it does, and every two seconds after that; and before a request is
+//! refused for good, see [`Federation::younger_than`]. The topology is
 //! built of what has been described so far; a request is planned on the topology of its moment. Just after
 //! the start it waits for whoever has not been heard of, see [`Federation::settled`].
 
@@ -13,7 +14,8 @@ use coalloc_net::latest::Latest;
 use coalloc_net::machine::Host;
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 
@@ -57,6 +59,8 @@ pub struct Federation {
     snapshot: Latest<Arc<Snapshot>>,
     /// When it began to ask.
     began: Instant,
+    /// When all were asked last because a request was to be refused for good, and who did not answer.
+    asked_anew: Arc<Mutex<Option<(Instant, Vec<RmName>)>>>,
     /// This coordinator and those above it: none of them may be below a member.
     lineage: Arc<Vec<String>>,
 }
@@ -88,6 +92,7 @@ impl Federation {
             known: Arc::new(RwLock::new(known)),
             snapshot: Latest::new(Arc::new(snapshot)),
             began: Instant::now(),
+            asked_anew: Arc::default(),
             lineage: Arc::default(),
         }
     }
@@ -150,6 +155,28 @@ impl Federation {
         // Over is over: what is known by then is what there is.
         let _ = tokio::time::timeout_at(until, complete).await;
         self.snapshot()
+    }
+
+    /// The federation by descriptions that are younger than an instant, and the RMs that gave none: what is
+    /// refused for good is refused by these. Requests that are refused at the same time share one round of
+    /// questions.
+    pub async fn younger_than(&self, instant: Instant) -> (Arc<Snapshot>, Vec<RmName>) {
+        let mut last = self.asked_anew.lock().await;
+        if let Some((began, silent)) = &*last
+            && *began >= instant
+        {
+            return (self.snapshot(), silent.clone());
+        }
+        let began = Instant::now();
+        let mut asked = JoinSet::new();
+        for name in self.names() {
+            let federation = self.clone();
+            asked.spawn(async move { (!federation.describe(&name).await).then_some(name) });
+        }
+        let mut silent: Vec<RmName> = asked.join_all().await.into_iter().flatten().collect();
+        silent.sort();
+        *last = Some((began, silent.clone()));
+        (self.snapshot(), silent)
     }
 
     /// The way to ask an RM for its availability.

@@ -310,22 +310,16 @@ impl GrcService {
         let request = request.ok_or_else(|| status::invalid(&missing()))?;
         let version = version(request, (old, plan), wire.may_move, now)
             .map_err(|error| status::invalid(&error.within("request")))?;
-        let federation = self.federation.settled().await;
         let options = standing.options(wire.options.as_ref());
-        let mut admitted = admission::admit(
-            Some(&version.request),
-            Some(&options),
-            self.defaults,
-            &federation,
-            now,
-        )?;
+        let (mut federation, mut admitted) =
+            self.admitted(Some(&version.request), Some(&options)).await?;
         if let Some((whole, cut)) = version.active {
             let duration = whole.end().since(cut);
             admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
         }
         let replaces = standing.transaction.as_ref();
         let planned = self
-            .plan_admitted(&federation, &admitted, replaces, refusals, Explained::Closest)
+            .plan_admitted(&mut federation, &admitted, replaces, refusals, Explained::Closest)
             .await?;
         tracing::info!(
             reservation = %standing.id,

@@ -59,6 +59,15 @@ impl Planned {
         self.blame(refusal.map_or_else(none, |(_, refusal)| refusal.clone()))
     }
 
+    /// Is there no plan, and will there be none as long as the resource managers are what they say?
+    #[must_use]
+    pub fn is_for_good(&self) -> bool {
+        let mut refused = self.refused.iter();
+        self.plans.is_empty()
+            && self.unreachable.is_empty()
+            && refused.any(|(_, refusal)| !refusal.reason.transient())
+    }
+
     /// The refusal of a frame; where RMs were silent it is theirs, and no shortage is proven.
     #[must_use]
     pub fn blame(&self, refusal: Refusal) -> Refusal {
@@ -198,6 +207,10 @@ impl Planners {
             Explained::Closest => Vec::new(),
         };
         let refused = self.explain(&job, refused, wanted).await?;
+        let refused = match plans.is_empty() && unreachable.is_empty() {
+            true => self.never(&job, refused).await?,
+            false => refused,
+        };
         count(begun, &plans, &refused);
         span.set("coalloc.plans", plans.len());
         Ok(Planned { plans, refused, explained, unreachable })
@@ -232,6 +245,37 @@ impl Planners {
         };
         (self.hand)(pool, Box::new(work));
         explained.await.ok().and_then(Result::ok).ok_or_else(broken_off)
+    }
+
+    /// Of a request without a plan: refuses all frames for good when the empty federation has none either.
+    async fn never(
+        &self,
+        job: &Arc<Job>,
+        mut refused: Vec<(Window, Refusal)>,
+    ) -> Result<Vec<(Window, Refusal)>, Status> {
+        let beyond = |refusal: &Refusal| refusal.reason == Reason::BeyondCapacity;
+        let Some((window, _)) = refused.first().cloned() else { return Ok(refused) };
+        let said = refused.iter().find(|(_, refusal)| beyond(refusal)).cloned();
+        let never = match said {
+            Some((_, refusal)) => Some(refusal),
+            None => {
+                let job = Arc::clone(job);
+                let work = move |stop: &AtomicBool| job.never(window, stop);
+                // One who waits behind the searches of others hears of it another time.
+                let answer = self.work(&self.search, limits::NEVER_TIME, work).await;
+                answer.or_else(|status| match status.code() {
+                    tonic::Code::ResourceExhausted => Ok(None),
+                    _ => Err(status),
+                })?
+            }
+        };
+        let Some(never) = never else { return Ok(refused) };
+        // What lies in the past or beyond the horizon has its own reason.
+        let frames = refused.iter_mut().map(|(_, refusal)| refusal);
+        for refusal in frames.filter(|refusal| refusal.reason.transient()) {
+            *refusal = never.clone();
+        }
+        Ok(refused)
     }
 
     /// First a short search of each frame, then a whole one of those that it leaves open: it begins
@@ -334,6 +378,16 @@ impl Planners {
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
+        self.work(pool, time, work).await
+    }
+
+    /// The same for who has a place already.
+    async fn work<T: Send + 'static>(
+        &self,
+        pool: &rayon::ThreadPool,
+        time: Span,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, Status> {
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
         let (started, mut has_started) = tokio::sync::oneshot::channel();
         let (sender, mut done) = tokio::sync::oneshot::channel();
@@ -430,6 +484,14 @@ impl Job {
                 options.solver.explain(topology, request, view, &ip, refusal.clone())
             },
         )
+    }
+
+    /// The refusal for good, when nothing can be planned even with nothing booked.
+    fn never(&self, window: Window, stop: &AtomicBool) -> Option<Refusal> {
+        let Self { federation, request, options, .. } = self;
+        let budget = Budget { nodes: limits::NEVER_NODES, solver_time: Span::ZERO, stop };
+        let ip = ip_options(*options);
+        coalloc_plan::explain::never(&federation.topology, request, window, &ip, &budget)
     }
 
     fn plan(

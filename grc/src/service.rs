@@ -193,11 +193,9 @@ impl CoordinatorRpc for GrcService {
         request: Request<v1::PlanRequest>,
     ) -> Result<Response<v1::PlanResponse>, Status> {
         let wire = request.into_inner();
-        let federation = self.federation.settled().await;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
-        let now = self.handle.now().wall;
-        let admitted = admission::admit(request, options, self.defaults, &federation, now)?;
-        let planned = self.plan_admitted(&federation, &admitted, None, &[], Explained::All);
+        let (mut federation, admitted) = self.admitted(request, options).await?;
+        let planned = self.plan_admitted(&mut federation, &admitted, None, &[], Explained::All);
         let mut planned = planned.await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {

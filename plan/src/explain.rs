@@ -11,6 +11,8 @@
 //!   are not split (a maximum flow and its minimum cut, for the links of each site and, when there
 //!   are few sites, for every grouping of them).
 //!
+//! What no federation without bookings could serve is refused for good: [`never`].
+//!
 //! When no such statement is found the answer is `None`: only the combination is infeasible, and the
 //! sentence says that and no more; [`combination`] then finds, with a planner, a plan that comes close
 //! and what it lacks. Pure, deterministic, and bounded by
@@ -23,11 +25,13 @@ mod combination;
 mod cuts;
 mod flow;
 mod links;
+mod never;
 mod sites;
 mod words;
 
 pub use check::check;
 pub use combination::combination;
+pub use never::never;
 
 use std::cell::Cell;
 

@@ -13,7 +13,7 @@ use coalloc_common::{
     Amount, BitsPerSecond, Bottleneck, BottleneckKind, CoAllocation, Cpus, Reason, Span, Time,
     Topology, VertexName, Window,
 };
-use coalloc_plan::explain::{bottleneck, check, combination, explain};
+use coalloc_plan::explain::{bottleneck, check, combination, explain, never};
 use coalloc_plan::ip::brute::Brute;
 use coalloc_plan::ip::{Exact, verify};
 use coalloc_plan::nearest::Nearest;
@@ -354,4 +354,43 @@ fn a_refusal_says_who_what_and_how_much() {
     assert!(refusal.detail.contains("r0 needs 5 CPUs at N0, which has 3 CPUs free"), "{refusal}");
     assert!(refusal.detail.ends_with("2 CPUs short"), "{refusal}");
     assert_eq!(refusal.bottleneck.expect("a site").kind, BottleneckKind::Site);
+}
+
+/// Three sites, and one path in all: two links in a chain need two.
+#[test]
+fn a_chain_that_the_empty_federation_has_no_paths_for_is_refused_for_good() {
+    let mut topology = Topology::new();
+    let mut site = |name| topology.add_vertex(fixtures::site(name, "D", 8, 1)).expect("a new name");
+    let (a, b, _) = (site("A"), site("B"), site("C"));
+    topology.add_edge(fixtures::edge("A-B", a, b, 1_000_000_000, 1)).expect("a new name");
+    let chain = |rate| fixtures::request(&[1; 3], &[(0, 1), (1, 2)], rate);
+    let options = hops(4);
+    let told =
+        |request: &CoAllocation| never(&topology, request, fixtures::window(), &options, &AMPLE);
+    for rate in [1, 1_000_000_000] {
+        let refusal = told(&chain(rate)).expect("one path is not two");
+        assert_eq!(refusal.reason, Reason::BeyondCapacity, "{refusal}");
+        assert!(!refusal.reason.transient() && refusal.window.is_none(), "{refusal}");
+        assert!(refusal.detail.contains("even when nothing is booked"), "{refusal}");
+    }
+    assert_eq!(told(&fixtures::request(&[1; 2], &[(0, 1)], 1)), None);
+}
+
+#[test]
+fn for_good_is_said_exactly_of_what_the_empty_federation_has_no_plan_for() {
+    let (mut good, mut fits) = (0u64, 0u64);
+    for seed in 0..6_000 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (topology, request, view) = fixtures::tiny(&mut rng);
+        let options = hops(4);
+        let told = never(&topology, &request, view.window, &options, &AMPLE);
+        let empty = FrameView::empty_federation(&topology, view.window);
+        let brute = Brute { options }.plan(&Instance::new(&topology, &request, &empty), &AMPLE);
+        let has_plan = matches!(brute, Outcome::Planned(_));
+        assert_eq!(told.is_none(), has_plan, "seed {seed}: {told:?}");
+        good += u64::from(told.is_some_and(|refusal| !refusal.reason.transient()));
+        fits += u64::from(has_plan);
+    }
+    println!("{good} for good, {fits} fit");
+    assert!(good > 500 && fits > 500, "{good} for good, {fits} fit");
 }

@@ -20,6 +20,7 @@ mod faults;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod inner;
+mod inventory;
 mod middle;
 mod modify;
 mod options;

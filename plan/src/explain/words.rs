@@ -95,6 +95,18 @@ pub(super) fn combination(request: &CoAllocation, view: &FrameView) -> String {
     }
 }
 
+/// Nothing binds by itself, and even when nothing is booked there is no plan.
+pub(super) fn never(request: &CoAllocation) -> String {
+    let sites: Vec<String> = request.sites.iter().map(|site| site.name.to_string()).collect();
+    let (sites, links) = (list(&sites), request.links.len());
+    let and = match links {
+        0 => String::new(),
+        1 => " and the link between them".to_owned(),
+        links => format!(" and the {links} links between them"),
+    };
+    format!("the sites {sites}{and} do not fit together, even when nothing is booked")
+}
+
 fn list(names: &[String]) -> String {
     match names {
         [] => "none".to_owned(),
