@@ -468,15 +468,6 @@ fn a_foreign_status_may_end_an_attempt_and_never_its_cleaning_up() {
 }
 
 #[test]
-fn a_hold_refused_for_want_of_room_to_write_that_down_is_aborted_there_too() {
-    let mut bench = Bench::new();
-    let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
-    let full = refused(Reason::DiskFull);
-    let sent = bench.answer("a", "grc-t-1/1", MessageKind::Hold, full, at(10));
-    assert_eq!(sends(&sent), ["a Abort", "b Abort"], "a Hold of it that is late must meet that");
-}
-
-#[test]
 fn a_hold_that_is_denied_is_aborted_at_the_denier_too() {
     let mut bench = Bench::new();
     let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));

@@ -412,9 +412,11 @@ impl Coordinator {
         let expires_in = match answer {
             Answer::Held { expires_in } => expires_in,
             Answer::Refused(refusal) => {
-                // What an RM refuses it refuses for ever, unless it had no room to write that down: it forgets
-                // that with its process, and would hold or book a late copy. The Abort it does write down.
-                let refuser = Some(rm).filter(|_| refusal.reason != Reason::DiskFull);
+                // What an RM refuses it refuses for ever. One without room for a one-way Hold forgets its
+                // refusal with its process, and would book a late copy that nobody asks about: it is told.
+                let one_way = self.transactions.get(id).is_some_and(|txn| txn.one_way);
+                let is_final = refusal.reason != Reason::DiskFull || !one_way;
+                let refuser = Some(rm).filter(|_| is_final);
                 return self.abort(id, refusal.at(rm), refuser, now, out);
             }
             Answer::Denied => {
