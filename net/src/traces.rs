@@ -13,6 +13,10 @@
 //!       inbox, step, sync
 //! ```
 //!
+//! A task's trace (PlanTask, SubmitTask) has `picture` in the place of the queries: the wait for what is
+//! believed of profiles. Mode central asks every RM for it, but several tasks share one question, so that
+//! has no span of its own.
+//!
 //! The context travels as W3C `traceparent` in the metadata of calls, and inside a process as the
 //! context of the running task. A core knows nothing of it: what a coordinator's ledger and messages
 //! do for a request is joined to its trace by a bounded map of requests under way ([`follow`]).
@@ -47,11 +51,13 @@ pub use self::export::{Collector, start};
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// Calls of these begin a trace when their caller has none: they are requests of users.
-const REQUESTS: [&str; 4] = [
+const REQUESTS: [&str; 6] = [
     "coalloc.v1.Coordinator/Plan",
     "coalloc.v1.Coordinator/Reserve",
     "coalloc.v1.Coordinator/Modify",
     "coalloc.v1.Coordinator/Release",
+    "coalloc.v1.Coordinator/PlanTask",
+    "coalloc.v1.Coordinator/SubmitTask",
 ];
 
 /// A span that ends when it is dropped; nothing when the task is not traced.

@@ -108,8 +108,18 @@ struct Watched {
 
 impl Watched {
     async fn start(collector: &str) -> Self {
+        Self::start_with(collector, "").await
+    }
+
+    /// `more`: goes into the configuration of every resource manager.
+    async fn start_with(collector: &str, more: &str) -> Self {
         let mut federation = Federation::prepare();
         federation.configure(&Setup::default());
+        for rm in RMS {
+            let file = format!("{rm}.yaml");
+            let text = std::fs::read_to_string(federation.dir.path().join(&file)).unwrap();
+            federation.write(&file, &(text + more));
+        }
         let mut metrics = BTreeMap::new();
         for name in RMS.iter().chain(&["grc"]) {
             let address = format!("127.0.0.1:{}", free_port());
@@ -251,6 +261,52 @@ async fn one_request_is_one_trace_across_the_coordinator_and_every_resource_mana
         }
         assert_eq!(asked, RMS.into(), "{call}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_one_trace_from_its_picture_to_its_bookings() {
+    let (collector, endpoint) = Collector::start().await;
+    let open = "profiles: {coordinators: [grc]}\n";
+    let mut watched = Watched::start_with(&endpoint, open).await;
+    let task = v1::TaskRequest {
+        source: "A".to_owned(),
+        cluster: Some("B".to_owned()),
+        data_bytes: 25_000_000,
+        work_mi: 1_000,
+        bandwidth_bps: 600_000_000,
+        user: "UserA".to_owned(),
+        ..Default::default()
+    };
+    let planned = v1::PlanTaskRequest { task: Some(task.clone()), ..Default::default() };
+    watched.federation.grc().plan_task(planned).await.unwrap();
+    let wire = v1::SubmitTaskRequest {
+        request_id: "task".to_owned(),
+        task: Some(task),
+        ..Default::default()
+    };
+    let answer = watched.federation.grc().submit_task(wire).await.unwrap().into_inner();
+    let receipt = answer.task.unwrap();
+    assert!(receipt.confirmed, "{receipt:?}");
+    for name in ["grc", "crm-A", "crm-B", "nrm"] {
+        assert!(watched.federation.stop(name).success(), "{name}");
+    }
+    let spans = collector.trace_of("task");
+    let root = spans.iter().find(|span| span.parent.is_empty()).unwrap();
+    assert_eq!(root.name, "coalloc.v1.Coordinator/SubmitTask");
+    assert_eq!(root.facts["coalloc.reservation"], receipt.reservation);
+    let parts: Vec<&Seen> = spans.iter().filter(|span| span.parent == root.id).collect();
+    for name in ["admission", "picture", "planning"] {
+        assert_eq!(parts.iter().filter(|part| part.name == name).count(), 1, "{name}");
+    }
+    for call in ["Hold", "Commit"] {
+        let name = format!("coalloc.v1.ResourceManager/{call}");
+        let asked = parts.iter().filter(|part| part.name == name);
+        let asked: BTreeSet<&str> = asked.map(|part| part.facts["coalloc.rm"].as_str()).collect();
+        assert_eq!(asked, ["crm-B", "nrm"].into(), "{call}");
+    }
+    let all = collector.spans.lock().unwrap();
+    let begun = all.iter().filter(|span| span.name == "coalloc.v1.Coordinator/PlanTask");
+    assert_eq!(begun.count(), 1, "what is only planned has a trace as well");
 }
 
 #[tokio::test(flavor = "multi_thread")]

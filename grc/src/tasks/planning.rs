@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use coalloc_common::{InvalidField, Reason, RmName, Span, Time, Window, limits};
 use coalloc_net::convert::{effort_to_wire, found_to_wire, whole_to_wire};
-use coalloc_net::{metrics, status};
+use coalloc_net::{metrics, status, traces};
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
     Found, Output, Picture, Scratch, Task, TaskInstance, TaskPlannerName, Whole, whole,
@@ -101,12 +101,19 @@ impl GrcService {
             let now = self.handle.now().wall;
             let settings = self.pictures.settings();
             // What is wrong is said before anybody is asked.
+            let admission = traces::part("admission");
             let admitted = admit(request, options, settings, &federation, (now, lead))?;
+            drop(admission);
+            let picture = traces::part("picture");
             let believed = self.pictures.believed(window(&admitted)?).await;
+            drop(picture);
             // Asking has taken its time.
             let now = self.handle.now().wall;
             let admitted = admit(request, options, settings, &federation, (now, lead))?;
+            let planning = traces::part("planning");
             let planned = self.planned_on(federation, admitted, believed).await?;
+            planning.set("coalloc.plans", planned.whole.outcome.as_ref().map_or(0, Vec::len));
+            drop(planning);
             let now = self.handle.now().wall;
             metrics::tasks().planning_seconds.observe(metrics::seconds(begun.elapsed()));
             if planned.begins_before(now) {
