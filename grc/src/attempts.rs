@@ -22,7 +22,7 @@ use crate::alternatives::Seeker;
 use crate::federation::Snapshot;
 use crate::planning::{Explained, Planned};
 use crate::service::GrcService;
-use crate::{picture, view};
+use crate::{kept, picture, view};
 
 /// What planning gives a reserve call to try.
 pub(crate) struct Tried {
@@ -277,7 +277,7 @@ impl GrcService {
             let plan = judged.plan.clone();
             let (federation, request) = (Arc::clone(&federation), Arc::clone(&shared));
             let write =
-                move || view::details(&plan_to_wire(&federation.topology, &request, &judged));
+                move || kept::co_allocation(&plan_to_wire(&federation.topology, &request, &judged));
             candidate(&snapshot, &admitted, &plan, Details::later(write))
         });
         let outcome = Ok(candidates.collect());

@@ -17,11 +17,11 @@ use tonic::Status;
 use crate::admission::{self, Admitted};
 use crate::attempts::{Tried, candidate};
 use crate::federation::Snapshot;
+use crate::kept;
 use crate::picture;
 use crate::planning::Explained;
 use crate::service::GrcService;
 use crate::shown::ShownPlan;
-use crate::view;
 
 impl GrcService {
     /// What to try when a digest names the plan: that one only.
@@ -62,7 +62,8 @@ impl GrcService {
         let unreachable = planned.unreachable.clone();
         if let Some((judged, wire)) = plans.iter().find(|(_, wire)| wire.digest.starts_with(digest))
         {
-            let chosen = candidate(federation, admitted, &judged.plan, view::details(wire).into());
+            let chosen =
+                candidate(federation, admitted, &judged.plan, kept::co_allocation(wire).into());
             let outcome = Ok(vec![at_once(chosen)]);
             return Ok(Tried { unreachable, fresh: Vec::new(), outcome });
         }
@@ -122,7 +123,7 @@ impl GrcService {
                 }
             },
         )?;
-        Ok(at_once(candidate(federation, admitted, &plan, view::details(&shown.plan).into())))
+        Ok(at_once(candidate(federation, admitted, &plan, kept::co_allocation(&shown.plan).into())))
     }
 }
 

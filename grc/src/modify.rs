@@ -31,7 +31,7 @@ use crate::attempts::Candidates;
 use crate::planning::Explained;
 use crate::service::GrcService;
 use crate::tasks::receipt;
-use crate::{admission, view};
+use crate::{admission, kept, view};
 
 /// What is booked, as a change sees it.
 #[derive(Debug, Clone)]
@@ -342,7 +342,7 @@ impl GrcService {
             Candidate {
                 segments,
                 order: Vec::new(),
-                details: view::details(&wire).into(),
+                details: kept::co_allocation(&wire).into(),
                 one_way: false,
             }
         });

@@ -8,6 +8,7 @@ use coalloc_protocol::coordinator::{
 };
 use serde_json::Value;
 
+use crate::kept::{self, Kept};
 use crate::tasks::receipt;
 
 /// What the coordinator core keeps for the shell without looking at it: who was missing when it was
@@ -32,18 +33,13 @@ pub fn options(notes: &str) -> Option<v1::PlanOptions> {
     serde_json::from_value(notes["options"].clone()).ok()
 }
 
-/// A plan as the core keeps it.
-#[must_use]
-pub fn details(plan: &v1::Plan) -> String {
-    // A message of our own schema is always representable.
-    serde_json::to_string(plan).unwrap_or_default()
-}
-
-/// The plan of a candidate as it was kept.
+/// The plan of a candidate as it was kept; a task's as one of a reservation.
 #[must_use]
 pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
-    let text = candidate?.details.text();
-    serde_json::from_str(&text).ok().or_else(|| receipt::plan_of(&text))
+    match kept::read(&candidate?.details.text())? {
+        Kept::CoAllocation(plan) => Some(*plan),
+        Kept::Task(task) => receipt::plan_of(task.task_plan),
+    }
 }
 
 /// A change in the schema.

@@ -10,8 +10,9 @@ use coalloc_net::convert::{
 };
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{Reservation, State, Ticket};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::kept::{self, Kept, KeptTask};
 
 /// What the coordinator core keeps of a task's reservation without looking at it.
 #[must_use]
@@ -34,17 +35,6 @@ pub fn is_task(notes: &str) -> bool {
     notes["task"].is_object()
 }
 
-/// What stands beside a candidate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Details {
-    task_plan: v1::TaskPlan,
-    effort: v1::TaskEffort,
-    /// How old what was known of each RM was, in microseconds.
-    ages_us: BTreeMap<String, i64>,
-    /// How old what was known of those who refused the tries before was.
-    tried_us: Vec<Option<i64>>,
-}
-
 /// A plan as the core keeps it.
 #[must_use]
 pub fn details(
@@ -55,19 +45,19 @@ pub fn details(
 ) -> String {
     let ages_us = ages.iter().map(|(rm, age)| (rm.to_string(), age.as_us()));
     let tried_us = tried.iter().map(|age| age.map(Span::as_us));
-    let details = Details {
+    kept::task(&KeptTask {
         task_plan: plan.clone(),
         effort,
         ages_us: ages_us.collect(),
         tried_us: tried_us.collect(),
-    };
-    // A message of our own schema is always representable.
-    serde_json::to_string(&details).unwrap_or_default()
+    })
 }
 
-fn kept(reservation: &Reservation) -> Option<Details> {
-    let candidate = reservation.candidate.as_ref()?;
-    serde_json::from_str(&candidate.details.text()).ok()
+fn kept(reservation: &Reservation) -> Option<Box<KeptTask>> {
+    match kept::read(&reservation.candidate.as_ref()?.details.text())? {
+        Kept::Task(task) => Some(task),
+        Kept::CoAllocation(_) => None,
+    }
 }
 
 /// How old what was known of those who refused was, of every try so far.
@@ -84,11 +74,10 @@ pub fn tried(reservation: &Reservation) -> Vec<Option<Span>> {
     tried
 }
 
-/// The text of a candidate that is a task's plan, as a plan of a reservation: from the first of its segments to
-/// the last, each with a window of its own.
+/// A task's plan as one of a reservation: from the first of its segments to the last, each with a window of
+/// its own.
 #[must_use]
-pub fn plan_of(details: &str) -> Option<v1::Plan> {
-    let Details { task_plan, .. } = serde_json::from_str(details).ok()?;
+pub fn plan_of(task_plan: v1::TaskPlan) -> Option<v1::Plan> {
     let windows = task_plan.segments.iter();
     let windows: Vec<Window> = windows
         .filter_map(|segment| window_from_wire("window", segment.window.as_ref()).ok())
@@ -118,7 +107,6 @@ fn route(legs: &[v1::TaskLeg], segments: &[v1::Segment]) -> Option<v1::Route> {
     let (first, last) = (legs.first()?, legs.last()?);
     let via = std::iter::once(&first.from).chain(legs.iter().map(|leg| &leg.to));
     let of = |leg: &v1::TaskLeg| {
-        // A full-duplex path's resource has its direction behind the path's name.
         let same = |segment: &&v1::Segment| {
             segment.window == leg.window && segment.resource.starts_with(&leg.path)
         };
@@ -220,13 +208,11 @@ mod tests {
     fn a_kept_plan_is_a_plan_of_a_reservation_with_a_window_for_each_segment() {
         let ages = [(RmName::composed("rm-B"), Span::from_millis(7))].into();
         let text = details(&plan(), v1::TaskEffort::default(), &ages, &[None]);
-        assert!(serde_json::from_str::<v1::Plan>(&text).is_err(), "never taken for another's");
-        let shown = plan_of(&text).unwrap();
+        let Some(Kept::Task(task)) = kept::read(&text) else { panic!("{text}") };
+        let shown = plan_of(task.task_plan).unwrap();
         assert_eq!(shown.window, window(10, 40));
         assert_eq!(shown.segments, plan().segments);
         assert_eq!(shown.solver, "mc-t");
-        let other = v1::Plan { digest: "d".to_owned(), ..v1::Plan::default() };
-        assert_eq!(plan_of(&serde_json::to_string(&other).unwrap()), None);
     }
 
     #[test]

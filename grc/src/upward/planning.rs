@@ -23,6 +23,7 @@ use tonic::Status;
 
 use super::UpwardService;
 use super::shown::Shown;
+use crate::kept;
 use crate::modify::merged;
 use crate::picture::{self, Picture};
 use crate::planning::{Explained, Planned, ip_options};
@@ -100,7 +101,7 @@ impl UpwardService {
             let old = at_once(BTreeMap::new(), standing.details);
             let plan = view::plan(Some(&old)).filter(|_| !stays.is_empty());
             let segments = merged(stays);
-            let details = view::details(&joined(plan.into_iter().collect(), &segments));
+            let details = kept::co_allocation(&joined(plan.into_iter().collect(), &segments));
             return Ok(Ok(at_once(segments, details.into())));
         }
         let shown = self.shown()?;
@@ -120,7 +121,7 @@ impl UpwardService {
             }
         }
         let segments = merged(all);
-        let details = view::details(&joined(wires, &segments));
+        let details = kept::co_allocation(&joined(wires, &segments));
         Ok(Ok(at_once(segments, details.into())))
     }
 
