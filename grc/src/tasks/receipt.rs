@@ -108,7 +108,7 @@ fn route(legs: &[v1::TaskLeg], segments: &[v1::Segment]) -> Option<v1::Route> {
     let via = std::iter::once(&first.from).chain(legs.iter().map(|leg| &leg.to));
     let of = |leg: &v1::TaskLeg| {
         let same = |segment: &&v1::Segment| {
-            segment.window == leg.window && segment.resource.starts_with(&leg.path)
+            segment.window == leg.window && is_of(&leg.path, &segment.resource)
         };
         segments.iter().find(same).map(|segment| segment.amount)
     };
@@ -120,6 +120,11 @@ fn route(legs: &[v1::TaskLeg], segments: &[v1::Segment]) -> Option<v1::Route> {
         paths: legs.iter().map(|leg| leg.path.clone()).collect(),
         ..v1::Route::default()
     })
+}
+
+/// Is a resource one of a path? That of a full-duplex path has its direction behind the path's name.
+fn is_of(path: &str, resource: &str) -> bool {
+    resource.strip_prefix(path).is_some_and(|rest| matches!(rest, "" | ":ab" | ":ba"))
 }
 
 /// What became of a task, as its reservation stands.
@@ -213,6 +218,33 @@ mod tests {
         assert_eq!(shown.window, window(10, 40));
         assert_eq!(shown.segments, plan().segments);
         assert_eq!(shown.solver, "mc-t");
+    }
+
+    #[test]
+    fn the_rate_of_a_way_is_that_of_its_own_path() {
+        let segment = |resource: &str, amount| v1::Segment {
+            resource: resource.to_owned(),
+            amount,
+            window: window(10, 20),
+            resource_manager: "nrm".to_owned(),
+        };
+        let leg = |path: &str| v1::TaskLeg {
+            path: path.to_owned(),
+            from: "A".to_owned(),
+            to: "B".to_owned(),
+            window: window(10, 20),
+            ..v1::TaskLeg::default()
+        };
+        // "A-B" begins the names of others, which come first.
+        let all = [
+            segment("A-B-backup", 1),
+            segment("A-B2:ab", 2),
+            segment("A-B:ab", 3),
+            segment("A-B2", 4),
+        ];
+        let rate = |path| route(&[leg(path)], &all).unwrap().bandwidth_bps;
+        assert_eq!((rate("A-B"), rate("A-B2"), rate("A-B-backup")), (3, 2, 1));
+        assert_eq!(rate("A"), 0, "of no segment");
     }
 
     #[test]
