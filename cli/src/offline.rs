@@ -15,6 +15,7 @@ use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, Reason, ResourceId, RmName, Segment,
     Span, Time, Topology, Window, limits,
 };
+use coalloc_grc::libraries::Libraries;
 use coalloc_net::convert::{
     RequestOptions, check_references, file_topology, plan_options, plan_to_wire, refusal_to_wire,
     request_from_wire, taken, window_to_wire,
@@ -122,10 +123,10 @@ impl Federation {
         frames: &[Window],
         options: RequestOptions,
     ) -> Vec<(Window, Answer)> {
-        let planner = planner(options);
         let stop = AtomicBool::new(false);
         let next = AtomicUsize::new(0);
         let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
+        let planner = planner(options, end);
         let (done, outcomes) = mpsc::channel();
         // An outside solver does not hear `stop`: the frames share the time that all may take.
         let threads = match options.solver.slides() {
@@ -214,6 +215,9 @@ fn collect(
     let mut all = Vec::new();
     loop {
         let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            stop.store(true, Ordering::Relaxed);
+        }
         let patience = if left.is_zero() { Duration::from_secs(1) } else { left };
         match outcomes.recv_timeout(patience) {
             Ok(outcome) => all.push(outcome),
@@ -223,9 +227,12 @@ fn collect(
     }
 }
 
-/// The planner that the options name, all of it on the calling thread.
-fn planner(options: RequestOptions) -> Box<dyn FramePlanner> {
-    options.solver.planner(ip_options(options), Some(Box::new(|work| work())))
+/// The planner that the options name; an outside library has a thread for each of ours, and is not waited for
+/// beyond `end`.
+fn planner(options: RequestOptions, end: Instant) -> Box<dyn FramePlanner> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let libraries = Libraries::new(threads, || ());
+    options.solver.planner(ip_options(options), Some(libraries.until(end)))
 }
 
 const fn ip_options(options: RequestOptions) -> IpOptions {

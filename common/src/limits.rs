@@ -82,6 +82,9 @@ pub const EXACT_NODES_MAX: u64 = 1 << 19;
 pub const EXACT_TIME: Span = Span::from_millis(600);
 /// Least time an outside solver gets for one frame, so that small models are not cut off by rounding.
 pub const SOLVER_TIME_MIN: Span = Span::from_millis(100);
+/// Calls of outside solvers that did not keep their time and still go on, nobody waiting for them; with as many
+/// of them no solver is called. Each has a thread of the lowest priority, and some 10 MB for its model.
+pub const LIBRARIES_LEFT_MAX: usize = 4;
 /// Requests that may be planned at once, or wait for it; one more is answered "busy, try again".
 /// Each takes at most [`PLANNING_TIME_MAX`] of the planners' threads.
 pub const PLANNINGS_MAX: usize = 64;

@@ -19,7 +19,7 @@ use coalloc_net::convert::{
 use coalloc_net::machine::Host;
 use coalloc_plan::nearest::Nearest;
 use coalloc_plan::smaller::{Smaller, smaller};
-use coalloc_plan::{Budget, Judged, Packing, explain};
+use coalloc_plan::{Budget, FramePlanner, Judged, Packing, explain};
 use coalloc_proto::v1;
 use tonic::Status;
 
@@ -131,9 +131,10 @@ impl Seeker<'_> {
             }
             let (snapshot, request) = (Arc::clone(self.snapshot), admitted.request.clone());
             let options = admitted.options;
+            let planner = self.planners.planner(options, left);
             let work = move |stop: &AtomicBool| {
-                let found =
-                    follow(&mut search, |view| plan(&snapshot, options, &request, view, stop));
+                let by = (options, planner.as_ref());
+                let found = follow(&mut search, |view| plan(&snapshot, by, &request, view, stop));
                 (search, found)
             };
             let found;
@@ -173,9 +174,11 @@ impl Seeker<'_> {
             picture::query(self.federation, self.snapshot, &frames, &admitted.user, None).await;
         let (snapshot, request) = (Arc::clone(self.snapshot), admitted.request.clone());
         let options = admitted.options;
+        let planner = self.planners.planner(options, limits::ALTERNATIVES_TIME_MAX);
         let work = move |stop: &AtomicBool| {
+            let by = (options, planner.as_ref());
             let fits = |tried: &CoAllocation, view: &FrameView| match plan(
-                &snapshot, options, tried, view, stop,
+                &snapshot, by, tried, view, stop,
             ) {
                 Tried::Fits(plan) => Some(*plan),
                 Tried::Not | Tried::Stopped => None,
@@ -212,7 +215,7 @@ enum Tried {
 
 fn plan(
     snapshot: &Snapshot,
-    options: RequestOptions,
+    (options, planner): (RequestOptions, &dyn FramePlanner),
     request: &CoAllocation,
     view: &FrameView,
     stop: &AtomicBool,
@@ -225,8 +228,7 @@ fn plan(
     let budget = Budget { nodes, solver_time, stop };
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
     let packing = Packing::new(&snapshot.topology, request, view, ranking, edges);
-    let planner = options.solver.planner(ip_options(options), None);
-    match packing.solve(planner.as_ref(), &budget) {
+    match packing.solve(planner, &budget) {
         Ok(plan) => Tried::Fits(Box::new(plan)),
         Err(refusal) if refusal.reason == Reason::BudgetExhausted => Tried::Stopped,
         Err(_) => Tried::Not,

@@ -13,15 +13,15 @@ use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
 use coalloc_plan::baseline::slide;
 use coalloc_plan::ip::IpOptions;
-use coalloc_plan::ip::handover::Elsewhere;
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, Judged, Packing, Solver};
+use coalloc_plan::{Budget, FramePlanner, Judged, Packing, Solver};
 use rayon::prelude::*;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
 use crate::federation::Snapshot;
+use crate::libraries::Libraries;
 use crate::picture::Picture;
 
 /// What planning came to.
@@ -101,14 +101,17 @@ fn closeness(refusal: &Refusal) -> u32 {
 /// * for what is planned in no time, with the priority of everybody else: on a busy machine most requests
 ///   would otherwise wait for their planner;
 /// * for searches of our own that go on, which stop when they are told, and
-/// * for outside solvers, which do not: both with the lowest priority, and one thread fewer than there are
-///   cores. A core that no planner keeps busy answers holds at once; the lowest priority alone leaves
-///   them waiting for the scheduler's next tick, 4 ms on many systems (`docs/FIGURES.md`).
+/// * for what waits for outside solvers, which do not; those work on threads of their own, [`Libraries`].
+///
+/// All but the first have the lowest priority, and are one fewer than there are cores. A core that no planner keeps busy
+/// answers holds at once; the lowest priority alone leaves them waiting for the scheduler's next tick, 4 ms on
+/// many systems (`docs/FIGURES.md`).
 #[derive(Debug, Clone)]
 pub struct Planners {
     quick: Arc<rayon::ThreadPool>,
     search: Arc<rayon::ThreadPool>,
     outside: Arc<rayon::ThreadPool>,
+    libraries: Libraries,
     /// How work gets onto a pool.
     hand: fn(&rayon::ThreadPool, Work),
     /// Search nodes of the first stage.
@@ -159,8 +162,17 @@ impl Planners {
         let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
         let quick = built(pool("planner", cores))?;
         let (search, outside) = (long("search")?, long("solver")?);
+        let libraries = Libraries::new(outside.current_num_threads(), yield_to_others);
         let hand = |pool: &rayon::ThreadPool, work: Work| pool.spawn(work);
-        Ok(Self { quick, search, outside, hand, quick_nodes: limits::QUICK_NODES, places })
+        Ok(Self {
+            quick,
+            search,
+            outside,
+            libraries,
+            hand,
+            quick_nodes: limits::QUICK_NODES,
+            places,
+        })
     }
 
     /// Planners whose callers wait, on one thread: in a simulation no time passes meanwhile, and the same
@@ -172,8 +184,17 @@ impl Planners {
         let one = built(rayon::ThreadPoolBuilder::new().num_threads(1))?;
         let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
         let (quick, search, outside) = (Arc::clone(&one), Arc::clone(&one), one);
+        let libraries = Libraries::at_once();
         let hand = |pool: &rayon::ThreadPool, work: Work| pool.install(work);
-        Ok(Self { quick, search, outside, hand, quick_nodes: limits::QUICK_NODES, places })
+        Ok(Self {
+            quick,
+            search,
+            outside,
+            libraries,
+            hand,
+            quick_nodes: limits::QUICK_NODES,
+            places,
+        })
     }
 
     /// Plans every frame of a picture. The async threads only wait; the time budget begins when a
@@ -314,11 +335,11 @@ impl Planners {
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (sender, planned) = tokio::sync::oneshot::channel();
         let (stopped, job) = (Arc::clone(&stop.0), Arc::clone(job));
-        let outside = Arc::clone(&self.outside);
+        let (libraries, outside) = (self.libraries.clone(), self.outside.current_num_threads());
         let work = move || {
             // The caller may be gone, both times.
             let _ = started.send(());
-            let plan = || job.plan(stage, &frames, &outside, &stopped);
+            let plan = || job.plan(stage, &frames, (&libraries, outside), &stopped);
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         };
         (self.hand)(pool, Box::new(work));
@@ -355,6 +376,14 @@ impl Planners {
             Depth::Whole => &self.search,
         };
         self.run_on(pool, time, work).await
+    }
+
+    /// The planner of a solver for work that has so much time; `exact` hands nothing over there.
+    #[must_use]
+    pub fn planner(&self, options: RequestOptions, time: Span) -> Box<dyn FramePlanner> {
+        let outside = options.solver.is_outside();
+        let elsewhere = outside.then(|| self.libraries.until(Instant::now() + time.to_std()));
+        options.solver.planner(ip_options(options), elsewhere)
     }
 
     /// Does other work with a planner on its threads: until it is done, its time is over, or nobody
@@ -498,19 +527,16 @@ impl Job {
         &self,
         stage: Stage,
         frames: &[usize],
-        outside: &Arc<rayon::ThreadPool>,
+        (libraries, outside): (&Libraries, usize),
         stop: &AtomicBool,
     ) -> Vec<(Window, Answer)> {
         let Self { federation, request, options, .. } = self;
         let (topology, ip, solver) = (&federation.topology, ip_options(*options), options.solver);
-        // What `exact` hands over is solved on the threads of outside solvers; its own plans others meanwhile.
-        let elsewhere = || -> Elsewhere {
-            let outside = Arc::clone(outside);
-            Box::new(move |work| outside.install(work))
-        };
+        let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
+        let elsewhere = || libraries.until(end);
         let planner = solver.planner(ip, (stage == Stage::Whole).then(elsewhere));
         // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
-        let rounds = frames.len().div_ceil(outside.current_num_threads().max(1)).max(1);
+        let rounds = frames.len().div_ceil(outside.max(1)).max(1);
         let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
         let nodes = match stage {
             Stage::Short(nodes) => nodes.min(limits::QUICK_NODES_ALL / frames.len().max(1) as u64),

@@ -410,6 +410,8 @@ pub struct Grc {
     pub frames: Labelled<Counter, 1>,
     /// Requests being planned, or waiting for it.
     pub plannings: Gauge,
+    /// Calls of outside solvers that nobody waits for any more.
+    pub libraries_left: Gauge,
     /// Plannings made again because others were faster, or a search that backtracks was refused a choice.
     pub replans: Counter,
     /// Does an RM answer?
@@ -479,6 +481,10 @@ pub fn grc() -> &'static Grc {
                 .show([["planned"], ["refused"]]),
             plannings: room
                 .gauge("plannings_in_flight", "Requests that are being planned or wait for it"),
+            libraries_left: room.gauge(
+                "libraries_left",
+                "Outside solvers that did not keep their time and still work, nobody waiting for them",
+            ),
             replans: room.counter("replans", "Requests planned again: others were faster, or a search went back"),
             reachable: room
                 .gauges(["rm"], "rm_reachable", "1 when the resource manager answers, else 0"),

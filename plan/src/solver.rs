@@ -6,7 +6,7 @@ use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Refusal, RmName, Span, Topology, limits};
 
 use crate::baseline::{Backtrack, SlidingWindow, order};
-use crate::ip::handover::Elsewhere;
+use crate::ip::mip::aside::{Aside, Elsewhere};
 use crate::ip::{Exact, Handover, IpOptions, Mip, MipBackend};
 use crate::{FramePlanner, Plan, explain};
 
@@ -117,7 +117,7 @@ impl Solver {
     }
 
     /// The planner. `exact` hands what it leaves open to a library `elsewhere`; with `None` it hands over
-    /// nothing.
+    /// nothing, and the library of `mip` works on the calling thread.
     #[must_use]
     pub fn planner(
         self,
@@ -130,7 +130,10 @@ impl Solver {
                 Box::new(Handover::new(options, backend, limits::EXACT_NODES_MAX, elsewhere))
             }
             (Self::Exact, None) => Box::new(Exact::new(options)),
-            (Self::Mip, _) => Box::new(Mip::new(options, backend)),
+            (Self::Mip, Some(elsewhere)) => {
+                Box::new(Aside { mip: Mip::new(options, backend), elsewhere })
+            }
+            (Self::Mip, None) => Box::new(Mip::new(options, backend)),
             (Self::Backtrack, _) => Box::new(Backtrack { options }),
             (Self::SlidingWindow, _) => Box::new(SlidingWindow { options }),
         }
@@ -160,8 +163,7 @@ mod tests {
     fn every_solver_is_found_by_its_name_and_its_planner_bears_it() {
         for solver in Solver::ALL {
             assert_eq!(Solver::named(solver.name()), Some(solver));
-            let here: Elsewhere = Box::new(|work| work());
-            for elsewhere in [None, Some(here)] {
+            for elsewhere in [None, Some(Aside::here())] {
                 let planner = solver.planner(IpOptions::default(), elsewhere);
                 assert_eq!(planner.name(), solver.name());
             }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Time, Window, limits};
@@ -11,7 +12,7 @@ use coalloc_net::convert::{
 use coalloc_plan::nearest::Nearest;
 use coalloc_plan::objectives::Answer;
 use coalloc_plan::smaller::smaller;
-use coalloc_plan::{Budget, Judged, Packing};
+use coalloc_plan::{Budget, FramePlanner, Judged, Packing};
 use coalloc_proto::v1;
 
 use super::{Federation, planner};
@@ -38,7 +39,9 @@ impl Federation {
                 let _ = ended.recv_timeout(limits::ALTERNATIVES_TIME_MAX.to_std());
                 stop.store(true, Ordering::Relaxed);
             });
-            let seeker = Seeker { federation: self, options, stop };
+            let end = Instant::now() + limits::ALTERNATIVES_TIME_MAX.to_std();
+            let planner = planner(options, end);
+            let seeker = Seeker { federation: self, options, planner: planner.as_ref(), stop };
             let mut found = v1::Alternatives { complete: true, ..Default::default() };
             if !beyond {
                 seeker.nearest(request, &mut found);
@@ -58,6 +61,7 @@ impl Federation {
 struct Seeker<'a> {
     federation: &'a Federation,
     options: RequestOptions,
+    planner: &'a dyn FramePlanner,
     stop: &'a AtomicBool,
 }
 
@@ -116,6 +120,6 @@ impl Seeker<'_> {
         let budget = Budget { nodes, solver_time, stop: self.stop };
         let (ranking, edges) = (self.options.ranking, self.options.route_edges_max as usize);
         Packing::new(&self.federation.topology, request, view, ranking, edges)
-            .solve(planner(self.options).as_ref(), &budget)
+            .solve(self.planner, &budget)
     }
 }

@@ -233,7 +233,6 @@ mod tests {
             from: "A".to_owned(),
             to: "B".to_owned(),
             window: window(10, 20),
-            ..v1::TaskLeg::default()
         };
         // "A-B" begins the names of others, which come first.
         let all = [

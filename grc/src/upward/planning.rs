@@ -26,7 +26,7 @@ use super::shown::Shown;
 use crate::kept;
 use crate::modify::merged;
 use crate::picture::{self, Picture};
-use crate::planning::{Explained, Planned, ip_options};
+use crate::planning::{Explained, Planned};
 use crate::view;
 
 /// What is booked here for a transaction of the one above.
@@ -245,11 +245,11 @@ impl UpwardService {
         }
         let (federation, request) = (Arc::clone(&shown.snapshot), inner.request.clone());
         let options = self.service.defaults;
+        let planner = self.service.planners.planner(options, limits::UPWARD_SHORT_TIME);
         let look = move |stop: &std::sync::atomic::AtomicBool| {
             let nodes = limits::EXACT_NODES_MAX;
             let budget = Budget { nodes, solver_time: limits::ALTERNATIVES_SOLVER_TIME, stop };
             let instance = Instance::new(&federation.topology, &request, &view);
-            let planner = options.solver.planner(ip_options(options), None);
             short(&instance, planner.as_ref(), &budget)
         };
         let time = limits::UPWARD_SHORT_TIME;

@@ -7,19 +7,16 @@
 
 use coalloc_common::{Reason, Refusal};
 
+use super::mip::aside::{Aside, Elsewhere};
 use super::{Exact, IpOptions, Mip, MipBackend};
 use crate::{Budget, FramePlanner, Instance, Outcome};
-
-/// Where the library runs: calls what it is given once, and comes back when that has ended.
-pub type Elsewhere = Box<dyn Fn(&mut (dyn FnMut() + Send)) + Send + Sync>;
 
 /// The planner `exact`, handing over.
 pub struct Handover {
     exact: Exact,
-    mip: Mip,
+    mip: Aside,
     /// Nodes that `exact` gets when something may be handed over.
     nodes: u64,
-    elsewhere: Elsewhere,
 }
 
 impl Handover {
@@ -27,13 +24,14 @@ impl Handover {
     /// one works.
     #[must_use]
     pub fn new(options: IpOptions, backend: MipBackend, nodes: u64, elsewhere: Elsewhere) -> Self {
-        Self { exact: Exact::new(options), mip: Mip::new(options, backend), nodes, elsewhere }
+        let mip = Aside { mip: Mip::new(options, backend), elsewhere };
+        Self { exact: Exact::new(options), mip, nodes }
     }
 
     /// The same on the calling thread.
     #[must_use]
     pub fn here(options: IpOptions, backend: MipBackend, nodes: u64) -> Self {
-        Self::new(options, backend, nodes, Box::new(|work| work()))
+        Self::new(options, backend, nodes, Aside::here())
     }
 }
 
@@ -55,20 +53,16 @@ impl FramePlanner for Handover {
         if !open || budget.stopped() {
             return own;
         }
-        let mut answer = None;
-        (self.elsewhere)(&mut || {
-            answer = Some(match &own {
-                Outcome::Planned(plan) => {
-                    Outcome::Planned(self.mip.improve(instance, budget, plan.clone()))
-                }
-                Outcome::Refused(_) => self.mip.plan(instance, budget),
-            });
-        });
+        let answer = match &own {
+            Outcome::Planned(plan) => {
+                Outcome::Planned(self.mip.improve(instance, budget, plan.clone()))
+            }
+            Outcome::Refused(_) => self.mip.plan(instance, budget),
+        };
         match answer {
             // Neither came to an end: what ours says of its budget stands.
-            Some(Outcome::Refused(refusal)) if is_open(&refusal) => own,
-            Some(answer) => answer,
-            None => own,
+            Outcome::Refused(refusal) if is_open(&refusal) => own,
+            answer => answer,
         }
     }
 }

@@ -8,8 +8,10 @@
 //! is cut off and the model solved again.
 //!
 //! The caller's stop is heard before a solve and between solves, not inside one: `solver_time`
-//! bounds that. `nodes` is not used. [`super::outside`] hands the same models to programs.
+//! bounds that, as well as the library keeps it; [`aside`] leaves one behind that does not. `nodes` is
+//! not used. [`super::outside`] hands the same models to programs.
 
+pub mod aside;
 mod decode;
 #[cfg(feature = "highs")]
 mod highs;
@@ -103,21 +105,7 @@ impl FramePlanner for Mip {
     }
 
     fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
-        let Instance { topology, request, view, .. } = instance;
-        let candidates = match admit::candidates(topology, request, view) {
-            Ok(candidates) => candidates,
-            Err(refusal) => return Outcome::Refused(*refusal),
-        };
-        let model = Model::new(instance, &self.options, &candidates);
-        match attempt(&self.backend, &self.options, model, instance, budget) {
-            Attempt::Planned(plan) => Outcome::Planned(plan),
-            Attempt::Infeasible => Outcome::Refused(self.no_route(topology, request, view)),
-            Attempt::OutOfTime => {
-                let what = "the time of the MIP library ended";
-                Outcome::Refused(admit::exhausted(view, budget, what))
-            }
-            Attempt::Failed(what) => Outcome::Refused(admit::exhausted(view, budget, &what)),
-        }
+        self.plan_by(&self.backend, instance, budget)
     }
 }
 
@@ -133,9 +121,32 @@ pub(super) enum Attempt {
 }
 
 impl Mip {
+    fn plan_by(&self, by: &dyn Solve, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
+        let Instance { topology, request, view, .. } = instance;
+        let candidates = match admit::candidates(topology, request, view) {
+            Ok(candidates) => candidates,
+            Err(refusal) => return Outcome::Refused(*refusal),
+        };
+        let model = Model::new(instance, &self.options, &candidates);
+        match attempt(by, &self.options, model, instance, budget) {
+            Attempt::Planned(plan) => Outcome::Planned(plan),
+            Attempt::Infeasible => Outcome::Refused(self.no_route(topology, request, view)),
+            Attempt::OutOfTime => {
+                let what = "the time of the MIP library ended";
+                Outcome::Refused(admit::exhausted(view, budget, what))
+            }
+            Attempt::Failed(what) => Outcome::Refused(admit::exhausted(view, budget, &what)),
+        }
+    }
+
     /// A plan that is cheaper than this one, or this one with what is known of the least cost now.
-    #[must_use]
-    pub fn improve(&self, instance: &Instance<'_>, budget: &Budget<'_>, plan: Plan) -> Plan {
+    fn improve_by(
+        &self,
+        by: &dyn Solve,
+        instance: &Instance<'_>,
+        budget: &Budget<'_>,
+        plan: Plan,
+    ) -> Plan {
         let Instance { topology, request, view, .. } = instance;
         let Ok(candidates) = admit::candidates(topology, request, view) else { return plan };
         let mut model = Model::new(instance, &self.options, &candidates);
@@ -144,7 +155,7 @@ impl Mip {
         if clear && !model.beat(plan.cost) {
             return Plan { lower_bound: plan.cost, ..plan };
         }
-        match attempt(&self.backend, &self.options, model, instance, budget) {
+        match attempt(by, &self.options, model, instance, budget) {
             Attempt::Planned(other) if other.cost < plan.cost => Plan {
                 lower_bound: other.lower_bound.max(plan.lower_bound).min(other.cost),
                 ..other

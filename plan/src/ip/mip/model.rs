@@ -63,7 +63,7 @@ impl Row {
 }
 
 /// The model of one frame.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::ip) struct Model {
     pub(in crate::ip) choices: Vec<Choice>,
     /// Cost by column, in units.
