@@ -95,9 +95,11 @@ impl Fullest<'_> {
 pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
     let (mut found, mut timetables, mut bookings, mut instants) = (Vec::new(), 0, 0, 0);
     let mut fullest: Option<Fullest<'_>> = None;
+    let mut gone = Vec::new();
     for testimony in testimonies {
-        let (pieces, malformed) = live_pieces(testimony);
+        let Live { pieces, retired, malformed } = live_pieces(testimony);
         found.extend(malformed);
+        gone.extend(retired_sentence(&testimony.name, &retired));
         bookings += testimony.bookings.iter().filter(|booking| is_live(booking)).count();
         for (resource, capacity) in &testimony.capacities {
             let mine: Vec<&(String, Piece)> =
@@ -137,16 +139,44 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
             format!("fullest: {resource} at {} %", total * 100 / u128::from(capacity.max(1)))
         },
     );
-    let sentence = format!(
+    let mut sentence = format!(
         "nothing overbooked: {timetables} timetables, {bookings} bookings, {instants} instants \
          checked; {fullest}"
     );
+    if !gone.is_empty() {
+        sentence += &format!("; equipment that was taken away: {}", gone.join(", "));
+    }
     Check::new("I1", found, sentence)
 }
 
-/// What is held or booked at one resource manager, and by whom; and what cannot be counted.
-fn live_pieces(testimony: &Testimony) -> (Vec<(String, Piece)>, Vec<Violation>) {
-    let (mut pieces, mut malformed) = (Vec::new(), Vec::new());
+/// What is held or booked at one resource manager, and by whom.
+#[derive(Default)]
+struct Live {
+    pieces: Vec<(String, Piece)>,
+    /// Booked of equipment that its manager had and does not describe any more: the bookings live on, and
+    /// there is no capacity to compare them with. That somebody was promised them is another rule's (I6).
+    retired: Vec<(String, Piece)>,
+    /// What cannot be counted.
+    malformed: Vec<Violation>,
+}
+
+/// What is still booked of each thing that one resource manager does not have any more.
+fn retired_sentence(manager: &str, retired: &[(String, Piece)]) -> Vec<String> {
+    let mut things: BTreeMap<&str, (BTreeSet<&str>, i128)> = BTreeMap::new();
+    for (transaction, Piece { resource, end, .. }) in retired {
+        let (by, until) = things.entry(resource).or_default();
+        by.insert(transaction);
+        *until = (*end).max(*until);
+    }
+    let one = |(resource, (by, until)): (&str, (BTreeSet<&str>, i128))| {
+        let by: Vec<&str> = by.into_iter().collect();
+        format!("{resource} at {manager}, still booked until {} by {}", time(until), by.join(", "))
+    };
+    things.into_iter().map(one).collect()
+}
+
+fn live_pieces(testimony: &Testimony) -> Live {
+    let Live { mut pieces, mut retired, mut malformed } = Live::default();
     for booking in testimony.bookings.iter().filter(|booking| is_live(booking)) {
         for segment in &booking.segments {
             let place = (booking.transaction.as_str(), testimony.name.as_str());
@@ -154,18 +184,18 @@ fn live_pieces(testimony: &Testimony) -> (Vec<(String, Piece)>, Vec<Violation>) 
                 malformed.push(Violation::new("I1", place, expected, found));
             };
             match Piece::of(segment) {
-                Some(piece) if !testimony.capacities.contains_key(&piece.resource) => {
-                    wrong("only resources that Describe names", piece.resource.clone());
-                }
                 Some(piece) if piece.start >= piece.end => {
                     wrong("windows that end after they begin", piece.sentence());
+                }
+                Some(piece) if !testimony.capacities.contains_key(&piece.resource) => {
+                    retired.push((booking.transaction.clone(), piece));
                 }
                 Some(piece) => pieces.push((booking.transaction.clone(), piece)),
                 None => wrong("a window", "none".to_owned()),
             }
         }
     }
-    (pieces, malformed)
+    Live { pieces, retired, malformed }
 }
 
 /// Transaction and resource manager.

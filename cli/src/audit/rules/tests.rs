@@ -229,13 +229,29 @@ fn a_hold_that_is_left_is_found() {
 fn what_cannot_be_counted_is_a_fault() {
     let (mut testimonies, reservations) = world();
     let bookings = &mut testimonies[0].bookings;
-    let nameless = booking("x/1", v1::BookingState::Booked, vec![segment("", "Z", 1, 0, 1)]);
+    let reversed = booking("x/1", v1::BookingState::Booked, vec![segment("", "Z", 1, 1, 0)]);
     let timeless = v1::Segment { resource: "A".into(), amount: 1, ..Default::default() };
-    bookings.push(nameless);
+    bookings.push(reversed);
     bookings.push(booking("y/1", v1::BookingState::Booked, vec![timeless]));
     assert_eq!(audit(&testimonies, &reservations)[0].violations.len(), 2);
     let empty = vec![confirmed("r9", Vec::new())];
     assert_eq!(passed(&[], &empty), [true, false, true, true, true]);
+}
+
+#[test]
+fn what_is_booked_of_equipment_that_was_taken_away_is_said_and_is_no_overbooking() {
+    let (mut testimonies, reservations) = world();
+    // The CRM was restarted without A; what was promised of it stays booked.
+    testimonies[0].capacities = [("A2".to_owned(), 8)].into();
+    let checks = audit(&testimonies, &reservations);
+    assert!(checks.iter().all(|check| check.passed), "{checks:?}");
+    let told = "equipment that was taken away: A at crm-A, still booked until \
+                1970-01-01T00:00:20Z by r1/1, r2/1";
+    assert!(checks[0].sentence.ends_with(told), "{}", checks[0].sentence);
+    // What nobody was promised of it is found all the same.
+    let stray = booking("x/1", v1::BookingState::Booked, vec![segment("", "Z", 1, 0, 1)]);
+    testimonies[0].bookings.push(stray);
+    assert_eq!(passed(&testimonies, &reservations), [true, true, false, true, true]);
 }
 
 /// The same as one domain of a tree: its coordinator has promised it to the one above, by a path that
