@@ -16,7 +16,7 @@ use tonic::{Code, Status};
 use uuid::Uuid;
 
 use crate::exit::{Answer, Exit, Failure};
-use crate::request::SearchArgs;
+use crate::request::{SearchArgs, link_hardly_meant, rate_hardly_meant};
 use crate::reservations::describe;
 use crate::rpc::{self, GrcArgs};
 use crate::text;
@@ -106,6 +106,11 @@ impl FromStr for Rate {
         let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
         let digits = text.trim_end_matches(|c| unit.is_some_and(|(letter, _)| c == *letter));
         let number: u64 = digits.parse().map_err(|_| allowed)?;
+        if unit.is_none()
+            && let Some(problem) = rate_hardly_meant(number)
+        {
+            return Err(problem);
+        }
         let rate = number.checked_mul(unit.map_or(1, |(_, size)| *size));
         rate.map(Self).ok_or_else(|| allowed.to_owned())
     }
@@ -116,6 +121,7 @@ impl FromStr for Rate {
 /// # Errors
 /// When a flag or the file is wrong, the coordinator cannot be asked, or it is unknown how it ended.
 pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
+    args.check_says_something()?;
     let mut client = args.grc.connect().await?;
     let response = client.get(v1::GetRequest { id: args.id.clone() }).await;
     let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
@@ -125,6 +131,11 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
         Some(path) => Some(read::<v1::CoAllocationRequest>(path)?),
         None => None,
     };
+    if let Some(document) = &document
+        && let Some((field, problem)) = link_hardly_meant(&document.message)
+    {
+        return Err(document.mistake(&field, &problem).into());
+    }
     let mut request = match &document {
         Some(document) => v1::CoAllocationRequest::clone(&document.message),
         None => args.new_version(&old, now)?,
@@ -153,6 +164,43 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
 }
 
 impl ModifyArgs {
+    /// Is there a change at all? Where sites may move, or how it is searched, is one: the same may fit better.
+    fn check_says_something(&self) -> Result<(), Failure> {
+        let times = [self.start.is_some(), self.end.is_some(), self.extend.is_some()];
+        let amounts = [self.cpus.is_empty(), self.rate.is_empty(), self.drop_site.is_empty()];
+        let says = self.request.is_some()
+            || self.shorten.is_some()
+            || times.contains(&true)
+            || amounts.contains(&false)
+            || self.may_move
+            || self.search.options() != v1::PlanOptions::default();
+        if says {
+            return Ok(());
+        }
+        let id = &self.id;
+        Err(Failure::bad_input(format!(
+            "nothing of {id} would change: say what, like `coalloc modify {id} --extend 1h` or `--cpus \
+             SITE=8`; `coalloc modify --help` lists all that can change"
+        )))
+    }
+
+    /// Does the new version want what the old one has? What may be a change sent again is not judged.
+    fn check_differs(
+        &self,
+        request: &v1::CoAllocationRequest,
+        old: (&v1::CoAllocationRequest, Time, Time),
+        new: (Time, Time),
+    ) -> Result<(), Failure> {
+        let (was, start, end) = old;
+        let same = request.sites == was.sites && request.links == was.links && new == (start, end);
+        let anew = self.may_move || self.search.options() != v1::PlanOptions::default();
+        if !same || anew || self.change_id.is_some() {
+            return Ok(());
+        }
+        let id = &self.id;
+        Err(Failure::bad_input(format!("{id} is as that already: nothing would change")))
+    }
+
     /// What was asked for last, with the flags applied.
     fn new_version(
         &self,
@@ -188,6 +236,9 @@ impl ModifyArgs {
         request.latest_start = None;
         request.duration = Some(span_to_wire(end.since(start)));
         self.set_amounts(&mut request)?;
+        if let Some(was) = &old.request {
+            self.check_differs(&request, (was, was_start, was_end), (start, end))?;
+        }
         Ok(request)
     }
 
@@ -379,6 +430,34 @@ mod tests {
             assert!(Line::try_parse_from(format!("x r1 {wrong}").split(' ')).is_err(), "{wrong}");
         }
         assert!(Line::try_parse_from("x r1 --request f --extend 1h".split(' ')).is_err());
+    }
+
+    #[test]
+    fn a_change_that_changes_nothing_is_an_error() {
+        for nothing in ["x r1", "x r1 --user alice --json", "x r1 --change-id again"] {
+            let failure = args(nothing).check_says_something().unwrap_err();
+            assert_eq!(failure.exit, Exit::BadInput);
+            assert!(failure.message.contains("nothing of r1 would change"), "{failure}");
+        }
+        for one in ["--extend 1h", "--shorten 1h", "--cpus a=8", "--drop-site b", "--may-move"] {
+            assert!(args(&format!("x r1 {one}")).check_says_something().is_ok(), "{one}");
+        }
+        assert!(args("x r1 --objective price").check_says_something().is_ok());
+        for same in ["--cpus a=4", "--rate a-b=1G", "--end 1970-01-01T03:00:00Z"] {
+            let failure = new(&format!("x r1 {same}")).unwrap_err();
+            assert_eq!(failure.exit, Exit::BadInput);
+            assert!(failure.message.contains("nothing would change"), "{failure}");
+            assert!(new(&format!("x r1 {same} --change-id again")).is_ok(), "it may be sent again");
+            assert!(new(&format!("x r1 {same} --may-move")).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_rate_without_a_unit_that_is_hardly_meant_is_asked_about() {
+        let said = Line::try_parse_from("x r1 --rate a-b=100".split(' ')).unwrap_err().to_string();
+        assert!(said.contains("did you mean 100 Mbit/s, 100000000?"), "{said}");
+        assert!(Line::try_parse_from("x r1 --rate a-b=1K".split(' ')).is_ok());
+        assert!(Line::try_parse_from("x r1 --rate a-b=1000".split(' ')).is_ok());
     }
 
     #[test]

@@ -156,6 +156,9 @@ impl RequestArgs {
         let request = document.message.clone();
         let replaced = SearchArgs::FLAGS.to_vec();
         let mut asked = Asked { request, options, document, replaced };
+        if let Some((field, problem)) = link_hardly_meant(&asked.request) {
+            return Err(asked.mistake(&field, &problem));
+        }
         self.apply(&mut asked, now);
         Ok(asked)
     }
@@ -181,6 +184,33 @@ impl RequestArgs {
             replaced.push(("user", "--user"));
         }
     }
+}
+
+/// Below this a rate that was written without a unit is hardly meant.
+const RATE_MEANT_MIN: u64 = 1_000;
+
+/// What a rate in bit/s most likely means that nobody would ask for; nothing when it may be meant. None at all is
+/// for the coordinator to refuse.
+#[must_use]
+pub fn rate_hardly_meant(bps: u64) -> Option<String> {
+    if bps == 0 || bps >= RATE_MEANT_MIN {
+        return None;
+    }
+    let mbps = bps * 1_000_000;
+    Some(format!(
+        "{bps} is {bps} bit/s; did you mean {bps} Mbit/s, {mbps}? Rates are in bit/s; allowed: \
+         {RATE_MEANT_MIN} and more"
+    ))
+}
+
+/// The first link of a request whose rate is hardly meant: its field, and what to say of it.
+#[must_use]
+pub fn link_hardly_meant(request: &v1::CoAllocationRequest) -> Option<(String, String)> {
+    let mut links = request.links.iter().enumerate();
+    links.find_map(|(at, link)| {
+        let problem = rate_hardly_meant(link.bandwidth_bps)?;
+        Some((format!("links[{at}].bandwidth_bps"), problem))
+    })
 }
 
 impl Asked {
@@ -265,6 +295,19 @@ duration: 60s
         let status = coalloc_net::status::invalid(&error.within("request"));
         let failure = asked.failure(&status, Failure::internal("not this"));
         assert_eq!(failure, Failure::bad_input(expected));
+    }
+
+    #[test]
+    fn a_rate_that_is_hardly_meant_is_asked_about() {
+        let meant = |bps| rate_hardly_meant(bps).is_none();
+        assert!(meant(0) && meant(1_000) && meant(1_000_000_000));
+        assert!(!meant(1) && !meant(999));
+        let link = |bandwidth_bps| v1::LinkRequest { bandwidth_bps, ..Default::default() };
+        let links = vec![link(1_000_000), link(100)];
+        let request = v1::CoAllocationRequest { links, ..Default::default() };
+        let (field, problem) = link_hardly_meant(&request).unwrap();
+        assert_eq!(field, "links[1].bandwidth_bps");
+        assert!(problem.contains("did you mean 100 Mbit/s, 100000000?"), "{problem}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use coalloc_proto::v1;
 use crate::exit::Failure;
 use crate::offline::Federation;
 use crate::offline::task::TaskOnPaper;
+use crate::request::rate_hardly_meant;
 use crate::when::{Length, When, next_full};
 use crate::{rpc, text};
 
@@ -97,6 +98,9 @@ impl TaskFile {
         } else {
             read(path)?
         };
+        if let Some(problem) = rate_hardly_meant(document.message.bandwidth_bps) {
+            return Err(document.mistake("bandwidth_bps", &problem).into());
+        }
         let mut request = document.message.clone();
         if let Some(when) = ready {
             let at = when.at(now);
