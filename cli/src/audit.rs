@@ -24,7 +24,7 @@ use clap::Args;
 use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
-use crate::rpc::GrcArgs;
+use crate::rpc::{self, GrcArgs};
 pub use hear::{Heard, Places, hear};
 pub use testimony::{Lower, Testimony};
 pub use violation::{Check, Violation};
@@ -112,6 +112,9 @@ pub async fn run(args: &AuditArgs) -> Result<Answer, Failure> {
         entries.extend(journal::read(path)?);
     }
     let places = args.places()?;
+    for address in &places.coordinators {
+        rpc::check_is_coordinator(address).await?;
+    }
     let heard = hear(&places, Duration::from_secs(args.patience)).await?;
     let entries = (!args.journal.is_empty()).then_some(&entries[..]);
     let audit = judge(&heard, entries);

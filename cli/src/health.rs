@@ -1,18 +1,22 @@
 //! `coalloc health`: do daemons serve? For people, for scripts, and for the health checks of containers
 //! that hold nothing but this program.
 //!
+//! Of a coordinator it also says when no resource manager accepts it.
+//!
 //! Left out on purpose: whether what a daemon says makes sense (`coalloc topology` asks that), and waiting.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
+use coalloc_proto::v1;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::exit::{Answer, Exit, Failure};
-use crate::rpc::GrcArgs;
+use crate::rpc::{self, GrcArgs};
+use crate::topology::denied_by_all;
 use crate::when::Length;
 
 /// Longest that one address is waited for when nobody says otherwise: a daemon answers in milliseconds.
@@ -20,7 +24,8 @@ const PATIENCE: &str = "2s";
 
 /// Ask daemons whether they serve
 ///
-/// Exit code 0: all of them do; 5: somebody does not.
+/// Exit code 0: all of them do; 5: somebody does not. A coordinator that no resource manager accepts serves, and is
+/// told apart by its line.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
@@ -52,18 +57,28 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
     let (mut text, mut exit) = (String::new(), Exit::Done);
     for address in &addresses {
-        let asked =
-            async { if args.listens { listens(address).await } else { serves(address).await } };
-        let problem = match tokio::time::timeout(patience, asked).await {
-            Ok(Ok(())) => None,
-            Ok(Err(problem)) => Some(problem),
-            Err(_) => Some(format!("no answer within {}", seconds(patience))),
+        let asked = async {
+            match args.listens {
+                true => listens(address).await.map(|()| "listens".to_owned()),
+                false => serves(address).await.map(|()| "serving".to_owned()),
+            }
         };
-        if problem.is_some() {
-            exit = Exit::CallFailed;
+        let mut word = match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(good)) => good,
+            Ok(Err(problem)) => {
+                exit = Exit::CallFailed;
+                problem
+            }
+            Err(_) => {
+                exit = Exit::CallFailed;
+                format!("no answer within {}", seconds(patience))
+            }
+        };
+        if word == "serving"
+            && let Ok(Some(denied)) = tokio::time::timeout(patience, denied(address)).await
+        {
+            word = format!("serving, but {denied}");
         }
-        let good = if args.listens { "listens" } else { "serving" };
-        let word = problem.unwrap_or_else(|| good.to_owned());
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{address:width$}  {word}");
     }
@@ -72,6 +87,13 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
 
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
+}
+
+/// What a coordinator says of resource managers that do not accept it; nothing when they do, or when it is none.
+async fn denied(address: &str) -> Option<String> {
+    let mut client = rpc::coordinator(address).ok()?;
+    let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
+    denied_by_all(described.get_ref())
 }
 
 async fn listens(address: &str) -> Result<(), String> {

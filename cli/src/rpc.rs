@@ -9,6 +9,8 @@ use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 
 use crate::exit::{Exit, Failure};
@@ -42,13 +44,16 @@ impl GrcArgs {
     /// A client of the coordinator, which is known to listen.
     ///
     /// # Errors
-    /// When the address is none, or nobody listens there.
+    /// When the address is none, nobody listens there, or a resource manager does.
     pub async fn connect(&self) -> Result<CoordinatorClient<Channel>, Failure> {
         let address = self.address();
         let client = coordinator(&address)?;
         let reached = tokio::net::TcpStream::connect(address.as_str());
         let problem = match tokio::time::timeout(CONNECT_PATIENCE, reached).await {
-            Ok(Ok(_)) => return Ok(client),
+            Ok(Ok(_)) => {
+                check_is_coordinator(&address).await?;
+                return Ok(client);
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", CONNECT_PATIENCE.as_secs()),
         };
@@ -57,6 +62,30 @@ impl GrcArgs {
         let message = format!("no coordinator at {address}: {problem}\n{hint}");
         Err(Failure::new(Exit::CallFailed, message))
     }
+}
+
+/// Is it a coordinator that serves at an address? What cannot be told is left to the call itself.
+///
+/// # Errors
+/// When a resource manager answers there: who it is.
+pub async fn check_is_coordinator(address: &str) -> Result<(), Failure> {
+    let asked = async {
+        let channel = coalloc_net::client::channel("--grc", address).ok()?;
+        let service = "coalloc.v1.Coordinator".to_owned();
+        let known = HealthClient::new(channel).check(HealthCheckRequest { service }).await;
+        if known.is_ok() {
+            return None;
+        }
+        let described = resource_manager(address).ok()?.describe(v1::DescribeRequest {}).await;
+        Some(described.ok()?.into_inner()).filter(|said| said.coordinators_below.is_empty())
+    };
+    let Ok(Some(said)) = tokio::time::timeout(CONNECT_PATIENCE, asked).await else { return Ok(()) };
+    let kind = if said.paths.is_empty() { "a CRM" } else { "an NRM" };
+    let message = format!(
+        "{address} is {}, {kind}, not a coordinator; say where that is with --grc ADDR or COALLOC_GRC",
+        said.name
+    );
+    Err(Failure::new(Exit::CallFailed, message))
 }
 
 /// A client of a coordinator; it connects when it is used.

@@ -89,7 +89,24 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     out += &inventory(&sites.collect::<Vec<_>>(), &paths.collect::<Vec<_>>());
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
     out += &managers(&response.resource_managers);
+    if let Some(denied) = denied_by_all(response) {
+        let _ = writeln!(out, "{denied}");
+    }
     out
+}
+
+/// Says of a coordinator that no resource manager accepts it.
+#[must_use]
+pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String> {
+    let managers = &response.resource_managers;
+    let all = !managers.is_empty() && managers.iter().all(|manager| manager.denies);
+    let name = &response.coordinator;
+    all.then(|| {
+        format!(
+            "no resource manager accepts {name}: it can plan, and reserve nothing, until `coordinators` \
+             in their configurations names it"
+        )
+    })
 }
 
 fn inventory(sites: &[Owned<'_, v1::Site>], paths: &[Owned<'_, v1::Path>]) -> String {
@@ -135,7 +152,8 @@ fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
         let horizon = manager.description.as_ref().and_then(|d| d.horizon.as_ref());
         let status = if manager.reachable {
             reachable += 1;
-            "reachable".to_owned()
+            let denies = ", but DOES NOT ACCEPT this coordinator";
+            format!("reachable{}", if manager.denies { denies } else { "" })
         } else {
             format!("UNREACHABLE: {}", manager.problem)
         };
@@ -143,4 +161,32 @@ fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
     }
     let total = text::count(managers.len(), "resource manager");
     format!("{}{total}, {reachable} reachable\n", text::finish(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coordinator_that_is_not_accepted_is_told_so() {
+        let manager = |name: &str, denies| v1::ResourceManagerStatus {
+            name: name.to_owned(),
+            reachable: true,
+            denies,
+            ..Default::default()
+        };
+        let mut response = v1::DescribeFederationResponse {
+            coordinator: "grc-2".to_owned(),
+            resource_managers: vec![manager("crm", true), manager("nrm", false)],
+            ..Default::default()
+        };
+        let one = describe(&response);
+        assert_eq!(one.matches("DOES NOT ACCEPT this coordinator").count(), 1, "{one}");
+        assert!(!one.contains("no resource manager accepts"), "{one}");
+        response.resource_managers[1].denies = true;
+        let all = describe(&response);
+        assert!(all.contains("no resource manager accepts grc-2: it can plan"), "{all}");
+        response.resource_managers.clear();
+        assert_eq!(denied_by_all(&response), None);
+    }
 }

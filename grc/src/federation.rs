@@ -214,6 +214,7 @@ impl Federation {
                 reachable: known.problem.is_empty(),
                 problem: known.problem.clone(),
                 description: known.description.as_deref().cloned(),
+                denies: known.description.as_deref().is_some_and(|said| self.is_denied(said)),
             };
             known.iter().map(status).collect()
         })
@@ -275,6 +276,7 @@ impl Federation {
                 if let Some(entry) = known.get_mut(name) {
                     entry.problem.clear();
                 }
+                self.tell_denied(name, &known);
                 true
             }
             Err(error) => {
@@ -285,6 +287,31 @@ impl Federation {
                 }
                 false
             }
+        }
+    }
+
+    /// Does an RM that describes itself so let nothing of this coordinator be held?
+    fn is_denied(&self, said: &v1::DescribeResponse) -> bool {
+        let own = self.lineage.first();
+        !said.coordinators.is_empty() && own.is_some_and(|own| !said.coordinators.contains(own))
+    }
+
+    /// Says in the log that an RM denies this coordinator, and that all do.
+    fn tell_denied(&self, name: &RmName, known: &BTreeMap<RmName, Known>) {
+        let denies = |known: &Known| known.description.as_deref().map(|said| self.is_denied(said));
+        if known.get(name).and_then(denies) != Some(true) {
+            return;
+        }
+        let own = self.lineage.first().map_or("", String::as_str);
+        let todo = "its configuration's `coordinators` does not name this one";
+        tracing::warn!(rm = %name, coordinator = own, todo, "RM does not accept this coordinator");
+        if known.values().all(|known| denies(known) == Some(true)) {
+            let rms = known.len();
+            tracing::error!(
+                coordinator = own,
+                rms,
+                "no RM accepts this coordinator: it can plan, and reserve nothing"
+            );
         }
     }
 

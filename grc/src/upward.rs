@@ -61,7 +61,8 @@ impl UpwardService {
         if meant.is_empty() || meant == name {
             return Ok(());
         }
-        Err(Status::failed_precondition(format!("this is {name}, not {meant}; nothing was done")))
+        tracing::warn!(meant, "a message for another resource manager");
+        Err(status::not_for_us(name, meant))
     }
 
     async fn upper(
@@ -269,6 +270,7 @@ impl ResourceManager for UpwardService {
             paths,
             horizon: Some(convert::span_to_wire(self.config.horizon)),
             coordinators_below: below,
+            coordinators: self.config.coordinators.keys().map(ToString::to_string).collect(),
         }))
     }
 
@@ -384,6 +386,10 @@ impl ResourceManager for UpwardService {
         let window = wire.window.as_ref();
         let window = window.map(|w| convert::window_from_wire("window", Some(w))).transpose();
         let window = window.map_err(|error| status::invalid(&error))?;
+        if !wire.page_token.is_empty() {
+            TransactionId::parse("page_token", &wire.page_token)
+                .map_err(|error| status::invalid(&error))?;
+        }
         let now = self.service.handle.now();
         let look = move |core: &Coordinator| {
             let shown = core.uppers().iter().filter(|(txn, _)| txn.as_str() > &*wire.page_token);

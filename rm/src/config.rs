@@ -130,6 +130,7 @@ impl RmConfig {
             return Err(InvalidField::new(field, count, allowed));
         }
         let inventory = with_prices(inventory)?;
+        let coordinators = peers(coordinators)?;
         let description = v1::DescribeResponse {
             name: inventory.name,
             domain: inventory.domain,
@@ -138,10 +139,10 @@ impl RmConfig {
             paths: inventory.paths,
             horizon: Some(coalloc_net::convert::span_to_wire(policy.horizon)),
             coordinators_below: Vec::new(),
+            coordinators: coordinators.keys().map(ToString::to_string).collect(),
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;
-        let coordinators = peers(coordinators)?;
         Ok(Self {
             kind,
             daemon,
