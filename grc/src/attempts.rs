@@ -20,6 +20,7 @@ use tonic::Status;
 use crate::admission::{self, Admitted};
 use crate::alternatives::Seeker;
 use crate::federation::Snapshot;
+use crate::owed::Owed;
 use crate::planning::{Explained, Planned};
 use crate::service::GrcService;
 use crate::{kept, picture, view};
@@ -133,13 +134,9 @@ impl GrcService {
             return Ok((self.stands(opened, id.as_str())?, Vec::new()));
         }
         // From here the request counts as being planned; whatever ends the planning must say so.
-        let (answer, fresh) = match self.plan_and_reserve(&wire, &id).await {
-            Ok(answer) => answer,
-            Err(status) => {
-                self.insist(|| CoordinatorInput::Forget { request: id.clone() }).await;
-                return Err(status);
-            }
-        };
+        let owed = Owed::request(&self.handle, &id);
+        let (answer, fresh) = self.plan_and_reserve(&wire, &id).await?;
+        owed.settled();
         let plan_again = |reservation: ReservationId| async {
             let refused = move |coordinator: &Coordinator| {
                 coordinator.find(reservation.as_str()).map(|found| found.attempt_refusals.clone())
@@ -173,10 +170,11 @@ impl GrcService {
     {
         let mut replans = 0;
         loop {
-            let reservation = match answer.await.map_err(|_| status::stopping())? {
+            let reservation = match answer.await.map_err(|_| status::answer_lost())? {
                 Reply::Replan(reservation) => reservation,
                 reply => return Ok((reply, told)),
             };
+            let owed = Owed::replan(&self.handle, &reservation);
             replans += 1;
             if pausing {
                 self.pauses.wait(replans).await;
@@ -197,6 +195,7 @@ impl GrcService {
                 }
             };
             answer = self.replanned(reservation, outcome).await?;
+            owed.settled();
         }
     }
 
@@ -235,15 +234,9 @@ impl GrcService {
                 Err(status) if status.code() == tonic::Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                posted => return posted,
+                // Something was tried before.
+                posted => return posted.map_err(|_| status::answer_lost()),
             }
-        }
-    }
-
-    /// Posts what must arrive unless the node is stopping.
-    pub(crate) async fn insist(&self, input: impl Fn() -> CoordinatorInput) {
-        while !self.handle.tell(input()) && !self.handle.is_stopping() {
-            tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
         }
     }
 

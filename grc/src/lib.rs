@@ -31,6 +31,7 @@ pub mod kept;
 pub mod libraries;
 pub mod meters;
 mod modify;
+mod owed;
 pub mod pauses;
 pub mod picture;
 pub mod planning;

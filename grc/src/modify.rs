@@ -28,6 +28,7 @@ use tokio::sync::oneshot;
 use tonic::Status;
 
 use crate::attempts::Candidates;
+use crate::owed::Owed;
 use crate::planning::Explained;
 use crate::service::GrcService;
 use crate::tasks::receipt;
@@ -229,13 +230,9 @@ impl GrcService {
             return self.changed(opened, &id, &change);
         }
         // From here the change counts as being planned; whatever ends the planning must say so.
-        let answer = match self.plan_and_modify(&wire, &id).await {
-            Ok(answer) => answer,
-            Err(status) => {
-                self.insist(|| CoordinatorInput::ForgetChange { reservation: id.clone() }).await;
-                return Err(status);
-            }
-        };
+        let owed = Owed::change(&self.handle, &id);
+        let answer = self.plan_and_modify(&wire, &id).await?;
+        owed.settled();
         let plan_again = |reservation: ReservationId| async {
             let standing = self.standing(reservation.as_str()).await?;
             let refused = move |coordinator: &Coordinator| {

@@ -107,8 +107,31 @@ impl GrcService {
     }
 }
 
-/// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself.
+/// What a call is about: of which kind, and the id by which it can be asked for.
+#[derive(Debug, Clone, Copy)]
+struct About<'a>(&'static str, &'a str);
+
+impl About<'_> {
+    fn unknown(self) -> Status {
+        status::outcome_unknown(self.0, self.1)
+    }
+
+    /// The same, or that the outcome is unknown, and of what.
+    fn unless_known(self, status: Status) -> Status {
+        if status::is_unknown(&status) { self.unknown() } else { status }
+    }
+
+    /// Where something stands that goes on; who cannot be told does not know the outcome.
+    fn still<T>(self, found: Result<T, Status>) -> Result<T, Status> {
+        let known = |status: &Status| status.code() == tonic::Code::NotFound;
+        found.map_err(|status| if known(&status) { status } else { self.unknown() })
+    }
+}
+
+/// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself. A call that breaks off
+/// on its way, or whose answer is lost, may have done what it was for; `about` is what can be asked for then.
 async fn patient<T>(
+    about: About<'_>,
     call: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<Option<T>, Status>
 where
@@ -116,7 +139,11 @@ where
 {
     let task = tokio::spawn(Traced::current().carry(call));
     match tokio::time::timeout(limits::RESERVE_PATIENCE.to_std(), task).await {
-        Ok(ended) => ended.map_err(|_| status::stopping())?.map(Some),
+        Ok(Ok(ended)) => ended.map(Some).map_err(|status| about.unless_known(status)),
+        Ok(Err(broken)) => {
+            tracing::error!(%broken, kind = about.0, id = about.1, "a call broke off");
+            Err(about.unknown())
+        }
         Err(_) => Ok(None),
     }
 }
@@ -132,9 +159,10 @@ impl CoordinatorRpc for GrcService {
         let service = self.clone();
         let wire = request.into_inner();
         let id = wire.request_id.clone();
-        let task = match patient(async move { service.submit_whole(wire).await }).await? {
+        let about = About("request", &id);
+        let task = match patient(about, async move { service.submit_whole(wire).await }).await? {
             Some(receipt) => receipt,
-            None => self.task_still(&id).await?,
+            None => about.still(self.task_still(&id).await)?,
         };
         Ok(Response::new(v1::SubmitTaskResponse { task: Some(task) }))
     }
@@ -165,9 +193,11 @@ impl CoordinatorRpc for GrcService {
         let service = self.clone();
         let wire = request.into_inner();
         let id = wire.id.clone();
-        let reservation = match patient(async move { service.modify_whole(wire).await }).await? {
+        let about = About("reservation", &id);
+        let whole = async move { service.modify_whole(wire).await };
+        let reservation = match patient(about, whole).await? {
             Some(reservation) => reservation,
-            None => self.still(&id).await?,
+            None => about.still(self.still(&id).await)?,
         };
         Ok(Response::new(v1::ModifyResponse { reservation: Some(reservation) }))
     }
@@ -234,9 +264,10 @@ impl CoordinatorRpc for GrcService {
             }
             Ok((reservation, fresh))
         };
-        let (reservation, fresh_plans) = match patient(whole).await? {
+        let about = About("request", &id);
+        let (reservation, fresh_plans) = match patient(about, whole).await? {
             Some(outcome) => outcome,
-            None => (self.still(&id).await?, Vec::new()),
+            None => (about.still(self.still(&id).await)?, Vec::new()),
         };
         Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation), fresh_plans }))
     }
@@ -325,9 +356,10 @@ impl CoordinatorRpc for GrcService {
             let input = |token| CoordinatorInput::Release { reservation, token };
             service.stands(service.handle.call(input).await?, &shown)
         };
-        let reservation = match patient(release).await? {
+        let about = About("reservation", &id);
+        let reservation = match patient(about, release).await? {
             Some(reservation) => Some(reservation),
-            None => Some(self.still(&id).await?),
+            None => Some(about.still(self.still(&id).await)?),
         };
         Ok(Response::new(v1::ReleaseReservationResponse { reservation }))
     }
@@ -374,5 +406,29 @@ impl Resolver for GrcService {
             Err(_) => return Err(status::stopping()),
         };
         Ok(Response::new(v1::ResolveResponse { decision: decision.into() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_is_never_told_as_if_nothing_was_done() {
+        let about = About("request", "r7");
+        let broken = patient::<()>(about, async { panic!("after a Hold has left") }).await;
+        let lost = patient::<()>(about, async { Err(status::answer_lost()) }).await;
+        for status in [broken.unwrap_err(), lost.unwrap_err()] {
+            assert!(status::is_unknown(&status), "{status:?}");
+            let text = status.message();
+            assert!(text.contains("\"r7\"") && !text.contains("nothing was done"), "{text}");
+        }
+        // What is known is said as it is.
+        let busy = patient::<()>(about, async { Err(status::busy()) }).await.unwrap_err();
+        assert_eq!(busy.code(), tonic::Code::ResourceExhausted);
+        assert!(!status::is_unknown(&busy));
+        // While it goes on, nobody knows that nothing was done because nobody could be asked.
+        let still = about.still::<()>(Err(status::busy())).unwrap_err();
+        assert!(status::is_unknown(&still), "{still:?}");
     }
 }

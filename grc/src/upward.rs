@@ -35,6 +35,7 @@ use self::bookings::UpperEvents;
 use self::planning::may_take;
 use self::shown::Shown;
 use crate::attempts::planning_failed;
+use crate::owed::Owed;
 use crate::service::GrcService;
 use crate::shell::Handle;
 use crate::upward_config::UpwardConfig;
@@ -93,6 +94,7 @@ impl UpwardService {
     async fn replan(&self, order: &HoldOrder, reservation: ReservationId) -> Result<Reply, Status> {
         tracing::info!(%reservation, txn = %order.txn, "others were faster; planning again");
         metrics::grc().replans.inc();
+        let owed = Owed::replan(&self.service.handle, &reservation);
         self.service.pauses.wait(1).await;
         let id = reservation.clone();
         let refused = move |core: &Coordinator| {
@@ -104,7 +106,8 @@ impl UpwardService {
             Err(status) => Err(planning_failed(&status)),
         };
         let answer = self.service.replanned(reservation, outcome).await?;
-        answer.await.map_err(|_| status::stopping())
+        owed.settled();
+        answer.await.map_err(|_| status::answer_lost())
     }
 
     /// A refusal as the one above may be told it.
@@ -180,7 +183,7 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
 fn unanswered(reply: &Reply) -> Status {
     match reply {
         Reply::Forgotten => Status::aborted("the same message came again and is answered there"),
-        _ => status::stopping(),
+        _ => status::answer_lost(),
     }
 }
 
@@ -328,7 +331,8 @@ impl ResourceManager for UpwardService {
         // A caller that goes away interrupts nothing: what is half way through goes on.
         let (service, wanted) = (self.clone(), order.clone());
         let task = tokio::spawn(async move { service.hold_whole(wanted).await });
-        let answer = task.await.map_err(|_| status::stopping())??;
+        let unknown = |_| status::outcome_unknown("transaction", order.txn.as_str());
+        let answer = task.await.map_err(unknown)??;
         tracing::info!(txn = %order.txn, coordinator = %order.coordinator, ?answer, "hold from above");
         let answer = match answer {
             Answer::Held { expires_in } => {

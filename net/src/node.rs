@@ -263,11 +263,12 @@ impl<C: Core, A> Handle<C, A> {
     /// Posts an input made for a token, and waits for its answer.
     ///
     /// # Errors
-    /// As [`Handle::post`].
+    /// As [`Handle::post`]; UNAVAILABLE as well when the node stopped before it answered: whether it was
+    /// done is not known then.
     pub async fn call(&self, input: impl FnOnce(Token) -> C::Input) -> Result<A, Status> {
         let span = Span::current();
         if !span.is_on() {
-            return self.post(input)?.await.map_err(|_| status::stopping());
+            return self.post(input)?.await.map_err(|_| status::answer_lost());
         }
         let posted = Instant::now();
         let mut turn = None;
@@ -275,7 +276,7 @@ impl<C: Core, A> Handle<C, A> {
             turn = self.waiters.watch(token.0);
             input(token)
         })?;
-        let answer = waiting.await.map_err(|_| status::stopping())?;
+        let answer = waiting.await.map_err(|_| status::answer_lost())?;
         if let Some(turn) = turn.as_ref().and_then(|turn| turn.get()) {
             show(&span, posted, turn);
         }

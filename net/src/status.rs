@@ -90,6 +90,37 @@ pub fn stopping() -> Status {
     with_reason(Code::Unavailable, "STOPPING", &[], text, details)
 }
 
+/// Why an outcome is not known, for programs.
+const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
+
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the call broke off when holds may have been sent, so that it may be
+/// done, or be going on. The id says what to ask for, and is safe to be sent again (I8).
+#[must_use]
+pub fn outcome_unknown(kind: &str, id: &str) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
+    let text = format!(
+        "this call broke off; what became of {kind} {id:?} is not known, and it may be going on. Ask for it by \
+         that id, or send the same again under the same id: nothing is done twice"
+    );
+    with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[(kind, id)], text, details)
+}
+
+/// The same of a call that was taken and not answered, where nobody knows what it was about.
+#[must_use]
+pub fn answer_lost() -> Status {
+    let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));
+    let text = "this daemon is stopping; whether this was done is not known. The same may be sent again under \
+                the same id: nothing is done twice";
+    with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[], text, details)
+}
+
+/// Does a status say that the outcome is not known? One that came over a transport says so by its code.
+#[must_use]
+pub fn is_unknown(status: &Status) -> bool {
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.domain == DOMAIN && info.reason == OUTCOME_UNKNOWN)
+}
+
 /// UNAVAILABLE with `google.rpc.RetryInfo`: it broke off before anything was done.
 #[must_use]
 pub fn broken_off(what: &str) -> Status {
@@ -215,6 +246,8 @@ mod tests {
             (disk_full("nothing was reserved"), Code::ResourceExhausted, "DISK_FULL"),
             (stopping(), Code::Unavailable, "STOPPING"),
             (broken_off("it"), Code::Unavailable, "BROKEN_OFF"),
+            (outcome_unknown("request", "r7"), Code::Unavailable, "OUTCOME_UNKNOWN"),
+            (answer_lost(), Code::Unavailable, "OUTCOME_UNKNOWN"),
             (not_known_yet(&field, &["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),
             (nobody_heard(&["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),
             (not_for_us("nrm", "crm"), Code::FailedPrecondition, "OTHER_DAEMON"),

@@ -14,6 +14,7 @@ use super::admission::{self, Manner};
 use super::planning::PlannedTask;
 use super::receipt;
 use crate::attempts::Candidates;
+use crate::owed::Owed;
 use crate::service::GrcService;
 
 impl GrcService {
@@ -35,13 +36,9 @@ impl GrcService {
             return self.receipt(opened, id.as_str());
         }
         // From here the task counts as being planned; whatever ends the planning must say so.
-        let answer = match self.plan_and_submit(&wire, manner, &id).await {
-            Ok(answer) => answer,
-            Err(status) => {
-                self.insist(|| CoordinatorInput::Forget { request: id.clone() }).await;
-                return Err(status);
-            }
-        };
+        let owed = Owed::request(&self.handle, &id);
+        let answer = self.plan_and_submit(&wire, manner, &id).await?;
+        owed.settled();
         let plan_again = |reservation: ReservationId| async {
             let outcome = self.candidate_again(&wire, manner, reservation).await?;
             Ok((outcome, ()))
