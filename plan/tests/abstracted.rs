@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, ResourceId, SiteDemand, SiteName, Span,
-    Time, Timing, Topology, VertexIndex,
+    Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, Reason, ResourceId, SiteDemand,
+    SiteName, Span, Time, Timing, Topology, VertexIndex, Window, limits,
 };
-use coalloc_plan::abstracted::{Short, paths, short, widest};
+use coalloc_plan::abstracted::{Short, Shown, paths, short, widest};
 use coalloc_plan::ip::{Exact, IpOptions};
 use coalloc_plan::{Budget, Instance};
 use rand::{RngExt, SeedableRng};
@@ -265,4 +265,24 @@ fn what_is_short_is_the_first_link_that_does_not_fit_and_all_of_it_that_does() {
         }
     }
     assert!(none > 300 && some > 300 && all > 300, "{none} not at all, {some} in part, {all} fit");
+}
+
+#[test]
+fn a_hold_wants_no_more_of_anything_than_a_request_may() {
+    let mut topology = Topology::new();
+    let a = topology.add_vertex(fixtures::site("A", "D", 8, 1)).expect("new");
+    let b = topology.add_vertex(fixtures::site("B", "D", 8, 1)).expect("new");
+    topology.add_edge(fixtures::edge("A-B", a, b, 100, 1)).expect("new");
+    let shown = Shown::of(topology.into(), "g", &BTreeSet::new(), 4).expect("shown");
+    let window = Window::starting(Time::from_us(0), Span::from_secs(60)).expect("a window");
+    let wanted = |name: &str, amount| {
+        shown.request(window, &[(ResourceId::composed(name), Amount(amount))].into())
+    };
+    for (name, most) in [("A", limits::CPUS_MAX), ("g:A--B", limits::BANDWIDTH_MAX_BPS)] {
+        assert!(wanted(name, most).is_ok(), "{name}");
+        let refusal = wanted(name, most + 1).expect_err("too much");
+        assert_eq!(refusal.reason, Reason::BeyondCapacity);
+        assert_eq!(refusal.resource, Some(ResourceId::composed(name)));
+        assert_eq!(refusal.requested, Some(Amount(most + 1)));
+    }
 }

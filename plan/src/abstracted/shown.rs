@@ -177,7 +177,7 @@ impl Shown {
     /// What is wanted over one window as a request to this coordinator's own RMs.
     ///
     /// # Errors
-    /// When there is no such resource, or there are more than one request may ask for.
+    /// When there is no such resource, or there are more of them, or more of one, than a request may ask for.
     pub fn request(
         &self,
         window: Window,
@@ -190,6 +190,7 @@ impl Shown {
                 let resource = Some(name.clone());
                 return Err(Refusal { resource, ..Refusal::new(Reason::UnknownResource, text) });
             };
+            check_amount(resource, *amount)?;
             match resource.what {
                 What::Site(site) => {
                     let at = inner.site(&self.topology, site);
@@ -217,6 +218,23 @@ impl Shown {
         }
         Ok(inner)
     }
+}
+
+/// No request may ask for more of anything, see [`CoAllocation::check`]: planners count on it.
+fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Refusal> {
+    let most = match resource.what {
+        What::Site(_) => Amount(limits::CPUS_MAX),
+        What::Way { .. } => Amount(limits::BANDWIDTH_MAX_BPS),
+    };
+    if amount <= most {
+        return Ok(());
+    }
+    let (name, asked, most) =
+        (&resource.name, resource.what.show(amount), resource.what.show(most));
+    let text =
+        format!("{asked} of {name} were asked for; at most {most} may be, whatever there is");
+    let refusal = Refusal::new(Reason::BeyondCapacity, text);
+    Err(Refusal { resource: Some(name.clone()), requested: Some(amount), ..refusal })
 }
 
 fn described(topology: &Topology, coordinator: &str, path: &AbstractPath) -> ShownPath {
