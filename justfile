@@ -45,6 +45,10 @@ bench-highs:
 seeds N="20000":
     cargo run --release -- sim fault --seeds {{N}}
 
+# Every world of a small federation, up to more faults than the tests of every day: at most ten minutes.
+deep:
+    cargo test --release -p coalloc-sim --test explore -- --ignored --nocapture
+
 # Decoders on what nobody would send, SECONDS for each of a dozen targets.
 fuzz SECONDS="300":
     COALLOC_FUZZ_SECONDS={{SECONDS}} COALLOC_FUZZ_FIRST=$(date +%s)000000 cargo test --release -p coalloc --test fuzz -- --nocapture

@@ -4,6 +4,7 @@
 //! * [`coallocations`]: days of co-allocation requests, planned and reserved (Takefusa 2010).
 //! * [`cost`]: messages and fsyncs of every operation, counted.
 //! * [`matrix`]: scripted worlds in which nodes die at every durability point, and at every two.
+//! * [`explore`]: every world of a small federation, up to so many faults.
 //! * [`story`]: scripted worlds, told message by message.
 //! * [`experiment`]: experiment files, what runs of models measure, and the papers' numbers beside it.
 //! * [`tasks`]: tasks planned on pictures that may be out of date, on the queue of [`engine`] with the chance
@@ -22,6 +23,7 @@ pub mod coallocations;
 pub mod cost;
 pub mod engine;
 pub mod experiment;
+pub mod explore;
 pub mod fault;
 mod forgetful;
 pub mod matrix;

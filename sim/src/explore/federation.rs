@@ -1,0 +1,612 @@
+//! One coordinator and two resource managers, what flies between them, and what may happen next.
+//!
+//! Time moves to the alarm of a node, of any node: those whose alarms come earlier are late then, as a process is that
+//! has no processor. While a message waits to be taken, time that moves makes it late, too. Whoever waits for an
+//! answer gives up after the patience of a call, and the message may still come.
+//!
+//! Left out: what is right and wrong, which [`super::checks`] has.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use coalloc_common::{Reason, Refusal, RmName, TransactionId, limits};
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorEffect, CoordinatorInput, MessageKind, Reply,
+};
+use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::participant::{Participant, ParticipantEffect, ParticipantInput};
+
+use super::cores::{Cores, Number};
+use super::scenarios::{Call, RMS, Scenario, coordinator_name};
+
+/// Whoever asks has given up: the message may still come, its answer is for nobody.
+const NOBODY: i64 = i64::MAX;
+/// The token of an RM's question; those of users are the numbers of their calls.
+const ASKED: Token = Token(u64::MAX);
+
+/// A node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Node {
+    Grc,
+    Rm(usize),
+}
+
+impl Node {
+    pub(super) const ALL: [Self; 3] = [Self::Grc, Self::Rm(0), Self::Rm(1)];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Grc => "grc",
+            Self::Rm(rm) => RMS[rm],
+        }
+    }
+}
+
+/// What a packet says; `rm` is its one end, the coordinator the other.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    Request { rm: usize, txn: TransactionId, message: Message },
+    Answer { rm: usize, txn: TransactionId, kind: MessageKind, answer: Answer },
+    Question { rm: usize, txn: TransactionId },
+    Resolution { rm: usize, txn: TransactionId, resolution: Resolution },
+}
+
+impl Content {
+    /// Who takes it.
+    const fn to(&self) -> Node {
+        match self {
+            Self::Request { rm, .. } | Self::Resolution { rm, .. } => Node::Rm(*rm),
+            Self::Answer { .. } | Self::Question { .. } => Node::Grc,
+        }
+    }
+
+    /// Does somebody wait for an answer to it?
+    const fn is_call(&self) -> bool {
+        matches!(self, Self::Request { .. } | Self::Question { .. })
+    }
+
+    /// Who waits for it or for the answer to it.
+    const fn caller(&self) -> Node {
+        match self {
+            Self::Request { .. } | Self::Answer { .. } => Node::Grc,
+            Self::Question { rm, .. } | Self::Resolution { rm, .. } => Node::Rm(*rm),
+        }
+    }
+}
+
+/// Something in flight: the number of its content, and until when the caller waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Packet {
+    pub(super) content: u32,
+    until: i64,
+}
+
+impl Packet {
+    /// Does its caller still wait?
+    const fn is_live(self) -> bool {
+        self.until != NOBODY
+    }
+}
+
+/// What somebody who is no node of this federation says instead of one: a status, not an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Foreign {
+    /// Any status but those below that says that the message itself is wrong.
+    Rejected,
+    /// PERMISSION_DENIED.
+    Denied,
+    /// ALREADY_EXISTS.
+    OtherContent,
+    /// NOT_FOUND, to a question.
+    NotMine,
+}
+
+/// What may happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// A node takes a packet.
+    Take(Packet),
+    /// A node's alarm fires, now or when its time has come.
+    Wake(Node),
+    /// The user calls, or calls again.
+    Call,
+    /// The user ends it before the answer to the last call.
+    Haste,
+    /// A packet is lost; a caller of the coordinator's hears of that at once.
+    Lose(Packet),
+    /// A node takes a packet, which will come once more.
+    Twice(Packet),
+    /// A call is answered by somebody else, or its answer is not the one that was given.
+    Stranger(Packet, Foreign),
+    /// A process dies, and another one begins.
+    Kill(Node),
+}
+
+/// With how it ends: a process may die when its records are durable and nothing of it has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) what: What,
+    pub(super) dies: bool,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A message is lost.
+    Loss,
+    /// A message comes twice.
+    Double,
+    /// A message is answered by a stranger.
+    Stranger,
+    /// A process dies.
+    Death,
+    /// Time moves before a message is taken, or before a node has looked at its alarm.
+    Late,
+    /// A user does not wait.
+    Haste,
+}
+
+/// All that there is at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) now: i64,
+    pub(super) grc: Number,
+    pub(super) rms: [Number; 2],
+    /// In the order of their numbers.
+    pub(super) flight: Vec<Packet>,
+    /// The next call of the user, or the one that is waited for.
+    pub(super) call: usize,
+    pub(super) waits: bool,
+}
+
+/// What a node is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stimulus {
+    Restart,
+    Tick,
+    Take(u32),
+    Stranger(u32, Foreign),
+    Lost(u32),
+    Call(usize),
+}
+
+/// What came of it.
+pub(super) struct Made {
+    to: Number,
+    /// Contents of packets.
+    sends: Vec<u32>,
+    /// Which calls of the user are answered, and how.
+    pub(super) told: Vec<(u64, String)>,
+    problem: Option<String>,
+}
+
+/// All that was ever met of it.
+pub(super) struct Federation {
+    pub(super) scenario: Scenario,
+    pub(super) grc: Cores<Coordinator>,
+    pub(super) rms: [Cores<Participant>; 2],
+    pub(super) contents: Vec<Content>,
+    numbers: BTreeMap<String, u32>,
+    made: BTreeMap<(Node, Number, i64, Stimulus), Rc<Made>>,
+}
+
+impl Federation {
+    /// The federation, and its first state.
+    pub(super) fn new(scenario: Scenario) -> (Self, State) {
+        let start = || ParticipantInput::Start { boot: "boot-1".to_owned() };
+        let participant = |rm| {
+            let core = Participant::new(scenario.participant(rm)).with_changes_kept(0);
+            Cores::new(core, start)
+        };
+        let coordinator = Coordinator::new(Scenario::coordinator());
+        let mut federation = Self {
+            scenario,
+            grc: Cores::new(coordinator, || CoordinatorInput::Start),
+            rms: [participant(0), participant(1)],
+            contents: Vec::new(),
+            numbers: BTreeMap::new(),
+            made: BTreeMap::new(),
+        };
+        let grc = federation.grc.begin().to;
+        let rms = [federation.rms[0].begin().to, federation.rms[1].begin().to];
+        (federation, State { now: 0, grc, rms, flight: Vec::new(), call: 0, waits: false })
+    }
+
+    /// States of cores, and steps of theirs that were made.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.grc.len() + self.rms[0].len() + self.rms[1].len(), self.made.len())
+    }
+
+    pub(super) fn wake(&self, state: &State, node: Node) -> Option<i64> {
+        match node {
+            Node::Grc => self.grc.wake(state.grc),
+            Node::Rm(rm) => self.rms[rm].wake(state.rms[rm]),
+        }
+    }
+
+    /// Is nothing under way, and nothing awaited?
+    pub(super) fn is_at_rest(&self, state: &State) -> bool {
+        let live = state.flight.iter().any(|packet| packet.is_live());
+        !live && Node::ALL.into_iter().all(|node| self.wake(state, node).is_none())
+    }
+
+    /// All that may happen next, in a fixed order.
+    pub(super) fn choices(&self, state: &State) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        let mut add = |what, fault| choices.push(Choice { what, dies: false, fault });
+        let calls = self.scenario.calls;
+        if state.call < calls.len() && !state.waits {
+            add(What::Call, None);
+        }
+        let last = matches!(calls.last(), Some(Call::Release));
+        if state.waits && state.call + 1 < calls.len() && last {
+            add(What::Haste, Some(Fault::Haste));
+        }
+        for (index, &packet) in state.flight.iter().enumerate() {
+            if index > 0 && state.flight[index - 1] == packet {
+                continue;
+            }
+            add(What::Take(packet), None);
+            if !packet.is_live() {
+                continue;
+            }
+            add(What::Lose(packet), Some(Fault::Loss));
+            let content = &self.contents[packet.content as usize];
+            if content.is_call() && !state.flight.contains(&Packet { until: NOBODY, ..packet }) {
+                add(What::Twice(packet), Some(Fault::Double));
+            }
+            for &foreign in strangers(content) {
+                add(What::Stranger(packet, foreign), Some(Fault::Stranger));
+            }
+        }
+        let live = state.flight.iter().any(|packet| packet.is_live());
+        let wakes = Node::ALL.map(|node| self.wake(state, node));
+        for (node, wake) in Node::ALL.into_iter().zip(wakes) {
+            let Some(wake) = wake else { continue };
+            let overtakes = wakes.iter().flatten().any(|&other| other < wake);
+            let late = wake > state.now && (live || overtakes);
+            add(What::Wake(node), late.then_some(Fault::Late));
+        }
+        for node in Node::ALL {
+            add(What::Kill(node), Some(Fault::Death));
+        }
+        let steps = choices.iter().filter(|choice| choice.fault.is_none());
+        let dying = steps.map(|step| Choice { dies: true, fault: Some(Fault::Death), ..*step });
+        let dying: Vec<Choice> = dying.collect();
+        choices.extend(dying);
+        choices
+    }
+
+    /// The state after a choice, what the user was told, and what must never be.
+    pub(super) fn take(
+        &mut self,
+        from: &State,
+        Choice { what, dies, .. }: Choice,
+    ) -> (State, Vec<(u64, String)>, Option<String>) {
+        let mut next = Next { state: from.clone(), told: Vec::new(), problem: None, dies };
+        match what {
+            What::Take(packet) => self.delivered(&mut next, packet),
+            What::Twice(packet) => {
+                next.add(Packet { until: NOBODY, ..packet });
+                self.delivered(&mut next, packet);
+            }
+            What::Lose(packet) => {
+                next.remove(packet);
+                if self.contents[packet.content as usize].caller() == Node::Grc {
+                    self.give(&mut next, Node::Grc, Stimulus::Lost(packet.content), NOBODY);
+                }
+            }
+            What::Stranger(packet, foreign) => {
+                next.remove(packet);
+                let caller = self.contents[packet.content as usize].caller();
+                self.give(&mut next, caller, Stimulus::Stranger(packet.content, foreign), NOBODY);
+            }
+            What::Wake(node) => {
+                if let Some(wake) = self.wake(&next.state, node) {
+                    self.pass(&mut next.state, wake);
+                }
+                self.give(&mut next, node, Stimulus::Tick, NOBODY);
+            }
+            What::Call | What::Haste => {
+                if what == What::Haste {
+                    next.state.call = self.scenario.calls.len() - 1;
+                }
+                next.state.waits = true;
+                let call = Stimulus::Call(next.state.call);
+                self.give(&mut next, Node::Grc, call, NOBODY);
+            }
+            What::Kill(node) => self.restart(&mut next, node),
+        }
+        (next.state, next.told, next.problem)
+    }
+
+    fn delivered(&mut self, next: &mut Next, packet: Packet) {
+        next.remove(packet);
+        let to = self.contents[packet.content as usize].to();
+        self.give(next, to, Stimulus::Take(packet.content), packet.until);
+    }
+
+    /// Time moves; who has waited for too long gives up.
+    fn pass(&self, state: &mut State, to: i64) {
+        state.now = state.now.max(to);
+        let now = state.now;
+        let flight = std::mem::take(&mut state.flight);
+        let kept = flight.into_iter().filter_map(|packet| {
+            if packet.until > now {
+                return Some(packet);
+            }
+            let is_call = self.contents[packet.content as usize].is_call();
+            is_call.then_some(Packet { until: NOBODY, ..packet })
+        });
+        state.flight = kept.collect();
+        tidy(&mut state.flight);
+    }
+
+    /// A process ends with all that it waits for, and another one begins.
+    fn restart(&mut self, next: &mut Next, node: Node) {
+        let contents = &self.contents;
+        let flight = std::mem::take(&mut next.state.flight);
+        let kept = flight.into_iter().filter_map(|packet| {
+            let content = &contents[packet.content as usize];
+            if content.caller() != node {
+                return Some(packet);
+            }
+            content.is_call().then_some(Packet { until: NOBODY, ..packet })
+        });
+        next.state.flight = kept.collect();
+        tidy(&mut next.state.flight);
+        if node == Node::Grc {
+            next.state.waits = false;
+        }
+        next.dies = false;
+        self.give(next, node, Stimulus::Restart, NOBODY);
+    }
+
+    /// A node takes something; what it sends in answer is awaited as long as `until`.
+    fn give(&mut self, next: &mut Next, node: Node, stimulus: Stimulus, until: i64) {
+        let now = next.state.now;
+        let number = match node {
+            Node::Grc => &mut next.state.grc,
+            Node::Rm(rm) => &mut next.state.rms[rm],
+        };
+        let made = self.make(node, *number, now, stimulus);
+        *number = made.to;
+        if let Some(problem) = &made.problem {
+            next.problem.get_or_insert(format!("{}: {problem}", node.name()));
+        }
+        if next.dies {
+            return self.restart(next, node);
+        }
+        for &content in &made.sends {
+            let is_call = self.contents[content as usize].is_call();
+            let patience = now + limits::MESSAGE_PATIENCE.as_us();
+            let until = if is_call { patience } else { until };
+            if is_call || until != NOBODY {
+                next.add(Packet { content, until });
+            }
+        }
+        for (token, text) in &made.told {
+            if next.state.waits && *token == next.state.call as u64 {
+                next.state.waits = false;
+                next.state.call += 1;
+            }
+            next.told.push((*token, text.clone()));
+        }
+    }
+
+    /// The step of a core, made once.
+    fn make(&mut self, node: Node, from: Number, now: i64, stimulus: Stimulus) -> Rc<Made> {
+        let key = (node, from, now, stimulus);
+        if let Some(made) = self.made.get(&key) {
+            return Rc::clone(made);
+        }
+        let made = Rc::new(match node {
+            Node::Grc => self.make_coordinator(from, now, stimulus),
+            Node::Rm(rm) => self.make_participant(rm, from, now, stimulus),
+        });
+        self.made.insert(key, Rc::clone(&made));
+        made
+    }
+
+    fn make_coordinator(&mut self, from: Number, now: i64, stimulus: Stimulus) -> Made {
+        let input = self.told_coordinator(stimulus);
+        let asked = match stimulus {
+            Stimulus::Take(content) => self.contents.get(content as usize).cloned(),
+            _ => None,
+        };
+        let mut stepped = match stimulus {
+            Stimulus::Restart => self.grc.restart(from, now),
+            _ => self.grc.step(from, input.into_iter().collect(), now),
+        };
+        let (mut sends, mut told) = (Vec::new(), Vec::new());
+        loop {
+            let mut follow = Vec::new();
+            for effect in std::mem::take(&mut stepped.effects) {
+                match effect {
+                    CoordinatorEffect::Send { rm, txn, message } => {
+                        let rm = usize::from(rm.as_str() == RMS[1]);
+                        sends.push(self.content(Content::Request { rm, txn, message }));
+                    }
+                    CoordinatorEffect::Reply { reply: Reply::Resolution(resolution), .. } => {
+                        if let Some(Content::Question { rm, txn }) = asked.clone() {
+                            sends.push(self.content(Content::Resolution { rm, txn, resolution }));
+                        }
+                    }
+                    CoordinatorEffect::Reply { token, reply } => {
+                        let input = self.follow(token, &reply);
+                        if input.is_none() {
+                            told.push((token.0, print(&reply)));
+                        }
+                        follow.extend(input);
+                    }
+                    CoordinatorEffect::AskAbove { .. } => {}
+                }
+            }
+            if follow.is_empty() {
+                return Made { to: stepped.to, sends, told, problem: stepped.problem };
+            }
+            let problem = stepped.problem.take();
+            stepped = self.grc.step(stepped.to, follow, now);
+            stepped.problem = problem.or(stepped.problem);
+        }
+    }
+
+    /// Planning, which takes no time.
+    fn follow(&self, token: Token, reply: &Reply) -> Option<CoordinatorInput> {
+        match reply {
+            Reply::Plan | Reply::PlanChange => {
+                self.scenario.planned(usize::try_from(token.0).unwrap_or(usize::MAX))
+            }
+            Reply::Replan(reservation) => Some(CoordinatorInput::Replanned {
+                reservation: reservation.clone(),
+                outcome: Err(Refusal::new(Reason::InsufficientCapacity, "no other plan")),
+                token,
+            }),
+            _ => None,
+        }
+    }
+
+    fn told_coordinator(&self, stimulus: Stimulus) -> Option<CoordinatorInput> {
+        let content = |number: u32| self.contents.get(number as usize).cloned();
+        let (content, delivery) = match stimulus {
+            Stimulus::Restart | Stimulus::Tick => return None,
+            Stimulus::Call(call) => return self.scenario.begin(call),
+            Stimulus::Take(number) => match content(number)? {
+                Content::Answer { ref answer, .. } => {
+                    let delivery = Delivery::Answered(answer.clone());
+                    (content(number)?, delivery)
+                }
+                Content::Question { rm, txn } => {
+                    let rm = RmName::composed(RMS[rm]);
+                    return Some(CoordinatorInput::Resolve { txn, rm, token: ASKED });
+                }
+                Content::Request { .. } | Content::Resolution { .. } => return None,
+            },
+            Stimulus::Lost(number) => (content(number)?, Delivery::Lost),
+            Stimulus::Stranger(number, foreign) => (content(number)?, status(foreign)),
+        };
+        let (rm, txn, kind) = match content {
+            Content::Request { rm, txn, message } => (rm, txn, message.kind()),
+            Content::Answer { rm, txn, kind, .. } => (rm, txn, kind),
+            Content::Question { .. } | Content::Resolution { .. } => return None,
+        };
+        Some(CoordinatorInput::Delivered { rm: RmName::composed(RMS[rm]), txn, kind, delivery })
+    }
+
+    fn make_participant(&mut self, rm: usize, from: Number, now: i64, stimulus: Stimulus) -> Made {
+        let content = match stimulus {
+            Stimulus::Take(number) | Stimulus::Stranger(number, _) => {
+                self.contents.get(number as usize).cloned()
+            }
+            _ => None,
+        };
+        let (token, by) = (ASKED, coordinator_name());
+        let input = match content.clone() {
+            None => None,
+            Some(Content::Request { txn, message, .. }) => Some(match message {
+                Message::Hold(order) => ParticipantInput::Hold { order, token },
+                Message::Commit => ParticipantInput::Commit { txn, by, token },
+                Message::Abort => ParticipantInput::Abort { txn, by, token },
+                Message::Release => ParticipantInput::Release { txn, by, token },
+            }),
+            Some(Content::Question { txn, .. }) => {
+                Some(ParticipantInput::Resolved { txn, resolution: Resolution::NotMine })
+            }
+            Some(Content::Resolution { txn, resolution, .. }) => {
+                let is_foreign = matches!(stimulus, Stimulus::Stranger(..));
+                let resolution = if is_foreign { Resolution::NotMine } else { resolution };
+                Some(ParticipantInput::Resolved { txn, resolution })
+            }
+            Some(Content::Answer { .. }) => None,
+        };
+        let stepped = match stimulus {
+            Stimulus::Restart => self.rms[rm].restart(from, now),
+            _ => self.rms[rm].step(from, input.into_iter().collect(), now),
+        };
+        let mut sends = Vec::new();
+        for effect in stepped.effects {
+            match (effect, &content) {
+                (ParticipantEffect::Ask { txn, .. }, _) => {
+                    sends.push(self.content(Content::Question { rm, txn }));
+                }
+                (
+                    ParticipantEffect::Reply { answer, .. },
+                    Some(Content::Request { txn, message, .. }),
+                ) => {
+                    let (txn, kind) = (txn.clone(), message.kind());
+                    sends.push(self.content(Content::Answer { rm, txn, kind, answer }));
+                }
+                (ParticipantEffect::Reply { .. }, _) => {}
+            }
+        }
+        Made { to: stepped.to, sends, told: Vec::new(), problem: stepped.problem }
+    }
+
+    fn content(&mut self, content: Content) -> u32 {
+        let next = u32::try_from(self.contents.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(format!("{content:?}")).or_insert(next);
+        if number == next {
+            self.contents.push(content);
+        }
+        number
+    }
+}
+
+/// A state in the making.
+struct Next {
+    state: State,
+    told: Vec<(u64, String)>,
+    problem: Option<String>,
+    dies: bool,
+}
+
+impl Next {
+    fn add(&mut self, packet: Packet) {
+        self.state.flight.push(packet);
+        tidy(&mut self.state.flight);
+    }
+
+    fn remove(&mut self, packet: Packet) {
+        if let Some(at) = self.state.flight.iter().position(|other| *other == packet) {
+            self.state.flight.remove(at);
+        }
+    }
+}
+
+/// In order; of messages for whose answer nobody waits, one of each.
+fn tidy(flight: &mut Vec<Packet>) {
+    flight.sort_unstable();
+    flight.dedup_by(|one, other| one == other && !one.is_live());
+}
+
+/// What a shell makes of a foreign status.
+fn status(foreign: Foreign) -> Delivery {
+    match foreign {
+        Foreign::Rejected => Delivery::Rejected("a stranger".to_owned()),
+        Foreign::Denied => Delivery::Answered(Answer::Denied),
+        Foreign::OtherContent => Delivery::Answered(Answer::OtherContent),
+        Foreign::NotMine => Delivery::Lost,
+    }
+}
+
+const fn strangers(content: &Content) -> &'static [Foreign] {
+    match content {
+        Content::Request { .. } | Content::Answer { .. } => {
+            &[Foreign::Rejected, Foreign::Denied, Foreign::OtherContent]
+        }
+        Content::Question { .. } | Content::Resolution { .. } => &[Foreign::NotMine],
+    }
+}
+
+fn print(reply: &Reply) -> String {
+    match reply {
+        Reply::Stands(known) => {
+            let change = known.change.as_ref().map(|change| change.state);
+            let change = change.map_or(String::new(), |change| format!(", change {change:?}"));
+            let definite = if known.is_definite() { "definite" } else { "not definite" };
+            format!("{:?}{change}, {definite}", known.state)
+        }
+        other => format!("{other:?}"),
+    }
+}

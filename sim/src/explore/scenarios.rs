@@ -1,0 +1,193 @@
+//! What a user wants of two resource managers, step by step.
+
+use coalloc_common::{
+    Amount, CoordinatorName, RequestId, ReservationId, ResourceId, RmName, Segment, Span, UserName,
+    Window,
+};
+use coalloc_protocol::coordinator::{
+    Candidate, ChangeTicket, CoordinatorConfig, CoordinatorInput, Details, Ticket,
+};
+use coalloc_protocol::message::Token;
+use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
+
+use crate::world::node::WALL_START;
+
+/// The two resource managers.
+pub(super) const RMS: [&str; 2] = ["a", "b"];
+/// The one coordinator,
+const GRC: &str = "grc";
+/// what its ids begin with,
+const TAG: &str = "t";
+/// and the one reservation's.
+pub(super) const RESERVATION: &str = "grc-t-1";
+const REQUEST: &str = "r1";
+const CHANGE: &str = "c1";
+const USER: &str = "alice";
+/// How long everything lasts that is reserved.
+const LASTS: Span = Span::from_secs(3_600);
+
+/// So much at each.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    amounts: [u64; 2],
+    one_way: bool,
+}
+
+impl Plan {
+    const fn of(amounts: [u64; 2]) -> Self {
+        Self { amounts, one_way: false }
+    }
+
+    const fn one_way(amounts: [u64; 2]) -> Self {
+        Self { amounts, one_way: true }
+    }
+}
+
+/// One call of the user. The next one is made after its answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Call {
+    /// Reserve, by the first of these plans that can be had.
+    Reserve(&'static [Plan]),
+    /// Change what is reserved.
+    Modify(&'static [Plan]),
+    /// End it.
+    Release,
+}
+
+impl Call {
+    /// In a trace.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Reserve(_) => "reserve",
+            Self::Modify(_) => "modify",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// Two resource managers, and what is wanted of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What each has.
+    pub capacity: [u64; 2],
+    /// When the window begins at each, in seconds from the beginning: a hold of what has begun is short.
+    pub starts: [i64; 2],
+    /// What the user calls.
+    pub calls: &'static [Call],
+}
+
+/// Everything that is explored.
+pub const ALL: [Scenario; 3] = [CHANGE_OF_RUNNING, SECOND_PLAN, ONE_WAY];
+
+/// Reserved, changed, released. At `a` it begins at once, so that its holds are short; at `b` in an hour.
+pub const CHANGE_OF_RUNNING: Scenario = Scenario {
+    name: "change",
+    capacity: [10, 10],
+    starts: [0, 3_600],
+    calls: &[Call::Reserve(&[Plan::of([4, 4])]), Call::Modify(&[Plan::of([7, 7])]), Call::Release],
+};
+
+/// What the first plan wants `b` has not; the second is booked and released.
+pub const SECOND_PLAN: Scenario = Scenario {
+    name: "second plan",
+    capacity: [10, 10],
+    starts: [3_600, 3_600],
+    calls: &[Call::Reserve(&[Plan::of([4, 20]), Plan::of([4, 4])]), Call::Release],
+};
+
+/// Booked one-way at `a` when `b` refuses.
+pub const ONE_WAY: Scenario = Scenario {
+    name: "one-way",
+    capacity: [10, 10],
+    starts: [3_600, 3_600],
+    calls: &[Call::Reserve(&[Plan::one_way([4, 20]), Plan::one_way([4, 4])]), Call::Release],
+};
+
+impl Scenario {
+    pub(super) fn coordinator() -> CoordinatorConfig {
+        CoordinatorConfig { name: coordinator_name(), tag: TAG.to_owned(), hold_for: None }
+    }
+
+    pub(super) fn participant(&self, rm: usize) -> ParticipantConfig {
+        ParticipantConfig {
+            name: RmName::composed(RMS[rm]),
+            resources: vec![(ResourceId::composed("r"), Amount(self.capacity[rm]))],
+            unit: coalloc_common::Unit::Cpus,
+            coordinators: [coordinator_name()].into(),
+            policy: HoldPolicy::default(),
+            levels: std::collections::BTreeMap::new(),
+            inside: None,
+        }
+    }
+
+    /// How a call begins.
+    pub(super) fn begin(&self, step: usize) -> Option<CoordinatorInput> {
+        let token = Token(step as u64);
+        Some(match self.calls.get(step)? {
+            Call::Reserve(_) => CoordinatorInput::Open { ticket: ticket(), token },
+            Call::Modify(_) => CoordinatorInput::OpenChange { ticket: change(), token },
+            Call::Release => CoordinatorInput::Release { reservation: reservation(), token },
+        })
+    }
+
+    /// How it goes on when it is new: planning takes no time here.
+    pub(super) fn planned(&self, step: usize) -> Option<CoordinatorInput> {
+        let (token, notes) = (Token(step as u64), String::new());
+        let candidates = |plans: &[Plan]| plans.iter().map(|plan| self.candidate(*plan)).collect();
+        match self.calls.get(step)? {
+            Call::Reserve(plans) => Some(CoordinatorInput::Reserve {
+                request: RequestId::composed(REQUEST),
+                candidates: candidates(plans),
+                replans: None,
+                notes,
+                token,
+            }),
+            Call::Modify(plans) => Some(CoordinatorInput::Modify {
+                reservation: reservation(),
+                outcome: Ok(candidates(plans)),
+                notes,
+                token,
+            }),
+            Call::Release => None,
+        }
+    }
+
+    fn candidate(&self, plan: Plan) -> Candidate {
+        let segment = |rm: usize| {
+            let start = WALL_START.saturating_add(Span::from_secs(self.starts[rm]));
+            let window = Window::starting(start, LASTS)?;
+            let amount = Amount(plan.amounts[rm]);
+            Some(Segment { resource: ResourceId::composed("r"), amount, window })
+        };
+        let at = |rm: usize| (RmName::composed(RMS[rm]), segment(rm).into_iter().collect());
+        Candidate {
+            segments: (0..RMS.len()).map(at).collect(),
+            order: RMS.iter().filter(|_| plan.one_way).map(|rm| RmName::composed(*rm)).collect(),
+            details: Details::default(),
+            one_way: plan.one_way,
+        }
+    }
+}
+
+pub(super) fn coordinator_name() -> CoordinatorName {
+    CoordinatorName::composed(GRC)
+}
+
+fn reservation() -> ReservationId {
+    ReservationId::composed(RESERVATION)
+}
+
+fn ticket() -> Ticket {
+    let (request, user) = (RequestId::composed(REQUEST), UserName::composed(USER));
+    Ticket { request, user, content: String::new() }
+}
+
+fn change() -> ChangeTicket {
+    ChangeTicket {
+        reservation: reservation(),
+        change: RequestId::composed(CHANGE),
+        content: String::new(),
+    }
+}
