@@ -16,6 +16,7 @@ mod checks;
 mod cores;
 mod facts;
 mod federation;
+mod packet;
 mod scenarios;
 mod search;
 mod trace;

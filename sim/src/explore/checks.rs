@@ -198,10 +198,10 @@ fn confirmed_is_booked(known: &Reservation, booked: &Bookings<'_>) -> Result<(),
     }
     let decided = known.change.as_ref().filter(|change| change.state == ChangeState::Committing);
     let new = decided.and_then(|change| change.candidate.as_ref());
-    for rm in 0..RMS.len() {
-        let versions = known.candidate.iter().chain(new);
-        if !versions.into_iter().any(|version| is_booked(&version.segments, rm, booked)) {
-            return Err(format!("it is confirmed and not booked at {}", RMS[rm]));
+    for (rm, name) in RMS.into_iter().enumerate() {
+        let mut versions = known.candidate.iter().chain(new);
+        if !versions.any(|version| is_booked(&version.segments, rm, booked)) {
+            return Err(format!("it is confirmed and not booked at {name}"));
         }
     }
     Ok(())

@@ -2,7 +2,8 @@
 
 use coalloc_protocol::message::{Answer, Resolution};
 
-use super::federation::{Choice, Content, Federation, State, What};
+use super::federation::{Choice, Federation, State, What};
+use super::packet::{Content, Packet};
 use crate::world::print::line;
 
 /// The choices of a way, one line each, and what the user was told.
@@ -28,8 +29,7 @@ pub(super) fn tell(world: &mut Federation, first: &State, choices: &[u16]) -> Ve
 }
 
 fn describe(world: &Federation, state: &State, choice: Choice) -> (String, String) {
-    let content =
-        |packet: super::federation::Packet| print(&world.contents[packet.content as usize]);
+    let content = |packet: Packet| print(&world.contents[packet.content as usize]);
     let call = || world.scenario.calls.get(state.call).map_or("", |call| call.word());
     let (who, what) = match choice.what {
         What::Take(packet) => content(packet),
