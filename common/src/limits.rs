@@ -371,6 +371,10 @@ pub const PAGE_BYTES: usize = 4 << 20;
 pub const PAGE_MAX: u32 = 10_000;
 /// Entries of one page when the caller does not say.
 pub const PAGE_DEFAULT: u32 = 1_000;
+/// Reservations of a listing that are looked at in one go of the thread that owns the ledger,
+pub const LIST_SLICE_LOOKS: usize = 512;
+/// and copied there: some tenths of a millisecond, a small part of a sync.
+pub const LIST_SLICE_COPIES: usize = 64;
 /// Inputs that may wait for the owner of a core; one more is answered "busy, try again".
 pub const INBOX_MAX: usize = 4_096;
 /// Inputs whose records share one fsync. Larger batches gain nothing measurable and cost latency.
@@ -389,9 +393,39 @@ pub const DESCRIBE_REFRESH: Span = Span::from_secs(2);
 pub const STREAMS_MAX: u32 = 1_024;
 /// Calls in flight of one connection; more are refused at once.
 pub const CALLS_MAX: usize = 1_024;
-/// Connections of one server; one more waits until another ends. Below the usual bound of 1,024 open
-/// files, with room for the ledger and for calls to others.
+/// Connections of one server that have spoken HTTP/2; for one more the longest idle one makes way.
 pub const CONNECTIONS_MAX: usize = 768;
+/// The same where the system allows fewer files than all of them need.
+pub const CONNECTIONS_MIN: usize = 32;
+/// One part in so many of these places is never given to an address that has all others.
+pub const CONNECTIONS_OTHERS_PART: usize = 8;
+/// How long a connection may take to speak HTTP/2: its first 33 bytes travel with its first packet.
+pub const SILENT_PATIENCE: Span = Span::from_secs(5);
+/// Connections that have not spoken. For one more the oldest is closed,
+pub const SILENT_MAX: usize = 128;
+/// and so many of one address.
+pub const SILENT_PER_PEER_MAX: usize = 96;
+/// But none is closed for another before it had so much time: a client sends its first bytes once it is
+/// connected, unless its machine is busy. 96 in 20 ms are 4,800 connections a second.
+pub const SILENT_MIN: Span = Span::from_millis(20);
+/// Connections that were told to leave, for others, and have not yet.
+pub const LEAVING_MAX: usize = 64;
+/// After this long a connection that was told to leave is cut, unless it has calls at work.
+pub const LEAVING_PATIENCE: Span = Span::from_secs(1);
+/// Connections that are being closed; with more, none is accepted until they are.
+pub const CUT_MAX: usize = 32;
+/// An answer of which a client takes nothing for so long is no reason to keep its connection. A stream has
+/// something to tell at least every [`WATCH_PROGRESS`].
+pub const ANSWER_PATIENCE: Span = Span::from_secs(30);
+/// Connections that the system may keep for a server until it accepts them; it may allow fewer.
+pub const LISTEN_BACKLOG: u32 = 4_096;
+/// Open files of a daemon beside its live connections: other connections, the watchers' files, the ledger and
+/// the calls to others.
+pub const FILES_BESIDE_CONNECTIONS: usize =
+    SILENT_MAX + LEAVING_MAX + CUT_MAX + 2 * WATCHERS_MAX + 96;
+/// Open files that a daemon allows itself at its start, as far as the system lets it: enough for all of that, and
+/// for a coordinator's connections to thousands of resource managers.
+pub const FILES_WANTED: u64 = 4_096;
 /// Pause after the system gave no connection (no files left, say), so that the server does not spin.
 pub const ACCEPT_PAUSE: Span = Span::from_millis(100);
 /// A silent client is asked for a sign of life this often,
@@ -421,7 +455,7 @@ pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
 pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
 
 /// Watchers of one daemon; one more is answered "busy, try again". Each has a connection to the ledger
-/// (two open files), which with [`CONNECTIONS_MAX`] stays below the usual bound of 1,024.
+/// (two open files): see [`FILES_BESIDE_CONNECTIONS`].
 pub const WATCHERS_MAX: usize = 64;
 /// Records a watcher reads at once,
 pub const WATCH_CHUNK: usize = 128;
@@ -500,8 +534,12 @@ const _: () = assert!(QUERY_QUEUE_PATIENCE.as_us() > 2 * QUERY_PATIENCE.as_us())
 const _: () = assert!(HORIZON_DEFAULT.as_us() / 60_000_000 <= VECTOR_SLOTS_MAX as i64);
 const _: () = assert!(SLOT_MIN.as_us() > 0 && TIME_MAX_US < i64::MAX / 4);
 const _: () = assert!((EDGES_MAX as u64) * 2 * 10_000 <= PICTURE_SLOTS_MAX);
-// Sockets, the watchers' files, and room for the ledger itself and for calls to others.
-const _: () = assert!(CONNECTIONS_MAX + 2 * WATCHERS_MAX + 64 <= 1_024);
+// The usual bound of 1,024 files still gives a server most of its places.
+const _: () = assert!(2 * (1_024 - FILES_BESIDE_CONNECTIONS) > CONNECTIONS_MAX);
+const _: () = assert!((CONNECTIONS_MAX + FILES_BESIDE_CONNECTIONS) as u64 <= FILES_WANTED);
+// Silent connections of one address leave some to others, and a stream is never taken for a stalled answer.
+const _: () = assert!(SILENT_PER_PEER_MAX < SILENT_MAX);
+const _: () = assert!(ANSWER_PATIENCE.as_us() > 2 * WATCH_PROGRESS.as_us());
 const _: () = assert!(LEDGER_ROOM_MIN <= LEDGER_ROOM_MAX && LEDGER_FREE_MIN < LEDGER_ROOM_MARGIN);
 // A slow sync is told before whoever waits for it gives up.
 const _: () = assert!(SLOW_SYNC.as_us() < MESSAGE_PATIENCE.as_us());

@@ -9,6 +9,7 @@ use coalloc_proto::file::{Document, FileError};
 use coalloc_proto::v1;
 
 use crate::client::check_address;
+use crate::files;
 use crate::server::{ServerError, listen_address};
 use crate::telemetry::{self, LogFormat};
 
@@ -65,6 +66,7 @@ pub fn run<F: Future<Output = Result<(), DaemonError>>>(
     daemon: impl FnOnce() -> F,
 ) -> ExitCode {
     telemetry::init(log);
+    files::allow();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if workers == Workers::One {
         builder.worker_threads(1);

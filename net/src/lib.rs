@@ -7,6 +7,7 @@
 //! * [`machine`]: what a daemon takes from the machine it runs on. [`clock`]: the two clocks of a real one.
 //! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry get to see, off the hot path.
 //! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
+//!   [`files`]: how many it may have open.
 //! * [`node`]: a core at work: its ledger, its owner, and the handle that handlers post by.
 //!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for.
 //!   [`waiters`]: callers that wait for its answers. [`turn`]: when its owner did what, for traces.
@@ -19,6 +20,7 @@ pub mod client;
 pub mod clock;
 pub mod convert;
 pub mod daemon;
+pub mod files;
 pub mod latest;
 pub mod machine;
 pub mod metrics;

@@ -166,6 +166,10 @@ pub struct Net {
     pub call_seconds: Labelled<Histogram, 1>,
     /// Calls that have no answer yet.
     pub calls_in_flight: Gauge,
+    /// Connections by what they are.
+    pub connections: Labelled<Gauge, 1>,
+    /// Connections that the server closed, by why.
+    pub connections_closed: Labelled<Counter, 1>,
     /// Spans by what became of them.
     pub spans: Labelled<Counter, 1>,
     /// Scrapes answered.
@@ -196,6 +200,21 @@ pub fn net() -> &'static Net {
             ),
             calls_in_flight: room
                 .gauge("calls_in_flight", "gRPC calls this daemon has not answered yet"),
+            connections: room
+                .gauges(
+                    ["state"],
+                    "connections",
+                    "Connections: silent (no HTTP/2 yet), live, leaving (told to, for another), or being cut",
+                )
+                .show([["silent"], ["live"], ["leaving"], ["cut"]]),
+            connections_closed: room
+                .counters(
+                    ["cause"],
+                    "connections_closed",
+                    "Connections closed by this daemon: silent for 5 s, foreign (not HTTP/2), crowded out by \
+                     silent ones, idle when another needed the place, or refused because all have calls at work",
+                )
+                .show([["silent"], ["foreign"], ["crowded"], ["idle"], ["refused"]]),
             spans: room.counters(
                 ["outcome"],
                 "spans",

@@ -1,21 +1,32 @@
 //! A gRPC server with every limit set, health and reflection, and a stop that ends.
+//!
+//! Silent and idle connections never keep out one that has something to say: `gate` and `table` say how.
 
-use std::net::SocketAddr;
-use std::pin::Pin;
+mod connection;
+mod gate;
+mod preface;
+mod table;
+mod work;
+
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use coalloc_common::{InvalidField, limits};
 use coalloc_proto::v1;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt as _;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::Connected;
+use tower_layer::{Identity, Stack};
 
+use self::connection::{Connection, Presence, until};
+use self::gate::{Gate, Order, Place};
+use self::table::Bounds;
+use self::work::WorkLayer;
+use crate::files;
 use crate::metrics::calls::CallsLayer;
 
 /// Why a server did not come up or ended.
@@ -37,9 +48,6 @@ pub enum ServerError {
         /// Why.
         source: std::io::Error,
     },
-    /// The transport failed.
-    #[error("the server ended: {0}")]
-    Transport(#[from] tonic::transport::Error),
     /// Reflection could not be built from our own schema.
     #[error("the schema's descriptors are not usable: {0}")]
     Descriptors(#[from] tonic_reflection::server::Error),
@@ -71,7 +79,14 @@ pub fn listen_address(
 /// # Errors
 /// [`ServerError::Bind`].
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address, source })
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // As after a crash: connections of the daemon before may still be ending.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(limits::LISTEN_BACKLOG)
+    };
+    listen().map_err(|source| ServerError::Bind { address, source })
 }
 
 /// Where connections come from.
@@ -79,20 +94,20 @@ pub trait Listener: Send + 'static {
     /// One of them.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next one.
-    fn next(&mut self) -> impl Future<Output = std::io::Result<Self::Stream>> + Send;
+    /// The next one, and the address of its other end.
+    fn next(&mut self) -> impl Future<Output = std::io::Result<(Self::Stream, IpAddr)>> + Send;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
 
-    async fn next(&mut self) -> std::io::Result<TcpStream> {
-        let (stream, _) = self.accept().await?;
+    async fn next(&mut self) -> std::io::Result<(TcpStream, IpAddr)> {
+        let (stream, peer) = self.accept().await?;
         // Answers are small and awaited: held back until the peer has acknowledged the last one (Nagle),
         // each would take the 40 ms of a delayed acknowledgement. A connection that cannot be told
         // so has ended, and says so when it is read.
         let _ = stream.set_nodelay(true);
-        Ok(stream)
+        Ok((stream, peer.ip()))
     }
 }
 
@@ -108,17 +123,33 @@ pub async fn serve<L: Listener>(
     services: &[&str],
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
+    let gate = Gate::new(Bounds::for_files(files::allowed()));
+    serve_at(&gate, listener, routes, services, stop).await
+}
+
+/// [`serve`] with connections under bounds of its own.
+async fn serve_at<L: Listener>(
+    gate: &Arc<Gate>,
+    mut listener: L,
+    routes: Routes,
+    services: &[&str],
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServerError> {
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in services {
         health.set_service_status(*service, tonic_health::ServingStatus::Serving).await;
     }
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(coalloc_proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
-    let routes = routes.add_service(health_service).add_service(reflection);
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(coalloc_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    // Many clients know only the older of the two.
+    let routes = routes
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
     let room = tokio::spawn(crate::room::follow(health.clone()));
-    let (stopping, stopped) = tokio::sync::oneshot::channel();
     let names: Vec<String> = services.iter().map(|name| (*name).to_owned()).collect();
     let stop = async move {
         stop.await;
@@ -129,8 +160,6 @@ pub async fn serve<L: Listener>(
         for service in names {
             health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
         }
-        // The other side is this function, below.
-        let _ = stopping.send(());
     };
     let server = Server::builder()
         .timeout(limits::CALL_TIME_MAX.to_std())
@@ -140,107 +169,78 @@ pub async fn serve<L: Listener>(
         .http2_keepalive_interval(Some(limits::SERVER_KEEPALIVE.to_std()))
         .http2_keepalive_timeout(Some(limits::SERVER_KEEPALIVE_PATIENCE.to_std()))
         .layer(CallsLayer)
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(connections(listener), stop);
-    let overdue = async {
-        if stopped.await.is_err() {
-            std::future::pending::<()>().await;
+        .layer(WorkLayer);
+    let stopping = watch::Sender::new(false);
+    let mut connections = JoinSet::new();
+    let routes = routes.prepare();
+    let accepting = gate.accept(&mut listener, |stream, place| {
+        // Those that have ended.
+        while connections.try_join_next().is_some() {}
+        let (server, routes) = (server.clone(), routes.clone());
+        connections.spawn(attend(stream, place, server, routes, stopping.subscribe()));
+    });
+    tokio::select! {
+        () = stop => {}
+        () = accepting => {}
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    gate.order_all(Order::Leave);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits::STOP_PATIENCE.to_std(), ended).await.is_err() {
+        // A watched stream never ends by itself; no transition runs in any of them.
+        tracing::info!("calls still open are dropped");
+        gate.order_all(Order::Cut);
+    }
+    Ok(())
+}
+
+/// The server of each connection.
+type OneServer = Server<Stack<WorkLayer, Stack<CallsLayer, Identity>>>;
+
+/// Waits until a connection has spoken, then serves it until it ends, has to make way, or the server stops: then
+/// its calls in flight finish, and its client is told that no others are taken.
+async fn attend<S>(
+    mut stream: S,
+    place: Place,
+    server: OneServer,
+    routes: Routes,
+    mut stopping: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let heard = tokio::select! {
+        heard = place.hear(&mut stream) => heard,
+        _ = stopping.wait_for(|stopping| *stopping) => None,
+    };
+    let Some(heard) = heard else { return };
+    let Presence { gate, id } = place.presence();
+    let (mut leave, mut insist) = (place.orders(), place.orders());
+    let connection = Connection::new(stream, heard, place);
+    // A server ends when there are no connections to come; this one is to serve its only one until it ends.
+    let only = tokio_stream::once(Ok::<_, std::io::Error>(connection));
+    let end = async move {
+        tokio::select! {
+            () = until(&mut leave, Order::Leave) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => {}
         }
-        tokio::time::sleep(limits::STOP_PATIENCE.to_std()).await;
+    };
+    let only = only.chain(tokio_stream::pending());
+    let served = server.serve_with_incoming_shutdown(routes, only, end);
+    let insist = async move {
+        until(&mut insist, Order::Leave).await;
+        loop {
+            tokio::time::sleep(limits::LEAVING_PATIENCE.to_std()).await;
+            gate.cut_if_idle(id);
+        }
     };
     tokio::select! {
-        ended = server => Ok(ended?),
-        () = overdue => {
-            // A watched stream never ends by itself; no transition runs in any of them.
-            tracing::info!("calls still open are dropped");
-            Ok(())
-        }
-    }
-}
-
-/// The connections of a listener, at most [`limits::CONNECTIONS_MAX`] at a time. When the system has
-/// none to give, the next try waits a little.
-fn connections<L: Listener>(
-    mut listener: L,
-) -> impl Stream<Item = std::io::Result<Connection<L::Stream>>> {
-    let places = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    tokio::spawn(async move {
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-            let accepted = tokio::select! {
-                biased;
-                accepted = listener.next() => accepted,
-                () = sender.closed() => return,
-            };
-            match accepted {
-                // The server is gone when nobody takes it.
-                Ok(stream) => drop(sender.send(Ok(Connection { stream, _place: place })).await),
-                Err(error) => {
-                    tracing::warn!(%error, "no connection could be accepted");
-                    tokio::time::sleep(limits::ACCEPT_PAUSE.to_std()).await;
-                }
+        served = served => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection broke");
             }
         }
-    });
-    ReceiverStream::new(receiver)
-}
-
-/// A connection and its place among those that may be open.
-struct Connection<S> {
-    stream: S,
-    _place: OwnedSemaphorePermit,
-}
-
-impl<S> Connected for Connection<S> {
-    /// No handler asks where a call comes from.
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        () = insist => {}
     }
 }
 
@@ -290,18 +290,4 @@ pub fn resolver<S: v1::resolver_server::Resolver>(
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio_stream::StreamExt as _;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn no_answer_waits_for_an_acknowledgement_of_the_one_before() {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut connections = Box::pin(connections(listener));
-        let _client = TcpStream::connect(address).await.unwrap();
-        let connection = connections.next().await.unwrap().unwrap();
-        assert!(connection.stream.nodelay().unwrap());
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -252,8 +252,9 @@ impl SimListener {
 impl Listener for SimListener {
     type Stream = TcpStream;
 
-    async fn next(&mut self) -> std::io::Result<TcpStream> {
-        Ok(self.0.accept().await?.0)
+    async fn next(&mut self) -> std::io::Result<(TcpStream, IpAddr)> {
+        let (stream, peer) = self.0.accept().await?;
+        Ok((stream, peer.ip()))
     }
 }
 

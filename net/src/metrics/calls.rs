@@ -99,7 +99,8 @@ fn method(path: &str) -> Arc<Method> {
     if let Some(known) = known {
         return known;
     }
-    let ours = ["coalloc.v1.", "grpc.health.v1.", "grpc.reflection.v1."];
+    let ours =
+        ["coalloc.v1.", "grpc.health.v1.", "grpc.reflection.v1.", "grpc.reflection.v1alpha."];
     let mut methods = METHODS.write().unwrap_or_else(PoisonError::into_inner);
     let full = methods.len() >= limits::METHODS_COUNTED_MAX;
     let name = if full || !ours.iter().any(|ours| name.starts_with(ours)) { "other" } else { name };

@@ -1,0 +1,309 @@
+//! Lets connections in: accepts them, waits until they speak HTTP/2, gives them a place, and tells those that have
+//! to make way. The rules are in [`super::table`].
+//!
+//! A connection is read here until its opening is complete, so that a silent one costs a file and its first bytes,
+//! and no place.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use coalloc_common::limits;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::Listener;
+use super::connection::{Heard, Presence, until};
+use super::preface::{self, Opening};
+use super::table::{Bounds, Full, Id, MakesWay, Peer, Phase, Table};
+use crate::metrics::net;
+
+/// What a connection is told, ever stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    /// Go on.
+    Stay,
+    /// End your calls, take no new ones.
+    Leave,
+    /// End now.
+    Cut,
+}
+
+/// Why the server closed a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cause {
+    /// It said nothing for [`limits::SILENT_PATIENCE`].
+    Silent,
+    /// It does not speak HTTP/2.
+    Foreign,
+    /// It was silent, and others came.
+    Crowded,
+    /// It was idle, and another needed its place.
+    Idle,
+    /// It spoke, and every place has calls at work.
+    Refused,
+}
+
+impl Cause {
+    pub(super) fn counter(self) -> Counter {
+        let word = match self {
+            Self::Silent => "silent",
+            Self::Foreign => "foreign",
+            Self::Crowded => "crowded",
+            Self::Idle => "idle",
+            Self::Refused => "refused",
+        };
+        net().connections_closed.with([word])
+    }
+}
+
+/// The connections of one server.
+#[derive(Debug)]
+pub(super) struct Gate {
+    patience: Duration,
+    state: Mutex<State>,
+    /// A connection has ended or spoken.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    table: Table,
+    orders: BTreeMap<Id, watch::Sender<Order>>,
+    shown: [Gauge; 4],
+}
+
+impl State {
+    fn order(&self, id: Id, order: Order) {
+        if let Some(orders) = self.orders.get(&id) {
+            orders.send_replace(order);
+        }
+    }
+}
+
+impl Gate {
+    pub(super) fn new(bounds: Bounds) -> Arc<Self> {
+        let shown = Phase::ALL.map(|phase| net().connections.with([phase.word()]));
+        let state = State { table: Table::new(bounds), orders: BTreeMap::new(), shown };
+        Arc::new(Self {
+            patience: bounds.patience,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Does something to the table, and shows what it has become.
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = state.table.counts();
+        let done = work(&mut state);
+        for ((gauge, before), now) in state.shown.iter().zip(before).zip(state.table.counts()) {
+            if now > before {
+                gauge.inc_by(i64::try_from(now - before).unwrap_or(i64::MAX));
+            } else if before > now {
+                gauge.dec_by(i64::try_from(before - now).unwrap_or(i64::MAX));
+            }
+        }
+        done
+    }
+
+    /// Accepts connections for ever, and hands each on with its place, which is that of a silent one.
+    pub(super) async fn accept<L: Listener>(
+        self: &Arc<Self>,
+        listener: &mut L,
+        mut hand_on: impl FnMut(L::Stream, Place),
+    ) {
+        loop {
+            match listener.next().await {
+                Ok((stream, address)) => hand_on(stream, self.enter(address.into())),
+                Err(error) => {
+                    tracing::warn!(%error, "no connection could be accepted");
+                    self.relieve();
+                    tokio::time::sleep(limits::ACCEPT_PAUSE.to_std()).await;
+                }
+            }
+            self.clear().await;
+        }
+    }
+
+    fn enter(self: &Arc<Self>, peer: Peer) -> Place {
+        let (orders, _) = watch::channel(Order::Stay);
+        let id = self.with(|state| {
+            let id = state.table.enter(peer, Instant::now());
+            state.orders.insert(id, orders);
+            id
+        });
+        Place(Presence { gate: Arc::clone(self), id })
+    }
+
+    /// Cuts silent connections until there are not too many.
+    async fn clear(&self) {
+        while let Some(surplus) = self.with(|state| state.table.surplus()) {
+            let due = async {
+                match surplus.due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // Perhaps it is none too many any more.
+                () = self.changed.notified() => {}
+                () = due => self.with(|state| {
+                    // It may have spoken just now.
+                    if state.table.surplus() == Some(surplus) {
+                        state.table.cut(surplus.id);
+                        state.order(surplus.id, Order::Cut);
+                    }
+                }),
+            }
+        }
+    }
+
+    /// Closes one connection, so that the system has a file for the next.
+    fn relieve(&self) {
+        self.with(|state| {
+            if let Some(id) = state.table.relieve(Instant::now()) {
+                state.table.cut(id);
+                state.order(id, Order::Cut);
+            }
+        });
+    }
+
+    fn speak(&self, id: Id) -> Result<(), Full> {
+        let spoken = self.with(|state| {
+            let MakesWay { leaves, cut } = state.table.speak(id, Instant::now())?;
+            // Whoever was to be cut for being silent has spoken after all.
+            state.order(id, Order::Stay);
+            if let Some(leaves) = leaves {
+                state.order(leaves, Order::Leave);
+                Cause::Idle.counter().inc();
+            }
+            if let Some(cut) = cut {
+                state.order(cut, Order::Cut);
+            }
+            Ok(())
+        });
+        self.changed.notify_one();
+        spoken
+    }
+
+    /// Cuts a connection that was told to leave and has nothing at work.
+    pub(super) fn cut_if_idle(&self, id: Id) -> bool {
+        self.with(|state| {
+            let cut = state.table.cut_if_idle(id, Instant::now());
+            if cut {
+                state.order(id, Order::Cut);
+            }
+            cut
+        })
+    }
+
+    /// Tells all connections the same.
+    pub(super) fn order_all(&self, order: Order) {
+        self.with(|state| {
+            for orders in state.orders.values() {
+                orders.send_replace(order);
+            }
+        });
+    }
+
+    /// Something was heard of a call of this connection.
+    pub(super) fn touch(&self, id: Id) {
+        self.with(|state| state.table.touch(id, Instant::now()));
+    }
+
+    /// So many more calls at work, and answers on their way.
+    pub(super) fn count_calls(&self, id: Id, at_work: isize, answering: isize) {
+        self.with(|state| state.table.count_calls(id, at_work, answering, Instant::now()));
+    }
+
+    /// How many connections are what, in the order of [`Phase::ALL`].
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 4] {
+        self.with(|state| state.table.counts())
+    }
+}
+
+/// A connection's place; free when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place(Presence);
+
+impl Place {
+    pub(super) fn presence(&self) -> Presence {
+        self.0.clone()
+    }
+
+    /// What the connection is told.
+    pub(super) fn orders(&self) -> watch::Receiver<Order> {
+        let orders = |state: &mut State| state.orders.get(&self.0.id).map(watch::Sender::subscribe);
+        // Only a dropped place has none.
+        self.0.gate.with(orders).unwrap_or_else(|| watch::channel(Order::Cut).1)
+    }
+
+    /// Waits until the connection has spoken and has a live one's place. `None` when it is to be closed.
+    pub(super) async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: &mut S,
+    ) -> Option<Heard> {
+        let mut orders = self.orders();
+        let crowded = async {
+            until(&mut orders, Order::Cut).await;
+            // A last look: what the system has received by now is read before this is over.
+            tokio::task::yield_now().await;
+        };
+        let heard = tokio::select! {
+            biased;
+            heard = listen(stream) => heard,
+            () = crowded => Err(Some(Cause::Crowded)),
+            () = tokio::time::sleep(self.0.gate.patience) => Err(Some(Cause::Silent)),
+        };
+        let heard = heard.and_then(|heard| match self.0.gate.speak(self.0.id) {
+            Ok(()) => Ok(heard),
+            Err(Full) => Err(Some(Cause::Refused)),
+        });
+        match heard {
+            Ok(heard) => Some(heard),
+            Err(cause) => {
+                if let Some(cause) = cause {
+                    cause.counter().inc();
+                }
+                if matches!(cause, Some(Cause::Refused)) {
+                    // As much as the system takes at once; whoever does not hear it sees the connection end.
+                    let _ = stream.write(&preface::REFUSAL).await;
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Presence { gate, id } = &self.0;
+        gate.with(|state| {
+            state.table.remove(*id);
+            state.orders.remove(id);
+        });
+        gate.changed.notify_one();
+    }
+}
+
+/// Reads the opening of a connection. Without a cause, the client has gone.
+async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Heard, Option<Cause>> {
+    let mut heard = [0; preface::LENGTH];
+    let mut length = 0;
+    loop {
+        match stream.read(&mut heard[length..]).await {
+            Ok(0) | Err(_) => return Err(None),
+            Ok(more) => length += more,
+        }
+        match preface::judge(&heard[..length]) {
+            Opening::Incomplete => {}
+            Opening::Http2 => return Ok(heard),
+            Opening::Foreign => return Err(Some(Cause::Foreign)),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Knows which connections have calls at work: a connection that has is not closed for another.
+//!
+//! A call of `coalloc.v1` is at work from when its request is here whole to when its handler has answered, and its
+//! answer is on its way until the client has taken it or given up. A call whose request is still to come protects
+//! nothing, and neither does health or reflection: streams of these may stay open for ever.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tonic::body::Body;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::connection::Presence;
+
+/// Puts [`Work`] around a server's routes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WorkLayer;
+
+impl<S> Layer<S> for WorkLayer {
+    type Service = Work<S>;
+
+    fn layer(&self, inner: S) -> Work<S> {
+        Work { inner }
+    }
+}
+
+/// The service around a service.
+#[derive(Debug, Clone)]
+pub(super) struct Work<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Work<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let Some(presence) = request.extensions().get::<Presence>().cloned() else {
+            return Box::pin(self.inner.call(request));
+        };
+        presence.gate.touch(presence.id);
+        if !request.uri().path().starts_with("/coalloc.v1.") {
+            return Box::pin(self.inner.call(request));
+        }
+        let call = Arc::new(Call { presence, stage: Mutex::new(Stage::Arriving) });
+        let arriving = Arc::clone(&call);
+        let request = request.map(|body| Body::new(Arriving { body, call: arriving }));
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            call.reach(Stage::Answering);
+            Ok(answer.map(|body| Body::new(Answering { body, call })))
+        })
+    }
+}
+
+/// How far a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Its request is not here whole.
+    Arriving,
+    /// Its handler is at work.
+    AtWork,
+    /// Its answer is on its way.
+    Answering,
+}
+
+impl Stage {
+    /// What the call counts for: at work, and answering.
+    const fn counts(self) -> [isize; 2] {
+        match self {
+            Self::Arriving => [0, 0],
+            Self::AtWork => [1, 0],
+            Self::Answering => [0, 1],
+        }
+    }
+}
+
+/// One call of a connection, counted for as long as its request, handler or answer lives.
+struct Call {
+    presence: Presence,
+    stage: Mutex<Stage>,
+}
+
+impl Call {
+    /// The call has come so far, if it was not further already.
+    fn reach(&self, stage: Stage) {
+        let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if stage > *now {
+            let ([work_before, answers_before], [work, answers]) = (now.counts(), stage.counts());
+            *now = stage;
+            self.count([work - work_before, answers - answers_before]);
+        }
+    }
+
+    fn count(&self, [at_work, answering]: [isize; 2]) {
+        self.presence.gate.count_calls(self.presence.id, at_work, answering);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let stage = *self.stage.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.count(stage.counts().map(|count| -count));
+    }
+}
+
+/// The body of a request that is on its way here.
+struct Arriving {
+    body: Body,
+    call: Arc<Call>,
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        let ended = match &frame {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Ok(_))) => self.body.is_end_stream(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => false,
+        };
+        if ended {
+            self.call.reach(Stage::AtWork);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer that its client is taking.
+struct Answering {
+    body: Body,
+    call: Arc<Call>,
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = tonic::Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_ready() {
+            let Presence { gate, id } = &self.call.presence;
+            gate.touch(*id);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
