@@ -127,6 +127,11 @@ impl Mip {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };
+        // A model takes its time, too; who searches for less asks for many after another.
+        if budget.stopped() {
+            let what = "the time of the MIP library ended";
+            return Outcome::Refused(admit::exhausted(view, budget, what));
+        }
         let model = Model::new(instance, &self.options, &candidates);
         match attempt(by, &self.options, model, instance, budget) {
             Attempt::Planned(plan) => Outcome::Planned(plan),
