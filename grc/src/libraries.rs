@@ -240,7 +240,8 @@ mod tests {
                 all.push(back);
             }
             has_begun.recv().unwrap();
-            assert_eq!((threads.calls().left, threads.calls().waited_for), (left, 0));
+            let calls = threads.calls();
+            assert_eq!((calls.left, calls.waited_for), (left, 0));
         }
         let (work, _back) = stubborn(&begun);
         call(work, Span::from_secs(3_600));
