@@ -15,8 +15,9 @@
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
 //! once, [`choice`] takes a plan that was shown, [`modify`] plans changes, [`config`] is what the GRC is
-//! told, [`daemon`] puts all of it into one process, [`libraries`] runs outside solvers, [`kept`] is what the ledger keeps of a plan, [`view`]
-//! shows reservations, [`events`] tells their changes, [`meters`] is what Prometheus sees. Source: Takefusa 2010, section 3.1, stages 1 to 4.
+//! told, [`daemon`] puts all of it into one process, [`libraries`] runs outside solvers, [`kept`] is what the
+//! ledger keeps of a plan, [`view`] shows reservations, [`listing`] pages of them, [`events`] tells their
+//! changes, [`meters`] is what Prometheus sees. Source: Takefusa 2010, section 3.1, stages 1 to 4.
 
 pub mod admission;
 pub mod alternatives;
@@ -29,6 +30,7 @@ pub mod federation;
 pub mod inquiry;
 pub mod kept;
 pub mod libraries;
+pub mod listing;
 pub mod meters;
 mod modify;
 mod owed;

@@ -1,11 +1,9 @@
 //! Hop 1: the Coordinator and Resolver services. A reserve call runs in a task of its own: the caller
 //! waits for it, and a caller that goes away does not stop it. What the call does until its outcome is in [`crate::attempts`].
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use coalloc_common::invalid::check_range;
-use coalloc_common::{InvalidField, ReservationId, RmName, TransactionId, limits};
+use coalloc_common::{ReservationId, RmName, TransactionId, limits};
 use coalloc_net::convert::{
     RequestOptions, plan_to_wire, refusal_to_wire, user_name, window_to_wire,
 };
@@ -17,7 +15,6 @@ use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
 use coalloc_proto::v1::resolver_server::Resolver;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, Reply};
 use coalloc_protocol::message::{Decision, Resolution};
-use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use crate::admission;
@@ -29,7 +26,7 @@ use crate::planning::{Explained, Planners};
 use crate::shell::Handle;
 use crate::shown::Shown;
 use crate::tasks::Pictures;
-use crate::{shell, tasks, view};
+use crate::{listing, shell, tasks, view};
 
 /// The handlers.
 #[derive(Debug, Clone)]
@@ -93,12 +90,17 @@ impl GrcService {
     /// A reservation by its id or its request's; a request that is being planned has no id yet.
     async fn find(&self, id: &str) -> Result<Option<v1::Reservation>, Status> {
         let id = id.to_owned();
-        let now = self.handle.now();
+        // Its texts are read here, not on the core's thread.
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
-            Some(found) => Some(view::of(coordinator, found, now)),
-            None => coordinator.planning(&id).map(view::planning),
+            Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
+            None => coordinator.planning(&id).map(|ticket| Err(view::planning(ticket))),
         };
-        self.handle.read(look).await
+        let found = self.handle.read(look).await?;
+        let now = self.handle.now();
+        Ok(found.map(|found| match found {
+            Ok((reservation, ends)) => view::shown(&reservation, ends, now),
+            Err(planned) => planned,
+        }))
     }
 
     /// How the ids of this coordinator's reservations begin.
@@ -286,45 +288,7 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        let wire = request.into_inner();
-        let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
-        let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")
-            .map_err(|error| status::invalid(&error))?;
-        let states: BTreeSet<i32> = wire.states.iter().copied().collect();
-        let token = wire.page_token.clone();
-        let now = self.handle.now();
-        let look = move |coordinator: &Coordinator| {
-            if !wire.page_token.is_empty() && coordinator.find(&wire.page_token).is_none() {
-                return None;
-            }
-            let mut reservations = coordinator.reservations();
-            if !wire.page_token.is_empty() {
-                reservations.by_ref().find(|r| r.id.as_str() == wire.page_token);
-            }
-            let mut wanted = reservations
-                .filter(|r| wire.user.is_empty() || r.ticket.user.as_str() == wire.user)
-                .filter(|r| {
-                    states.is_empty() || view::states(r).any(|state| states.contains(&state))
-                })
-                .map(|r| view::of(coordinator, r, now))
-                .filter(|shown| states.is_empty() || states.contains(&shown.state))
-                .peekable();
-            let (mut page, mut bytes) = (Vec::new(), 0);
-            while page.len() < size as usize
-                && bytes < limits::PAGE_BYTES
-                && let Some(shown) = wanted.next()
-            {
-                bytes += shown.encoded_len();
-                page.push(shown);
-            }
-            let last = page.last().filter(|_| wanted.peek().is_some());
-            let next_page_token = last.map(|r: &v1::Reservation| r.id.clone()).unwrap_or_default();
-            Some(v1::ListResponse { reservations: page, next_page_token })
-        };
-        let page = self.handle.read(look).await?;
-        let bad =
-            || InvalidField::new("page_token", InvalidField::quoted(&token), "a token of a page");
-        Ok(Response::new(page.ok_or_else(|| status::invalid(&bad()))?))
+        listing::page(&self.handle, request.into_inner()).await.map(Response::new)
     }
 
     async fn release(

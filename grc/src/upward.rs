@@ -395,7 +395,12 @@ impl ResourceManager for UpwardService {
                 .map_err(|error| status::invalid(&error))?;
         }
         let now = self.service.handle.now();
+        let token = wire.page_token.clone();
         let look = move |core: &Coordinator| {
+            let known = |txn: &TransactionId| txn.as_str() == wire.page_token;
+            if !wire.page_token.is_empty() && !core.uppers().keys().any(known) {
+                return None;
+            }
             let shown = core.uppers().iter().filter(|(txn, _)| txn.as_str() > &*wire.page_token);
             let shown = shown.filter_map(|(txn, entry)| bookings::booking(core, txn, entry, now));
             let mut wanted = shown
@@ -414,9 +419,15 @@ impl ResourceManager for UpwardService {
             }
             let last = bookings.last().filter(|_| wanted.peek().is_some());
             let last = last.map(|booking: &v1::Booking| booking.transaction.clone());
-            v1::ListBookingsResponse { bookings, next_page_token: last.unwrap_or_default() }
+            let next_page_token = last.unwrap_or_default();
+            Some(v1::ListBookingsResponse { bookings, next_page_token })
         };
-        Ok(Response::new(self.service.handle.read(look).await?))
+        let page = self.service.handle.read(look).await?;
+        let bad = || {
+            let value = InvalidField::quoted(&token);
+            InvalidField::new("page_token", value, "the `next_page_token` of a page")
+        };
+        Ok(Response::new(page.ok_or_else(|| status::invalid(&bad()))?))
     }
 }
 

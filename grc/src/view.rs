@@ -3,9 +3,7 @@
 use coalloc_common::{BootTime, Now, Span, Time};
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire, window_from_wire};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{
-    Candidate, Change, ChangeState, Coordinator, Reservation, State, Ticket,
-};
+use coalloc_protocol::coordinator::{Candidate, Change, ChangeState, Reservation, State, Ticket};
 use serde_json::Value;
 
 use crate::kept::{self, Kept};
@@ -90,13 +88,12 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
     }
 }
 
-/// A reservation in the schema, with what only the running coordinator knows of it: how long it is
-/// held yet.
+/// A reservation in the schema, with what only the running coordinator knows of it: when the first of its
+/// holds ends.
 #[must_use]
-pub fn of(coordinator: &Coordinator, one: &Reservation, now: Now) -> v1::Reservation {
+pub fn shown(one: &Reservation, ends: Option<BootTime>, now: Now) -> v1::Reservation {
     let left = |ends: BootTime| span_to_wire(ends.since(now.boot).max(Span::ZERO));
-    let expires_in = coordinator.hold_ends(one).map(left);
-    v1::Reservation { expires_in, ..reservation(one, now.wall) }
+    v1::Reservation { expires_in: ends.map(left), ..reservation(one, now.wall) }
 }
 
 /// A request that is being planned: nothing is held, and it has no id yet.

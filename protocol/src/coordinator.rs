@@ -217,6 +217,20 @@ impl Coordinator {
         self.order.iter().filter_map(|id| self.reservations.get(id))
     }
 
+    /// The same from a place in that order on.
+    pub fn reservations_from(&self, place: usize) -> impl Iterator<Item = &Reservation> {
+        let order = self.order.get(place..).unwrap_or_default();
+        order.iter().filter_map(|id| self.reservations.get(id))
+    }
+
+    /// The place of a reservation in that order. Its id ends with it, counted from one.
+    #[must_use]
+    pub fn place_of(&self, id: &str) -> Option<usize> {
+        let (_, number) = id.rsplit_once('-')?;
+        let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+        self.order.get(place).filter(|known| known.as_str() == id).map(|_| place)
+    }
+
     /// The ticket of a request that is being planned right now.
     #[must_use]
     pub fn planning(&self, request: &str) -> Option<&Ticket> {

@@ -212,6 +212,14 @@ impl ResourceManager for RmService {
         request: Request<v1::ListBookingsRequest>,
     ) -> Result<Response<v1::ListBookingsResponse>, Status> {
         let mut page = Page::parse(request.get_ref()).map_err(|error| status::invalid(&error))?;
+        if let Some(token) = page.after.clone() {
+            let asked = token.clone();
+            let known = move |core: &Participant| core.entries().contains_key(&asked);
+            if !self.handle.read(known).await? {
+                let allowed = "the `next_page_token` of a page";
+                return Err(status::invalid(&InvalidField::new("page_token", token, allowed)));
+            }
+        }
         // In slices, as queries are answered: between two of them the protocol goes on.
         while !page.is_whole {
             let now = self.handle.now();

@@ -147,9 +147,18 @@ async fn a_request_id_must_not_look_like_a_reservation() {
     let error = federation.try_reserve(&next, pair(1, 1, 3_600, 600)).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
     assert!(error.message().contains("request_id"), "{error}");
-    let list = v1::ListRequest { page_token: "nowhere".to_owned(), ..Default::default() };
-    let error = federation.grc().list(list).await.unwrap_err();
-    assert!(error.message().contains("page_token"), "{error}");
+    // The id of a request, one that is still to come, and none at all are no tokens.
+    for token in ["one", &next, "nowhere"] {
+        let list = v1::ListRequest { page_token: token.to_owned(), ..Default::default() };
+        let error = federation.grc().list(list).await.unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{token}");
+        assert!(error.message().contains("page_token"), "{error}");
+        let page_token = token.to_owned();
+        let list = v1::ListBookingsRequest { page_token, ..Default::default() };
+        let error = federation.rm("nrm").list_bookings(list).await.unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{token}");
+        assert!(error.message().contains("page_token"), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
