@@ -87,7 +87,11 @@ pub const SOLVER_TIME_MIN: Span = Span::from_millis(100);
 pub const LIBRARIES_LEFT_MAX: usize = 4;
 /// Requests that may be planned at once, or wait for it; one more is answered "busy, try again".
 /// Each takes at most [`PLANNING_TIME_MAX`] of the planners' threads.
+/// They are shared fairly by user.
 pub const PLANNINGS_MAX: usize = 64;
+/// Long searches at a time, and as many outside solvers; the others wait for their turn, round robin by user. With
+/// two, the threads that the last frames of one leave idle have work.
+pub const PLANNING_TURNS: usize = 2;
 /// Plans that a coordinator remembers having shown, so that they can be reserved by their digests; the
 /// oldest are forgotten first. Sixteen requests with a plan for each of 256 frames.
 pub const SHOWN_PLANS_MAX: usize = 4_096;

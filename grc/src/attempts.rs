@@ -112,6 +112,7 @@ impl GrcService {
         }
         let mut planned = self
             .planners
+            .of(user)
             .plan(Arc::clone(federation), request, options, picture, explained)
             .await?;
         planned.refused.append(&mut outside);
@@ -285,7 +286,7 @@ impl GrcService {
         admitted: &Admitted,
         planned: &mut Planned,
     ) -> Option<v1::Alternatives> {
-        let (snapshot, planners) = (federation, &self.planners);
+        let (snapshot, planners) = (federation, &self.planners.of(&admitted.user));
         let host = self.handle.host();
         let seeker = Seeker { host, federation: &self.federation, snapshot, planners };
         match seeker.seek(wire, admitted, planned).await {

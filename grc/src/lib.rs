@@ -5,7 +5,7 @@
 //! * [`attempts`]: the next hops in their order, for a reserve call and for planning again.
 //! * [`admission`]: who is it, are the numbers sane; bytes become types here.
 //! * [`picture`]: which frames, and what is free in them: one query per RM, all at once.
-//! * [`planning`]: a plan per frame, on threads of their own, under a time budget.
+//! * [`planning`]: a plan per frame, on threads of their own, under a time budget; [`fair`] shares them by user.
 //! * [`alternatives`]: what would do instead, when nothing can be planned.
 //! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
 //!
@@ -26,6 +26,7 @@ pub mod choice;
 pub mod config;
 pub mod daemon;
 pub mod events;
+mod fair;
 pub mod federation;
 pub mod inquiry;
 pub mod kept;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, Window, limits};
+use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, UserName, Window, limits};
 use coalloc_net::convert::RequestOptions;
 use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
@@ -17,9 +17,9 @@ use coalloc_plan::objectives::{Answer, best};
 use coalloc_plan::{Budget, FramePlanner, Judged, Packing, Solver};
 use rayon::prelude::*;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use tokio::sync::Semaphore;
 use tonic::Status;
 
+use crate::fair::{Line, Place, Places};
 use crate::federation::Snapshot;
 use crate::libraries::Libraries;
 use crate::picture::Picture;
@@ -117,7 +117,9 @@ pub struct Planners {
     /// Search nodes of the first stage.
     quick_nodes: u64,
     /// Requests that may be planned at once, or wait for it.
-    places: Arc<Semaphore>,
+    places: Places,
+    /// For whom; nobody in particular unless said.
+    user: UserName,
 }
 
 /// How far a search goes: on which threads it is.
@@ -159,7 +161,7 @@ impl Planners {
             let builder = pool(name, cores.saturating_sub(1).max(1));
             built(builder.start_handler(|_| yield_to_others()))
         };
-        let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
+        let places = Places::new(limits::PLANNINGS_MAX);
         let quick = built(pool("planner", cores))?;
         let (search, outside) = (long("search")?, long("solver")?);
         let libraries = Libraries::new(outside.current_num_threads(), yield_to_others);
@@ -172,6 +174,7 @@ impl Planners {
             hand,
             quick_nodes: limits::QUICK_NODES,
             places,
+            user: nobody(),
         })
     }
 
@@ -182,7 +185,7 @@ impl Planners {
     /// When the system gives none.
     pub fn at_once() -> std::io::Result<Self> {
         let one = built(rayon::ThreadPoolBuilder::new().num_threads(1))?;
-        let places = Arc::new(Semaphore::new(limits::PLANNINGS_MAX));
+        let places = Places::new(limits::PLANNINGS_MAX);
         let (quick, search, outside) = (Arc::clone(&one), Arc::clone(&one), one);
         let libraries = Libraries::at_once();
         let hand = |pool: &rayon::ThreadPool, work: Work| pool.install(work);
@@ -194,7 +197,14 @@ impl Planners {
             hand,
             quick_nodes: limits::QUICK_NODES,
             places,
+            user: nobody(),
         })
+    }
+
+    /// The same planners for a user: places and turns are shared fairly by user.
+    #[must_use]
+    pub fn of(&self, user: &UserName) -> Self {
+        Self { user: user.clone(), ..self.clone() }
     }
 
     /// Plans every frame of a picture. The async threads only wait; the time budget begins when a
@@ -211,15 +221,15 @@ impl Planners {
         picture: Picture,
         explained: Explained,
     ) -> Result<Planned, Status> {
-        let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
+        let place = self.places.enter(&self.user)?;
         let _counted = metrics::Counted::new(&metrics::grc().plannings);
         let (span, begun) = (traces::part("planning"), Instant::now());
         let Picture { views, unreachable, .. } = picture;
         let frames: Vec<usize> = (0..views.len()).collect();
         let job = Arc::new(Job { federation, request, options, views, span: span.clone() });
         let answers = match options.solver {
-            Solver::Exact => self.in_two_stages(&job, frames).await?,
-            _ => self.on(self.long(options.solver), &job, Stage::Whole, frames).await?,
+            Solver::Exact => self.in_two_stages(&place, &job, frames).await?,
+            _ => self.in_turn(&place, &job, frames).await?,
         };
         let (plans, refused) = best(answers, options.plans as usize);
         let wanted: Vec<usize> = match explained {
@@ -229,7 +239,7 @@ impl Planners {
         };
         let refused = self.explain(&job, refused, wanted).await?;
         let refused = match plans.is_empty() && unreachable.is_empty() {
-            true => self.never(&job, refused).await?,
+            true => self.never(&place, &job, refused).await?,
             false => refused,
         };
         count(begun, &plans, &refused);
@@ -271,6 +281,7 @@ impl Planners {
     /// Of a request without a plan: refuses all frames for good when the empty federation has none either.
     async fn never(
         &self,
+        place: &Place,
         job: &Arc<Job>,
         mut refused: Vec<(Window, Refusal)>,
     ) -> Result<Vec<(Window, Refusal)>, Status> {
@@ -283,7 +294,8 @@ impl Planners {
                 let job = Arc::clone(job);
                 let work = move |stop: &AtomicBool| job.never(window, stop);
                 // One who waits behind the searches of others hears of it another time.
-                let answer = self.work(&self.search, limits::NEVER_TIME, work).await;
+                let on = (&*self.search, Some(Line::Search));
+                let answer = self.work(place, on, limits::NEVER_TIME, work).await;
                 answer.or_else(|status| match status.code() {
                     tonic::Code::ResourceExhausted => Ok(None),
                     _ => Err(status),
@@ -303,6 +315,7 @@ impl Planners {
     /// anew, because a short search is soon repeated.
     async fn in_two_stages(
         &self,
+        place: &Place,
         job: &Arc<Job>,
         frames: Vec<usize>,
     ) -> Result<Vec<(Window, Answer)>, Status> {
@@ -310,8 +323,7 @@ impl Planners {
         let open = answers.iter().enumerate().filter(|(_, (_, answer))| is_open(answer));
         let open: Vec<usize> = open.map(|(frame, _)| frame).collect();
         if !open.is_empty() {
-            let long = self.long(job.options.solver);
-            let whole = self.on(long, job, Stage::Whole, open.clone()).await?;
+            let whole = self.in_turn(place, job, open.clone()).await?;
             for (frame, answer) in open.into_iter().zip(whole) {
                 // It may have been stopped before it found what the short search has.
                 if !is_worse(&answer.1, &answers[frame].1) {
@@ -320,6 +332,18 @@ impl Planners {
             }
         }
         Ok(answers)
+    }
+
+    /// Searches frames whole, once it is this request's turn.
+    async fn in_turn(
+        &self,
+        place: &Place,
+        job: &Arc<Job>,
+        frames: Vec<usize>,
+    ) -> Result<Vec<(Window, Answer)>, Status> {
+        let solver = job.options.solver;
+        let _turn = place.turn(line(solver)).await?;
+        self.on(self.long(solver), job, Stage::Whole, frames).await
     }
 
     /// Plans some frames of a job on the threads of a pool: one answer each, in their order; a solver that
@@ -371,11 +395,11 @@ impl Planners {
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
-        let pool = match depth {
-            Depth::Short => &self.quick,
-            Depth::Whole => &self.search,
+        let (pool, line) = match depth {
+            Depth::Short => (&self.quick, None),
+            Depth::Whole => (&self.search, Some(Line::Search)),
         };
-        self.run_on(pool, time, work).await
+        self.run_on(pool, line, time, work).await
     }
 
     /// The planner of a solver for work that has so much time; `exact` hands nothing over there.
@@ -397,26 +421,37 @@ impl Planners {
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
-        self.run_on(self.long(solver), time, work).await
+        self.run_on(self.long(solver), Some(line(solver)), time, work).await
     }
 
     async fn run_on<T: Send + 'static>(
         &self,
         pool: &rayon::ThreadPool,
+        line: Option<Line>,
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
-        let _place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| status::busy())?;
-        self.work(pool, time, work).await
+        let place = self.places.enter(&self.user)?;
+        self.work(&place, (pool, line), time, work).await
     }
 
     /// The same for who has a place already.
     async fn work<T: Send + 'static>(
         &self,
-        pool: &rayon::ThreadPool,
+        place: &Place,
+        (pool, line): (&rayon::ThreadPool, Option<Line>),
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
+        let begun = tokio::time::Instant::now();
+        let turn = async {
+            match line {
+                Some(line) => place.turn(line).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let turn = tokio::time::timeout(time.to_std(), turn).await;
+        let _turn = turn.map_err(|_| status::busy())??;
         let stop = StopWhenDropped(Arc::new(AtomicBool::new(false)));
         let (started, mut has_started) = tokio::sync::oneshot::channel();
         let (sender, mut done) = tokio::sync::oneshot::channel();
@@ -427,7 +462,8 @@ impl Planners {
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
         };
         (self.hand)(pool, Box::new(work));
-        let outcome = match tokio::time::timeout(time.to_std(), &mut done).await {
+        let until = begun + time.to_std();
+        let outcome = match tokio::time::timeout_at(until, &mut done).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 stop.0.store(true, Ordering::Relaxed);
@@ -438,6 +474,16 @@ impl Planners {
         };
         outcome.ok().and_then(Result::ok).ok_or_else(broken_off)
     }
+}
+
+/// Whose turn it is at what a solver may be at for long.
+const fn line(solver: Solver) -> Line {
+    if solver.is_outside() { Line::Outside } else { Line::Search }
+}
+
+/// The user of what is planned for nobody in particular, as of requests without a name.
+fn nobody() -> UserName {
+    UserName::composed("anonymous")
 }
 
 fn built(builder: rayon::ThreadPoolBuilder) -> std::io::Result<Arc<rayon::ThreadPool>> {

@@ -98,7 +98,7 @@ pub struct RmConfig {
     pub coordinators: BTreeMap<CoordinatorName, String>,
     /// How long holds last.
     pub policy: HoldPolicy,
-    /// Percent of what is free that a user may take; who is not here may take all of it.
+    /// Percent of what is free that a user may take; who is not here may take the least of them.
     pub levels: BTreeMap<UserName, u32>,
     /// What an NRM's paths are routed over, if not each over itself.
     pub inside: Option<Arc<dyn Inside>>,

@@ -385,7 +385,8 @@ async fn a_service_level_bounds_what_is_shown_what_is_held_and_what_a_change_may
     federation.configure(&Setup::default());
     let file = federation.dir.path().join("nrm.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
-    let levels = "service_levels: [{name: guests, share_percent: 50, users: [UserA]}]\n";
+    let levels = "service_levels: [{name: guests, share_percent: 50, users: [UserA]}, \
+                  {name: staff, share_percent: 100, users: [UserB]}]\n";
     federation.write("nrm.yaml", &(text + levels));
     federation.start_all().await;
     let refused = federation.reserve("half", pair(10, 501, 3_600, 600)).await;
@@ -403,6 +404,7 @@ async fn a_service_level_bounds_what_is_shown_what_is_held_and_what_a_change_may
     };
     assert_eq!(shown("UserA", "").await, 300, "half of the 600 that are free");
     assert_eq!(shown("UserB", "").await, 600);
+    assert_eq!(shown("Stranger", "").await, 300, "the smallest share");
     assert_eq!(shown("UserA", &one.transaction).await, 500, "half of the 1000 without its own");
     // At the RM itself: enough is free, the level alone says no.
     let hold = v1::HoldRequest {

@@ -271,7 +271,9 @@ async fn a_direction_is_booked_as_it_was_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
-    let tree = start("{}, service_levels: [{name: guests, share_percent: 50, users: [eve]}]").await;
+    let levels = "{}, service_levels: [{name: guests, share_percent: 50, users: [eve]}, \
+                  {name: staff, share_percent: 100, users: [alice, anonymous]}]";
+    let tree = start(levels).await;
     let free = |user: &'static str, replaces: &'static str| {
         let window = hold("w", 1).segments[0].window.unwrap();
         let request = v1::QueryAvailabilityRequest {
@@ -284,6 +286,7 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
     };
     assert_eq!(free("alice", "").await, [100, 1_000 * MBIT]);
     assert_eq!(free("eve", "").await, [50, 500 * MBIT]);
+    assert_eq!(free("stranger", "").await, [50, 500 * MBIT], "the smallest share");
     let by_eve = |order: v1::HoldRequest| v1::HoldRequest { user: "eve".to_owned(), ..order };
     let refusal = refused(&tree, by_eve(order("e1", &[("A", 51)]))).await;
     assert_eq!(refusal.reason(), v1::Reason::ServiceLevel, "{refusal:?}");

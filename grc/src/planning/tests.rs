@@ -98,8 +98,8 @@ fn long_work_leaves_a_core_alone_and_short_work_does_not() {
 #[tokio::test]
 async fn too_many_plannings_are_answered_busy_and_a_place_is_given_back() {
     let mut planners = Planners::start().unwrap();
-    planners.places = Arc::new(Semaphore::new(1));
-    let taken = Arc::clone(&planners.places).try_acquire_owned().unwrap();
+    planners.places = Places::new(1);
+    let taken = planners.places.enter(&nobody()).unwrap();
     let options = RequestOptions::default();
     let busy = planners.plan(nothing_known(), request(), options, picture(), Explained::All).await;
     assert_eq!(busy.unwrap_err().code(), tonic::Code::ResourceExhausted);

@@ -65,9 +65,11 @@ impl UpwardService {
         self.service.handle.read(look).await
     }
 
-    /// Percent of what is free that a user of the one above may take.
+    /// Percent of what is free that a user of the one above may take: of an unknown one the least that anybody
+    /// is given, so that nobody gets more by another name.
     pub(super) fn share(&self, user: &UserName) -> u32 {
-        self.config.levels.get(user).copied().unwrap_or(100)
+        let levels = &self.config.levels;
+        levels.get(user).or_else(|| levels.values().min()).copied().unwrap_or(100)
     }
 
     /// From when until when it books for those above.
@@ -192,6 +194,7 @@ impl UpwardService {
             let one = self
                 .service
                 .planners
+                .of(&order.user)
                 .plan(federation, request, options, picture, Explained::Closest)
                 .await?;
             if one.plans.is_empty() {

@@ -146,9 +146,12 @@ impl Participant {
         }
     }
 
-    /// Percent of what is free that a user may take.
+    /// Percent of what is free that a user may take: of an unknown one the least that anybody is given, so that
+    /// nobody gets more by another name.
     pub(super) fn share(&self, user: &UserName) -> u32 {
-        self.config.levels.get(user).copied().unwrap_or(WHOLE).min(WHOLE)
+        let levels = &self.config.levels;
+        let share = levels.get(user).or_else(|| levels.values().min());
+        share.copied().unwrap_or(WHOLE).min(WHOLE)
     }
 
     /// What the booking of a transaction has; nothing when it is not booked.

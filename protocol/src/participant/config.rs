@@ -42,8 +42,8 @@ pub struct ParticipantConfig {
     pub coordinators: BTreeSet<CoordinatorName>,
     /// How long holds last.
     pub policy: HoldPolicy,
-    /// Service levels: percent of what is free, 1 to 100, that a user may take. Who is not here may
-    /// take all of it.
+    /// Service levels: percent of what is free, 1 to 100, that a user may take. Who is not here may take the
+    /// least of them; without any, everybody may take all.
     pub levels: BTreeMap<UserName, u32>,
     /// What its paths are routed over; `None` when each is its own link.
     pub inside: Option<Arc<dyn Inside>>,

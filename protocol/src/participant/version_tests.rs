@@ -58,7 +58,7 @@ fn participant() -> Participant {
         unit: Unit::Cpus,
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
-        levels: [(UserName::composed("guest"), 35)].into(),
+        levels: [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),
         inside: None,
     });
     let _ = participant.step(ParticipantInput::Start { boot: "one".into() }, at(0));
@@ -220,6 +220,12 @@ fn a_service_level_bounds_what_is_taken_and_says_so() {
     let Answer::Refused(refusal) = &refused else { panic!("35 % of 20 is 7: {refused:?}") };
     assert_eq!((refusal.reason, refusal.available), (Reason::ServiceLevel, Some(Amount(7))));
     assert!(refusal.detail.contains("35 %"), "{refusal}");
+    let refused = hold(&mut p, order(9, "another-name", &[segment(8, 0, 4)], None));
+    assert_eq!(
+        reason(&refused),
+        Reason::ServiceLevel,
+        "nobody gets more by a name that nobody knows"
+    );
     book(&mut p, order(2, "guest", &[segment(7, 0, 4)], None));
     let guest = UserName::composed("guest");
     let shown = |p: &Participant, replaces: Option<usize>| {

@@ -1,0 +1,333 @@
+//! Places and turns of planning, shared fairly by user: so many requests may be planned or wait for it, and those
+//! that search for long take turns, round robin by user. One user's many hard requests make that user wait, and
+//! nobody else.
+//!
+//! When all places are taken, a newcomer gets the last one of the user who has the most, if that user has more than
+//! the newcomer's; whoever loses it is told "busy". A request that has its turn keeps it.
+//!
+//! Left out: who a user is. The name is the one in the request, which nobody proves yet.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use coalloc_common::{UserName, limits};
+use coalloc_net::status;
+use tokio::sync::oneshot;
+use tonic::Status;
+
+/// What long searches take turns at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Searches of our own.
+    Search,
+    /// Outside solvers.
+    Outside,
+}
+
+/// The places of one coordinator; clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Places(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    places: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Places by user.
+    taken: BTreeMap<UserName, usize>,
+    /// By [`Line`].
+    lines: [Waiting; 2],
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Turns that were given and not given back.
+    at_work: usize,
+    /// Who waits for one, oldest first.
+    queues: BTreeMap<UserName, VecDeque<oneshot::Sender<Turn>>>,
+    /// Who was given the last one.
+    last: Option<UserName>,
+}
+
+impl Waiting {
+    /// The next in turn: of the user after the last one the oldest.
+    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+        let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut later = self.queues.range::<UserName, _>((after, Bound::Unbounded));
+        let user = later.next().or_else(|| self.queues.first_key_value()).map(|(user, _)| user)?;
+        let user = user.clone();
+        let queue = self.queues.get_mut(&user)?;
+        let first = queue.pop_front();
+        if queue.is_empty() {
+            self.queues.remove(&user);
+        }
+        self.last = Some(user);
+        first
+    }
+
+    /// Takes the youngest of a user out of the line.
+    fn drop_youngest(&mut self, user: &UserName) -> bool {
+        let Some(queue) = self.queues.get_mut(user) else { return false };
+        let youngest = queue.pop_back();
+        if queue.is_empty() {
+            self.queues.remove(user);
+        }
+        youngest.is_some()
+    }
+}
+
+impl Places {
+    /// So many places.
+    pub(crate) fn new(places: usize) -> Self {
+        Self(Arc::new(Shared { places, state: Mutex::default() }))
+    }
+
+    /// A place for a request of this user.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when all are taken and nobody has more than this user.
+    pub(crate) fn enter(&self, user: &UserName) -> Result<Place, Status> {
+        let mut state = self.0.lock();
+        if state.taken.values().sum::<usize>() >= self.0.places {
+            state.make_room(user).ok_or_else(status::busy)?;
+        }
+        *state.taken.entry(user.clone()).or_default() += 1;
+        drop(state);
+        Ok(Place { shared: Arc::clone(&self.0), user: user.clone() })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts somebody last in the user's queue.
+    fn wait(&self, line: Line, user: &UserName, given: oneshot::Sender<Turn>) {
+        let queues = &mut self.lock().lines[line as usize].queues;
+        queues.entry(user.clone()).or_default().push_back(given);
+    }
+
+    /// Gives free turns to those that wait.
+    fn give(self: &Arc<Self>, line: Line) {
+        loop {
+            let mut state = self.lock();
+            let waiting = &mut state.lines[line as usize];
+            if waiting.at_work >= limits::PLANNING_TURNS {
+                return;
+            }
+            let Some(next) = waiting.next() else { return };
+            waiting.at_work += 1;
+            drop(state);
+            let turn = Turn { shared: Arc::clone(self), line, given_back: false };
+            // Whoever has gone gives it back: to the next, in this loop.
+            if let Err(mut turn) = next.send(turn) {
+                turn.give_back();
+            }
+        }
+    }
+}
+
+impl State {
+    /// Takes a place from the user with the most, for this one. Only who waits for a turn can lose it.
+    fn make_room(&mut self, user: &UserName) -> Option<()> {
+        let own = self.taken.get(user).copied().unwrap_or_default();
+        let (most, &count) = self.taken.iter().max_by_key(|(_, count)| **count)?;
+        if count <= own + 1 {
+            return None;
+        }
+        let most = most.clone();
+        self.lines.iter_mut().any(|line| line.drop_youngest(&most)).then_some(())
+    }
+}
+
+/// A place of a request; free when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    user: UserName,
+}
+
+impl Place {
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when the place is given to another user meanwhile.
+    pub(crate) async fn turn(&self, line: Line) -> Result<Turn, Status> {
+        let (given, turn) = oneshot::channel();
+        self.shared.wait(line, &self.user, given);
+        self.shared.give(line);
+        turn.await.map_err(|_| status::busy())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if let Some(count) = state.taken.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                state.taken.remove(&self.user);
+            }
+        }
+    }
+}
+
+/// A turn; the next one's when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    shared: Arc<Shared>,
+    line: Line,
+    given_back: bool,
+}
+
+impl Turn {
+    fn give_back(&mut self) {
+        if !std::mem::replace(&mut self.given_back, true) {
+            self.shared.lock().lines[self.line as usize].at_work -= 1;
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.given_back {
+            self.give_back();
+            self.shared.give(self.line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> UserName {
+        UserName::composed(name)
+    }
+
+    /// Waits for a turn with the place in hand, in a task.
+    fn waits(place: Place) -> tokio::task::JoinHandle<Result<(Place, Turn), Status>> {
+        tokio::spawn(async move {
+            let turn = place.turn(Line::Search).await?;
+            Ok((place, turn))
+        })
+    }
+
+    /// Lets every task come to where it waits.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn eighty_requests_of_one_leave_twenty_of_others_their_places_and_turns() {
+        let places = Places::new(limits::PLANNINGS_MAX);
+        let mut greedy = Vec::new();
+        for _ in 0..80 {
+            if let Ok(place) = places.enter(&user("greedy")) {
+                greedy.push(waits(place));
+            }
+        }
+        settle().await;
+        assert_eq!(greedy.len(), limits::PLANNINGS_MAX);
+        let mut honest = Vec::new();
+        for n in 0..20 {
+            honest.push(waits(places.enter(&user(&format!("honest-{}", n % 4))).unwrap()));
+            settle().await;
+        }
+        // As many turns as there are honest requests and two for greedy's share in each round are enough.
+        let mut rounds = 0;
+        while !honest.iter().all(tokio::task::JoinHandle::is_finished) {
+            let done = honest.iter_mut().find(|waits| waits.is_finished());
+            let at = greedy.iter().position(tokio::task::JoinHandle::is_finished);
+            match (done, at) {
+                (Some(_), _) => {
+                    let at = honest.iter().position(tokio::task::JoinHandle::is_finished).unwrap();
+                    drop(honest.remove(at).await.unwrap().unwrap());
+                }
+                (None, Some(at)) => drop(greedy.remove(at).await.unwrap()),
+                (None, None) => panic!("nobody has a turn"),
+            }
+            settle().await;
+            rounds += 1;
+            assert!(rounds < 20 + 20 + limits::PLANNINGS_MAX);
+        }
+        for waits in honest {
+            waits.await.unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn turns_go_round_by_user_and_in_the_order_of_each() {
+        let places = Places::new(10);
+        let busy: Vec<_> = (0..limits::PLANNING_TURNS).map(|_| user("a")).collect();
+        let mut at_work = Vec::new();
+        for user in busy {
+            at_work.push(waits(places.enter(&user).unwrap()).await.unwrap().unwrap());
+        }
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for name in ["a", "a", "a", "b", "b", "c"] {
+            let (place, order) = (places.enter(&user(name)).unwrap(), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let _turn = place.turn(Line::Search).await.unwrap();
+                order.lock().unwrap().push(name);
+            }));
+            settle().await;
+        }
+        at_work.truncate(1);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["b", "c", "a", "b", "a", "a"]);
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_takes_a_place_only_from_who_has_more() {
+        let places = Places::new(4);
+        let mut held = Vec::new();
+        for _ in 0..limits::PLANNING_TURNS {
+            held.push(waits(places.enter(&user("a")).unwrap()).await.unwrap().unwrap());
+        }
+        let waiting: Vec<_> =
+            (held.len()..4).map(|_| waits(places.enter(&user("a")).unwrap())).collect();
+        settle().await;
+        assert!(places.enter(&user("a")).is_err(), "nobody has more");
+        let first = places.enter(&user("b")).unwrap();
+        settle().await;
+        let lost = waiting.iter().filter(|waits| waits.is_finished()).count();
+        assert_eq!(lost, 1, "one of a's was told that it is busy");
+        drop(first);
+        drop(held);
+        let mut served = 0;
+        for waits in waiting {
+            served += usize::from(waits.await.unwrap().is_ok());
+        }
+        assert_eq!(served, 4 - limits::PLANNING_TURNS - 1);
+    }
+
+    #[tokio::test]
+    async fn whoever_goes_away_keeps_neither_place_nor_turn() {
+        let places = Places::new(3);
+        let mut held = Vec::new();
+        for _ in 0..limits::PLANNING_TURNS {
+            held.push(waits(places.enter(&user("a")).unwrap()).await.unwrap().unwrap());
+        }
+        let gone = waits(places.enter(&user("b")).unwrap());
+        settle().await;
+        gone.abort();
+        assert!(gone.await.is_err());
+        let next = waits(places.enter(&user("c")).unwrap());
+        settle().await;
+        held.clear();
+        drop(next.await.unwrap().unwrap());
+        assert!(places.0.lock().taken.is_empty());
+        assert_eq!(places.0.lock().lines[Line::Search as usize].at_work, 0);
+    }
+}
