@@ -93,13 +93,13 @@ impl GrcService {
         // Its texts are read here, not on the core's thread.
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
             Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
-            None => coordinator.planning(&id).map(|ticket| Err(view::planning(ticket))),
+            None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
         };
         let found = self.handle.read(look).await?;
         let now = self.handle.now();
         Ok(found.map(|found| match found {
             Ok((reservation, ends)) => view::shown(&reservation, ends, now),
-            Err(planned) => planned,
+            Err(ticket) => view::planning(&ticket),
         }))
     }
 
