@@ -65,6 +65,7 @@ bless:
 # Mistakes on purpose: each must be found by the fault runs.
 planted:
     cargo test -p coalloc-sim --features planted --test planted -- --nocapture
+    cargo test -p coalloc-sim --features planted --test explore -- --nocapture what_is_planted
 
 # Licences, bans and sources of all dependencies.
 deny:
