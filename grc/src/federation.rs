@@ -26,6 +26,9 @@ use crate::picture;
 /// A client to one RM, with the limits of answers.
 pub type RmClient = ResourceManagerClient<Channel>;
 
+/// When a round of questions began, and who did not answer it.
+type AskedAnew = (Instant, Vec<RmName>);
+
 /// What is known of one RM.
 #[derive(Debug, Clone)]
 struct Known {
@@ -60,7 +63,7 @@ pub struct Federation {
     /// When it began to ask.
     began: Instant,
     /// When all were asked last because a request was to be refused for good, and who did not answer.
-    asked_anew: Arc<Mutex<Option<(Instant, Vec<RmName>)>>>,
+    asked_anew: Arc<Mutex<Option<AskedAnew>>>,
     /// This coordinator and those above it: none of them may be below a member.
     lineage: Arc<Vec<String>>,
 }
