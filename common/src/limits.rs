@@ -393,6 +393,23 @@ pub const DESCRIBE_PATIENCE: Span = Span::from_secs(3);
 /// Pause before one that has is asked whether it is still the same. What was added to an inventory is used within
 /// three seconds of the restart that brought it: this, and the time of an answer.
 pub const DESCRIBE_REFRESH: Span = Span::from_secs(2);
+/// Bookings that end in the same span of time are compared together, so that what is over drops out of every
+/// comparison by itself: a restored ledger that lacks last year's costs nothing next year.
+pub const RECONCILE_ERA: Span = Span::from_secs(7 * 86_400);
+/// Parts that the bookings of one such span are dealt into: of 100,000 that end within a week, one
+/// difference lists about 3,000.
+pub const RECONCILE_SHARDS: u8 = 32;
+/// Parts that one comparison may name: those of [`HORIZON_MAX`] and some.
+pub const RECONCILE_PARTS_MAX: usize = 20_000;
+/// How often a coordinator compares its bookings with an RM's when nothing gives it another reason to.
+pub const RECONCILE_EVERY: Span = Span::from_secs(3_600);
+/// Pause before a difference is looked at a second time: longer than a message under way usually takes, so that
+/// what is only late is not reported.
+pub const RECONCILE_AGAIN: Span = Span::from_secs(3);
+/// Pause before an RM whose comparison has failed is asked for one again.
+pub const RECONCILE_RETRY: Span = Span::from_secs(10);
+/// Differences with one RM that a coordinator keeps and tells; the others are counted.
+pub const DIFFERENCES_KEPT: usize = 10_000;
 /// Streams (calls in flight) of one connection.
 pub const STREAMS_MAX: u32 = 1_024;
 /// Calls in flight of one connection; more are refused at once.
@@ -550,6 +567,10 @@ const _: () = assert!(SLOW_SYNC.as_us() < MESSAGE_PATIENCE.as_us());
 // A daemon that stops has sent its last spans before it is killed for taking too long.
 const _: () = assert!(COLLECTOR_PATIENCE.as_us() < STOP_PATIENCE.as_us());
 const _: () = assert!(TRACED_MAX > PLANNINGS_MAX);
+const _: () = assert!(
+    (HORIZON_MAX.as_us() / RECONCILE_ERA.as_us() + 2) * RECONCILE_SHARDS as i64
+        <= RECONCILE_PARTS_MAX as i64
+);
 // A page may exceed its bytes by one entry, which is at most a message as it was admitted, with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
 // The dearest plan fits 64 bits: every site and every edge of every link at the highest value

@@ -40,6 +40,7 @@ mod mending;
 mod mending_tests;
 #[cfg(test)]
 mod one_way_tests;
+mod promises;
 mod record;
 mod reservation;
 #[cfg(test)]
@@ -69,6 +70,8 @@ pub use self::details::Details;
 pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
 use self::mending::Mending;
 pub use self::mending::Mends;
+use self::promises::Promises;
+pub use self::promises::{Difference, Differs};
 pub use self::record::CoordinatorRecord;
 pub use self::reservation::{Reservation, State};
 use self::transaction::{Goal, Transaction};
@@ -128,6 +131,8 @@ pub struct Coordinator {
     /// In the order they were made.
     order: Vec<ReservationId>,
     transactions: BTreeMap<TransactionId, Transaction>,
+    /// What stands, as bookings at each RM.
+    promises: Promises,
     /// When each unfinished transaction or reservation wants to be looked at. Forgotten at a restart.
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// Requests being planned and who waits for them besides the planner. Forgotten at a restart.
@@ -184,6 +189,7 @@ impl Coordinator {
             by_request: BTreeMap::new(),
             order: Vec::new(),
             transactions: BTreeMap::new(),
+            promises: Promises::default(),
             alarms: BTreeSet::new(),
             planning: BTreeMap::new(),
             changing: BTreeMap::new(),
@@ -541,7 +547,9 @@ impl Core for Coordinator {
     }
 
     fn apply(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
-        self.fold(record)
+        self.fold(record)?;
+        self.recount_after(record);
+        Ok(())
     }
 
     fn tick() -> CoordinatorInput {
@@ -584,6 +592,7 @@ impl Core for Coordinator {
             self.check_change(reservation)?;
         }
         self.check_mending()?;
+        self.check_promises()?;
         self.check_trying()
     }
 }

@@ -4,6 +4,7 @@
 //! * [`coordinator`]: a GRC's side. It tries candidates one transaction each, decides, finishes.
 //! * [`update`]: what an RM tells schedulers of its profiles, and what these believe of it.
 //! * [`message`]: what they say to each other. Every message is safe to send twice.
+//! * [`digest`]: what both have booked, in a form that is cheap to compare.
 //! * [`durable`]: records before effects, enforced by types. [`core`]: what both are to their shells.
 //!
 //! Nothing here reads a clock, waits, sends or writes: a shell hands in inputs and time, makes the
@@ -16,6 +17,7 @@
 
 pub mod coordinator;
 pub mod core;
+pub mod digest;
 pub mod durable;
 pub mod message;
 pub mod participant;

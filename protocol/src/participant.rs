@@ -48,6 +48,7 @@ pub mod footprint;
 mod input;
 mod inside;
 mod overlap;
+mod promised;
 mod record;
 #[cfg(test)]
 mod room_tests;
@@ -78,6 +79,7 @@ pub use self::inside::{
 use self::overlap::Overlaps;
 pub use self::record::{Ending, ParticipantRecord};
 use crate::core::{Core, ReplayError};
+use crate::digest::BookingSet;
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
 use crate::room::Room;
@@ -98,6 +100,8 @@ pub struct Participant {
     replacing: BTreeMap<TransactionId, TransactionId>,
     /// When what is live takes its routes inside.
     overlaps: Overlaps,
+    /// What is booked for each coordinator.
+    booked: BTreeMap<CoordinatorName, BookingSet>,
     /// The next instant at which each hold wants something.
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot that the deadlines of all holds are counted in.
@@ -134,6 +138,7 @@ impl Participant {
             entries: BTreeMap::new(),
             replacing: BTreeMap::new(),
             overlaps: Overlaps::default(),
+            booked: BTreeMap::new(),
             alarms: BTreeSet::new(),
             boot: None,
             room: Room::default(),
@@ -595,6 +600,7 @@ impl Core for Participant {
             }
         }
         self.check_routes()?;
+        self.check_promised()?;
         let held = |txn: &TransactionId| {
             self.entries.get(txn).is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
         };

@@ -297,6 +297,7 @@ impl Participant {
             self.note(&surplus);
             self.replacing.remove(&old);
             self.forget_overlaps(&old);
+            self.leave_booked(&old);
             if let Some(old) = self.entries.get_mut(&old) {
                 old.phase = Phase::Ended(Ending::Replaced);
             }
@@ -310,6 +311,7 @@ impl Participant {
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = Phase::Booked;
         }
+        self.enter_booked(txn);
         Ok(())
     }
 
@@ -337,6 +339,7 @@ impl Participant {
             self.replacing.remove(&old);
         }
         self.forget_overlaps(txn);
+        self.leave_booked(txn);
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = phase;
         }

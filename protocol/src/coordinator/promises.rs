@@ -1,0 +1,220 @@
+//! What this coordinator counts on at each RM, and how that differs from what an RM says it has.
+//!
+//! A confirmed reservation is booked at each RM of its candidate. These sets of bookings follow the
+//! reservations in the fold ([`Coordinator::recount`]), and so do those of what is booked here for each
+//! coordinator above. An RM whose ledger was lost, or put back from an older copy, has other sets.
+//!
+//! A difference is only one when nothing is under way: [`Coordinator::differences`] judges reservations at rest.
+//! What the RM had told may be older than that, so whoever compares does so twice: a difference that two comparisons
+//! show, the second begun after the first was judged, was there in between.
+//!
+//! Left out: the comparison itself, which is the shell's; what is done about a difference. Source: docs/adr/0030-reconciliation.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{CoordinatorName, ReservationId, RmName, Time, TransactionId};
+use serde::{Deserialize, Serialize};
+
+use super::record::CoordinatorRecord;
+use super::reservation::{Reservation, State};
+use super::{Coordinator, UpperEntry};
+use crate::digest::{BookingSet, Listed, Member, Part};
+
+/// How an RM's bookings differ from what its coordinator counts on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Differs {
+    /// Confirmed here, and not booked there.
+    MissingThere,
+    /// Booked there in this coordinator's name, and nothing of that stands here.
+    UnknownHere,
+    /// Confirmed here and booked there, with another content.
+    OtherContent,
+}
+
+impl Differs {
+    /// For people and labels.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::MissingThere => "missing there",
+            Self::UnknownHere => "unknown here",
+            Self::OtherContent => "other content",
+        }
+    }
+}
+
+/// One difference with one RM.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Difference {
+    /// Of which transaction.
+    pub txn: TransactionId,
+    /// Which.
+    pub differs: Differs,
+    /// The reservation it is of; `None` when no ledger of this coordinator's knows the transaction.
+    pub reservation: Option<ReservationId>,
+    /// When its booking ends, here or there.
+    pub ends: Time,
+}
+
+/// What stands, as bookings at each RM and for each coordinator above.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Promises {
+    at: BTreeMap<RmName, BookingSet>,
+    above: BTreeMap<CoordinatorName, BookingSet>,
+    of: BTreeMap<ReservationId, Standing>,
+}
+
+/// What one reservation has in those sets.
+#[derive(Debug, Clone)]
+struct Standing {
+    txn: TransactionId,
+    parts: Vec<(RmName, Part)>,
+    above: Option<(CoordinatorName, TransactionId, Part)>,
+}
+
+impl Promises {
+    fn leave(&mut self, id: &ReservationId) {
+        let Some(Standing { txn, parts, above }) = self.of.remove(id) else { return };
+        for (rm, part) in parts {
+            if let Some(set) = self.at.get_mut(&rm) {
+                set.remove(&txn, part);
+            }
+        }
+        if let Some((coordinator, txn, part)) = above
+            && let Some(set) = self.above.get_mut(&coordinator)
+        {
+            set.remove(&txn, part);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        reservation: &Reservation,
+        txn: &TransactionId,
+        upper: Option<(&TransactionId, &UpperEntry)>,
+    ) {
+        let mut parts = Vec::new();
+        for (rm, segments) in reservation.candidate.iter().flat_map(|booked| &booked.segments) {
+            let set = self.at.entry(rm.clone()).or_default();
+            parts.extend(set.insert(txn, segments).map(|part| (rm.clone(), part)));
+        }
+        let above = upper.and_then(|(txn, UpperEntry { coordinator, order })| {
+            let set = self.above.entry(coordinator.clone()).or_default();
+            let part = set.insert(txn, &order.as_ref()?.0.segments)?;
+            Some((coordinator.clone(), txn.clone(), part))
+        });
+        let standing = Standing { txn: txn.clone(), parts, above };
+        self.of.insert(reservation.id.clone(), standing);
+    }
+}
+
+impl Coordinator {
+    /// What is counted on at an RM; `None` when nothing ever was.
+    #[must_use]
+    pub fn counted_on_at(&self, rm: &RmName) -> Option<&BookingSet> {
+        self.promises.at.get(rm)
+    }
+
+    /// What is booked here for a coordinator above; `None` when nothing ever was.
+    #[must_use]
+    pub fn booked_above(&self, coordinator: &CoordinatorName) -> Option<&BookingSet> {
+        self.promises.above.get(coordinator)
+    }
+
+    /// May this coordinator hold here, as at an RM?
+    #[must_use]
+    pub fn serves(&self, coordinator: &CoordinatorName) -> bool {
+        self.above.coordinators.contains(coordinator)
+    }
+
+    /// After a record: the sets follow the reservation that it is about, where it can have begun or ended to stand.
+    pub(super) fn recount_after(&mut self, record: &CoordinatorRecord) {
+        let id = match record {
+            CoordinatorRecord::Finished { txn, .. }
+            | CoordinatorRecord::Mixed { txn, .. }
+            | CoordinatorRecord::Releasing { txn, .. } => {
+                self.transactions.get(txn).map(|txn| txn.reservation.clone())
+            }
+            CoordinatorRecord::UpperReplaced { reservation, .. } => Some(reservation.clone()),
+            _ => None,
+        };
+        if let Some(id) = id {
+            self.recount(&id);
+        }
+    }
+
+    fn recount(&mut self, id: &ReservationId) {
+        let Some(reservation) = self.reservations.get(id) else { return };
+        let confirmed = reservation.state == State::Confirmed;
+        let stands = reservation.transaction.as_ref().filter(|_| confirmed);
+        if self.promises.of.get(id).map(|standing| &standing.txn) == stands {
+            return;
+        }
+        let upper = reservation.upper.as_ref();
+        let upper = upper.and_then(|txn| Some((txn, self.uppers.get(txn)?)));
+        self.promises.leave(id);
+        if let Some(txn) = stands {
+            self.promises.enter(reservation, txn, upper);
+        }
+    }
+
+    /// How an RM differs, by the parts that it was found to differ in, as it has them; sorted by transaction. Of
+    /// what is under way, and of what is over by now, nothing is said.
+    #[must_use]
+    pub fn differences(&self, rm: &RmName, theirs: &[Listed], now: Time) -> Vec<Difference> {
+        let nothing = BookingSet::default();
+        let set = self.counted_on_at(rm).unwrap_or(&nothing);
+        let ours: BTreeMap<TransactionId, Member> =
+            theirs.iter().flat_map(|listed| set.listed(listed.part).members).collect();
+        let theirs: BTreeMap<&TransactionId, Member> =
+            theirs.iter().flat_map(|listed| &listed.members).map(|(txn, m)| (txn, *m)).collect();
+        let all: BTreeSet<&TransactionId> = ours.keys().chain(theirs.keys().copied()).collect();
+        let difference = |txn: &TransactionId| {
+            let (differs, ends) = match (ours.get(txn), theirs.get(txn)) {
+                (Some(here), Some(there)) if here.digest == there.digest => return None,
+                (Some(here), Some(there)) => (Differs::OtherContent, here.ends.max(there.ends)),
+                (Some(here), None) => (Differs::MissingThere, here.ends),
+                (None, Some(there)) => (Differs::UnknownHere, there.ends),
+                (None, None) => return None,
+            };
+            let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
+            let under_way = reservation.as_ref().is_some_and(|id| self.has_unfinished(id));
+            let counts = ends > now && !under_way;
+            let txn = txn.clone();
+            counts.then_some(Difference { txn, differs, reservation, ends })
+        };
+        all.into_iter().filter_map(difference).collect()
+    }
+
+    /// Are the sets those of what is confirmed?
+    pub(super) fn check_promises(&self) -> Result<(), String> {
+        let mut naive = Promises::default();
+        for (id, reservation) in &self.reservations {
+            if let (State::Confirmed, Some(txn)) = (reservation.state, &reservation.transaction) {
+                let upper = reservation.upper.as_ref();
+                let upper = upper.and_then(|txn| Some((txn, self.uppers.get(txn)?)));
+                naive.enter(reservation, txn, upper);
+            }
+            if self.promises.of.contains_key(id) != naive.of.contains_key(id) {
+                return Err(format!("I12: {id} is {:?} and counted otherwise", reservation.state));
+            }
+        }
+        let nothing = BookingSet::default();
+        let same = |kept: Option<&BookingSet>, naive: Option<&BookingSet>| {
+            let kept = kept.unwrap_or(&nothing);
+            kept.check_invariants()?;
+            let equal = kept == naive.unwrap_or(&nothing);
+            equal.then_some(()).ok_or_else(|| "I12: what is counted on is not what stands".into())
+        };
+        let Promises { at, above, .. } = &self.promises;
+        for rm in at.keys().chain(naive.at.keys()) {
+            same(at.get(rm), naive.at.get(rm)).map_err(|text: String| format!("{rm}: {text}"))?;
+        }
+        for name in above.keys().chain(naive.above.keys()) {
+            same(above.get(name), naive.above.get(name))
+                .map_err(|text: String| format!("{name}: {text}"))?;
+        }
+        Ok(())
+    }
+}
