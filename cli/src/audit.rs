@@ -34,7 +34,7 @@ pub use violation::{Check, Violation};
 /// Asks every coordinator, and every resource manager that one of them names, what it has, and compares:
 /// I1 nothing overbooked at any instant, I5 nothing booked at one and ended at another, I6 what is
 /// confirmed is booked with exactly those segments and nothing else is, I7 no hold at rest, I22
-/// every outcome final. With --journal also I6 and I8: everything is as clients were told.
+/// every outcome final; and every coordinator compares its bookings with its resource managers'. With --journal also I6 and I8: everything is as clients were told.
 ///
 /// It waits until the federation is at rest. While requests are being made it never is; exit code 4
 /// says so. A violation is exit code 1, and names invariant, transaction, resource manager, what was
@@ -156,6 +156,7 @@ pub fn judge(heard: &Heard, journal: Option<&[journal::Entry]>) -> Audit {
     if !heard.lower.is_empty() {
         checks.push(rules::promises_are_kept(&heard.testimonies, &heard.lower));
     }
+    checks.extend(rules::all_agree(&heard.coordinators));
     if let Some(entries) = journal {
         let kept = heard.coordinators.iter().map(|one| (one.name.as_str(), &one.reservations[..]));
         checks.push(told::all_is_as_told(entries, &all, &kept.collect()));

@@ -22,6 +22,7 @@ pub mod picture;
 pub mod plan;
 pub mod refused;
 pub mod relay;
+pub mod repair;
 pub mod request;
 pub mod reservations;
 pub mod reserve;
@@ -66,6 +67,7 @@ enum Command {
     Show(reservations::ShowArgs),
     Modify(modify::ModifyArgs),
     Release(reservations::ReleaseArgs),
+    Repair(repair::RepairArgs),
     Watch(watch::WatchArgs),
     Topology(topology::TopologyArgs),
     Health(health::HealthArgs),
@@ -117,6 +119,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Show(args) => reservations::show(args).await,
             Command::Modify(args) => modify::run(args).await,
             Command::Release(args) => reservations::release(args).await,
+            Command::Repair(args) => repair::run(args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,
             Command::Health(_)

@@ -152,8 +152,15 @@ fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
         let horizon = manager.description.as_ref().and_then(|d| d.horizon.as_ref());
         let status = if manager.reachable {
             reachable += 1;
-            let denies = ", but DOES NOT ACCEPT this coordinator";
-            format!("reachable{}", if manager.denies { denies } else { "" })
+            let denies = if manager.denies { ", but DOES NOT ACCEPT this coordinator" } else { "" };
+            let differ = match manager.differences {
+                0 => String::new(),
+                count => {
+                    let count = text::count(count as usize, "difference");
+                    format!("; {count}, see coalloc repair")
+                }
+            };
+            format!("reachable{denies}{differ}")
         } else {
             format!("UNREACHABLE: {}", manager.problem)
         };

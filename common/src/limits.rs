@@ -401,6 +401,8 @@ pub const RECONCILE_ERA: Span = Span::from_secs(7 * 86_400);
 pub const RECONCILE_SHARDS: u8 = 32;
 /// Parts that one comparison may name: those of [`HORIZON_MAX`] and some.
 pub const RECONCILE_PARTS_MAX: usize = 20_000;
+/// Pages that one comparison may take: some millions of bookings, more than an RM has.
+pub const RECONCILE_PAGES_MAX: usize = 64;
 /// How often a coordinator compares its bookings with an RM's when nothing gives it another reason to.
 pub const RECONCILE_EVERY: Span = Span::from_secs(3_600);
 /// Pause before a difference is looked at a second time: longer than a message under way usually takes, so that
@@ -408,8 +410,11 @@ pub const RECONCILE_EVERY: Span = Span::from_secs(3_600);
 pub const RECONCILE_AGAIN: Span = Span::from_secs(3);
 /// Pause before an RM whose comparison has failed is asked for one again.
 pub const RECONCILE_RETRY: Span = Span::from_secs(10);
-/// Differences with one RM that a coordinator keeps and tells; the others are counted.
-pub const DIFFERENCES_KEPT: usize = 10_000;
+/// Differences with one RM that a coordinator keeps and tells; the others are counted. Those with a hundred RMs fit
+/// one answer.
+pub const DIFFERENCES_KEPT: usize = 1_000;
+/// Characters of an operator's reason.
+pub const WHY_MAX: usize = 200;
 /// Streams (calls in flight) of one connection.
 pub const STREAMS_MAX: u32 = 1_024;
 /// Calls in flight of one connection; more are refused at once.

@@ -14,6 +14,7 @@ use crate::config::GrcConfig;
 use crate::federation::Federation;
 use crate::pauses::Pauses;
 use crate::planning::Planners;
+use crate::reconcile::Reconciler;
 use crate::service::GrcService;
 use crate::shown::Shown;
 use crate::tasks::Pictures;
@@ -54,8 +55,10 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let readers = vec![node.reader.clone(), meters::reader(federation.clone())];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
+    let reconciler = Reconciler::new(&config.name, &federation, &node.handle);
     federation.watch();
     pictures.watch();
+    reconciler.watch();
     let service = GrcService {
         name: config.name.to_string(),
         pauses: Arc::new(Pauses::of_ledger(&ledger_id)),
@@ -66,6 +69,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         handle: node.handle.clone(),
         shown: Shown::default(),
         pictures,
+        reconciler,
     };
     let mut routes = Routes::new(server::coordinator(service.clone()))
         .add_service(server::resolver(service.clone()));

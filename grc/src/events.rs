@@ -145,6 +145,8 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Mixed { txn, .. }
         | CoordinatorRecord::Split { txn, .. }
         | CoordinatorRecord::Releasing { txn, .. }
+        | CoordinatorRecord::Disowned { txn, .. }
+        | CoordinatorRecord::DisownEnded { txn, .. }
         | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
     }
 }
@@ -170,6 +172,11 @@ impl Change<'_> {
             }
         };
         Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
+    }
+
+    /// Of an attempt that stands nowhere: its reservation stays as it is, which the record does not say.
+    fn over(what: String, at: Now) -> Self {
+        Self { state: None, ..Self::new(State::Terminated, what, at) }
     }
 
     /// With the version that the record says is booked.
@@ -263,6 +270,14 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
         CoordinatorRecord::UpperReplaced { by, at, .. } => {
             let what = format!("{by} of the one above has taken its place");
             Change::new(State::Terminated, what, *at)
+        }
+        CoordinatorRecord::Disowned { txn, rm, by, why, at } => {
+            let what = format!("{rm} still has a booking of it; {by} has that released: {why}");
+            Change { txn: Some(txn), ..Change::over(what, *at) }
+        }
+        CoordinatorRecord::DisownEnded { txn, rm, at } => {
+            let what = format!("{rm} has nothing of it any more");
+            Change { txn: Some(txn), ..Change::over(what, *at) }
         }
         CoordinatorRecord::Concluded { refusal, state, at, .. } => {
             let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);

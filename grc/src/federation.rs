@@ -42,6 +42,8 @@ struct Known {
     problem: String,
     /// Wakes whoever keeps asking it.
     doubt: Arc<Notify>,
+    /// Told when it answers anew: at first, after a failure, or as another process.
+    contact: Arc<Notify>,
 }
 
 /// The federation of one moment.
@@ -82,6 +84,7 @@ impl Federation {
                 description: None,
                 problem: "has not answered yet".to_owned(),
                 doubt: Arc::new(Notify::new()),
+                contact: Arc::new(Notify::new()),
             };
             (name.clone(), known)
         };
@@ -188,6 +191,12 @@ impl Federation {
         self.read_known(|known| known.get(rm).map(|known| known.inquiry.clone()))
     }
 
+    /// Told when an RM answers anew: at first, after a failure, or as another process than before.
+    #[must_use]
+    pub fn contact(&self, rm: &RmName) -> Option<Arc<Notify>> {
+        self.read_known(|known| known.get(rm).map(|known| Arc::clone(&known.contact)))
+    }
+
     /// A client to an RM.
     #[must_use]
     pub fn client(&self, rm: &RmName) -> Option<RmClient> {
@@ -218,6 +227,7 @@ impl Federation {
                 problem: known.problem.clone(),
                 description: known.description.as_deref().cloned(),
                 denies: known.description.as_deref().is_some_and(|said| self.is_denied(said)),
+                differences: 0,
             };
             known.iter().map(status).collect()
         })
@@ -258,6 +268,11 @@ impl Federation {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = known.get_mut(name) else { return false };
         let old = entry.description.as_deref();
+        let process = |said: &v1::DescribeResponse| (said.ledger_id.clone(), said.started);
+        if !entry.problem.is_empty() || old.map(process) != Some(process(&description)) {
+            // Whoever hears it compares, and finds out whether it can be.
+            entry.contact.notify_one();
+        }
         if old == Some(&description) {
             entry.problem.clear();
             return true;

@@ -14,9 +14,10 @@
 //! * [`upward`]: the same federation as one resource manager to the coordinators above.
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
-//! once, [`choice`] takes a plan that was shown, [`modify`] plans changes, [`config`] is what the GRC is
-//! told, [`daemon`] puts all of it into one process, [`libraries`] runs outside solvers, [`kept`] is what the
-//! ledger keeps of a plan, [`view`] shows reservations, [`listing`] pages of them, [`events`] tells their
+//! once, [`reconcile`] compares bookings with theirs and [`repair`] mends what differs, [`choice`] takes a plan
+//! that was shown, [`modify`] plans changes, [`config`] is what the GRC is told, [`daemon`] puts all of it into one
+//! process, [`libraries`] runs outside solvers, [`kept`] is what the ledger keeps of a plan, [`view`] shows
+//! reservations, [`listing`] pages of them, [`events`] tells their
 //! changes, [`meters`] is what Prometheus sees. Source: Takefusa 2010, section 3.1, stages 1 to 4.
 
 pub mod admission;
@@ -38,6 +39,8 @@ mod owed;
 pub mod pauses;
 pub mod picture;
 pub mod planning;
+pub mod reconcile;
+mod repair;
 pub mod service;
 pub mod shell;
 pub mod shown;

@@ -347,7 +347,7 @@ impl GrcService {
         Ok((planned.unreachable, Ok(candidates)))
     }
 
-    fn changed(
+    pub(crate) fn changed(
         &self,
         reply: Reply,
         id: &ReservationId,

@@ -23,6 +23,7 @@ use crate::events::ReservationEvents;
 use crate::federation::Federation;
 use crate::pauses::Pauses;
 use crate::planning::{Explained, Planners};
+use crate::reconcile::Reconciler;
 use crate::shell::Handle;
 use crate::shown::Shown;
 use crate::tasks::Pictures;
@@ -49,6 +50,8 @@ pub struct GrcService {
     pub pauses: Arc<Pauses>,
     /// What it believes of profiles, and how it plans tasks.
     pub pictures: Pictures,
+    /// What RMs have otherwise than it counts on.
+    pub reconciler: Reconciler,
 }
 
 impl GrcService {
@@ -73,6 +76,7 @@ impl GrcService {
             | Reply::ChangesSpent
             | Reply::PlanChange
             | Reply::PlanUpper
+            | Reply::Disowned
             | Reply::Upper(_) => {
                 Err(Status::internal("the coordinator answered another call than this one"))
             }
@@ -111,7 +115,7 @@ impl GrcService {
 
 /// What a call is about: of which kind, and the id by which it can be asked for.
 #[derive(Debug, Clone, Copy)]
-struct About<'a>(&'static str, &'a str);
+pub(crate) struct About<'a>(pub(crate) &'static str, pub(crate) &'a str);
 
 impl About<'_> {
     fn unknown(self) -> Status {
@@ -132,7 +136,7 @@ impl About<'_> {
 
 /// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself. A call that breaks off
 /// on its way, or whose answer is lost, may have done what it was for; `about` is what can be asked for then.
-async fn patient<T>(
+pub(crate) async fn patient<T>(
     about: About<'_>,
     call: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<Option<T>, Status>
@@ -328,6 +332,20 @@ impl CoordinatorRpc for GrcService {
         Ok(Response::new(v1::ReleaseReservationResponse { reservation }))
     }
 
+    async fn list_differences(
+        &self,
+        request: Request<v1::ListDifferencesRequest>,
+    ) -> Result<Response<v1::ListDifferencesResponse>, Status> {
+        self.differences(request.get_ref()).await.map(Response::new)
+    }
+
+    async fn repair(
+        &self,
+        request: Request<v1::RepairRequest>,
+    ) -> Result<Response<v1::RepairResponse>, Status> {
+        self.repair_one(request.into_inner()).await.map(Response::new)
+    }
+
     async fn describe_federation(
         &self,
         _: Request<v1::DescribeFederationRequest>,
@@ -337,7 +355,7 @@ impl CoordinatorRpc for GrcService {
         let exchange_points = vertices.filter(|vertex| vertex.compute.is_none());
         Ok(Response::new(v1::DescribeFederationResponse {
             coordinator: self.name.clone(),
-            resource_managers: self.federation.statuses(),
+            resource_managers: self.reconciler.noted(self.federation.statuses()),
             exchange_points: exchange_points.map(|vertex| vertex.name.to_string()).collect(),
             ledger_id: self.ledger_id.clone(),
         }))

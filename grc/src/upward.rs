@@ -26,6 +26,7 @@ use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::coordinator::{
     Candidate, Coordinator, CoordinatorInput, MessageKind, Reply, Upper,
 };
+use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Resolution};
 use prost::Message as _;
 use tokio::sync::mpsc;
@@ -274,6 +275,7 @@ impl ResourceManager for UpwardService {
             horizon: Some(convert::span_to_wire(self.config.horizon)),
             coordinators_below: below,
             coordinators: self.config.coordinators.keys().map(ToString::to_string).collect(),
+            started: Some(convert::time_to_wire(self.service.reconciler.began())),
         }))
     }
 
@@ -377,6 +379,27 @@ impl ResourceManager for UpwardService {
         self.check_meant(&resource_manager)?;
         let refused = self.end(MessageKind::Release, &transaction, &coordinator).await?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
+    }
+
+    async fn compare_bookings(
+        &self,
+        request: Request<v1::CompareBookingsRequest>,
+    ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
+        let wire = request.into_inner();
+        self.check_meant(&wire.resource_manager)?;
+        let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator)
+            .map_err(|error| status::invalid(&error))?;
+        let (from, theirs) =
+            convert::compare_from_wire(&wire).map_err(|error| status::invalid(&error))?;
+        let (name, ledger) = (coordinator.clone(), self.service.ledger_id.clone());
+        let look = move |core: &Coordinator| {
+            let nothing = BookingSet::default();
+            let ours = core.booked_above(&coordinator).unwrap_or(&nothing);
+            let known = core.serves(&coordinator);
+            known.then(|| convert::compared_to_wire(ledger, ours, &theirs, from..))
+        };
+        let denied = || status::denied(format!("coordinator {name} is not configured above"));
+        self.service.handle.read(look).await?.map(Response::new).ok_or_else(denied)
     }
 
     async fn list_bookings(

@@ -4,6 +4,7 @@
 //! [`InvalidField`](coalloc_common::InvalidField): field, value, allowed range.
 
 mod alternatives;
+mod bookings;
 mod federation;
 mod inner;
 mod levels;
@@ -16,6 +17,7 @@ mod time;
 mod update;
 
 pub use alternatives::smaller_to_wire;
+pub use bookings::{compare_from_wire, compare_to_wire, compared_from_wire, compared_to_wire};
 pub use federation::{
     check_references, file_topology, path_resources, taken, topology_of_descriptions,
 };

@@ -437,6 +437,10 @@ pub struct Grc {
     pub reachable: Labelled<Gauge, 1>,
     /// How old what is known of an RM is.
     pub picture_age: Labelled<Seconds, 1>,
+    /// Comparisons of bookings with an RM's.
+    pub comparisons: Labelled<Counter, 2>,
+    /// Bookings that differ.
+    pub differences: Labelled<Gauge, 2>,
 }
 
 /// Metrics of coordinators.
@@ -512,6 +516,16 @@ pub fn grc() -> &'static Grc {
                 ["rm"],
                 "picture_age_seconds",
                 "How long ago the resource manager last told what is free",
+            ),
+            comparisons: room.counters(
+                ["rm", "outcome"],
+                "comparisons",
+                "Comparisons of bookings with the resource manager's: equal, differ, or failed",
+            ),
+            differences: room.gauges(
+                ["rm", "kind"],
+                "differences",
+                "Bookings that the resource manager has otherwise than this coordinator counts on, by kind",
             ),
             room,
         }

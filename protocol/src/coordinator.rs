@@ -42,6 +42,9 @@ mod mending_tests;
 mod one_way_tests;
 mod promises;
 mod record;
+mod repair;
+#[cfg(test)]
+mod repair_tests;
 mod reservation;
 #[cfg(test)]
 mod room_tests;
@@ -73,6 +76,8 @@ pub use self::mending::Mends;
 use self::promises::Promises;
 pub use self::promises::{Difference, Differs};
 pub use self::record::CoordinatorRecord;
+use self::repair::Disowning;
+pub use self::repair::Repair;
 pub use self::reservation::{Reservation, State};
 use self::transaction::{Goal, Transaction};
 use self::trying::Trying;
@@ -133,6 +138,8 @@ pub struct Coordinator {
     transactions: BTreeMap<TransactionId, Transaction>,
     /// What stands, as bookings at each RM.
     promises: Promises,
+    /// Releases of what is nobody's.
+    disowning: Disowning,
     /// When each unfinished transaction or reservation wants to be looked at. Forgotten at a restart.
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// Requests being planned and who waits for them besides the planner. Forgotten at a restart.
@@ -190,6 +197,7 @@ impl Coordinator {
             order: Vec::new(),
             transactions: BTreeMap::new(),
             promises: Promises::default(),
+            disowning: Disowning::default(),
             alarms: BTreeSet::new(),
             planning: BTreeMap::new(),
             changing: BTreeMap::new(),
@@ -531,7 +539,9 @@ impl Core for Coordinator {
             }
             CoordinatorInput::Forget { request } => self.forget(&request, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
-                self.delivered(&rm, &txn, kind, delivery, now, &mut out);
+                if !self.disown_delivered((&rm, &txn, kind), &delivery, now, &mut out) {
+                    self.delivered(&rm, &txn, kind, delivery, now, &mut out);
+                }
             }
             CoordinatorInput::Resolve { txn, rm, token } => {
                 self.resolve(&txn, &rm, token, now, &mut out);
@@ -539,9 +549,13 @@ impl Core for Coordinator {
             CoordinatorInput::Release { reservation, token } => {
                 self.release(&reservation, token, now, &mut out);
             }
+            CoordinatorInput::Repair(input) => self.repair(input, now, &mut out),
             CoordinatorInput::Upper(input) => self.upper(input, now, &mut out),
             CoordinatorInput::Room(room) => self.room.now = room,
-            CoordinatorInput::Tick => self.on_tick(now, &mut out),
+            CoordinatorInput::Tick => {
+                self.on_tick(now, &mut out);
+                self.disown_due(now, &mut out);
+            }
         }
         Unsynced::new(out.records, out.effects)
     }
@@ -561,7 +575,8 @@ impl Core for Coordinator {
     }
 
     fn next_wake(&self) -> Option<BootTime> {
-        self.alarms.first().map(|(at, _)| *at).into_iter().chain(self.next_mend()).min()
+        let due = self.alarms.first().map(|(at, _)| *at);
+        due.into_iter().chain(self.next_mend()).chain(self.disowning.next_wake()).min()
     }
 
     fn check_invariants(&self) -> Result<(), String> {

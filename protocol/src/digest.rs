@@ -77,12 +77,15 @@ impl Part {
         Self { era: era(now), shard: 0 }
     }
 
-    /// The one after it.
+    /// The one after it; the last that there can be, after that.
     #[must_use]
     pub const fn next(self) -> Self {
-        match self.shard + 1 < limits::RECONCILE_SHARDS {
-            true => Self { shard: self.shard + 1, ..self },
-            false => Self { era: self.era.saturating_add(1), shard: 0 },
+        match self.era.checked_add(1) {
+            _ if self.shard + 1 < limits::RECONCILE_SHARDS => {
+                Self { shard: self.shard + 1, ..self }
+            }
+            Some(era) => Self { era, shard: 0 },
+            None => self,
         }
     }
 
@@ -292,6 +295,8 @@ mod tests {
         let last = Part { era: 3, shard: limits::RECONCILE_SHARDS - 1 };
         assert_eq!(last.next(), Part { era: 4, shard: 0 });
         assert_eq!(Part { era: 3, shard: 0 }.next(), Part { era: 3, shard: 1 });
+        let end = Part { era: i64::MAX, ..last };
+        assert_eq!(end.next(), end);
     }
 
     /// What happens to a set: a booking comes, with an amount and a day, or goes.

@@ -140,6 +140,7 @@ impl RmConfig {
             horizon: Some(coalloc_net::convert::span_to_wire(policy.horizon)),
             coordinators_below: Vec::new(),
             coordinators: coordinators.keys().map(ToString::to_string).collect(),
+            started: None,
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;

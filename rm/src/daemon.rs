@@ -1,6 +1,7 @@
 //! An RM as one process: ledger, participant, service, until it is told to stop.
 
 use coalloc_ledger::Ledger;
+use coalloc_net::convert;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
@@ -42,7 +43,8 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     let (kind, name) = (config.kind.word(), config.name.as_str());
     let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
     let publisher = Publisher::new(node.handle.clone(), &config, &ledger_id);
-    let description = DescribeResponse { ledger_id, ..config.description };
+    let started = Some(convert::time_to_wire(node.handle.now().wall));
+    let description = DescribeResponse { ledger_id, started, ..config.description };
     let service = RmService::new(node.handle.clone(), description, publisher);
     let routes = Routes::new(server::resource_manager(service));
     let (name, listen) = (&config.name, config.daemon.listen);

@@ -10,6 +10,7 @@ use coalloc_net::watch::Watch;
 use coalloc_net::{convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
+use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, HoldOrder};
 use coalloc_protocol::participant::{
     Ending, Entry, Participant, ParticipantInput, Phase, Question,
@@ -205,6 +206,30 @@ impl ResourceManager for RmService {
         let input = |token| ParticipantInput::Release { txn: txn.clone(), by: by.clone(), token };
         let refused = self.end_answer("released", self.handle.call(input).await?, &txn, &by)?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
+    }
+
+    async fn compare_bookings(
+        &self,
+        request: Request<v1::CompareBookingsRequest>,
+    ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
+        let wire = request.into_inner();
+        self.check_meant(&wire.resource_manager)?;
+        let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator)
+            .map_err(|error| status::invalid(&error))?;
+        let (from, theirs) =
+            convert::compare_from_wire(&wire).map_err(|error| status::invalid(&error))?;
+        let (name, ledger) = (coordinator.clone(), self.description.ledger_id.clone());
+        let look = move |participant: &Participant| {
+            let nothing = BookingSet::default();
+            let known = participant.config().coordinators.contains(&coordinator);
+            let ours = participant.booked_for(&coordinator).unwrap_or(&nothing);
+            known.then(|| convert::compared_to_wire(ledger, ours, &theirs, from..))
+        };
+        let denied = || {
+            let text = format!("coordinator {name} is not configured here");
+            status::denied(text)
+        };
+        self.handle.read(look).await?.map(Response::new).ok_or_else(denied)
     }
 
     async fn list_bookings(

@@ -25,6 +25,7 @@ mod middle;
 mod modify;
 mod options;
 mod races;
+mod reconcile;
 mod refusals;
 mod serving;
 mod tasks;

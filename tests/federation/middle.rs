@@ -161,6 +161,13 @@ impl ResourceManager for Middle {
         self.inner.clone().release(request.into_inner()).await
     }
 
+    async fn compare_bookings(
+        &self,
+        request: Request<v1::CompareBookingsRequest>,
+    ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
+        self.inner.clone().compare_bookings(request.into_inner()).await
+    }
+
     async fn list_bookings(
         &self,
         request: Request<v1::ListBookingsRequest>,

@@ -46,6 +46,17 @@ fn federations() {
 }
 
 #[test]
+fn comparisons() {
+    let sound = targets::comparison().encode_to_vec();
+    let answer = targets::compared_answer().encode_to_vec();
+    assert!(targets::comparisons(&sound) && targets::compared(&answer), "the seeds are sound");
+    fuzz("comparisons", |rng| {
+        targets::comparisons(&mutate::bytes(rng, &sound));
+        targets::compared(&mutate::bytes(rng, &answer));
+    });
+}
+
+#[test]
 fn updates() {
     let (sound, policy) = (targets::update().encode_to_vec(), targets::policy().encode_to_vec());
     assert!(targets::updates(&sound) && targets::policies(&policy), "the seeds are sound");

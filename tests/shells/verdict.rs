@@ -59,7 +59,9 @@ async fn hear() -> Result<Heard, Status> {
     if reservations != before {
         heard.restless.push(format!("{GRC} has changed while it was read"));
     }
-    heard.coordinators.push(Coordinator { name: GRC.to_owned(), reservations });
+    let (name, address) = (GRC.to_owned(), String::new());
+    let compared = Vec::new();
+    heard.coordinators.push(Coordinator { name, reservations, address, compared });
     Ok(heard)
 }
 

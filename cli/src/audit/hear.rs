@@ -74,6 +74,10 @@ pub struct Coordinator {
     pub name: String,
     /// All that it knows of.
     pub reservations: Vec<v1::Reservation>,
+    /// Where it is.
+    pub address: String,
+    /// How its resource managers differ from what it counts on, by itself; nothing of one that cannot tell.
+    pub compared: Vec<v1::ComparedBookings>,
 }
 
 /// What everybody says.
@@ -107,11 +111,26 @@ pub async fn hear(places: &Places, patience: Duration) -> Result<Heard, Failure>
     let end = Instant::now() + patience;
     loop {
         match hear_once(places).await {
-            Ok(heard) if heard.is_at_rest() || Instant::now() > end => return Ok(heard),
+            Ok(heard) if heard.is_at_rest() || Instant::now() > end => {
+                return Ok(compared(heard).await);
+            }
             Err(failure) if Instant::now() > end => return Err(failure),
             Ok(_) | Err(_) => tokio::time::sleep(PAUSE).await,
         }
     }
+}
+
+/// With what every coordinator finds that compares now.
+async fn compared(mut heard: Heard) -> Heard {
+    for coordinator in &mut heard.coordinators {
+        let Ok(mut client) = rpc::coordinator(&coordinator.address) else { continue };
+        let fresh = v1::ListDifferencesRequest { fresh: true, ..Default::default() };
+        // One of before there was this question says nothing of it.
+        if let Ok(answer) = client.list_differences(fresh).await {
+            coordinator.compared = answer.into_inner().resource_managers;
+        }
+    }
+    heard
 }
 
 async fn hear_once(places: &Places) -> Result<Heard, Failure> {
@@ -136,7 +155,12 @@ async fn hear_once(places: &Places) -> Result<Heard, Failure> {
         let described = described.map_err(|status| failed(&address, &status))?.into_inner();
         let name = described.coordinator;
         let all = reservations(&mut client).await.map_err(|status| failed(&name, &status))?;
-        let coordinator = Coordinator { name, reservations: all.clone() };
+        let coordinator = Coordinator {
+            name,
+            reservations: all.clone(),
+            address: address.clone(),
+            compared: Vec::new(),
+        };
         by_address.insert(address, coordinator);
         for manager in described.resource_managers {
             let address = direct.get(&manager.name).unwrap_or(&manager.address).clone();
@@ -176,7 +200,7 @@ async fn hear_once(places: &Places) -> Result<Heard, Failure> {
 /// What moves yet.
 fn restless(heard: &Heard) -> Vec<String> {
     let mut restless = Vec::new();
-    for Coordinator { name, reservations } in &heard.coordinators {
+    for Coordinator { name, reservations, .. } in &heard.coordinators {
         let open = reservations.iter().filter(|one| !one.definite).count();
         if open > 0 {
             let open = crate::text::count(open, "reservation");

@@ -415,9 +415,11 @@ pub(super) fn all_have_ended(reservations: &[v1::Reservation]) -> Check {
     Check::new("I22", found.collect(), sentence)
 }
 
+mod agree;
 mod levels;
 #[cfg(test)]
 mod tests;
 
+pub(super) use agree::all_agree;
 pub use levels::audit_tree;
 pub(super) use levels::promises_are_kept;

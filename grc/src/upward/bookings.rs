@@ -127,6 +127,8 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::ChangeOpened { .. }
         | CoordinatorRecord::ChangeRefused { .. }
         | CoordinatorRecord::UpperOpened { .. }
+        | CoordinatorRecord::Disowned { .. }
+        | CoordinatorRecord::DisownEnded { .. }
         | CoordinatorRecord::UpperEnded { .. } => None,
     }
 }

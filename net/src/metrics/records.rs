@@ -80,6 +80,7 @@ impl Observed for CoordinatorRecord {
                 failed("failed", refusal);
             }
             Self::Prepared { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
+            Self::Disowned { .. } | Self::DisownEnded { .. } => {}
             Self::Concluded { refusal, .. } => failed("failed", refusal),
             Self::ChangeOpened { .. } => {}
             Self::ChangeRefused { .. } => {
@@ -153,6 +154,8 @@ impl Observed for CoordinatorRecord {
             }
             // The trace of a hold from above ends at its call: the request is not ours.
             Self::UpperOpened { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
+            // Of no request at all.
+            Self::Disowned { .. } | Self::DisownEnded { .. } => {}
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
             Self::Mixed { txn, .. } => traces::synced_of(txn, "mixed", sync),

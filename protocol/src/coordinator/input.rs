@@ -5,6 +5,7 @@ use coalloc_common::{
 };
 
 use super::change::ChangeTicket;
+use super::repair::Repair;
 use super::reservation::Reservation;
 use super::upper::Upper;
 use super::{Candidate, Ticket};
@@ -111,6 +112,8 @@ pub enum CoordinatorInput {
         /// Who waits.
         token: Token,
     },
+    /// An operator repairs a difference with an RM.
+    Repair(Repair),
     /// From a coordinator above.
     Upper(Upper),
     /// Whether there is room on the disk to begin anything new (I17).
@@ -203,6 +206,8 @@ pub enum Reply {
     ChangesSpent,
     /// To OpenChange, Modify: it cannot be changed as it stands; nothing was done.
     NotConfirmed(Box<Reservation>),
+    /// To Disown: the RM has acknowledged; it has nothing of the transaction any more.
+    Disowned,
     /// To a Hold from above: it is new; plan it, then send it again with what came of that.
     PlanUpper,
     /// To whoever is above.

@@ -143,6 +143,7 @@ impl Coordinator {
             candidate,
             replaces: Some(old),
             mends,
+            anew: Vec::new(),
             version: None,
             at: now,
         };
@@ -405,6 +406,11 @@ impl Coordinator {
             }
         }
         Ok(true)
+    }
+
+    /// Is what a transaction has booked for a reservation about to be replaced, because it is in two versions?
+    pub(super) fn is_split(&self, id: &ReservationId, txn: &TransactionId) -> bool {
+        self.mending.contains_key(id) || self.mending.values().any(|mending| mending.old == *txn)
     }
 
     /// Every reservation in two versions is pursued.

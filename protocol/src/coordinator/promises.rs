@@ -8,7 +8,8 @@
 //! What the RM had told may be older than that, so whoever compares does so twice: a difference that two comparisons
 //! show, the second begun after the first was judged, was there in between.
 //!
-//! Left out: the comparison itself, which is the shell's; what is done about a difference. Source: docs/adr/0030-reconciliation.md.
+//! Left out: the comparison itself, which is the shell's; what is done about a difference, see
+//! [`repair`](super::repair). Source: docs/adr/0031-reconciliation.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,8 +180,11 @@ impl Coordinator {
                 (None, None) => return None,
             };
             let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
-            let under_way = reservation.as_ref().is_some_and(|id| self.has_unfinished(id));
-            let counts = ends > now && !under_way;
+            let under_way = reservation
+                .as_ref()
+                .is_some_and(|id| self.has_unfinished(id) || self.is_split(id, txn));
+            let ending = self.is_disowning(rm, txn);
+            let counts = ends > now && !under_way && !ending;
             let txn = txn.clone();
             counts.then_some(Difference { txn, differs, reservation, ends })
         };

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
 use super::mending::Mends;
+use super::repair::have_it;
 use super::reservation::{Reservation, State};
 use super::transaction::{Goal, Transaction};
 use super::{Candidate, Coordinator, Ticket};
@@ -58,6 +59,9 @@ pub enum CoordinatorRecord {
         /// Which version it would book everywhere, when some RMs have booked a change and others have not.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         mends: Option<Mends>,
+        /// RMs of that version that have lost it: they hold anew, and replace nothing.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        anew: Vec<RmName>,
         /// The version that is booked after this, for those who follow the log; none in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
@@ -196,6 +200,28 @@ pub enum CoordinatorRecord {
         /// When.
         at: Now,
     },
+    /// An RM has something of a transaction that stands nowhere here, and an operator wants it released.
+    Disowned {
+        /// What.
+        txn: TransactionId,
+        /// Where.
+        rm: RmName,
+        /// Who wants it.
+        by: UserName,
+        /// And why.
+        why: String,
+        /// When.
+        at: Now,
+    },
+    /// The RM has acknowledged that.
+    DisownEnded {
+        /// What.
+        txn: TransactionId,
+        /// Where.
+        rm: RmName,
+        /// When.
+        at: Now,
+    },
     /// No attempt succeeded and no other will be made.
     Concluded {
         /// Which.
@@ -244,6 +270,8 @@ impl Coordinator {
             | CoordinatorRecord::Prepared { .. }
             | CoordinatorRecord::UpperEnded { .. }
             | CoordinatorRecord::UpperReplaced { .. }
+            | CoordinatorRecord::Disowned { .. }
+            | CoordinatorRecord::DisownEnded { .. }
             | CoordinatorRecord::Mixed { .. } => {}
         }
     }
@@ -264,9 +292,14 @@ impl Coordinator {
             CoordinatorRecord::Intent {
                 txn, reservation, candidate, mends: Some(_), at, ..
             } => self.fold_mend_opened(txn, reservation, candidate, *at),
-            CoordinatorRecord::Intent { txn, reservation, candidate, replaces, at, .. } => {
-                self.fold_intent(txn, reservation, candidate, replaces.as_ref(), *at)
+            CoordinatorRecord::Intent {
+                txn, reservation, candidate, replaces, anew, at, ..
+            } => self.fold_intent((txn, reservation), candidate, (replaces.as_ref(), anew), *at),
+            CoordinatorRecord::Disowned { txn, rm, .. } => {
+                self.fold_disowned(rm, txn);
+                Ok(())
             }
+            CoordinatorRecord::DisownEnded { txn, rm, .. } => self.fold_disown_ended(rm, txn),
             CoordinatorRecord::ChangeOpened { ticket, notes, .. } => {
                 self.fold_change_opened(ticket, notes)
             }
@@ -322,10 +355,9 @@ impl Coordinator {
 
     fn fold_intent(
         &mut self,
-        txn: &TransactionId,
-        id: &ReservationId,
+        (txn, id): (&TransactionId, &ReservationId),
         candidate: &Candidate,
-        replaces: Option<&TransactionId>,
+        (replaces, anew): (Option<&TransactionId>, &[RmName]),
         at: Now,
     ) -> Result<(), ReplayError> {
         if self.transactions.contains_key(txn) {
@@ -340,7 +372,7 @@ impl Coordinator {
         let reservation = self.reservation_mut(id)?;
         if let Some(old) = replaces.filter(|_| !from_above) {
             let booked = reservation.candidate.iter().flat_map(|old| old.segments.keys());
-            transaction.replace(old, booked.map(|rm| (rm, old)));
+            transaction.replace(old, have_it(booked, anew).map(|rm| (rm, old)));
             let undecided = |change: &&mut Change| change.state == ChangeState::Checking;
             let Some(change) = reservation.change.as_mut().filter(undecided) else {
                 return Err(ReplayError(format!("{txn} changes {id}, which is not being changed")));

@@ -123,6 +123,7 @@ impl Coordinator {
             candidate,
             replaces,
             mends: None,
+            anew: Vec::new(),
             version: None,
             at,
         };

@@ -1,7 +1,7 @@
 //! What is booked here for each coordinator, kept so that it can be compared with what that one has.
 //!
 //! The sets change where entries do, in the fold; [`Participant::check_promised`] compares them with what the
-//! entries say. Source: docs/adr/0030-reconciliation.md.
+//! entries say. Source: docs/adr/0031-reconciliation.md.
 
 use std::collections::BTreeMap;
 

@@ -447,6 +447,7 @@ impl World {
             | Reply::ChangesSpent
             | Reply::Resolution(_)
             | Reply::PlanUpper
+            | Reply::Disowned
             | Reply::Upper(_) => Err(format!("demand {demand} is told {reply:?}")),
         }
     }

@@ -114,6 +114,10 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::UpperReplaced { reservation, by, .. } => {
             format!("{reservation} is replaced by {by}")
         }
+        CoordinatorRecord::Disowned { txn, rm, by, .. } => {
+            format!("{txn} at {rm} is nobody's, says {by}")
+        }
+        CoordinatorRecord::DisownEnded { txn, rm, .. } => format!("{rm} has nothing of {txn}"),
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
         }
@@ -186,6 +190,7 @@ pub fn reply(reply: &Reply) -> String {
         Reply::ChangesSpent => "ChangesSpent: it was changed as often as it may be".to_owned(),
         Reply::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
         Reply::Resolution(resolution) => format!("{resolution:?}"),
+        Reply::Disowned => "released".to_owned(),
         Reply::PlanUpper => "new, to be planned".to_owned(),
         Reply::Upper(answer) => format!("{answer:?}"),
     }

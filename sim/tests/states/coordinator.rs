@@ -94,6 +94,7 @@ fn reply_text(reply: &Reply) -> String {
         Reply::Resolution(Resolution::NotMine) => "answers NotMine".to_owned(),
         Reply::Resolution(Resolution::Lost) => "no answer yet".to_owned(),
         Reply::Upper(answer) => told(answer),
+        Reply::Disowned => "released".to_owned(),
         Reply::PlanUpper => "to be planned".to_owned(),
         // Who sent it before has given up that call.
         Reply::Forgotten => "waits".to_owned(),

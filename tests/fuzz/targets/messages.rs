@@ -2,9 +2,13 @@
 
 use std::fmt::Debug;
 
-use coalloc_common::{Amount, BootTime, InvalidField, Now, ResourceId, RmName, Time, limits};
+use coalloc_common::{
+    Amount, BootTime, InvalidField, Now, ResourceId, RmName, Segment, Time, TransactionId, Window,
+    limits,
+};
 use coalloc_net::convert::{self, RequestOptions};
 use coalloc_proto::{Duration, Timestamp, v1};
+use coalloc_protocol::digest::{self, BookingSet};
 use coalloc_protocol::update::{Part, Picture};
 use prost::Message;
 
@@ -131,6 +135,28 @@ pub(crate) fn update() -> v1::ProfileUpdate {
     }
 }
 
+/// What is booked at a resource manager.
+fn booked() -> BookingSet {
+    let mut set = BookingSet::default();
+    for number in 0..5_i64 {
+        let start = Time::from_us(NOW.as_us() + number * 86_400_000_000);
+        let window = Window::new(start, Time::from_us(start.as_us() + 60_000_000)).unwrap();
+        let resource = ResourceId::composed("N0-N1:ab");
+        let segment = Segment { resource, amount: Amount(1_000), window };
+        set.insert(&TransactionId::composed(format!("grc-1a2b3c4d-{number}/1")), &[segment]);
+    }
+    set
+}
+
+pub(crate) fn comparison() -> v1::CompareBookingsRequest {
+    let from = digest::Part::first(NOW);
+    convert::compare_to_wire("grc", "nrm-N", from, &booked().summaries(from..))
+}
+
+pub(crate) fn compared_answer() -> v1::CompareBookingsResponse {
+    convert::compared_to_wire("1a2b".to_owned(), &booked(), &[], digest::Part::first(NOW)..)
+}
+
 pub(crate) fn policy() -> v1::UpdatePolicy {
     v1::UpdatePolicy {
         strategy: v1::UpdateStrategy::Threshold.into(),
@@ -222,6 +248,25 @@ pub(crate) fn descriptions(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::DescribeResponse>(bytes) else { return false };
     let name = coalloc_common::RmName::composed("nrm-N");
     convert::topology_of_descriptions([(&name, &wire)]).is_ok()
+}
+
+/// Of a coordinator, to a resource manager that has something booked for it.
+pub(crate) fn comparisons(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::CompareBookingsRequest>(bytes) else { return false };
+    let Some((from, theirs)) = taken(convert::compare_from_wire(&wire)) else { return false };
+    let answer = convert::compared_to_wire(String::new(), &booked(), &theirs, from..);
+    let listed = convert::compared_from_wire(&answer).unwrap();
+    assert!(listed.windows(2).all(|pair| pair[0].part < pair[1].part));
+    assert!(listed.iter().all(|one| one.part >= from && booked().listed(one.part) == *one));
+    true
+}
+
+/// Of a resource manager, to the coordinator that has compared.
+pub(crate) fn compared(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::CompareBookingsResponse>(bytes) else { return false };
+    let Some(listed) = taken(convert::compared_from_wire(&wire)) else { return false };
+    assert!(listed.iter().all(|one| one.part.next() >= one.part));
+    true
 }
 
 /// Of a resource manager, to a scheduler's picture.

@@ -23,7 +23,7 @@ pub(crate) struct Target {
 }
 
 /// All of them.
-pub(crate) static ALL: [Target; 17] = [
+pub(crate) static ALL: [Target; 19] = [
     Target {
         name: "holds",
         sound: || vec![messages::hold().encode_to_vec()],
@@ -58,6 +58,16 @@ pub(crate) static ALL: [Target; 17] = [
         name: "updates",
         sound: || vec![messages::update().encode_to_vec()],
         check: messages::updates,
+    },
+    Target {
+        name: "comparisons",
+        sound: || vec![messages::comparison().encode_to_vec()],
+        check: messages::comparisons,
+    },
+    Target {
+        name: "compared",
+        sound: || vec![messages::compared_answer().encode_to_vec()],
+        check: messages::compared,
     },
     Target {
         name: "policies",

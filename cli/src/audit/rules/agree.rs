@@ -1,0 +1,87 @@
+//! What coordinators find themselves when they compare bookings with their resource managers.
+
+use coalloc_proto::v1;
+
+use crate::audit::hear::Coordinator;
+use crate::audit::{Check, Violation};
+use crate::text;
+
+/// I6, said by the coordinators: resource managers have booked what is counted on. `None` when no coordinator can
+/// tell.
+pub(in crate::audit) fn all_agree(coordinators: &[Coordinator]) -> Option<Check> {
+    let all: Vec<&v1::ComparedBookings> =
+        coordinators.iter().flat_map(|coordinator| &coordinator.compared).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let (mut found, mut compared) = (Vec::new(), 0);
+    for one in &all {
+        compared += usize::from(one.problem.is_empty());
+        found.extend(one.differences.iter().map(|difference| violation(one, difference)));
+        if one.more > 0 {
+            let more = text::count(one.more as usize, "further difference");
+            let place = ("", one.resource_manager.as_str());
+            found.push(Violation::new("I6", place, "no difference", more));
+        }
+    }
+    let silent = all.len() - compared;
+    let mut sentence = format!(
+        "coordinators count on what resource managers have: {compared} compared, {}",
+        text::count(found.len(), "difference")
+    );
+    if silent > 0 {
+        sentence += &format!("; {silent} could not be compared");
+    }
+    Some(Check::new("I6", found, sentence))
+}
+
+fn violation(one: &v1::ComparedBookings, difference: &v1::BookingDifference) -> Violation {
+    let (expected, found) = match difference.kind() {
+        v1::DifferenceKind::MissingThere => {
+            ("booked, because the coordinator counts on it", "not booked; coalloc repair")
+        }
+        v1::DifferenceKind::UnknownHere => (
+            "nothing booked, because nothing of it stands at the coordinator",
+            "booked; coalloc repair",
+        ),
+        v1::DifferenceKind::OtherContent | v1::DifferenceKind::Unspecified => {
+            ("booked as the coordinator counts on it", "booked otherwise; coalloc repair")
+        }
+    };
+    Violation::new("I6", (&difference.transaction, &one.resource_manager), expected, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn coordinator(compared: Vec<v1::ComparedBookings>) -> Coordinator {
+        let (name, address) = ("grc".to_owned(), String::new());
+        Coordinator { name, address, reservations: Vec::new(), compared }
+    }
+
+    #[test]
+    fn a_difference_is_a_violation_and_a_silent_one_is_counted() {
+        assert_eq!(all_agree(&[coordinator(Vec::new())]), None);
+        let missing = v1::BookingDifference {
+            transaction: "t1".into(),
+            kind: v1::DifferenceKind::MissingThere.into(),
+            ..v1::BookingDifference::default()
+        };
+        let crm = v1::ComparedBookings {
+            resource_manager: "crm".into(),
+            differences: vec![missing],
+            ..v1::ComparedBookings::default()
+        };
+        let nrm = v1::ComparedBookings {
+            resource_manager: "nrm".into(),
+            problem: "no answer".into(),
+            ..v1::ComparedBookings::default()
+        };
+        let check = all_agree(&[coordinator(vec![crm, nrm])]).unwrap();
+        assert!(!check.passed);
+        assert!(check.sentence.ends_with("1 compared, 1 difference; 1 could not be compared"));
+        let said = check.violations[0].to_string();
+        assert!(said.starts_with("I6 t1 at crm: expected booked"), "{said}");
+    }
+}

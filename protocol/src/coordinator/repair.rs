@@ -1,0 +1,239 @@
+//! What can be done about a difference with an RM: each an ordinary transaction, asked for by an operator.
+//!
+//! * **Book again** ([`Coordinator::rebook`]): a change of the reservation to what it is. RMs that have lost its booking
+//!   hold all of it anew; the others replace what they have, as in any change, so that it is all of it
+//!   again or the old version as it stands. Where the capacity was sold meanwhile the change is refused.
+//! * **Release what is nobody's** ([`Coordinator::disown`]): a Release for a transaction that stands nowhere
+//!   here, recorded with who wanted it and why, and sent until the RM acknowledges it.
+//!
+//! Left out: what differs, see [`promises`](super::promises); who may ask, which is the shell's.
+//! Source: docs/adr/0031-reconciliation.md.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    BootTime, Now, Reason, Refusal, RmName, Span, TransactionId, UserName, limits,
+};
+
+use super::change::ChangeTicket;
+use super::record::CoordinatorRecord;
+use super::reservation::State;
+use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind, Reply};
+use crate::core::ReplayError;
+use crate::message::{Answer, Delivery, Message, Token};
+
+/// What an operator wants done.
+#[derive(Debug, Clone)]
+pub enum Repair {
+    /// Book a confirmed reservation again. Answered as a change is.
+    Rebook {
+        /// Which reservation, and the id of this repair.
+        ticket: ChangeTicket,
+        /// The booked version that it is about; another one by now changes nothing.
+        booked: TransactionId,
+        /// What it is, without what of it is over where it was lost.
+        candidate: Candidate,
+        /// RMs that do not have it.
+        lost: Vec<RmName>,
+        /// Who waits.
+        token: Token,
+    },
+    /// Release what an RM has of a transaction that stands nowhere here. Answered with [`Reply::Disowned`] once the
+    /// RM has acknowledged; with [`Reply::Stands`] when it stands, and nothing is done.
+    Disown {
+        /// Where.
+        rm: RmName,
+        /// What.
+        txn: TransactionId,
+        /// Who wants it.
+        by: UserName,
+        /// And why.
+        why: String,
+        /// Who waits.
+        token: Token,
+    },
+}
+
+/// Releases of what is nobody's, as far as they are not acknowledged, by RM and transaction.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disowning(BTreeMap<(RmName, TransactionId), Sending>);
+
+#[derive(Debug, Clone)]
+struct Sending {
+    send_at: BootTime,
+    pause: Span,
+    /// Forgotten at a restart.
+    waiting: Vec<Token>,
+}
+
+impl Sending {
+    const fn new() -> Self {
+        let (send_at, pause) = (BootTime::from_us(i64::MIN), limits::RESEND_FIRST);
+        Self { send_at, pause, waiting: Vec::new() }
+    }
+}
+
+impl Disowning {
+    /// When one is to be sent (again).
+    pub(super) fn next_wake(&self) -> Option<BootTime> {
+        self.0.values().map(|sending| sending.send_at).min()
+    }
+}
+
+impl Coordinator {
+    pub(super) fn repair(&mut self, repair: Repair, now: Now, out: &mut Gathered) {
+        match repair {
+            Repair::Rebook { ticket, booked, candidate, lost, token } => {
+                self.rebook(ticket, (&booked, candidate, lost), token, now, out);
+            }
+            Repair::Disown { rm, txn, by, why, token } => {
+                self.disown((rm, txn), by, why, token, now, out);
+            }
+        }
+    }
+
+    fn rebook(
+        &mut self,
+        ticket: ChangeTicket,
+        (booked, candidate, lost): (&TransactionId, Candidate, Vec<RmName>),
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let id = ticket.reservation.clone();
+        let change = ticket.change.clone();
+        let known = self.find_change(&id, change.as_str()).is_some();
+        let stands = self.reservations.get(&id);
+        if let Some(other) = stands.filter(|stands| stands.transaction.as_ref() != Some(booked))
+            && !known
+        {
+            return out.reply(token, Reply::NotConfirmed(Box::new(other.clone())));
+        }
+        let mut asked = Gathered::default();
+        self.open_change(ticket, token, &mut asked);
+        let is_new = |effect: &CoordinatorEffect| {
+            matches!(effect, CoordinatorEffect::Reply { reply: Reply::PlanChange, .. })
+        };
+        if !asked.effects.iter().any(is_new) {
+            return out.effects.append(&mut asked.effects);
+        }
+        // Nothing is planned: it is what it was.
+        let Some((ticket, _)) = self.changing.remove(&id) else { return };
+        let Some(reservation) = self.reservations.get(&id) else { return };
+        let notes = reservation.notes.clone();
+        let txn = TransactionId::composed(format!("{id}/{}", reservation.opened + 1));
+        self.waiting.entry(id.clone()).or_default().push(token);
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
+        self.record(record, out);
+        let mut candidates = self.with_old_parties(&id, vec![candidate]);
+        let left = candidates.pop().map(|mut candidate| {
+            // There is nothing to hold, and nothing to replace.
+            candidate.segments.retain(|rm, wanted| !wanted.is_empty() || !lost.contains(rm));
+            candidate
+        });
+        let Some(candidate) = left.filter(|candidate| !candidate.segments.is_empty()) else {
+            let text = "nothing of it is left to book";
+            return self.refuse_change(&id, Refusal::new(Reason::NotHeld, text), now, out);
+        };
+        let details = candidate.details.written();
+        let record = CoordinatorRecord::Intent {
+            txn: txn.clone(),
+            reservation: id,
+            candidate: Candidate { details, one_way: false, ..candidate },
+            replaces: Some(booked.clone()),
+            anew: lost,
+            version: None,
+            at: now,
+        };
+        self.record(record, out);
+        self.send_due(&txn, now, out);
+    }
+
+    fn disown(
+        &mut self,
+        (rm, txn): (RmName, TransactionId),
+        by: UserName,
+        why: String,
+        token: Token,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        if let Some(reservation) = self.reservation_of(&txn) {
+            let stands = reservation.transaction.as_ref() == Some(&txn)
+                && reservation.state == State::Confirmed;
+            if stands || self.has_unfinished(&reservation.id) {
+                return out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+            }
+        }
+        let at = (rm.clone(), txn.clone());
+        if !self.disowning.0.contains_key(&at) {
+            self.record(CoordinatorRecord::Disowned { txn, rm, by, why, at: now }, out);
+        }
+        if let Some(sending) = self.disowning.0.get_mut(&at) {
+            sending.waiting.push(token);
+        }
+        self.disown_due(now, out);
+    }
+
+    /// Sends every Release of what is nobody's that is due.
+    pub(super) fn disown_due(&mut self, now: Now, out: &mut Gathered) {
+        let due = self.disowning.0.iter_mut().filter(|(_, sending)| sending.send_at <= now.boot);
+        for ((rm, txn), sending) in due {
+            let patience = limits::MESSAGE_PATIENCE;
+            sending.send_at = now.boot.saturating_add(patience).saturating_add(sending.pause);
+            let (rm, txn, message) = (rm.clone(), txn.clone(), Message::Release);
+            out.effects.push(CoordinatorEffect::Send { rm, txn, message });
+        }
+    }
+
+    /// What became of a Release, if it was one of what is nobody's.
+    pub(super) fn disown_delivered(
+        &mut self,
+        (rm, txn, kind): (&RmName, &TransactionId, MessageKind),
+        delivery: &Delivery,
+        now: Now,
+        out: &mut Gathered,
+    ) -> bool {
+        let at = (rm.clone(), txn.clone());
+        let sending = self.disowning.0.get_mut(&at).filter(|_| kind == MessageKind::Release);
+        let Some(sending) = sending else { return false };
+        if *delivery != Delivery::Answered(Answer::Done) {
+            sending.send_at = now.boot.saturating_add(sending.pause);
+            sending.pause = sending.pause.saturating_mul(2).min(limits::RESEND_MAX);
+            return true;
+        }
+        for token in std::mem::take(&mut sending.waiting) {
+            out.reply(token, Reply::Disowned);
+        }
+        let (rm, txn) = at;
+        self.record(CoordinatorRecord::DisownEnded { txn, rm, at: now }, out);
+        true
+    }
+
+    /// Is a release of this under way, as of something that is nobody's?
+    pub(super) fn is_disowning(&self, rm: &RmName, txn: &TransactionId) -> bool {
+        self.disowning.0.contains_key(&(rm.clone(), txn.clone()))
+    }
+
+    pub(super) fn fold_disowned(&mut self, rm: &RmName, txn: &TransactionId) {
+        self.disowning.0.insert((rm.clone(), txn.clone()), Sending::new());
+    }
+
+    pub(super) fn fold_disown_ended(
+        &mut self,
+        rm: &RmName,
+        txn: &TransactionId,
+    ) -> Result<(), ReplayError> {
+        let removed = self.disowning.0.remove(&(rm.clone(), txn.clone()));
+        let missing = || ReplayError(format!("{txn} at {rm} is released and was not to be"));
+        removed.map(|_| ()).ok_or_else(missing)
+    }
+}
+
+/// Whom a change of a reservation finds with the old version: all of its RMs but those that have lost it.
+pub(super) fn have_it<'a>(
+    booked: impl Iterator<Item = &'a RmName>,
+    lost: &[RmName],
+) -> impl Iterator<Item = &'a RmName> {
+    booked.filter(move |rm| !lost.contains(rm))
+}
