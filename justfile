@@ -29,6 +29,7 @@ test-highs:
 # Timetable, planner and ledger figures of this machine.
 bench:
     cargo bench -p coalloc-common --bench timetable
+    cargo bench -p coalloc-protocol --bench digest
     cargo bench -p coalloc-plan --bench ip
     cargo bench -p coalloc-ledger --bench ledger
     cargo bench -p coalloc-net --bench telemetry
