@@ -18,7 +18,7 @@ use coalloc_common::{
     Segment, Span, TransactionId, UserName, Window,
 };
 use coalloc_grc::shell::{Handle, Node};
-use coalloc_grc::{listing, view};
+use coalloc_grc::{kept, listing, view};
 use coalloc_net::machine::System;
 use coalloc_net::node;
 use coalloc_proto::v1;
@@ -73,7 +73,7 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
         segments,
         order: Vec::new(),
         one_way: false,
-        details: view::details(&plan).into(),
+        details: kept::co_allocation(&plan).into(),
     };
     let notes = view::notes(&[], Some(&request), None);
     [
@@ -88,6 +88,8 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
             reservation,
             candidate,
             replaces: None,
+            mends: None,
+            anew: Vec::new(),
             version: None,
             at,
         },

@@ -21,7 +21,8 @@ use coalloc_protocol::coordinator::{
 };
 use tonic::Status;
 
-use crate::service::{GrcService, patient};
+use crate::kept::{self, Kept};
+use crate::service::{About, GrcService, patient};
 use crate::view;
 
 /// What is offered for a difference, and why; `None`: nothing.
@@ -136,12 +137,15 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
         }
     }
     // A task's plan says nothing of segments.
-    let plan: Option<v1::Plan> = serde_json::from_str(&again.details.text()).ok();
+    let plan = match kept::read(&again.details.text()) {
+        Some(Kept::CoAllocation(plan)) => Some(*plan),
+        Some(Kept::Task(_)) | None => None,
+    };
     if let Some(plan) = plan.filter(|_| again.segments != booked.segments) {
         let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
         let digest = plan_digest(&again.segments);
         let segments = again.segments.iter().flat_map(of).collect();
-        again.details = view::details(&v1::Plan { digest, segments, ..plan }).into();
+        again.details = kept::co_allocation(&v1::Plan { digest, segments, ..plan }).into();
     }
     again
 }
@@ -215,7 +219,7 @@ impl GrcService {
         let look = move |core: &Coordinator| {
             let reservation = core.reservation_of(&txn)?;
             core.find_change(&reservation.id, id.as_str())?;
-            Some(view::of(core, reservation, now))
+            Some(view::shown(reservation, core.hold_ends(reservation), now))
         };
         let reservation = self.handle.read(look).await?;
         Ok(reservation
@@ -253,7 +257,7 @@ impl GrcService {
             let reply = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
             service.changed(reply, &own, &asked_id)
         };
-        let reservation = match patient(rebook).await? {
+        let reservation = match patient(About("reservation", id.as_str()), rebook).await? {
             Some(reservation) => reservation,
             None => self.still(id.as_str()).await?,
         };
@@ -272,7 +276,8 @@ impl GrcService {
             let input = |token| Repair::Disown { rm: own, txn, by, why, token };
             service.handle.call(|token| CoordinatorInput::Repair(input(token))).await
         };
-        let released = match patient(release).await? {
+        let about = About("transaction", shown.as_str());
+        let released = match patient(about, release).await? {
             None => false,
             Some(Reply::Disowned) => true,
             Some(Reply::Stands(_)) => {

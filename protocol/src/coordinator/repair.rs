@@ -141,6 +141,7 @@ impl Coordinator {
             reservation: id,
             candidate: Candidate { details, one_way: false, ..candidate },
             replaces: Some(booked.clone()),
+            mends: None,
             anew: lost,
             version: None,
             at: now,
@@ -197,7 +198,9 @@ impl Coordinator {
         let at = (rm.clone(), txn.clone());
         let sending = self.disowning.0.get_mut(&at).filter(|_| kind == MessageKind::Release);
         let Some(sending) = sending else { return false };
-        if *delivery != Delivery::Answered(Answer::Done) {
+        // Denied: nothing of it is there for us.
+        let ended = matches!(delivery, Delivery::Answered(Answer::Done | Answer::Denied));
+        if !ended {
             sending.send_at = now.boot.saturating_add(sending.pause);
             sending.pause = sending.pause.saturating_mul(2).min(limits::RESEND_MAX);
             return true;
