@@ -31,7 +31,7 @@ use crate::world::{Trace, World};
 /// The version of this generator. Raise it with every change after which a seed makes another world: of
 /// [`topology`], [`workload`] or [`accidents`], or of where the world throws dice. 1 was the
 /// generator of `cargo test` alone.
-pub const GENERATOR: u32 = 2;
+pub const GENERATOR: u32 = 3;
 
 /// What kind of world a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -76,12 +76,8 @@ impl Packet {
 /// What somebody who is no node of this federation says instead of one: a status, not an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Foreign {
-    /// Any status but those below that says that the message itself is wrong.
+    /// Any status that says that the message itself is wrong: PERMISSION_DENIED, UNIMPLEMENTED, ALREADY_EXISTS, ...
     Rejected,
-    /// PERMISSION_DENIED.
-    Denied,
-    /// ALREADY_EXISTS.
-    OtherContent,
     /// NOT_FOUND, to a question.
     NotMine,
 }
@@ -95,21 +91,14 @@ pub(super) fn tidy(flight: &mut Vec<Packet>) {
 /// What a shell makes of a foreign status.
 pub(super) fn status(foreign: Foreign) -> Delivery {
     match foreign {
-        // In the words that a denial is kept in: what is handled alike shall lead to one state, not two.
-        Foreign::Rejected => {
-            Delivery::Rejected("it does not accept this coordinator here".to_owned())
-        }
-        Foreign::Denied => Delivery::Answered(Answer::Denied),
-        Foreign::OtherContent => Delivery::Answered(Answer::OtherContent),
+        Foreign::Rejected => Delivery::Rejected("a status that is not the RM's".to_owned()),
         Foreign::NotMine => Delivery::Lost,
     }
 }
 
 pub(super) const fn strangers(content: &Content) -> &'static [Foreign] {
     match content {
-        Content::Request { .. } | Content::Answer { .. } => {
-            &[Foreign::Rejected, Foreign::Denied, Foreign::OtherContent]
-        }
+        Content::Request { .. } | Content::Answer { .. } => &[Foreign::Rejected],
         Content::Question { .. } | Content::Resolution { .. } => &[Foreign::NotMine],
     }
 }

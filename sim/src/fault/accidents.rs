@@ -43,7 +43,7 @@ fn weather(world: &mut World) {
         slow: rate(world, 200),
         ghost: rate(world, 40),
         reset: rate(world, 900),
-        deny: *world.dice.pick(&[0, 0, 0, 0, 150]),
+        deny: *world.dice.pick(&[0, 0, 0, 40, 150]),
         crash: rate(world, 150),
         io_error: rate(world, 40),
         slow_disk: rate(world, 150),

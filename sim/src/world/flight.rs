@@ -3,7 +3,7 @@
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
 use coalloc_protocol::coordinator::{CoordinatorInput, Reply, Upper};
-use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::message::{Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
 use super::network::{Call, Fate, Packet, Question};
@@ -103,11 +103,9 @@ impl World {
                 let Some(caller) = self.calls.get(&call) else { return Ok(()) };
                 let by = self.grc_names[caller.grc].clone();
                 let token = Token(call);
-                if matches!(message, Message::Commit | Message::Release)
-                    && self.dice.per_mille(self.weather.deny)
-                {
-                    let packet = Packet::Answer { call, answer: Answer::Denied };
-                    self.send(to, from, packet);
+                if self.dice.per_mille(self.weather.deny) {
+                    let text = "a status that is not the RM's".to_owned();
+                    self.send(to, from, Packet::Rejected { call, text });
                     return Ok(());
                 }
                 if self.rejects(index, call, &message)

@@ -113,7 +113,8 @@ pub struct Weather {
     pub ghost: u64,
     /// A call to a node that is down is refused at once, instead of silence.
     pub reset: u64,
-    /// The door of an RM denies a Commit or a Release: a certificate ran out, a role was taken away.
+    /// A message is turned away with a status before its RM hears of it: a certificate ran out, a proxy has another
+    /// idea, somebody else answers there.
     pub deny: u64,
     /// A node dies at a sync that writes.
     pub crash: u64,

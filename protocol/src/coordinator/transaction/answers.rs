@@ -1,0 +1,209 @@
+//! What the answer to a message does, and what is no answer: Hold that was refused, Commit that came too late,
+//! and whatever somebody else says on the way.
+
+use coalloc_common::planted::{self, Bug};
+use coalloc_common::{Now, Reason, Refusal, RmName, TransactionId, limits};
+
+use super::Goal;
+use crate::coordinator::record::CoordinatorRecord;
+use crate::coordinator::{Coordinator, CoordinatorEffect, Gathered, MessageKind};
+use crate::message::{Answer, Delivery, Message};
+
+impl Coordinator {
+    /// What became of a message. Answers to a goal that is no longer pursued say nothing new.
+    pub(in crate::coordinator) fn delivered(
+        &mut self,
+        rm: &RmName,
+        id: &TransactionId,
+        kind: MessageKind,
+        delivery: Delivery,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
+        let goal = txn.goal;
+        let Some(party) = txn.parties.get_mut(rm).filter(|party| !party.answered) else { return };
+        let meant = match goal {
+            Goal::Hold | Goal::Prepared => kind == MessageKind::Hold,
+            Goal::Commit => kind == MessageKind::Commit,
+            Goal::Abort if party.booked => kind == MessageKind::Release,
+            Goal::Abort => kind == MessageKind::Abort,
+            Goal::Release => kind == MessageKind::Release,
+        };
+        if !meant {
+            return;
+        }
+        let answer = match delivery {
+            // An answer to another message than the one sent says nothing of that one.
+            Delivery::Answered(answer @ Answer::Held { .. }) => {
+                Some(answer).filter(|_| kind == MessageKind::Hold)
+            }
+            Delivery::Answered(Answer::Done) => {
+                Some(Answer::Done).filter(|_| kind != MessageKind::Hold)
+            }
+            Delivery::Answered(answer @ (Answer::Refused(_) | Answer::Denied)) => Some(answer),
+            // Anybody on the way may have said this, and may have done so after the RM has held: it ends
+            // an attempt that is undecided, and answers nothing else.
+            Delivery::Answered(Answer::OtherContent) if goal == Goal::Hold => {
+                return self.reject(
+                    id,
+                    rm,
+                    "it knows this transaction with other content",
+                    now,
+                    out,
+                );
+            }
+            Delivery::Rejected(text) if goal == Goal::Hold => {
+                return self.reject(id, rm, &text, now, out);
+            }
+            Delivery::Rejected(text)
+                if goal == Goal::Commit && planted::is(Bug::StatusForAnswer) =>
+            {
+                Some(Answer::Refused(Refusal::new(Reason::Denied, text).at(rm)))
+            }
+            Delivery::Rejected(_) if goal == Goal::Abort && planted::is(Bug::DeniedForDone) => {
+                Some(Answer::Done)
+            }
+            Delivery::Answered(Answer::OtherContent) | Delivery::Rejected(_) => None,
+            Delivery::Lost if planted::is(Bug::LostForRefused) && goal == Goal::Hold => {
+                let refusal = Refusal::new(Reason::TimedOut, "it did not answer");
+                Some(Answer::Refused(refusal))
+            }
+            Delivery::Lost => None,
+        };
+        match (goal, answer) {
+            (Goal::Hold, Some(answer)) => self.hold_answered(rm, id, answer, now, out),
+            (Goal::Commit, Some(answer)) => self.commit_answered(rm, id, answer, now, out),
+            // A booking that the RM will not let go is not released: never say that it is.
+            (Goal::Release, Some(Answer::Refused(_)))
+            | (Goal::Abort | Goal::Release, Some(Answer::Held { .. } | Answer::OtherContent))
+            | (_, None) => {
+                party.send_at = now.boot.saturating_add(party.pause);
+                party.pause = party.pause.saturating_mul(2).min(limits::RESEND_MAX);
+                self.set_alarm(id);
+            }
+            // It is booked already: only Release ends it.
+            (Goal::Abort, Some(Answer::Refused(_))) => {
+                party.booked = true;
+                party.send_at = now.boot;
+                self.send_due(id, now, out);
+            }
+            (Goal::Prepared, Some(_)) => {}
+            // Denied: nothing of it is there for us, and so nothing to end.
+            (Goal::Abort | Goal::Release, Some(Answer::Done | Answer::Denied)) => {
+                self.end_answered(rm, id, now, out);
+            }
+        }
+    }
+
+    /// A Hold was turned away by somebody. Its RM may hold all the same, and is told to abort like the others.
+    fn reject(
+        &mut self,
+        id: &TransactionId,
+        rm: &RmName,
+        text: &str,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        self.abort(id, Refusal::new(Reason::Denied, text).at(rm), None, now, out);
+    }
+
+    fn hold_answered(
+        &mut self,
+        rm: &RmName,
+        id: &TransactionId,
+        answer: Answer,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let expires_in = match answer {
+            Answer::Held { expires_in } => expires_in,
+            Answer::Refused(refusal) => {
+                // What an RM refuses it refuses for ever. One without room for a one-way Hold forgets its
+                // refusal with its process, and would book a late copy that nobody asks about: it is told.
+                let one_way = self.transactions.get(id).is_some_and(|txn| txn.one_way);
+                let is_final = refusal.reason != Reason::DiskFull || !one_way;
+                let refuser = Some(rm).filter(|_| is_final);
+                return self.abort(id, refusal.at(rm), refuser, now, out);
+            }
+            Answer::Denied => {
+                return self.reject(id, rm, "it does not accept this coordinator here", now, out);
+            }
+            Answer::Done | Answer::OtherContent => return,
+        };
+        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let opened = if planted::is(Bug::ExpiryFromAnswer) { now.boot } else { txn.opened };
+        let one_way = txn.one_way;
+        if let Some(party) = txn.parties.get_mut(rm) {
+            party.answered = true;
+            // What is booked does not end by itself.
+            party.expires_at = Some(opened.saturating_add(expires_in)).filter(|_| !one_way);
+        }
+        if planted::is(Bug::CommitBeforeDecision) {
+            let (rm, txn, message) = (rm.clone(), id.clone(), Message::Commit);
+            out.effects.push(CoordinatorEffect::Send { rm, txn, message });
+        }
+        let early = planted::is(Bug::PromisedEarly) && self.is_for_above(id);
+        let Some(txn) = self.transactions.get(id) else { return };
+        if !txn.all_answered() && !early {
+            // It may be the next one's turn.
+            self.send_due(id, now, out);
+            return;
+        }
+        let margin_from = now.boot.saturating_add(limits::COMMIT_MARGIN);
+        let short = txn
+            .parties
+            .iter()
+            .find(|(_, party)| party.expires_at.is_none_or(|expires| expires < margin_from))
+            .map(|(rm, _)| rm.clone());
+        let short = short.filter(|_| !early && !one_way && !planted::is(Bug::MarginIgnored));
+        if let Some(rm) = short {
+            let text = "its hold is about to run out, too late to decide";
+            return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
+        }
+        // What mends was decided above before.
+        let mends = self.transactions.get(id).is_some_and(|txn| txn.mends);
+        if self.is_for_above(id) && !mends {
+            self.prepare(id, now, out);
+        } else {
+            self.decide_commit(id, now, out);
+        }
+    }
+
+    fn commit_answered(
+        &mut self,
+        rm: &RmName,
+        id: &TransactionId,
+        answer: Answer,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        let refusal = match answer {
+            Answer::Done => return self.end_answered(rm, id, now, out),
+            Answer::Refused(refusal) => refusal,
+            Answer::Denied => Refusal::new(Reason::Denied, "it has nothing of this transaction"),
+            Answer::Held { .. } | Answer::OtherContent => return,
+        };
+        let old = self.transactions.get(id).and_then(|txn| txn.replaces.clone());
+        if old.is_some() && !planted::is(Bug::ChangeDestroyed) {
+            // It still has what the change was to replace. Nothing is released before all have answered.
+            if let Some(party) = self.transactions.get_mut(id).and_then(|t| t.parties.get_mut(rm)) {
+                party.refused = Some(refusal.at(rm));
+            }
+            return self.end_answered(rm, id, now, out);
+        }
+        let detail = format!(
+            "it refused to book what it had held ({}); the other bookings are released",
+            refusal.detail
+        );
+        let refusal = Refusal { reason: Reason::Mixed, detail, ..refusal.at(rm) };
+        let (txn, rm) = (id.clone(), rm.clone());
+        self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
+        if let Some(old) = old {
+            // Where the change is not booked, the version that it was to replace still is.
+            self.end_old_above(id, now, out);
+            self.send_due(&old, now, out);
+        }
+        self.finish_or_go_on(id, now, out);
+    }
+}
