@@ -17,16 +17,16 @@ async fn give(federation: &mut Federation, name: &str, cpus: u64) {
     eventually("it describes itself", up).await;
 }
 
-fn refusal(reservation: &v1::Reservation) -> &v1::Refusal {
-    reservation.refusal.as_ref().unwrap()
-}
-
-/// Does the coordinator know that site B has so many CPUs?
-async fn b_is_known(federation: &Federation, cpus: u64) -> bool {
+/// Does the coordinator know that the first site of a CRM has so many CPUs?
+async fn has(federation: &Federation, name: &str, cpus: u64) -> bool {
     let told = federation.grc().describe_federation(v1::DescribeFederationRequest {}).await;
     let managers = told.unwrap().into_inner().resource_managers;
-    let of = managers.iter().find(|manager| manager.name == "crm-B").unwrap();
+    let of = managers.iter().find(|manager| manager.name == name).unwrap();
     of.description.as_ref().is_some_and(|said| said.sites[0].cpus == cpus)
+}
+
+fn refusal(reservation: &v1::Reservation) -> &v1::Refusal {
+    reservation.refusal.as_ref().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,15 +47,15 @@ async fn what_was_added_is_used_by_the_first_request_and_only_then_never_is_said
     assert_eq!(confirmed.state(), State::Confirmed, "{confirmed:?}");
     // And without any request the description gets younger by itself.
     give(&mut federation, "crm-B", 300).await;
-    eventually("the coordinator knows of it", async || b_is_known(&federation, 300).await).await;
+    eventually("the coordinator knows of it", async || has(&federation, "crm-B", 300).await).await;
     // Taken away again, it is never once more.
     give(&mut federation, "crm-B", 100).await;
-    eventually("the coordinator knows of that", async || b_is_known(&federation, 100).await).await;
+    eventually("the coordinator knows of that", async || has(&federation, "crm-B", 100).await)
+        .await;
     let mut request = pair(1, 1, 9_600, 600);
     (request.sites[1].cpus, request.sites[1].pinned_to) = (250, Some("B".to_owned()));
     let refused = federation.reserve("three", request).await;
     assert!(!refusal(&refused).transient, "{refused:?}");
-    federation.audit_at_rest().await;
 }
 
 /// Three sites and one path in all: two links in a chain will never have two.

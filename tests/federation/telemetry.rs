@@ -387,7 +387,7 @@ async fn mixed_load(federation: &Federation) {
     federation.grc().release(request).await.unwrap();
     // Another client of the federation's only coordinator: one hold refused, one aborted.
     for (number, cpus) in [(1, 101), (2, 5)] {
-        let transaction = format!("by-hand/{number}");
+        let transaction = format!("grc-hand-{number}/1");
         let segment = v1::Segment {
             resource_manager: "crm-A".into(),
             resource: "A".into(),

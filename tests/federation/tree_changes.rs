@@ -221,7 +221,7 @@ async fn a_refusal_names_what_is_short_of_several_and_how_much_of_it_can_be_had(
     }
     whole(&tree).await;
     let (x, switch) = ("grc-1:A--X", "grc-1:A--switch1");
-    held(&tree, order("o1", &[(x, 300 * MBIT), (switch, 200 * MBIT)])).await;
+    held(&tree, order("grc-t-61/1", &[(x, 300 * MBIT), (switch, 200 * MBIT)])).await;
     let told = |refusal: &v1::Refusal| {
         let (requested, available) = (refusal.requested.unwrap(), refusal.available.unwrap());
         (refusal.reason(), refusal.resource.clone(), requested, available)
@@ -229,21 +229,22 @@ async fn a_refusal_names_what_is_short_of_several_and_how_much_of_it_can_be_had(
     // 700 of 1000 Mbit/s are left on A-X, 400 of 600 on A-switch1.
     let short = v1::Reason::InsufficientCapacity;
     let wanted = [("A", 100), (x, 650 * MBIT), (switch, 500 * MBIT)];
-    let refusal = refused(&tree, order("o2", &wanted)).await;
+    let refusal = refused(&tree, order("grc-t-62/1", &wanted)).await;
     let expected = (short, switch.to_owned(), 500 * MBIT, 400 * MBIT);
     assert_eq!(told(&refusal), expected, "{refusal:?}");
     let wanted = [("A", 100), (x, 750 * MBIT), (switch, 400 * MBIT)];
-    let refusal = refused(&tree, order("o3", &wanted)).await;
+    let refusal = refused(&tree, order("grc-t-63/1", &wanted)).await;
     assert_eq!(told(&refusal), (short, x.to_owned(), 750 * MBIT, 700 * MBIT));
-    held(&tree, order("o4", &[("A", 70)])).await;
+    held(&tree, order("grc-t-64/1", &[("A", 70)])).await;
     let wanted = [("A", 31), (x, 100 * MBIT)];
-    let refusal = refused(&tree, order("o5", &wanted)).await;
+    let refusal = refused(&tree, order("grc-t-65/1", &wanted)).await;
     assert_eq!(told(&refusal), (short, "A".to_owned(), 31, 30), "CPUs are CPUs");
-    let refusal = refused(&tree, order("o6", &[(switch, 700 * MBIT)])).await;
+    let refusal = refused(&tree, order("grc-t-66/1", &[(switch, 700 * MBIT)])).await;
     let beyond = v1::Reason::BeyondCapacity;
     // Alone it can go by X.
     assert_eq!(told(&refusal), (beyond, switch.to_owned(), 700 * MBIT, 600 * MBIT));
-    let again = refused(&tree, order("o2", &[("A", 100), (x, 650 * MBIT), (switch, 500 * MBIT)]));
+    let again =
+        refused(&tree, order("grc-t-62/1", &[("A", 100), (x, 650 * MBIT), (switch, 500 * MBIT)]));
     assert_eq!(told(&again.await), expected, "I8");
 }
 
@@ -259,12 +260,12 @@ async fn a_direction_is_booked_as_it_was_asked_for() {
         tree.spawn(name);
     }
     whole(&tree).await;
-    held(&tree, order("back", &[("grc-1:A--X:ba", 700 * MBIT)])).await;
-    assert_eq!(commit(&tree, "back").await, None);
+    held(&tree, order("grc-t-50/1", &[("grc-1:A--X:ba", 700 * MBIT)])).await;
+    assert_eq!(commit(&tree, "grc-t-50/1").await, None);
     assert_eq!(taken(&tree).await, booked(&[("A-X:ba", 700 * MBIT)]));
     // The other direction is as wide as ever.
-    held(&tree, order("there", &[("grc-1:A--X:ab", 1_000 * MBIT)])).await;
-    assert_eq!(commit(&tree, "there").await, None);
+    held(&tree, order("grc-t-51/1", &[("grc-1:A--X:ab", 1_000 * MBIT)])).await;
+    assert_eq!(commit(&tree, "grc-t-51/1").await, None);
     let both = booked(&[("A-X:ab", 1_000 * MBIT), ("A-X:ba", 700 * MBIT)]);
     assert_eq!(taken(&tree).await, both);
 }
@@ -275,7 +276,7 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
                   {name: staff, share_percent: 100, users: [alice, anonymous]}]";
     let tree = start(levels).await;
     let free = |user: &'static str, replaces: &'static str| {
-        let window = hold("w", 1).segments[0].window.unwrap();
+        let window = hold("grc-t-90/1", 1).segments[0].window.unwrap();
         let request = v1::QueryAvailabilityRequest {
             frames: vec![window],
             user: user.to_owned(),
@@ -288,18 +289,18 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
     assert_eq!(free("eve", "").await, [50, 500 * MBIT]);
     assert_eq!(free("stranger", "").await, [50, 500 * MBIT], "the smallest share");
     let by_eve = |order: v1::HoldRequest| v1::HoldRequest { user: "eve".to_owned(), ..order };
-    let refusal = refused(&tree, by_eve(order("e1", &[("A", 51)]))).await;
+    let refusal = refused(&tree, by_eve(order("grc-t-71/1", &[("A", 51)]))).await;
     assert_eq!(refusal.reason(), v1::Reason::ServiceLevel, "{refusal:?}");
     assert_eq!((refusal.requested, refusal.available), (Some(51), Some(50)));
     assert!(refusal.detail.contains("50 %"), "{refusal:?}");
-    held(&tree, by_eve(order("e2", &[("A", 50), ("grc-1:A--X", 500 * MBIT)]))).await;
-    assert_eq!(commit(&tree, "e2").await, None);
+    held(&tree, by_eve(order("grc-t-72/1", &[("A", 50), ("grc-1:A--X", 500 * MBIT)]))).await;
+    assert_eq!(commit(&tree, "grc-t-72/1").await, None);
     // Half of what the way by the switch has.
     assert_eq!(free("eve", "").await, [25, 300 * MBIT]);
     // What one has is never taken away by a level.
     assert_eq!(free("eve", "e2").await, [50, 500 * MBIT]);
-    held(&tree, by_eve(replacing("e2", order("e3", &[("A", 45)])))).await;
-    held(&tree, order("a1", &[("A", 50)])).await;
+    held(&tree, by_eve(replacing("grc-t-72/1", order("grc-t-73/1", &[("A", 45)])))).await;
+    held(&tree, order("grc-t-81/1", &[("A", 50)])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,14 +312,14 @@ async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
     assert_eq!(commit(&tree, "grc-t-1/1").await, None);
     held(&tree, replacing("grc-t-1/1", hold("grc-t-1/2", 20))).await;
     assert_eq!(commit(&tree, "grc-t-1/2").await, None);
-    refused(&tree, hold("much", 99)).await;
-    held(&tree, hold("dropped", 1)).await;
+    refused(&tree, hold("grc-t-91/1", 99)).await;
+    held(&tree, hold("grc-t-92/1", 1)).await;
     let end = |transaction: &str| v1::AbortRequest {
         transaction: transaction.to_owned(),
         coordinator: "grc".to_owned(),
         ..v1::AbortRequest::default()
     };
-    for transaction in ["dropped", "never"] {
+    for transaction in ["grc-t-92/1", "grc-t-93/1"] {
         let mut rm = tree.rm("grc-1");
         assert_eq!(rm.abort(end(transaction)).await.unwrap().into_inner().refused, None);
     }
@@ -335,10 +336,10 @@ async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
         ("grc-t-1/2", S::Held),
         ("grc-t-1/2", S::Booked),
         ("grc-t-1/1", S::Replaced),
-        ("much", S::Refused),
-        ("dropped", S::Held),
-        ("dropped", S::Aborted),
-        ("never", S::Aborted),
+        ("grc-t-91/1", S::Refused),
+        ("grc-t-92/1", S::Held),
+        ("grc-t-92/1", S::Aborted),
+        ("grc-t-93/1", S::Aborted),
         ("grc-t-1/2", S::Released),
     ];
     let mut heard = Vec::new();
@@ -366,5 +367,5 @@ async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
             break event.booking.unwrap();
         }
     };
-    assert_eq!((next.transaction.as_str(), next.state()), ("much", S::Refused));
+    assert_eq!((next.transaction.as_str(), next.state()), ("grc-t-91/1", S::Refused));
 }

@@ -235,13 +235,13 @@ async fn the_upper_coordinator_dies_before_its_decision_and_everything_is_aborte
 #[tokio::test(flavor = "multi_thread")]
 async fn a_promise_ends_by_itself_and_a_later_commit_is_refused_for_ever() {
     let tree = start("{hold_soft: 1s, hold_hard: 10s}").await;
-    let mut order = hold("forgotten", 10);
+    let mut order = hold("grc-t-94/1", 10);
     // Inner RMs ask soon, and are told that there is no answer yet.
     order.hold_for = Some(Duration { seconds: 1, nanos: 0 });
     let promised = held(&tree, order).await.expires_in.unwrap();
     assert!(promised.seconds <= 10, "{promised:?}");
     nothing_left(&tree).await;
-    let refusal = commit(&tree, "forgotten").await.unwrap();
+    let refusal = commit(&tree, "grc-t-94/1").await.unwrap();
     assert_eq!(refusal.reason(), v1::Reason::Expired, "{refusal:?}");
     assert!(tree.log("grc-1").contains("asked above"), "it asked before it gave up");
     assert!(live(&tree).await.is_empty());
@@ -250,11 +250,11 @@ async fn a_promise_ends_by_itself_and_a_later_commit_is_refused_for_ever() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_beyond_the_horizon_that_is_shown_above_is_refused_at_hold() {
     let tree = start("{horizon: 3600s}").await;
-    let answer = tree.rm("grc-1").hold(hold("far", 1)).await.unwrap().into_inner().answer;
+    let answer = tree.rm("grc-1").hold(hold("grc-t-95/1", 1)).await.unwrap().into_inner().answer;
     let Some(v1::hold_response::Answer::Refused(refusal)) = answer else { panic!("{answer:?}") };
     assert_eq!(refusal.reason(), v1::Reason::OutsideHorizon, "{refusal:?}");
     assert!(live(&tree).await.is_empty());
-    let mut near = hold("near", 1);
+    let mut near = hold("grc-t-96/1", 1);
     for segment in &mut near.segments {
         let window =
             v1::Window { start: Some(seconds_from_now(600)), end: Some(seconds_from_now(1_200)) };

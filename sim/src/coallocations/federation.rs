@@ -86,8 +86,12 @@ pub(super) fn participants(
             own.1.push((edge.resource(*way).clone(), edge.capacity.into()));
         }
     }
-    let levels: BTreeMap<UserName, u32> = (settings.levels.iter())
-        .map(|(user, percent)| (UserName::composed(user.as_str()), *percent))
+    // Who stands in no level would have the smallest of them.
+    let whole =
+        settings.users.iter().map(|user| (user, 100)).filter(|_| !settings.levels.is_empty());
+    let own = settings.levels.iter().map(|(user, percent)| (user, *percent));
+    let levels: BTreeMap<UserName, u32> = (whole.chain(own))
+        .map(|(user, percent)| (UserName::composed(user.as_str()), percent))
         .collect();
     let participant = |(name, (unit, resources)): (RmName, (Unit, Vec<(ResourceId, Amount)>))| {
         let config = ParticipantConfig {

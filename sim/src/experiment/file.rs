@@ -86,7 +86,9 @@ impl Model {
     #[must_use]
     pub const fn revision(self) -> u32 {
         match self {
-            Self::Tasks | Self::Coallocations => 1,
+            // 2: short holds ask what was decided before they end.
+            Self::Tasks => 2,
+            Self::Coallocations => 1,
         }
     }
 }

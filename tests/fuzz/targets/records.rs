@@ -66,7 +66,10 @@ where
 }
 
 pub(crate) fn of_participant() -> Vec<Value> {
-    let txn = |name: &str| TransactionId::composed(name);
+    let txn = |name: &str| {
+        let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
+        TransactionId::composed(format!("{}-t-{number}/1", grc()))
+    };
     let order = |name: &str, replaces: Option<&str>| HoldOrder {
         txn: txn(name),
         coordinator: grc(),
