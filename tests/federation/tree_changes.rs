@@ -298,7 +298,7 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
     // Half of what the way by the switch has.
     assert_eq!(free("eve", "").await, [25, 300 * MBIT]);
     // What one has is never taken away by a level.
-    assert_eq!(free("eve", "e2").await, [50, 500 * MBIT]);
+    assert_eq!(free("eve", "grc-t-72/1").await, [50, 500 * MBIT]);
     held(&tree, by_eve(replacing("grc-t-72/1", order("grc-t-73/1", &[("A", 45)])))).await;
     held(&tree, order("grc-t-81/1", &[("A", 50)])).await;
 }

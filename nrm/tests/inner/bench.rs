@@ -39,7 +39,10 @@ pub(crate) fn participant(paths: &[v1::Path], inner: Option<&v1::InnerNetwork>) 
         unit: Unit::BitsPerSecond,
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
-        levels: [(UserName::composed("half"), 50)].into(),
+        // Who stands in no level has the smallest.
+        levels: [("half", 50), ("UserA", 100), ("u", 100)]
+            .map(|(user, percent)| (UserName::composed(user), percent))
+            .into(),
         inside,
     })
 }

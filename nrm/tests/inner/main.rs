@@ -61,7 +61,7 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
         log.iter().for_each(|record| core.apply(record).unwrap());
         core.name_of_two(at(0)).map(|(txn, name)| (txn.to_string(), name.to_string()))
     };
-    let twice = Some(("grc-1/1".to_owned(), "inner/ring0".to_owned()));
+    let twice = Some(("grc-t-1/1".to_owned(), "inner/ring0".to_owned()));
     assert_eq!(replayed(&paths, Some(&inner), &log), twice);
     let mut renamed = inner.clone();
     renamed.links[0].name = "arc0".to_owned();

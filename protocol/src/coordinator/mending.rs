@@ -15,7 +15,8 @@
 //! old one elsewhere. What an RM has it can hold again, so the attempt back to the old version fails only
 //! where the change had given something back that others have taken since; then the new version is tried
 //! again, for as long as it takes. Until one attempt succeeds each RM keeps what it has. The user may release
-//! the reservation at any time, which ends all of it.
+//! the reservation at any time, which ends all of it. What of a version is over by then is not asked for where it
+//! is not booked: nobody takes a booking of the past.
 //!
 //! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
 //! comes to the old version the new reservation has failed, and the old one has it as another transaction.
@@ -27,7 +28,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
-    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId, limits,
+    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, Time, TransactionId,
+    Window, limits,
 };
 
 use serde::{Deserialize, Serialize};
@@ -56,8 +58,11 @@ pub(super) struct Mending {
     old: TransactionId,
     old_candidate: Candidate,
     new_candidate: Candidate,
-    /// What each RM has booked; one that is not here has nothing.
-    parts: BTreeMap<RmName, TransactionId>,
+    /// What each RM has booked, and of which version that is; one that is not here has nothing.
+    parts: BTreeMap<RmName, (TransactionId, Mends)>,
+    /// What each RM has refused to book last. One that says later that something has taken the place of what it
+    /// had has booked this after all.
+    refused: BTreeMap<RmName, (TransactionId, Mends)>,
     /// What RMs have said they do not have any more: told to release it in the end, in case they do.
     lost: Vec<TransactionId>,
     /// Why the change was not booked everywhere.
@@ -73,13 +78,19 @@ impl Mending {
         if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
     }
 
-    /// What is tried next: every RM that has something of either version takes part.
-    fn next(&self) -> Candidate {
+    /// What is tried next: every RM that has something of either version takes part. An RM that has not this
+    /// version is asked for what is not over of it.
+    fn next(&self, now: Time) -> Candidate {
         let version = match self.turn() {
             Mends::New => &self.new_candidate,
             Mends::Old => &self.old_candidate,
         };
         let mut segments = version.segments.clone();
+        for (rm, wanted) in &mut segments {
+            if self.parts.get(rm).is_none_or(|(_, has)| *has != self.turn()) {
+                *wanted = wanted.iter().filter_map(|segment| left(segment, now)).collect();
+            }
+        }
         for rm in self.parts.keys() {
             segments.entry(rm.clone()).or_default();
         }
@@ -101,6 +112,13 @@ impl Mending {
             }
         }
     }
+}
+
+/// What of a segment is not over.
+fn left(segment: &Segment, now: Time) -> Option<Segment> {
+    let start = segment.window.start().max(now);
+    let window = Window::new(start, segment.window.end())?;
+    Some(Segment { window, ..segment.clone() })
 }
 
 /// Does this refusal of a Hold say that what it was to replace is not there any more?
@@ -135,7 +153,8 @@ impl Coordinator {
     pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
         let Some(mending) = self.mending.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
-        let (candidate, old, mends) = (mending.next(), mending.old.clone(), Some(mending.turn()));
+        let (candidate, old, mends) =
+            (mending.next(now.wall), mending.old.clone(), Some(mending.turn()));
         let txn = TransactionId::composed(format!("{id}/{}", known.opened + 1));
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
@@ -244,8 +263,11 @@ impl Coordinator {
         }
         if let Some(mending) = self.mending.get_mut(&id) {
             // Of an attempt to mend, this one has failed too.
+            let version = mending.turn();
             mending.failed += u32::from(mending.attempt.is_some());
-            mending.parts.extend(booked.into_iter().map(|rm| (rm, txn.clone())));
+            let this = |rm: RmName| (rm, (txn.clone(), version));
+            mending.parts.extend(booked.into_iter().map(this));
+            mending.refused.extend(refused.keys().cloned().map(this));
         }
         let reservation = self.reservation_mut(&id)?;
         match reservation.change.as_mut().filter(|change| change.is_under_way()) {
@@ -273,9 +295,20 @@ impl Coordinator {
         };
         let old_candidate = old_version.cloned().ok_or_else(missing)?;
         let new_candidate = new_version.cloned().ok_or_else(missing)?;
-        let parts = old_candidate.segments.keys().map(|rm| (rm.clone(), old.clone())).collect();
-        let (lost, failed, attempt) = (Vec::new(), 0, None);
-        Ok(Mending { old, old_candidate, new_candidate, parts, lost, why, failed, attempt })
+        let has = |rm: &RmName| (rm.clone(), (old.clone(), Mends::Old));
+        let parts = old_candidate.segments.keys().map(has).collect();
+        let (refused, lost, failed, attempt) = (BTreeMap::new(), Vec::new(), 0, None);
+        Ok(Mending {
+            old,
+            old_candidate,
+            new_candidate,
+            parts,
+            refused,
+            lost,
+            why,
+            failed,
+            attempt,
+        })
     }
 
     /// No RM has booked a change that was decided: nothing has changed.
@@ -311,7 +344,8 @@ impl Coordinator {
             return Err(ReplayError(format!("{txn} mends {id}, which is whole")));
         };
         let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
-        transaction.replace(&mending.old, mending.parts.iter());
+        let has = mending.parts.iter().map(|(rm, (txn, _))| (rm, txn));
+        transaction.replace(&mending.old, has);
         transaction.mends = true;
         mending.attempt = Some(candidate.clone());
         let reservation = self.reservation_mut(id)?;
@@ -335,9 +369,15 @@ impl Coordinator {
         let Some(mending) = self.mending.get_mut(id) else { return };
         mending.failed += 1;
         let gone = refusal.filter(|refusal| says_gone(refusal.reason));
-        if let Some(rm) = gone.and_then(|refusal| refusal.rm.as_ref()) {
-            mending.lost.extend(mending.parts.remove(rm));
-        }
+        let Some((gone, rm)) = gone.and_then(|gone| Some((gone, gone.rm.as_ref()?))) else {
+            return;
+        };
+        let after_all = mending.refused.remove(rm).filter(|_| gone.reason == Reason::Replaced);
+        let had = match after_all {
+            Some(booked) => mending.parts.insert(rm.clone(), booked),
+            None => mending.parts.remove(rm),
+        };
+        mending.lost.extend(had.map(|(txn, _)| txn));
     }
 
     /// An attempt to mend is booked everywhere: there is one version again.
@@ -396,7 +436,8 @@ impl Coordinator {
         let committing = |txn: &&Transaction| txn.goal == Goal::Commit && !txn.is_done();
         let attempts = self.attempts_of(id).filter(|(_, txn)| committing(txn));
         let attempts: Vec<TransactionId> = attempts.map(|(txn, _)| txn.clone()).collect();
-        let booked = mending.parts.into_values().chain(mending.lost).chain(attempts);
+        let known = mending.parts.into_values().chain(mending.refused.into_values());
+        let booked = known.map(|(txn, _)| txn).chain(mending.lost).chain(attempts);
         let booked: BTreeSet<TransactionId> = booked.collect();
         for txn in booked {
             let transaction = self.transaction_mut(&txn)?;

@@ -20,7 +20,6 @@ use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId}
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::transaction::Goal;
 use super::{Candidate, Coordinator, Gathered};
 use crate::core::ReplayError;
 use crate::message::HoldOrder;
@@ -176,11 +175,8 @@ impl Coordinator {
         id: &ReservationId,
         by: &TransactionId,
     ) -> Result<(), ReplayError> {
-        let booked = |txn: &TransactionId| {
-            self.transactions.get(txn).is_some_and(|txn| txn.goal == Goal::Commit && txn.is_done())
-        };
-        let whole = self.reservations.get(id).and_then(|old| old.transaction.as_ref());
-        if !whole.is_some_and(booked) {
+        // Its transaction may be told to release already: of an RM that says it has lost what it had.
+        if self.reservations.get(id).is_none_or(|old| old.state != State::Confirmed) {
             return Err(ReplayError(format!("{id} is replaced and was not booked")));
         }
         let old = self.reservation_mut(id)?;

@@ -87,8 +87,8 @@ pub(super) fn participants(
         }
     }
     // Who stands in no level would have the smallest of them.
-    let whole =
-        settings.users.iter().map(|user| (user, 100)).filter(|_| !settings.levels.is_empty());
+    let users = settings.workload.users.iter().filter(|_| !settings.levels.is_empty());
+    let whole = users.map(|user| (user, 100));
     let own = settings.levels.iter().map(|(user, percent)| (user, *percent));
     let levels: BTreeMap<UserName, u32> = (whole.chain(own))
         .map(|(user, percent)| (UserName::composed(user.as_str()), percent))
