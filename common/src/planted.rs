@@ -66,8 +66,6 @@ pub enum Bug {
     PromisedEarly,
     /// A short hold is asked about when it ends, which is too late.
     ShortHoldUnasked,
-    /// A coordinator ends, or tombstones, what another one's ids name.
-    AnybodysId,
     /// A foreign status in answer to Commit is taken for the RM's final answer.
     StatusForAnswer,
     /// A denied Abort is taken for an acknowledged one.
@@ -80,7 +78,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them, the canary last.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 30] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -107,7 +105,6 @@ impl Bug {
         Self::ConfirmedEarly,
         Self::PromisedEarly,
         Self::ShortHoldUnasked,
-        Self::AnybodysId,
         Self::StatusForAnswer,
         Self::DeniedForDone,
         Self::ChangeDestroyed,
@@ -146,7 +143,6 @@ impl Bug {
             Self::ConfirmedEarly => ("GRC", "confirms when one acknowledgement is missing"),
             Self::PromisedEarly => ("GRC below", "promises when the first of its RMs holds"),
             Self::ShortHoldUnasked => ("RM", "asks about a short hold only when it has ended"),
-            Self::AnybodysId => ("RM", "lets a coordinator end another one's ids"),
             Self::StatusForAnswer => ("GRC", "takes a foreign status for an answer to Commit"),
             Self::DeniedForDone => ("GRC", "takes a denied Abort for an acknowledged one"),
             Self::ChangeDestroyed => ("GRC", "releases both versions when one RM books too late"),

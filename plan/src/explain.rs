@@ -11,7 +11,7 @@
 //!   are not split (a maximum flow and its minimum cut, for the links of each site and, when there
 //!   are few sites, for every grouping of them).
 //!
-//! What no federation without bookings could serve is refused for good: [`never`].
+//! What no federation without bookings could serve is refused for good: [`never()`].
 //!
 //! When no such statement is found the answer is `None`: only the combination is infeasible, and the
 //! sentence says that and no more; [`combination`] then finds, with a planner, a plan that comes close

@@ -202,7 +202,7 @@ impl Participant {
 
     fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
         // Refusals, in a fixed order: whose, known before, who, room to write it down, what, when, how much.
-        if !is_its_own(&order.txn, &order.coordinator) {
+        if !order.txn.is_of(&order.coordinator) {
             return reply(token, Answer::Denied);
         }
         if let Some(answer) = self.room.remembered(&order, &self.config.name) {
@@ -451,7 +451,7 @@ impl Participant {
             // What was promised to it stays promised, whatever the configuration says by now.
             Some(entry) => Gate::Known(entry),
             None if !self.config.coordinators.contains(by) => Gate::Denied,
-            None if !is_its_own(txn, by) => Gate::Denied,
+            None if !txn.is_of(by) => Gate::Denied,
             None => Gate::Unknown,
         }
     }
@@ -512,11 +512,6 @@ enum Gate<'a> {
 /// questions when it does not.
 pub(crate) fn ask_by(hard: Span) -> Span {
     if planted::is(Bug::ShortHoldUnasked) { hard } else { Span::from_us(hard.as_us() / 2) }
-}
-
-/// Does the id say that the transaction is this coordinator's?
-fn is_its_own(txn: &TransactionId, coordinator: &CoordinatorName) -> bool {
-    planted::is(Bug::AnybodysId) || txn.is_of(coordinator)
 }
 
 fn reply(token: Token, answer: Answer) -> Step {

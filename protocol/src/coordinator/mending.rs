@@ -15,8 +15,8 @@
 //! old one elsewhere. What an RM has it can hold again, so the attempt back to the old version fails only
 //! where the change had given something back that others have taken since; then the new version is tried
 //! again, for as long as it takes. Until one attempt succeeds each RM keeps what it has. The user may release
-//! the reservation at any time, which ends all of it. What of a version is over by then is not asked for where it
-//! is not booked: nobody takes a booking of the past.
+//! the reservation at any time, which ends all of it. Once an RM has refused what is over of a version, that is not asked for any more where
+//! it is not booked: nobody takes a booking of the past.
 //!
 //! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
 //! comes to the old version the new reservation has failed, and the old one has it as another transaction.
@@ -67,6 +67,8 @@ pub(super) struct Mending {
     lost: Vec<TransactionId>,
     /// Why the change was not booked everywhere.
     why: Refusal,
+    /// An RM has refused what lies in the past by now.
+    late: bool,
     /// Attempts that have failed. After an even number the new version is next, after an odd one the old.
     failed: u32,
     /// What the last attempt tries.
@@ -78,8 +80,8 @@ impl Mending {
         if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
     }
 
-    /// What is tried next: every RM that has something of either version takes part. An RM that has not this
-    /// version is asked for what is not over of it.
+    /// What is tried next: every RM that has something of either version takes part. Once one has refused what lies
+    /// in the past, an RM that has not this version is asked for what is not over of it.
     fn next(&self, now: Time) -> Candidate {
         let version = match self.turn() {
             Mends::New => &self.new_candidate,
@@ -87,7 +89,7 @@ impl Mending {
         };
         let mut segments = version.segments.clone();
         for (rm, wanted) in &mut segments {
-            if self.parts.get(rm).is_none_or(|(_, has)| *has != self.turn()) {
+            if self.late && self.parts.get(rm).is_none_or(|(_, has)| *has != self.turn()) {
                 *wanted = wanted.iter().filter_map(|segment| left(segment, now)).collect();
             }
         }
@@ -306,6 +308,7 @@ impl Coordinator {
             refused,
             lost,
             why,
+            late: false,
             failed,
             attempt,
         })
@@ -368,6 +371,7 @@ impl Coordinator {
     pub(super) fn fold_mend_aborted(&mut self, id: &ReservationId, refusal: Option<&Refusal>) {
         let Some(mending) = self.mending.get_mut(id) else { return };
         mending.failed += 1;
+        mending.late |= refusal.is_some_and(|no| no.reason == Reason::OutsideHorizon);
         let gone = refusal.filter(|refusal| says_gone(refusal.reason));
         let Some((gone, rm)) = gone.and_then(|gone| Some((gone, gone.rm.as_ref()?))) else {
             return;

@@ -136,6 +136,9 @@ impl World {
                     watch.exempt.note_above(reservation, &order.txn);
                 }
                 CoordinatorRecord::Mixed { txn, .. } => {
+                    if watch.replaces.contains_key(txn) {
+                        return Err(format!("I5: the decided change {txn} comes out mixed"));
+                    }
                     self.counts.mixed += 1;
                     watch.mixed.insert(txn.clone());
                 }
@@ -177,7 +180,13 @@ impl World {
         for record in records {
             self.model_rm(index, record)?;
             match record {
-                ParticipantRecord::Held { order, hard, .. } => {
+                ParticipantRecord::Held { order, soft, hard, .. } => {
+                    if !order.one_way && soft >= hard {
+                        let txn = &order.txn;
+                        return Err(format!(
+                            "I22: {txn} ends after {hard}, is asked about after {soft}"
+                        ));
+                    }
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
@@ -199,6 +208,9 @@ impl World {
                     }
                     self.counts.booked += 1;
                     self.check_replaced(index, txn)?;
+                }
+                ParticipantRecord::Ended { txn, coordinator, .. } if !txn.is_of(coordinator) => {
+                    return Err(format!("I21: {coordinator} has ended {txn}"));
                 }
                 ParticipantRecord::Ended { txn, ending: Ending::Aborted, .. }
                     if self.watch.committed.contains(txn)

@@ -38,7 +38,7 @@ impl Aside {
         Arc::new(|work, time| work(time))
     }
 
-    /// As [`Mip::improve`].
+    /// Improves a plan within the budget; it comes back as it was when nothing better was found.
     #[must_use]
     pub fn improve(&self, instance: &Instance<'_>, budget: &Budget<'_>, plan: Plan) -> Plan {
         self.mip.improve_by(self, instance, budget, plan)
