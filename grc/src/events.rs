@@ -136,6 +136,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::ChangeRefused { reservation, .. }
         | CoordinatorRecord::UpperOpened { reservation, .. }
         | CoordinatorRecord::UpperReplaced { reservation, .. }
+        | CoordinatorRecord::Superseded { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
         // A tombstone is of no transaction of ours: nothing is told of it.
@@ -147,6 +148,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Releasing { txn, .. }
         | CoordinatorRecord::Disowned { txn, .. }
         | CoordinatorRecord::DisownEnded { txn, .. }
+        | CoordinatorRecord::Settled { txn, .. }
         | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
     }
 }
@@ -270,6 +272,14 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
         CoordinatorRecord::UpperReplaced { by, at, .. } => {
             let what = format!("{by} of the one above has taken its place");
             Change::new(State::Terminated, what, *at)
+        }
+        CoordinatorRecord::Superseded { at, .. } => {
+            Change::over("the one above needs its old version no more".into(), *at)
+        }
+        CoordinatorRecord::Settled { txn, state, version, at } => {
+            let what = "no resource manager keeps anything of a version before".into();
+            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::Disowned { txn, rm, by, why, at } => {
             let what = format!("{rm} still has a booking of it; {by} has that released: {why}");

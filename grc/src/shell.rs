@@ -163,6 +163,7 @@ async fn send(
                 hold_for: order.hold_for.map(convert::span_to_wire),
                 resource_manager,
                 replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
+                keeps_old: order.keeps_old,
                 one_way: order.one_way,
             };
             let answer = client.hold(timed(request)).await.map(tonic::Response::into_inner);

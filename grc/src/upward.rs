@@ -165,6 +165,10 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
         (Some(_), true) => Vec::new(),
         _ => convert::segments_from_wire("segments", &wire.segments)?,
     };
+    if wire.keeps_old && replaces.is_none() {
+        let allowed = "false without `replaces`: there is nothing old to keep";
+        return Err(InvalidField::new("keeps_old", true, allowed));
+    }
     if wire.one_way {
         let allowed = "false: behind a coordinator nothing is booked with one message";
         return Err(InvalidField::new("one_way", true, allowed));
@@ -176,6 +180,7 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
         segments,
         hold_for,
         replaces,
+        keeps_old: wire.keeps_old,
         one_way: false,
     })
 }

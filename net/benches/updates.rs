@@ -112,6 +112,7 @@ fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
         segments: segments.collect(),
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: true,
     };
     let _ = rm.step(ParticipantInput::Hold { order, token: Token(1) }, now);

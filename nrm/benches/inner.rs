@@ -82,6 +82,7 @@ fn order(random: &mut ChaCha8Rng, n: usize, gbps: u64) -> HoldOrder {
         segments: vec![Segment { resource, amount: Amount(gbps * GBPS), window }],
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: false,
     }
 }

@@ -94,6 +94,7 @@ fn order(number: u32, segments: Vec<Segment>, replaces: Option<u32>) -> HoldOrde
         segments,
         hold_for: None,
         replaces: replaces.map(txn),
+        keeps_old: false,
         one_way: false,
     }
 }

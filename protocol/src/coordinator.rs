@@ -48,6 +48,7 @@ mod repair_tests;
 mod reservation;
 #[cfg(test)]
 mod room_tests;
+mod superseding;
 #[cfg(test)]
 mod tests;
 mod transaction;

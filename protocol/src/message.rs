@@ -21,6 +21,10 @@ pub struct HoldOrder {
     /// are kept, what they share counted once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replaces: Option<TransactionId>,
+    /// What the new version does without stays kept after Commit, until the old transaction is released: a version
+    /// that one RM is too late to book can then be taken back. Only with `replaces`.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub keeps_old: bool,
     /// Booked at once, with this message (one-way reservation): nothing expires, nobody asks Resolve, and Abort
     /// ends it like Release. Not with `replaces`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]

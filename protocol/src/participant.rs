@@ -27,8 +27,9 @@
 //! resource that is gone but has a record is *retired*: its bookings live on, nobody else sees it.
 //!
 //! A hold may replace a booking by a new version: it holds only what it takes beyond the old one, and
-//! its Commit makes the old one `Ended(Replaced)` in the same record. What a hold may take is said in
-//! [`admission`], what a transaction takes in [`footprint`].
+//! its Commit makes the old one `Ended(Replaced)` in the same record; what the new one does without may be
+//! [`kept`] until the old one is released. What a hold may take is said in [`admission`], what a transaction
+//! takes in [`footprint`].
 //!
 //! A one-way hold is booked in the same step: two records, one answer, and no decision of a coordinator stands
 //! behind it, so that Abort ends it like Release.
@@ -47,6 +48,7 @@ mod entry;
 pub mod footprint;
 mod input;
 mod inside;
+mod kept;
 mod overlap;
 mod promised;
 mod record;
@@ -281,9 +283,8 @@ impl Participant {
     /// What a hold of this order takes now: beyond what is booked for the version that it replaces.
     fn to_take(&self, order: &HoldOrder, inner: Option<&[InnerRoute]>) -> Footprint {
         let whole = Footprint::of(&order.segments).and(inner_footprint(&order.segments, inner));
-        let old = order.replaces.as_ref().and_then(|old| self.entries.get(old));
-        match old.filter(|old| old.phase == Phase::Booked) {
-            Some(old) => whole.beyond(&old.footprint()),
+        match self.own(order.replaces.as_ref()) {
+            Some(own) => whole.beyond(&own),
             None => whole,
         }
     }
@@ -357,7 +358,9 @@ impl Participant {
     fn release(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
         match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
-            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
+            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), kept, .. })
+                if kept.is_empty() =>
+            {
                 return reply(token, Answer::Done);
             }
             Gate::Known(_) if planted::is(Bug::ReleaseUnrecorded) => {
@@ -480,8 +483,7 @@ impl Participant {
         if self.replacing.get(old) != Some(txn) {
             return Err(format!("{txn} replaces {old}, and nobody knows"));
         }
-        let booked = self.entries.get(old).filter(|old| old.phase == Phase::Booked);
-        let lacks = booked.map(|old| entry.footprint().beyond(&old.footprint()).segments());
+        let lacks = self.own(Some(old)).map(|own| entry.footprint().beyond(&own).segments());
         if lacks.is_some_and(|lacks| lacks != held.taken) {
             return Err(format!("I1: {txn} does not hold what it lacks beside {old}"));
         }
@@ -596,6 +598,7 @@ impl Core for Participant {
         }
         self.check_routes()?;
         self.check_promised()?;
+        self.check_kept()?;
         let held = |txn: &TransactionId| {
             self.entries.get(txn).is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
         };

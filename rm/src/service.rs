@@ -306,6 +306,10 @@ pub fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
         let allowed = "false with `replaces`: a change is held, then committed";
         return Err(InvalidField::new("one_way", true, allowed));
     }
+    if wire.keeps_old && replaces.is_none() {
+        let allowed = "false without `replaces`: there is nothing old to keep";
+        return Err(InvalidField::new("keeps_old", true, allowed));
+    }
     let segments = match (&replaces, wire.segments.is_empty()) {
         // Nothing is needed here any more.
         (Some(_), true) => Vec::new(),
@@ -318,6 +322,7 @@ pub fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
         segments,
         hold_for,
         replaces,
+        keeps_old: wire.keeps_old,
         one_way: wire.one_way,
     })
 }

@@ -45,6 +45,7 @@ fn order(txn: &str, amount: u64, replaces: Option<&str>) -> HoldOrder {
         segments: vec![segment(amount)],
         hold_for: None,
         replaces: replaces.map(coalloc_common::TransactionId::composed),
+        keeps_old: false,
         one_way: false,
     }
 }

@@ -223,6 +223,7 @@ fn big_ledger(federation: &Federation) {
             }],
             hold_for: None,
             replaces: None,
+            keeps_old: false,
             one_way: false,
         };
         let refusal = Refusal::new(Reason::InsufficientCapacity, "x".repeat(300));

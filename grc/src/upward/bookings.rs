@@ -109,12 +109,19 @@ pub(super) struct Told {
     aborted: bool,
 }
 
+impl Told {
+    /// It ended when a newer version took its place, and that was told.
+    fn is_replaced(&self) -> bool {
+        self.refusal.as_ref().is_some_and(|why| why.reason == Reason::Replaced)
+    }
+}
+
 /// What a record is about, as far as it may be an event.
 fn subject(record: &CoordinatorRecord) -> Option<String> {
     match record {
-        CoordinatorRecord::Prepared { txn, .. } | CoordinatorRecord::Finished { txn, .. } => {
-            Some(txn.to_string())
-        }
+        CoordinatorRecord::Prepared { txn, .. }
+        | CoordinatorRecord::Finished { txn, .. }
+        | CoordinatorRecord::Settled { txn, .. } => Some(txn.to_string()),
         CoordinatorRecord::Concluded { reservation, .. }
         | CoordinatorRecord::UpperReplaced { reservation, .. } => Some(reservation.to_string()),
         CoordinatorRecord::Refused { .. }
@@ -127,6 +134,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::ChangeOpened { .. }
         | CoordinatorRecord::ChangeRefused { .. }
         | CoordinatorRecord::UpperOpened { .. }
+        | CoordinatorRecord::Superseded { .. }
         | CoordinatorRecord::Disowned { .. }
         | CoordinatorRecord::DisownEnded { .. }
         | CoordinatorRecord::UpperEnded { .. } => None,
@@ -136,7 +144,9 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
 /// The reservation and the attempt that a record is about.
 fn found<'a>(core: &'a Coordinator, record: &CoordinatorRecord) -> Option<(&'a Reservation, bool)> {
     match record {
-        CoordinatorRecord::Prepared { txn, .. } | CoordinatorRecord::Finished { txn, .. } => {
+        CoordinatorRecord::Prepared { txn, .. }
+        | CoordinatorRecord::Finished { txn, .. }
+        | CoordinatorRecord::Settled { txn, .. } => {
             Some((core.reservation_of(txn)?, core.is_aborted(txn)))
         }
         CoordinatorRecord::Concluded { reservation, .. }
@@ -221,7 +231,10 @@ impl UpperEvents {
             {
                 (S::Booked, at)
             }
-            CoordinatorRecord::Finished { state: Some(State::Terminated), at, .. } => {
+            CoordinatorRecord::Finished { state: Some(State::Terminated), at, .. }
+            | CoordinatorRecord::Settled { state: Some(State::Terminated), at, .. }
+                if !told.is_replaced() =>
+            {
                 (S::Released, at)
             }
             CoordinatorRecord::Finished { state: Some(State::Failed), at, .. }
@@ -269,6 +282,7 @@ mod tests {
             segments: Vec::new(),
             hold_for: None,
             replaces: Some(TransactionId::composed("top-1/0")),
+            keeps_old: false,
             one_way: false,
         };
         Told { order, refusal, plan: None, failed, aborted: false }

@@ -81,6 +81,7 @@ impl Observed for CoordinatorRecord {
             }
             Self::Prepared { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } => {}
+            Self::Superseded { .. } | Self::Settled { .. } => {}
             Self::Concluded { refusal, .. } => failed("failed", refusal),
             Self::ChangeOpened { .. } => {}
             Self::ChangeRefused { .. } => {
@@ -153,7 +154,10 @@ impl Observed for CoordinatorRecord {
                 traces::synced(reservation, "intent", Some(txn), sync);
             }
             // The trace of a hold from above ends at its call: the request is not ours.
-            Self::UpperOpened { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
+            Self::UpperOpened { .. }
+            | Self::UpperEnded { .. }
+            | Self::UpperReplaced { .. }
+            | Self::Superseded { .. } => {}
             // Of no request at all.
             Self::Disowned { .. } | Self::DisownEnded { .. } => {}
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
@@ -162,6 +166,7 @@ impl Observed for CoordinatorRecord {
             Self::Split { txn, .. } => traces::synced_of(txn, "split", sync),
             Self::Releasing { txn, .. } => traces::synced_of(txn, "releasing", sync),
             Self::Finished { txn, .. } => traces::synced_of(txn, "finished", sync),
+            Self::Settled { txn, .. } => traces::synced_of(txn, "settled", sync),
         }
     }
 }

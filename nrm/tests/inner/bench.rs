@@ -80,6 +80,7 @@ pub(crate) fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {
         segments: segments.iter().map(segment).collect(),
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: false,
     }
 }

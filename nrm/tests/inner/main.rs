@@ -414,6 +414,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
                 segments: vec![Segment { resource, amount, window }],
                 hold_for: None,
                 replaces: None,
+                keeps_old: false,
                 one_way: true,
             };
             ParticipantInput::Hold { order, token: Token(1) }

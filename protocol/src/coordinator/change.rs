@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::transaction::Goal;
+use super::transaction::{Goal, Transaction};
 use super::trying::{Trying, usual_replans};
 use super::{Candidate, Coordinator, Gathered, Reply};
 use crate::core::ReplayError;
@@ -369,6 +369,7 @@ impl Coordinator {
                 reservation.transaction = Some(txn.clone());
                 reservation.notes = std::mem::take(&mut change.notes);
                 reservation.version += 1;
+                return self.fold_supersede_before(txn, std::slice::from_ref(id));
             }
             ChangeState::Aborting if !unfinished => change.state = ChangeState::Refused,
             _ => {}
@@ -396,7 +397,9 @@ impl Coordinator {
     }
 
     pub(super) fn has_unfinished_change(&self, id: &ReservationId) -> bool {
-        self.attempts_of(id).any(|(_, txn)| txn.replaces.is_some() && !txn.is_done())
+        let unfinished =
+            |txn: &Transaction| txn.replaces.is_some() && !txn.is_done() && !txn.is_superseded();
+        self.attempts_of(id).any(|(_, txn)| unfinished(txn))
     }
 
     /// Changes: one at a time, and somebody pursues it.

@@ -12,11 +12,11 @@
 //! ```
 //!
 //! The Hold of such an attempt replaces at each RM what that RM has: the new version where it is booked, the
-//! old one elsewhere. What an RM has it can hold again, so the attempt back to the old version fails only
-//! where the change had given something back that others have taken since; then the new version is tried
-//! again, for as long as it takes. Until one attempt succeeds each RM keeps what it has. The user may release
-//! the reservation at any time, which ends all of it. Once an RM has refused what is over of a version, that is not asked for any more where
-//! it is not booked: nobody takes a booking of the past.
+//! old one elsewhere. RMs that have booked the new version keep what it does without until one version is booked
+//! everywhere ([`superseding`](super::superseding)), so the way back to the old one is always free. An attempt at it fails
+//! only for want of an answer, and is made again after a pause. An RM that says that it has lost what it had
+//! does not take part in the way back: that it lacks its booking is for reconciliation to find and to repair.
+//! The user may release the reservation at any time, which ends all of it.
 //!
 //! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
 //! comes to the old version the new reservation has failed, and the old one has it as another transaction.
@@ -28,8 +28,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
-    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, Time, TransactionId,
-    Window, limits,
+    BootTime, Now, Reason, Refusal, ReservationId, RmName, Span, TransactionId, limits,
 };
 
 use serde::{Deserialize, Serialize};
@@ -63,12 +62,8 @@ pub(super) struct Mending {
     /// What each RM has refused to book last. One that says later that something has taken the place of what it
     /// had has booked this after all.
     refused: BTreeMap<RmName, (TransactionId, Mends)>,
-    /// What RMs have said they do not have any more: told to release it in the end, in case they do.
-    lost: Vec<TransactionId>,
     /// Why the change was not booked everywhere.
     why: Refusal,
-    /// An RM has refused what lies in the past by now.
-    late: bool,
     /// Attempts that have failed. After an even number the new version is next, after an odd one the old.
     failed: u32,
     /// What the last attempt tries.
@@ -80,27 +75,30 @@ impl Mending {
         if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
     }
 
-    /// What is tried next: every RM that has something of either version takes part. Once one has refused what lies
-    /// in the past, an RM that has not this version is asked for what is not over of it.
-    fn next(&self, now: Time) -> Candidate {
-        let version = match self.turn() {
-            Mends::New => &self.new_candidate,
-            Mends::Old => &self.old_candidate,
+    /// What is tried next: every RM that has something of either version takes part. Back to the old version
+    /// nobody else does: an RM that has lost what it had of that is left to reconciliation.
+    fn next(&self) -> Candidate {
+        let (version, others) = match self.turn() {
+            Mends::New => (&self.new_candidate, true),
+            Mends::Old => (&self.old_candidate, false),
         };
         let mut segments = version.segments.clone();
-        for (rm, wanted) in &mut segments {
-            if self.late && self.parts.get(rm).is_none_or(|(_, has)| *has != self.turn()) {
-                *wanted = wanted.iter().filter_map(|segment| left(segment, now)).collect();
-            }
-        }
+        segments.retain(|rm, _| others || self.parts.contains_key(rm));
         for rm in self.parts.keys() {
             segments.entry(rm.clone()).or_default();
         }
-        // An RM that has nothing and is to have nothing is not asked.
-        segments.retain(|rm, wanted: &mut Vec<Segment>| {
-            !wanted.is_empty() || self.parts.contains_key(rm)
-        });
         Candidate { segments, order: Vec::new(), one_way: false, details: version.details.clone() }
+    }
+
+    /// What is booked when the attempt is: what an RM has lost of it still counts, so that the difference is seen.
+    fn booked(&self) -> Option<Candidate> {
+        let mut booked = self.attempt.clone()?;
+        if self.turn() == Mends::Old {
+            for (rm, wanted) in &self.old_candidate.segments {
+                booked.segments.entry(rm.clone()).or_insert_with(|| wanted.clone());
+            }
+        }
+        Some(booked)
     }
 
     /// How long after its last failure it is tried again.
@@ -114,13 +112,6 @@ impl Mending {
             }
         }
     }
-}
-
-/// What of a segment is not over.
-fn left(segment: &Segment, now: Time) -> Option<Segment> {
-    let start = segment.window.start().max(now);
-    let window = Window::new(start, segment.window.end())?;
-    Some(Segment { window, ..segment.clone() })
 }
 
 /// Does this refusal of a Hold say that what it was to replace is not there any more?
@@ -155,8 +146,7 @@ impl Coordinator {
     pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
         let Some(mending) = self.mending.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
-        let (candidate, old, mends) =
-            (mending.next(now.wall), mending.old.clone(), Some(mending.turn()));
+        let (candidate, old, mends) = (mending.next(), mending.old.clone(), Some(mending.turn()));
         let txn = TransactionId::composed(format!("{id}/{}", known.opened + 1));
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
@@ -164,6 +154,7 @@ impl Coordinator {
             candidate,
             replaces: Some(old),
             mends,
+            keeps_old: true,
             anew: Vec::new(),
             version: None,
             at: now,
@@ -220,11 +211,6 @@ impl Coordinator {
             let text = "the reservation was released before the change was mended";
             self.abort(&txn, Refusal::new(Reason::Released, text), None, now, out);
         }
-    }
-
-    /// What RMs have said they have lost of a reservation in two versions.
-    pub(super) fn lost(&self, id: &ReservationId) -> Vec<TransactionId> {
-        self.mending.get(id).map(|mending| mending.lost.clone()).unwrap_or_default()
     }
 
     /// Sends what a release of this reservation has made due.
@@ -299,19 +285,8 @@ impl Coordinator {
         let new_candidate = new_version.cloned().ok_or_else(missing)?;
         let has = |rm: &RmName| (rm.clone(), (old.clone(), Mends::Old));
         let parts = old_candidate.segments.keys().map(has).collect();
-        let (refused, lost, failed, attempt) = (BTreeMap::new(), Vec::new(), 0, None);
-        Ok(Mending {
-            old,
-            old_candidate,
-            new_candidate,
-            parts,
-            refused,
-            lost,
-            why,
-            late: false,
-            failed,
-            attempt,
-        })
+        let (refused, failed, attempt) = (BTreeMap::new(), 0, None);
+        Ok(Mending { old, old_candidate, new_candidate, parts, refused, why, failed, attempt })
     }
 
     /// No RM has booked a change that was decided: nothing has changed.
@@ -371,17 +346,15 @@ impl Coordinator {
     pub(super) fn fold_mend_aborted(&mut self, id: &ReservationId, refusal: Option<&Refusal>) {
         let Some(mending) = self.mending.get_mut(id) else { return };
         mending.failed += 1;
-        mending.late |= refusal.is_some_and(|no| no.reason == Reason::OutsideHorizon);
         let gone = refusal.filter(|refusal| says_gone(refusal.reason));
         let Some((gone, rm)) = gone.and_then(|gone| Some((gone, gone.rm.as_ref()?))) else {
             return;
         };
         let after_all = mending.refused.remove(rm).filter(|_| gone.reason == Reason::Replaced);
-        let had = match after_all {
+        match after_all {
             Some(booked) => mending.parts.insert(rm.clone(), booked),
             None => mending.parts.remove(rm),
         };
-        mending.lost.extend(had.map(|(txn, _)| txn));
     }
 
     /// An attempt to mend is booked everywhere: there is one version again.
@@ -393,7 +366,7 @@ impl Coordinator {
         let missing = || ReplayError(format!("{txn} mends {id}, which is whole"));
         let mending = self.mending.remove(id).ok_or_else(missing)?;
         let forward = mending.turn() == Mends::New;
-        let booked = mending.attempt.ok_or_else(missing)?;
+        let booked = mending.booked().ok_or_else(missing)?;
         let old_above = self.old_above(id).map(|old| old.id.clone());
         let reservation = self.reservation_mut(id)?;
         match reservation.change.as_mut().filter(|change| change.is_under_way()) {
@@ -410,25 +383,25 @@ impl Coordinator {
                     change.state = ChangeState::Refused;
                     change.refuse(&mending.why);
                 }
+                self.fold_supersede_before(txn, std::slice::from_ref(id))
             }
+            // The one above says when nobody goes back any more.
             None if forward => {
                 reservation.candidate = Some(booked);
                 reservation.state = State::Confirmed;
+                Ok(())
             }
             None => {
                 reservation.state = State::Failed;
                 reservation.refusal = Some(mending.why);
-                let old = self.reservation_mut(&old_above.ok_or_else(missing)?)?;
-                let old_id = old.id.clone();
+                let old_id = old_above.ok_or_else(missing)?;
+                let old = self.reservation_mut(&old_id)?;
                 old.transaction = Some(txn.clone());
                 old.candidate = Some(booked);
-                self.transaction_mut(txn)?.reservation = old_id;
+                self.transaction_mut(txn)?.reservation = old_id.clone();
+                self.fold_supersede_before(txn, &[id.clone(), old_id])
             }
         }
-        for lost in mending.lost {
-            self.transaction_mut(&lost)?.turn(Goal::Release);
-        }
-        Ok(())
     }
 
     /// A reservation in two versions is released: all that any RM may have of it.
@@ -436,17 +409,17 @@ impl Coordinator {
         &mut self,
         id: &ReservationId,
     ) -> Result<bool, ReplayError> {
-        let Some(mending) = self.mending.remove(id) else { return Ok(false) };
-        let committing = |txn: &&Transaction| txn.goal == Goal::Commit && !txn.is_done();
-        let attempts = self.attempts_of(id).filter(|(_, txn)| committing(txn));
-        let attempts: Vec<TransactionId> = attempts.map(|(txn, _)| txn.clone()).collect();
-        let known = mending.parts.into_values().chain(mending.refused.into_values());
-        let booked = known.map(|(txn, _)| txn).chain(mending.lost).chain(attempts);
-        let booked: BTreeSet<TransactionId> = booked.collect();
+        if self.mending.remove(id).is_none() {
+            return Ok(false);
+        }
+        let current = self.reservation_mut(id)?.transaction.clone();
+        let booked = self.attempts_of(id).filter(|(_, txn)| txn.goal == Goal::Commit);
+        let booked: BTreeSet<TransactionId> =
+            booked.map(|(txn, _)| txn.clone()).chain(current).collect();
         for txn in booked {
             let transaction = self.transaction_mut(&txn)?;
             // What is another reservation's is that one's to release.
-            if transaction.reservation == *id {
+            if transaction.reservation == *id && transaction.goal == Goal::Commit {
                 transaction.turn(Goal::Release);
             }
         }

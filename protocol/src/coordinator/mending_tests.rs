@@ -222,22 +222,56 @@ fn released_in_between_all_of_it_ends() {
 }
 
 #[test]
-fn an_rm_that_has_lost_what_it_had_holds_the_version_as_new() {
+fn an_rm_that_has_lost_what_it_had_is_not_asked_on_the_way_back_and_its_booking_is_missed() {
     let (mut bench, _) = split();
     let _ = bench.answer("b", AGAIN, MessageKind::Hold, refused(Reason::NotHeld), at(110));
     let sent = drop_attempt(&mut bench, AGAIN, &["a", "c"], 120);
-    assert_eq!(
-        replaced(&sent),
-        [("a".into(), 1, Some(NEW.to_owned())), ("b".into(), 1, None)],
-        "what b does not have it does not replace"
-    );
-    for rm in ["a", "b"] {
-        let _ = bench.held(rm, BACK, 900, at(130));
-    }
-    let _ = bench.answer("a", BACK, MessageKind::Commit, Answer::Done, at(140));
-    let last = bench.answer("b", BACK, MessageKind::Commit, Answer::Done, at(140));
+    assert_eq!(replaced(&sent), [("a".into(), 1, Some(NEW.to_owned()))]);
+    let _ = bench.held("a", BACK, 900, at(130));
+    let last = bench.answer("a", BACK, MessageKind::Commit, Answer::Done, at(140));
     assert_eq!(told(&last), [(USER, State::Confirmed)]);
-    let sent = sends(&last);
-    assert_eq!(sent, ["a Release", "b Release"], "of the old one: should b have it after all");
+    let counted = |rm: &str| {
+        let set = bench.core.counted_on_at(&RmName::composed(rm));
+        set.is_some_and(|set| !set.is_empty())
+    };
+    assert!(
+        counted("a") && counted("b"),
+        "b owes its booking: reconciliation finds the difference"
+    );
+    let _ = bench.restart(at(150));
+}
+
+#[test]
+fn once_one_version_is_booked_everywhere_what_is_kept_of_the_others_is_given_back() {
+    let (mut bench, sent) = split();
+    let keeps = |effect: &CoordinatorEffect| match effect {
+        CoordinatorEffect::Send { rm, message: Message::Hold(order), .. } => {
+            Some((rm.to_string(), order.keeps_old))
+        }
+        _ => None,
+    };
+    let keeps: Vec<_> = sent.iter().filter_map(keeps).collect();
+    assert_eq!(keeps, [("a".into(), true), ("b".into(), true), ("c".into(), false)]);
+    for rm in ["a", "b", "c"] {
+        let _ = bench.held(rm, AGAIN, 900, at(110));
+    }
+    for rm in ["a", "b"] {
+        let sent = bench.answer(rm, AGAIN, MessageKind::Commit, Answer::Done, at(120));
+        assert_eq!(sends(&sent), [""; 0], "nobody gives anything back before all have booked");
+    }
+    let last = bench.answer("c", AGAIN, MessageKind::Commit, Answer::Done, at(120));
+    assert_eq!(told(&last), [(USER, State::Confirmed)]);
+    let releases = ["a Release", "b Release", "a Release", "b Release", "c Release"];
+    assert_eq!(sends(&last), releases, "of the old version, and of the one that b and c missed");
+    assert_eq!(sends(&bench.restart(at(130))), releases, "until it is acknowledged");
+    for (txn, rms) in [("grc-t-1/1", &["a", "b"][..]), (NEW, &["a", "b", "c"])] {
+        for rm in rms {
+            let _ = bench.answer(rm, txn, MessageKind::Release, Answer::Done, at(140));
+        }
+    }
+    assert_eq!(bench.core.unfinished(), 0);
+    assert_eq!((known(&bench).state, known(&bench).version), (State::Confirmed, 2));
+    let settled = |record: &&CoordinatorRecord| matches!(record, CoordinatorRecord::Settled { .. });
+    assert_eq!(bench.log.iter().filter(settled).count(), 2);
     let _ = bench.restart(at(150));
 }

@@ -59,6 +59,9 @@ pub enum CoordinatorRecord {
         /// Which version it would book everywhere, when some RMs have booked a change and others have not.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         mends: Option<Mends>,
+        /// Its RMs keep what they give up of that version until it is released; not so in old logs.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        keeps_old: bool,
         /// RMs of that version that have lost it: they hold anew, and replace nothing.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         anew: Vec<RmName>,
@@ -200,6 +203,26 @@ pub enum CoordinatorRecord {
         /// When.
         at: Now,
     },
+    /// The one above needs the version before this reservation's replacement no more.
+    Superseded {
+        /// What was replaced.
+        reservation: ReservationId,
+        /// When.
+        at: Now,
+    },
+    /// Every RM has acknowledged that it keeps nothing of a version that was replaced.
+    Settled {
+        /// Which.
+        txn: TransactionId,
+        /// Where its reservation stands after this, for those who follow the log.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
+        /// The version that is booked after this, for those who follow the log.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
+        /// When.
+        at: Now,
+    },
     /// An RM has something of a transaction that stands nowhere here, and an operator wants it released.
     Disowned {
         /// What.
@@ -246,7 +269,8 @@ impl Coordinator {
         let booked = |known: &Reservation| known.booked_version();
         match record {
             CoordinatorRecord::Decided { txn, state: after, version, .. }
-            | CoordinatorRecord::Finished { txn, state: after, version, .. } => {
+            | CoordinatorRecord::Finished { txn, state: after, version, .. }
+            | CoordinatorRecord::Settled { txn, state: after, version, .. } => {
                 *after = of_txn(txn).map(state);
                 *version = of_txn(txn).map(booked);
             }
@@ -270,6 +294,7 @@ impl Coordinator {
             | CoordinatorRecord::Prepared { .. }
             | CoordinatorRecord::UpperEnded { .. }
             | CoordinatorRecord::UpperReplaced { .. }
+            | CoordinatorRecord::Superseded { .. }
             | CoordinatorRecord::Disowned { .. }
             | CoordinatorRecord::DisownEnded { .. }
             | CoordinatorRecord::Mixed { .. } => {}
@@ -290,11 +315,26 @@ impl Coordinator {
                 self.fold_opened(reservation, ticket, notes, *at)
             }
             CoordinatorRecord::Intent {
-                txn, reservation, candidate, mends: Some(_), at, ..
-            } => self.fold_mend_opened(txn, reservation, candidate, *at),
-            CoordinatorRecord::Intent {
-                txn, reservation, candidate, replaces, anew, at, ..
-            } => self.fold_intent((txn, reservation), candidate, (replaces.as_ref(), anew), *at),
+                txn,
+                reservation,
+                candidate,
+                replaces,
+                mends,
+                keeps_old,
+                anew,
+                at,
+                ..
+            } => {
+                match mends {
+                    Some(_) => self.fold_mend_opened(txn, reservation, candidate, *at),
+                    None => {
+                        let replaces = (replaces.as_ref(), anew.as_slice());
+                        self.fold_intent((txn, reservation), candidate, replaces, *at)
+                    }
+                }?;
+                self.transaction_mut(txn)?.keeps_old = *keeps_old;
+                Ok(())
+            }
             CoordinatorRecord::Disowned { txn, rm, .. } => {
                 self.fold_disowned(rm, txn);
                 Ok(())
@@ -313,6 +353,11 @@ impl Coordinator {
             CoordinatorRecord::Split { txn, refused, .. } => self.fold_split(txn, refused),
             CoordinatorRecord::Releasing { txn, .. } => self.fold_releasing(txn),
             CoordinatorRecord::Finished { txn, .. } => self.fold_finished(txn),
+            CoordinatorRecord::Superseded { reservation, .. } => {
+                self.fold_superseded(reservation);
+                Ok(())
+            }
+            CoordinatorRecord::Settled { txn, .. } => self.fold_settled(txn),
             CoordinatorRecord::UpperOpened { reservation, order, at } => {
                 self.fold_upper_opened(reservation, order, *at)
             }
@@ -488,18 +533,27 @@ impl Coordinator {
         if mends && goal == Goal::Commit {
             return self.fold_mended(&id, txn);
         }
+        if matches!(goal, Goal::Hold | Goal::Prepared) {
+            return Err(ReplayError(format!("{txn} ends undecided")));
+        }
         self.fold_change_finished(&id, txn, goal)?;
-        let unfinished = self.has_unfinished(&id);
         let reservation = self.reservation_mut(&id)?;
-        reservation.state = match (goal, reservation.state) {
-            (Goal::Hold | Goal::Prepared, _) => {
-                return Err(ReplayError(format!("{txn} ends undecided")));
-            }
-            (Goal::Commit, State::Committing) => State::Confirmed,
-            // Only when nothing is left of earlier attempts either.
-            (_, State::Terminating) if !unfinished => State::Terminated,
-            (_, State::Aborting) if !unfinished => State::Failed,
-            (_, state) => state,
+        if (goal, reservation.state) == (Goal::Commit, State::Committing) {
+            reservation.state = State::Confirmed;
+        }
+        self.fold_over(&id)
+    }
+
+    /// An ending reservation has ended when nothing is left of any attempt.
+    pub(super) fn fold_over(&mut self, id: &ReservationId) -> Result<(), ReplayError> {
+        if self.has_unfinished(id) {
+            return Ok(());
+        }
+        let reservation = self.reservation_mut(id)?;
+        reservation.state = match reservation.state {
+            State::Terminating => State::Terminated,
+            State::Aborting => State::Failed,
+            state => state,
         };
         Ok(())
     }

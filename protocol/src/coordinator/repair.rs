@@ -142,6 +142,7 @@ impl Coordinator {
             candidate: Candidate { details, one_way: false, ..candidate },
             replaces: Some(booked.clone()),
             mends: None,
+            keeps_old: true,
             anew: lost,
             version: None,
             at: now,

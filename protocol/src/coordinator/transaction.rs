@@ -75,6 +75,10 @@ pub(super) struct Transaction {
     pub(super) replaces: Option<TransactionId>,
     /// It makes one version of what is booked in two, see [`mending`](super::mending).
     pub(super) mends: bool,
+    /// Its RMs keep what they give up of the version that it replaces, see [`superseding`](super::superseding).
+    pub(super) keeps_old: bool,
+    /// A newer version is booked everywhere: what RMs keep of this one is given back.
+    superseded: bool,
 }
 
 impl Transaction {
@@ -107,6 +111,8 @@ impl Transaction {
             alarm: None,
             replaces: None,
             mends: false,
+            keeps_old: false,
+            superseded: false,
         }
     }
 
@@ -162,6 +168,16 @@ impl Transaction {
             party.send_at = BootTime::from_us(i64::MIN);
             party.pause = limits::RESEND_FIRST;
         }
+    }
+
+    /// Nobody goes back to it any more: its RMs are told to release what they keep of it.
+    pub(super) fn supersede(&mut self) {
+        self.turn(Goal::Release);
+        self.superseded = true;
+    }
+
+    pub(super) const fn is_superseded(&self) -> bool {
+        self.superseded
     }
 
     pub(super) fn acknowledge(&mut self, rm: &RmName) {
@@ -263,6 +279,7 @@ impl Coordinator {
                     segments: party.segments.clone(),
                     hold_for: self.config.hold_for,
                     replaces: party.old.clone(),
+                    keeps_old: txn.keeps_old && party.old.is_some(),
                     one_way: txn.one_way,
                 }),
                 (Goal::Commit, _) => Message::Commit,
@@ -362,25 +379,33 @@ impl Coordinator {
             self.send_due(id, now, out);
             return;
         }
+        if txn.superseded {
+            let (txn, at) = (id.clone(), now);
+            let record = CoordinatorRecord::Settled { txn, state: None, version: None, at };
+            self.record(record, out);
+            return self.set_alarm(id);
+        }
         let (goal, left_behind, mends) = (txn.goal, txn.left_behind, txn.mends);
         let reservation = txn.reservation.clone();
         let refused = txn.refusals();
         if !refused.is_empty() {
             return self.split(id, refused, now, out);
         }
-        let lost = self.lost(&reservation);
         self.record(
             CoordinatorRecord::Finished { txn: id.clone(), state: None, version: None, at: now },
             out,
         );
         self.set_alarm(id);
-        if mends && goal == Goal::Commit {
-            lost.iter().for_each(|lost| self.send_due(lost, now, out));
-        }
         match goal {
             Goal::Abort if mends => self.mend_again(&reservation, now, out),
             Goal::Abort if !left_behind => self.go_on(id, &reservation, now, out),
-            Goal::Commit => self.replaced_above(id, now, out),
+            Goal::Commit => {
+                self.replaced_above(id, now, out);
+                let old = self.old_above(&reservation).map(|old| old.id.clone());
+                for id in [Some(reservation), old].into_iter().flatten() {
+                    self.send_released(&id, now, out);
+                }
+            }
             _ => {}
         }
     }

@@ -123,6 +123,7 @@ impl Coordinator {
             candidate,
             replaces,
             mends: None,
+            keeps_old: true,
             anew: Vec::new(),
             version: None,
             at,

@@ -264,6 +264,7 @@ impl Coordinator {
             (MessageKind::Release, Some(State::Committing | State::Confirmed)) => {
                 self.release_above(&id, now, out);
             }
+            (MessageKind::Release, Some(State::Terminated)) => self.supersede(&id, now, out),
             _ => {}
         }
         self.wait_above(&id, kind, token, out);

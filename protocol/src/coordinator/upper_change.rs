@@ -153,8 +153,12 @@ impl Coordinator {
         let upper = self.reservations.get(&id).and_then(|known| known.upper.clone());
         let old = self.old_above(&id).filter(|old| old.state == State::Confirmed);
         if let (Some(by), Some(old)) = (upper, old.map(|old| old.id.clone())) {
-            let record = CoordinatorRecord::UpperReplaced { reservation: old, by, at: now };
-            self.record(record, out);
+            let reservation = old.clone();
+            self.record(CoordinatorRecord::UpperReplaced { reservation, by, at: now }, out);
+            let known = self.reservations.get(&id).and_then(|known| self.order_above(known));
+            if !known.is_some_and(|order| order.keeps_old) {
+                self.supersede(&old, now, out);
+            }
         }
     }
 

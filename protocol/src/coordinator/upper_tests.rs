@@ -37,6 +37,7 @@ fn order(id: &str) -> HoldOrder {
         segments: segments.remove(&RmName::composed("x")).unwrap(),
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: false,
     }
 }

@@ -1,7 +1,7 @@
 //! What a hold may take: the one rule that admits it, explains its refusal, and is told in advance.
 //!
 //! A hold may take, at every instant, `max(own, share of (free + own))`: `own` is what the booking has
-//! that it replaces (nothing without one), `share` the user's service level (Takefusa 2010, section 3.4,
+//! that it replaces, with what is [`kept`](super::kept) beside it (nothing without one), `share` the user's service level (Takefusa 2010, section 3.4,
 //! option C). So a change that asks for no more than there was is never refused, and one that asks for
 //! more is admitted like a new request less its own old booking. Outside the horizon only `own` is left:
 //! the part of an active booking that is over stays as it was. A path that is routed inside is told no
@@ -18,7 +18,7 @@ use coalloc_common::{
 
 use super::footprint::{Footprint, Steps, pieces};
 use super::inside::InnerAt;
-use super::{Entry, Participant, Phase};
+use super::{Participant, Phase};
 use crate::message::HoldOrder;
 
 /// Of everything that is free.
@@ -104,7 +104,7 @@ impl Participant {
     pub fn answer(&self, question: &mut Question, now: Now) {
         let Question { windows, user, replaces, free, changes, searches, here, answered } =
             question;
-        let own = self.booked_footprint(replaces.as_ref());
+        let own = self.own(replaces.as_ref()).unwrap_or_default();
         let share = self.share(user);
         let (nothing, none) = (Steps::default(), Steps::default());
         let mut work = 0;
@@ -154,13 +154,6 @@ impl Participant {
         share.copied().unwrap_or(WHOLE).min(WHOLE)
     }
 
-    /// What the booking of a transaction has; nothing when it is not booked.
-    fn booked_footprint(&self, txn: Option<&TransactionId>) -> Footprint {
-        let entry = txn.and_then(|txn| self.entries.get(txn));
-        let booked = entry.filter(|entry| entry.phase == Phase::Booked);
-        booked.map(Entry::disclosed_footprint).unwrap_or_default()
-    }
-
     /// What may be taken over a window beside `before`, which the order itself takes already.
     fn may_take(
         &self,
@@ -192,7 +185,7 @@ impl Participant {
         {
             return Some(refusal);
         }
-        let own = self.booked_footprint(order.replaces.as_ref());
+        let own = self.own(order.replaces.as_ref()).unwrap_or_default();
         let share = self.share(&order.user);
         let first = self.first_beyond(order, &own, share, now);
         if share < WHOLE && self.config.inside.is_some() {

@@ -50,6 +50,8 @@ pub struct Entry {
     pub phase: Phase,
     /// The inner links of each segment, where there is an inner network. Nobody outside hears of it.
     pub inner: Option<Vec<InnerRoute>>,
+    /// What of it is still booked although a newer version is, until it is released.
+    pub kept: Vec<Segment>,
 }
 
 impl Entry {
@@ -74,6 +76,9 @@ impl Entry {
         match &self.phase {
             Phase::Held(held) => Some((Layer::Held, held.taken.clone())),
             Phase::Booked => Some((Layer::Booked, self.footprint().segments())),
+            Phase::Ended(Ending::Replaced) if !self.kept.is_empty() => {
+                Some((Layer::Booked, self.kept.clone()))
+            }
             Phase::Refused(_) | Phase::Ended(_) => None,
         }
     }

@@ -293,11 +293,17 @@ impl Participant {
     /// Routes for an order; nothing without an inner network.
     pub(super) fn route_inside(&self, order: &HoldOrder, now: Now) -> Result<Chosen, Box<Refusal>> {
         let Some(inside) = &self.config.inside else { return Ok(Chosen::default()) };
-        let old = self.booked(order.replaces.as_ref());
-        let kept = kept_routes(order, old);
-        if let Some(inner) = self.same_routes(order, old, &kept) {
-            return Ok(Chosen { inner: Some(inner), moves: Vec::new() });
+        let old = self.booked_entry(order.replaces.as_ref());
+        let own = self.own(order.replaces.as_ref()).unwrap_or_default();
+        // Those of what is booked, or of what it has replaced: back to that is always a way.
+        let before = order.replaces.as_ref().and_then(|old| self.kept_before(old));
+        let before = before.and_then(|before| self.entries.get(before));
+        for version in [old, before].into_iter().flatten() {
+            if let Some(inner) = self.same_routes(order, &own, version) {
+                return Ok(Chosen { inner: Some(inner), moves: Vec::new() });
+            }
         }
+        let kept = kept_routes(order, old);
         let fixed = old.is_some_and(|old| old.begins_by(move_from(now)));
         let demand = |(segment, kept): (&Segment, Option<InnerRoute>)| InnerDemand {
             path: segment.resource.clone(),
@@ -306,7 +312,6 @@ impl Participant {
             only: kept.filter(|_| fixed),
         };
         let demands: Vec<InnerDemand> = order.segments.iter().zip(kept).map(demand).collect();
-        let own = old.map(Entry::inner_footprint).unwrap_or_default();
         let short = match inside.route(&demands, &Beside { participant: self, own }) {
             Ok(inner) => return Ok(Chosen { inner: Some(inner), moves: Vec::new() }),
             Err(short) => short,
@@ -335,29 +340,25 @@ impl Participant {
         searches: usize,
     ) -> Option<InnerAt<'_>> {
         let inside = self.config.inside.as_deref()?;
-        let old = self.booked(replaces);
-        let own = old.map(Entry::inner_footprint).unwrap_or_default();
+        let old = self.booked_entry(replaces);
+        let own = self.own(replaces).unwrap_or_default();
         let room = Beside { participant: self, own };
         let free = inside.links().iter().map(|(link, _)| room.free(link, window)).collect();
         let (movable, looked, searched) = (None, 0, 0);
         Some(InnerAt { inside, old, room, window, free, movable, looked, searches, searched })
     }
 
-    fn booked(&self, txn: Option<&TransactionId>) -> Option<&Entry> {
-        txn.and_then(|txn| self.entries.get(txn)).filter(|entry| entry.phase == Phase::Booked)
-    }
-
-    /// The routes of the old version for the new one, when there is one for every segment and what is
-    /// taken beyond the old version fits: a change disturbs no more than it must.
+    /// The routes of a version for the new one, when there is one for every segment and what is
+    /// taken beyond one's own fits: a change disturbs no more than it must.
     fn same_routes(
         &self,
         order: &HoldOrder,
-        old: Option<&Entry>,
-        kept: &[Option<InnerRoute>],
+        own: &Footprint,
+        version: &Entry,
     ) -> Option<Vec<InnerRoute>> {
-        let old = old?;
-        let inner: Vec<InnerRoute> = kept.iter().cloned().collect::<Option<_>>()?;
-        let taken = inner_footprint(&order.segments, Some(&inner)).beyond(&old.inner_footprint());
+        let inner: Vec<InnerRoute> =
+            kept_routes(order, Some(version)).into_iter().collect::<Option<_>>()?;
+        let taken = inner_footprint(&order.segments, Some(&inner)).beyond(own);
         let fits = |segment: &Segment| {
             let timetable = self.timetables.get(&segment.resource);
             timetable.is_some_and(|timetable| segment.amount <= timetable.free_min(segment.window))
@@ -376,7 +377,8 @@ impl Participant {
         let mut movable = Vec::new();
         for places in segments.chunk_by(|(one, _), (other, _)| one == other) {
             let txn = places[0].0;
-            let entry = self.entries.get(txn).filter(|_| !changing.contains(txn));
+            let stays = changing.contains(txn) || self.kept_before(txn).is_some();
+            let entry = self.entries.get(txn).filter(|_| !stays);
             let Some(entry) = entry.filter(|entry| !entry.begins_by(from)) else { continue };
             let (Some(order), Some(inner)) = (&entry.order, &entry.inner) else { continue };
             for &(_, place) in places {

@@ -156,13 +156,14 @@ impl Participant {
                     coordinator: order.coordinator.clone(),
                     phase: Phase::Refused(refusal.clone()),
                     inner: None,
+                    kept: Vec::new(),
                 };
                 self.entries.insert(order.txn.clone(), entry);
                 Ok(())
             }
             ParticipantRecord::Booked { txn, .. } => self.fold_booked(txn),
             ParticipantRecord::Ended { txn, coordinator, ending, .. } => {
-                self.fold_ended(txn, coordinator, *ending)
+                self.fold_ended(txn, coordinator, *ending, take)
             }
         }
     }
@@ -233,6 +234,7 @@ impl Participant {
             coordinator: order.coordinator.clone(),
             phase: Phase::Held(held),
             inner: inner.map(<[InnerRoute]>::to_vec),
+            kept: Vec::new(),
         };
         self.entries.insert(order.txn.clone(), entry);
         if inner.is_some() {
@@ -240,7 +242,7 @@ impl Participant {
         }
         if let Some(old) = &order.replaces {
             if planted::is(Bug::OldReleasedAtHold) {
-                self.fold_ended(old, &order.coordinator, Ending::Replaced)?;
+                self.fold_ended(old, &order.coordinator, Ending::Replaced, take)?;
             }
             self.replacing.insert(old.clone(), order.txn.clone());
         }
@@ -275,8 +277,8 @@ impl Participant {
     }
 
     /// The hold becomes a booking. In place of an old version: what is held beyond that one is booked,
-    /// and what the new one does without is given back. No total grows anywhere, so that no capacity can
-    /// refuse it.
+    /// and what the new one does without is given back, or kept until the old one is released. No total grows
+    /// anywhere, so that no capacity can refuse it.
     fn fold_booked(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
         self.clear_alarm(txn);
         let Some(entry) = self.entries.get(txn) else {
@@ -286,20 +288,29 @@ impl Participant {
             return Err(ReplayError(format!("{txn} is booked but not held")));
         };
         let (taken, replaces) = (held.taken.clone(), order.replaces.clone());
+        let keeps_old = order.keeps_old;
         let whole = entry.footprint();
         if let Some(old) = replaces {
-            let booked = self.entries.get(&old).filter(|old| old.phase == Phase::Booked);
-            let Some(booked) = booked else {
+            let Some(own) = self.own(Some(&old)) else {
                 return Err(ReplayError(format!("{txn} replaces {old}, which is not booked")));
             };
-            let surplus = booked.footprint().beyond(&whole).segments();
-            self.give_back(Layer::Booked, &surplus)?;
-            self.note(&surplus);
+            let surplus = own.beyond(&whole).segments();
             self.replacing.remove(&old);
             self.forget_overlaps(&old);
             self.leave_booked(&old);
+            if let Some(before) = self.kept_before(&old).cloned()
+                && let Some(before) = self.entries.get_mut(&before)
+            {
+                // It is part of the surplus.
+                before.kept.clear();
+            }
+            if !keeps_old {
+                self.give_back(Layer::Booked, &surplus)?;
+                self.note(&surplus);
+            }
             if let Some(old) = self.entries.get_mut(&old) {
                 old.phase = Phase::Ended(Ending::Replaced);
+                old.kept = if keeps_old { surplus } else { Vec::new() };
             }
         }
         for segment in &taken {
@@ -320,18 +331,22 @@ impl Participant {
         txn: &TransactionId,
         coordinator: &CoordinatorName,
         ending: Ending,
+        take: Take,
     ) -> Result<(), ReplayError> {
         self.clear_alarm(txn);
         let phase = Phase::Ended(ending);
         let Some(entry) = self.entries.get(txn) else {
             let coordinator = coordinator.clone();
-            let entry = Entry { order: None, coordinator, phase, inner: None };
+            let entry = Entry { order: None, coordinator, phase, inner: None, kept: Vec::new() };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
         };
         let Some((layer, segments)) = entry.in_timetables() else {
             return Err(ReplayError(format!("{txn} ends twice")));
         };
+        if !entry.kept.is_empty() {
+            return self.fold_settled(txn, take);
+        }
         let replaces = entry.order.as_ref().and_then(|order| order.replaces.clone());
         self.give_back(layer, &segments)?;
         self.note(&segments);

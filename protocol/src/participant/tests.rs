@@ -40,6 +40,7 @@ pub(super) fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
         segments: vec![Segment { resource, amount: Amount(amount), window }],
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: false,
     }
 }

@@ -47,6 +47,7 @@ fn order(number: usize, user: &str, segments: &[Segment], replaces: Option<usize
         segments: segments.to_vec(),
         hold_for: None,
         replaces: replaces.map(txn),
+        keeps_old: false,
         one_way: false,
     }
 }
@@ -246,12 +247,20 @@ struct Known {
     held: bool,
     booked: bool,
     replaces: Option<usize>,
+    keeps_old: bool,
+    /// What is kept of it after it was replaced.
+    kept: [u64; INSTANTS],
 }
 
 /// What happens to a participant.
 #[derive(Debug, Clone)]
 enum Act {
-    Hold { guest: bool, parts: Vec<(u64, usize, usize)>, replaces: Option<prop::sample::Index> },
+    Hold {
+        guest: bool,
+        parts: Vec<(u64, usize, usize)>,
+        replaces: Option<prop::sample::Index>,
+        keeps_old: bool,
+    },
     Commit(prop::sample::Index),
     Abort(prop::sample::Index),
     Release(prop::sample::Index),
@@ -263,8 +272,9 @@ fn act() -> impl Strategy<Value = Act> {
     let parts = prop::collection::vec(part, 0..4);
     let index = any::<prop::sample::Index>;
     prop_oneof![
-        4 => (any::<bool>(), parts, prop::option::of(index()))
-            .prop_map(|(guest, parts, replaces)| Act::Hold { guest, parts, replaces }),
+        4 => (any::<bool>(), parts, prop::option::of(index()), any::<bool>()).prop_map(
+            |(guest, parts, replaces, keeps_old)| Act::Hold { guest, parts, replaces, keeps_old }
+        ),
         3 => index().prop_map(Act::Commit),
         1 => index().prop_map(Act::Abort),
         1 => index().prop_map(Act::Release),
@@ -281,13 +291,15 @@ impl Model {
         let of = |known: &Known| match (known.held, known.booked) {
             (true, _) => known.extra[instant],
             (_, true) => known.new[instant],
-            _ => 0,
+            _ => known.kept[instant],
         };
         self.known.iter().map(of).sum()
     }
 
     fn own(&self, replaces: Option<usize>) -> [u64; INSTANTS] {
-        replaces.map_or([0; INSTANTS], |old| self.known[old].new)
+        let Some(old) = replaces else { return [0; INSTANTS] };
+        let before = self.known[old].replaces.map_or([0; INSTANTS], |old| self.known[old].kept);
+        std::array::from_fn(|t| self.known[old].new[t] + before[t])
     }
 
     fn allowed(&self, instant: usize, own: u64, guest: bool) -> u64 {
@@ -301,8 +313,16 @@ impl Model {
     }
 
     /// Would it be held? Then it is.
-    fn hold(&mut self, guest: bool, new: [u64; INSTANTS], replaces: Option<usize>) -> bool {
-        let mut known = Known { new, extra: new, held: false, booked: false, replaces };
+    fn hold(
+        &mut self,
+        guest: bool,
+        new: [u64; INSTANTS],
+        replaces: Option<usize>,
+        keeps_old: bool,
+    ) -> bool {
+        let kept = [0; INSTANTS];
+        let mut known =
+            Known { new, extra: new, held: false, booked: false, replaces, keeps_old, kept };
         if replaces.is_none_or(|old| self.may_replace(old)) {
             let own = self.own(replaces);
             known.held =
@@ -326,11 +346,63 @@ impl Model {
             old => {
                 self.known[number].booked = true;
                 if let Some(old) = old {
+                    let (own, new) = (self.own(Some(old)), self.known[number].new);
+                    if let Some(before) = self.known[old].replaces {
+                        self.known[before].kept = [0; INSTANTS];
+                    }
                     self.known[old].booked = false;
+                    if self.known[number].keeps_old {
+                        self.known[old].kept =
+                            std::array::from_fn(|t| own[t].saturating_sub(new[t]));
+                    }
                 }
             }
         }
     }
+
+    fn release(&mut self, number: usize) {
+        let known = &mut self.known[number];
+        (known.held, known.booked, known.kept) = (false, false, [0; INSTANTS]);
+        // Who counted on what was kept takes it.
+        for held in 0..self.known.len() {
+            let old = self.known[held].replaces.filter(|old| self.known[*old].booked);
+            if self.known[held].held && old.is_some() {
+                let own = self.own(old);
+                let new = self.known[held].new;
+                self.known[held].extra = std::array::from_fn(|t| new[t].saturating_sub(own[t]));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_new_version_does_without_is_kept_until_the_old_one_is_released() {
+    let mut p = participant();
+    let new = |number, segments: &[Segment], old| HoldOrder {
+        keeps_old: true,
+        ..order(number, "u", segments, Some(old))
+    };
+    let booked = |p: &Participant| levels(p).iter().map(|(_, booked)| *booked).collect::<Vec<_>>();
+    book(&mut p, order(1, "u", &[segment(15, 0, 4)], None));
+    book(&mut p, new(2, &[segment(10, 2, 6)], 1));
+    assert_eq!(booked(&p)[..6], [15, 15, 15, 15, 10, 10], "the larger of both");
+    let other = hold(&mut p, order(3, "u", &[segment(6, 0, 1)], None));
+    assert_eq!(reason(&other), Reason::InsufficientCapacity, "nobody else gets it");
+    // Back to the old version: it fits, also in what is kept, and keeps what it does without in turn.
+    book(&mut p, new(4, &[segment(15, 0, 4)], 2));
+    assert_eq!(booked(&p)[..6], [15, 15, 15, 15, 10, 10]);
+    assert_eq!(release(&mut p, 1), Answer::Done, "of this nothing is kept by itself any more");
+    assert_eq!(booked(&p)[..6], [15, 15, 15, 15, 10, 10]);
+    // A hold counts on what is kept; when that is released it takes its part.
+    assert!(is_held(&hold(&mut p, new(5, &[segment(15, 0, 5)], 4))));
+    assert_eq!(levels(&p)[4], (5, 10));
+    assert_eq!(release(&mut p, 2), Answer::Done);
+    assert_eq!(levels(&p)[4..6], [(15, 0), (0, 0)]);
+    assert_eq!(release(&mut p, 2), Answer::Done, "and again");
+    assert_eq!(commit(&mut p, 5), Answer::Done);
+    assert_eq!(release(&mut p, 5), Answer::Done);
+    assert_eq!(release(&mut p, 4), Answer::Done);
+    assert_eq!(booked(&p), [0; INSTANTS]);
 }
 
 proptest! {
@@ -345,7 +417,7 @@ proptest! {
         for act in acts {
             let count = model.known.len();
             match act {
-                Act::Hold { guest, parts, replaces } => {
+                Act::Hold { guest, parts, replaces, keeps_old } => {
                     let replaces = replaces.filter(|_| count > 0).map(|index| index.index(count));
                     let mut new = [0; INSTANTS];
                     for (amount, from, to) in &parts {
@@ -354,8 +426,10 @@ proptest! {
                     let parts: Vec<Segment> =
                         parts.iter().map(|(amount, from, to)| segment(*amount, *from, *to)).collect();
                     let user = if guest { "guest" } else { "u" };
-                    let answer = hold(&mut p, order(count, user, &parts, replaces));
-                    let held = model.hold(guest, new, replaces);
+                    let keeps_old = keeps_old && replaces.is_some();
+                    let order = HoldOrder { keeps_old, ..order(count, user, &parts, replaces) };
+                    let answer = hold(&mut p, order);
+                    let held = model.hold(guest, new, replaces, keeps_old);
                     prop_assert_eq!(matches!(answer, Answer::Held { .. }), held, "{:?}", answer);
                 }
                 Act::Commit(index) if count > 0 => {
@@ -371,7 +445,7 @@ proptest! {
                 Act::Release(index) if count > 0 => {
                     let number = index.index(count);
                     release(&mut p, number);
-                    (model.known[number].held, model.known[number].booked) = (false, false);
+                    model.release(number);
                 }
                 _ => {}
             }

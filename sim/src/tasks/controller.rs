@@ -163,6 +163,7 @@ impl Controller {
             segments: vec![segment],
             hold_for: None,
             replaces: None,
+            keeps_old: false,
             one_way: true,
         };
         self.hear((by, txn), Message::Hold(order), now).took

@@ -493,6 +493,9 @@ impl World {
                     (Phase::Booked, None) if !free(txn) => {
                         return Err(format!("I5: {txn} is booked at {name} for nobody"));
                     }
+                    _ if !entry.kept.is_empty() && !free(txn) => {
+                        return Err(format!("I5: {name} keeps something of {txn} for nobody"));
+                    }
                     _ => {}
                 }
             }

@@ -47,6 +47,7 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
         segments: vec![Segment { resource: ResourceId::composed("a"), amount: Amount(1), window }],
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: false,
     };
     world.watch.intents.insert(txn.clone());

@@ -8,9 +8,11 @@
 //!
 //! Left out: what service levels and inner networks refuse, which other rooms test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Amount, Now, Reason, ResourceId, Segment, Span, Time, TransactionId, limits};
+use coalloc_common::{
+    Amount, Now, Reason, ResourceId, Segment, Span, Time, TransactionId, Window, limits,
+};
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::message::{Cause, Decision, HoldOrder};
 use coalloc_protocol::participant::{Ending, ParticipantRecord, Phase};
@@ -23,6 +25,8 @@ use super::check::SYNC_US_MAX;
 pub struct Model {
     /// By RM.
     live: BTreeMap<usize, BTreeMap<TransactionId, Taken>>,
+    /// What is kept of transactions that were replaced, by RM.
+    kept: BTreeMap<usize, BTreeMap<TransactionId, Vec<Segment>>>,
     /// When the process of each RM began, or went on.
     awake_us: BTreeMap<usize, i64>,
 }
@@ -31,8 +35,8 @@ pub struct Model {
 #[derive(Debug)]
 struct Taken {
     order: HoldOrder,
-    /// What the booking has that it was held in place of: that much less it takes, also when that one is
-    /// gone before it; then it can never be booked.
+    /// What the booking has that it was held in place of, and what is kept beside that: so much less it
+    /// takes, also when that one is gone before it; then it can never be booked.
     beside: Vec<Segment>,
 }
 
@@ -44,10 +48,77 @@ fn wants(segments: &[Segment], resource: &ResourceId, at: Time) -> u64 {
     segments.iter().filter(there).map(|segment| segment.amount.0).sum()
 }
 
+/// What some segments have more than others, from each instant at which one of them begins or ends to the next.
+fn surplus(own: &[Segment], new: &[Segment]) -> Vec<Segment> {
+    let resources: BTreeSet<&ResourceId> = own.iter().map(|segment| &segment.resource).collect();
+    let mut surplus = Vec::new();
+    for resource in resources {
+        let all = own.iter().chain(new).filter(|segment| segment.resource == *resource);
+        let edges = all.flat_map(|segment| [segment.window.start(), segment.window.end()]);
+        let edges: BTreeSet<Time> = edges.collect();
+        for (from, to) in edges.iter().zip(edges.iter().skip(1)) {
+            let more = wants(own, resource, *from).saturating_sub(wants(new, resource, *from));
+            if let Some(window) = Window::new(*from, *to).filter(|_| more > 0) {
+                surplus.push(Segment { resource: resource.clone(), amount: Amount(more), window });
+            }
+        }
+    }
+    surplus
+}
+
 impl Model {
+    /// What is kept of the transaction that another one has replaced.
+    fn kept_before(&self, rm: usize, order: &HoldOrder) -> Vec<Segment> {
+        let kept = order.replaces.as_ref().and_then(|old| self.kept.get(&rm)?.get(old));
+        kept.cloned().unwrap_or_default()
+    }
+
+    /// What an order may count as its own: the booking that it replaces, and what is kept beside it.
+    fn own_segments(&self, rm: usize, order: &HoldOrder) -> Vec<Segment> {
+        let old = order.replaces.as_ref().and_then(|old| self.live.get(&rm)?.get(old));
+        let Some(old) = old else { return Vec::new() };
+        let kept = self.kept_before(rm, &old.order);
+        old.order.segments.iter().cloned().chain(kept).collect()
+    }
+
+    /// A new version is booked: what it does without is kept or gone.
+    fn replace(&mut self, rm: usize, new: &HoldOrder) {
+        let Some(old) = &new.replaces else { return };
+        let left = surplus(&self.own_segments(rm, new), &new.segments);
+        let before = self.live.entry(rm).or_default().remove(old);
+        let kept = self.kept.entry(rm).or_default();
+        if let Some(before) = before.and_then(|before| before.order.replaces) {
+            kept.remove(&before);
+        }
+        if new.keeps_old {
+            kept.insert(old.clone(), left);
+        }
+    }
+
+    /// Whoever counts on something that is not kept any more takes it.
+    fn count_again(&mut self, rm: usize) {
+        let Some(live) = self.live.get(&rm) else { return };
+        let counts = |taken: &&Taken| {
+            let old = taken.order.replaces.as_ref().and_then(|old| live.get(old));
+            !taken.beside.is_empty() && old.is_some()
+        };
+        let held = live.values().filter(counts).map(|taken| taken.order.clone());
+        for order in held.collect::<Vec<HoldOrder>>() {
+            let own = self.own_segments(rm, &order);
+            let taken = self.live.get_mut(&rm).and_then(|live| live.get_mut(&order.txn));
+            if let Some(taken) = taken {
+                taken.beside = own;
+            }
+        }
+    }
+
     /// What all others have of a resource at an instant; of a booking and its new version, the larger.
     fn others(&self, rm: usize, order: &HoldOrder, resource: &ResourceId, at: Time) -> u64 {
         let Some(live) = self.live.get(&rm) else { return 0 };
+        let own = order.replaces.as_ref().and_then(|old| live.get(old)?.order.replaces.as_ref());
+        let kept = self.kept.get(&rm).into_iter().flatten();
+        let kept = kept.filter(|(txn, _)| Some(*txn) != own);
+        let kept: u64 = kept.map(|(_, kept)| wants(kept, resource, at)).sum();
         let others = live
             .iter()
             .filter(|(txn, _)| **txn != order.txn && Some(*txn) != order.replaces.as_ref());
@@ -55,13 +126,7 @@ impl Model {
             let beside = wants(&other.beside, resource, at);
             wants(&other.order.segments, resource, at).saturating_sub(beside)
         };
-        others.map(beyond).sum()
-    }
-
-    /// What the booking that an order replaces has.
-    fn own(&self, rm: usize, order: &HoldOrder, resource: &ResourceId, at: Time) -> u64 {
-        let old = order.replaces.as_ref().and_then(|old| self.live.get(&rm)?.get(old));
-        old.map_or(0, |old| wants(&old.order.segments, resource, at))
+        kept + others.map(beyond).sum::<u64>()
     }
 
     /// Every instant at which something that the order wants begins, or another's within that.
@@ -72,7 +137,8 @@ impl Model {
             let all = self.live.get(&rm).into_iter().flat_map(BTreeMap::values);
             // Where what it was held in place of ends, a change takes more, also when that one is gone.
             let all = all.flat_map(|taken| taken.order.segments.iter().chain(&taken.beside));
-            let of = all.chain(&order.segments);
+            let kept = self.kept.get(&rm).into_iter().flat_map(BTreeMap::values).flatten();
+            let of = all.chain(&order.segments).chain(kept);
             let of = of.filter(|other| other.resource == *resource);
             let edges = of.flat_map(|other| [other.window.start(), other.window.end()]);
             let inside = edges.filter(|at| window.start() <= *at && *at < window.end());
@@ -90,9 +156,10 @@ impl Model {
         order: &HoldOrder,
         capacity: impl Fn(&ResourceId) -> Amount,
     ) -> Option<(ResourceId, Time)> {
+        let own = self.own_segments(rm, order);
         self.instants(rm, order).into_iter().find(|(resource, at)| {
             let new = wants(&order.segments, resource, *at);
-            let more = new > self.own(rm, order, resource, *at);
+            let more = new > wants(&own, resource, *at);
             more && self.others(rm, order, resource, *at) + new > capacity(resource).0
         })
     }
@@ -107,11 +174,17 @@ impl World {
             let order = entry.order.clone().filter(|_| is_held || entry.phase == Phase::Booked)?;
             let old = order.replaces.as_ref().filter(|_| is_held);
             let old = old.and_then(|old| entries.get(old)?.order.as_ref());
-            let beside = old.map(|old| old.segments.clone()).unwrap_or_default();
+            let kept = old.and_then(|old| entries.get(old.replaces.as_ref()?));
+            let kept = kept.into_iter().flat_map(|entry| &entry.kept);
+            let beside = old.into_iter().flat_map(|old| &old.segments).chain(kept).cloned();
+            let beside = beside.collect();
             Some((txn.clone(), Taken { order, beside }))
         });
         let live = live.collect();
+        let kept = entries.iter().filter(|(_, entry)| !entry.kept.is_empty());
+        let kept = kept.map(|(txn, entry)| (txn.clone(), entry.kept.clone())).collect();
         self.watch.model.live.insert(rm, live);
+        self.watch.model.kept.insert(rm, kept);
     }
 
     /// The process of an RM has begun, or goes on after it was stopped.
@@ -135,9 +208,8 @@ impl World {
                     let (name, txn) = (&self.rms[rm].name, &order.txn);
                     return Err(format!("I1: {name} holds {txn} beyond {resource} at {at}"));
                 }
+                let beside = self.watch.model.own_segments(rm, order);
                 let live = self.watch.model.live.entry(rm).or_default();
-                let old = order.replaces.as_ref().and_then(|old| live.get(old));
-                let beside = old.map(|old| old.order.segments.clone()).unwrap_or_default();
                 live.insert(order.txn.clone(), Taken { order: order.clone(), beside });
             }
             ParticipantRecord::Refused { order, refusal, .. } => {
@@ -156,8 +228,8 @@ impl World {
                 let live = self.watch.model.live.entry(rm).or_default();
                 if let Some(taken) = live.get_mut(txn) {
                     taken.beside.clear();
-                    let old = taken.order.replaces.clone();
-                    old.and_then(|old| live.remove(&old));
+                    let order = taken.order.clone();
+                    self.watch.model.replace(rm, &order);
                 }
             }
             ParticipantRecord::Ended { txn, ending, by, at, .. } => {
@@ -170,6 +242,9 @@ impl World {
                     return Err(format!("I3: {name} aborts {txn}, which nobody has decided"));
                 }
                 self.watch.model.live.entry(rm).or_default().remove(txn);
+                if self.watch.model.kept.entry(rm).or_default().remove(txn).is_some() {
+                    self.watch.model.count_again(rm);
+                }
             }
             ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => {}
         }

@@ -114,6 +114,10 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::UpperReplaced { reservation, by, .. } => {
             format!("{reservation} is replaced by {by}")
         }
+        CoordinatorRecord::Superseded { reservation, .. } => {
+            format!("{reservation} is superseded, says the one above")
+        }
+        CoordinatorRecord::Settled { txn, .. } => format!("settled {txn}"),
         CoordinatorRecord::Disowned { txn, rm, by, .. } => {
             format!("{txn} at {rm} is nobody's, says {by}")
         }

@@ -70,6 +70,8 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::Prepared { .. } => "D2 prepared",
         CoordinatorRecord::UpperEnded { .. } => "D5 tombstone",
         CoordinatorRecord::UpperReplaced { .. } => "replaced",
+        CoordinatorRecord::Superseded { .. } => "superseded",
+        CoordinatorRecord::Settled { .. } => "settled",
         CoordinatorRecord::Disowned { .. } => "disowned",
         CoordinatorRecord::DisownEnded { .. } => "disown ended",
         CoordinatorRecord::Concluded { .. } => "concluded",

@@ -48,6 +48,7 @@ fn hold(node: &mut Participant, txn: &str, from: i64, at: Now) {
         }],
         hold_for: None,
         replaces: None,
+        keeps_old: false,
         one_way: false,
     };
     let (soft, hard) = (limits::HOLD_SOFT_DEFAULT, limits::HOLD_HARD_DEFAULT);

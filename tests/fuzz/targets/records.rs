@@ -77,6 +77,7 @@ pub(crate) fn of_participant() -> Vec<Value> {
         segments: vec![segment(0), segment(10_000)],
         hold_for: None,
         replaces: replaces.map(txn),
+        keeps_old: false,
         one_way: false,
     };
     let token = Token(1);

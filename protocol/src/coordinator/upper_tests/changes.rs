@@ -5,7 +5,7 @@ use super::*;
 /// `u` is booked at `a` and `b`, and `v` shall replace it: it is held at both.
 fn changing() -> Bench {
     let mut bench = Bench::booked();
-    let new = HoldOrder { replaces: Some(txn("u")), ..order("v") };
+    let new = HoldOrder { replaces: Some(txn("u")), keeps_old: true, ..order("v") };
     let sent = bench.planned_above(new, Ok(vec![plan(&["b", "c"])]), at(100));
     assert_eq!(sends(&sent), ["a Hold", "b Hold", "c Hold"], "whoever has the old version too");
     for rm in ["a", "b", "c"] {
@@ -28,14 +28,23 @@ fn a_new_version_takes_the_place_of_the_old_one_when_all_have_booked_it() {
     }
     let done = bench.answer("c", NEW, MessageKind::Commit, Answer::Done, at(140));
     assert_eq!(said(&done), DONE);
-    for _ in 0..2 {
+    assert_eq!(sends(&done), [""; 0], "the one above may want the old version back");
+    assert_eq!(bench.restart(at(145)), no_more());
+    for again in [false, true] {
         assert_eq!(
             (bench.state(ID), bench.state("grc-t-2")),
             (State::Terminated, State::Confirmed)
         );
         assert_eq!(reason(&bench.hold_above(order("u"), at(150))), Reason::Replaced);
-        assert_eq!(said(&bench.end_above("u", MessageKind::Release, at(150))), DONE);
+        let released = bench.end_above("u", MessageKind::Release, at(150));
+        assert_eq!(said(&released), DONE);
+        if !again {
+            assert_eq!(sends(&released), ["a Release", "b Release"], "and now it does not");
+            assert_eq!(sends(&bench.restart(at(155))), ["a Release", "b Release"]);
+            settle(&mut bench, TRY, &["a", "b"], 156);
+        }
         assert_eq!(bench.restart(at(160)), no_more());
+        assert_eq!(bench.core.unfinished(), 0);
     }
     let again = HoldOrder { replaces: Some(txn("u")), ..order("w") };
     let effects = bench.planned_above(again, Ok(vec![plan(&["a"])]), at(170));
@@ -43,6 +52,52 @@ fn a_new_version_takes_the_place_of_the_old_one_when_all_have_booked_it() {
     let next = HoldOrder { replaces: Some(txn("v")), ..order("x") };
     let effects = bench.planned_above(next, Ok(vec![plan(&["a"])]), at(180));
     assert_eq!(sends(&effects), ["a Hold", "b Hold", "c Hold"]);
+}
+
+fn settle(bench: &mut Bench, txn: &str, rms: &[&str], ms: i64) {
+    for rm in rms {
+        let _ = bench.answer(rm, txn, MessageKind::Release, Answer::Done, at(ms));
+    }
+}
+
+#[test]
+fn one_above_that_keeps_no_old_version_has_it_given_back_when_all_have_booked() {
+    let mut bench = Bench::booked();
+    let new = HoldOrder { replaces: Some(txn("u")), ..order("v") };
+    let _ = bench.planned_above(new, Ok(vec![plan(&["b"])]), at(100));
+    for rm in ["a", "b"] {
+        let _ = bench.held(rm, NEW, 60, at(110));
+    }
+    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(130));
+    let done = bench.answer("b", NEW, MessageKind::Commit, Answer::Done, at(140));
+    assert_eq!(sends(&done), ["a Release", "b Release"]);
+}
+
+#[test]
+fn the_one_above_takes_the_change_back_and_then_releases_both_versions() {
+    let mut bench = changing();
+    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    for rm in ["a", "b", "c"] {
+        let _ = bench.answer(rm, NEW, MessageKind::Commit, Answer::Done, at(130));
+    }
+    let back = HoldOrder { replaces: Some(txn("v")), keeps_old: true, ..order("w") };
+    let _ = bench.planned_above(back, Ok(vec![plan(&["a", "b"])]), at(140));
+    for rm in ["a", "b", "c"] {
+        let _ = bench.held(rm, "grc-t-3/1", 60, at(150));
+    }
+    let _ = bench.end_above("w", MessageKind::Commit, at(160));
+    for rm in ["a", "b", "c"] {
+        let _ = bench.answer(rm, "grc-t-3/1", MessageKind::Commit, Answer::Done, at(170));
+    }
+    let sent = bench.end_above("v", MessageKind::Release, at(180));
+    assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"]);
+    let sent = bench.end_above("u", MessageKind::Release, at(190));
+    assert_eq!(sends(&sent), ["a Release", "b Release"]);
+    let _ = bench.restart(at(200));
+    settle(&mut bench, NEW, &["a", "b", "c"], 210);
+    settle(&mut bench, TRY, &["a", "b"], 220);
+    assert_eq!((bench.state("grc-t-3"), bench.core.unfinished()), (State::Confirmed, 0));
 }
 
 #[test]
@@ -183,6 +238,8 @@ fn or_the_old_version_is_whole_again_and_the_one_above_hears_that_it_was_not_boo
         let _ = bench.answer(rm, BACK, MessageKind::Commit, Answer::Done, at(250));
     }
     assert_eq!((bench.state(ID), bench.state("grc-t-2")), (State::Confirmed, State::Failed));
+    settle(&mut bench, TRY, &["a", "b"], 251);
+    settle(&mut bench, NEW, &["a", "b", "c"], 252);
     let commit = bench.end_above("v", MessageKind::Commit, at(260));
     assert_eq!(reason(&commit), Reason::Expired, "it was not booked, and the old one is");
     let _ = bench.restart(at(270));

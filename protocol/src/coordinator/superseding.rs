@@ -1,0 +1,91 @@
+//! The end of a version that was replaced: what its RMs keep of it is given back.
+//!
+//! A Hold of a new version asks its RM to keep what that version does without
+//! ([`HoldOrder::keeps_old`](crate::message::HoldOrder::keeps_old)), so that the old one can be had again while an RM
+//! may still be too late to book. Once one version is booked everywhere nobody goes back: every
+//! transaction that was booked for another one is *superseded*. It is released at its RMs, which have it as
+//! replaced, until all have acknowledged ([`CoordinatorRecord::Settled`]). The user was told before that.
+//!
+//! ```text
+//! Done (booked) --a newer version is booked everywhere--> Releasing, superseded --all acks--> Done (settled)
+//! ```
+//!
+//! Of a change from above the one above says when: it may want the old version back while another of its RMs
+//! is too late. Its Release of what was replaced here is recorded ([`CoordinatorRecord::Superseded`]), answered, and
+//! passed on.
+//!
+//! Source: docs/adr/0032-an-old-version-is-kept.md.
+
+use coalloc_common::{Now, ReservationId, TransactionId};
+
+use super::record::CoordinatorRecord;
+use super::transaction::{Goal, Transaction};
+use super::{Coordinator, Gathered};
+use crate::core::ReplayError;
+
+impl Coordinator {
+    /// The one above needs nothing more of a reservation that it has replaced.
+    pub(super) fn supersede(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+        let versions = self.versions_above(id);
+        if versions.iter().all(|id| self.superseded_of(id).is_empty()) {
+            return;
+        }
+        let record = CoordinatorRecord::Superseded { reservation: id.clone(), at: now };
+        self.record(record, out);
+        versions.iter().for_each(|id| self.send_released(id, now, out));
+    }
+
+    /// A reservation of one above, and the one that was the last to try to replace it.
+    fn versions_above(&self, id: &ReservationId) -> Vec<ReservationId> {
+        let newer = self.replacing_above.get(id).cloned();
+        [Some(id.clone()), newer].into_iter().flatten().collect()
+    }
+
+    /// What is booked of a reservation by transactions that do not stand.
+    fn superseded_of(&self, id: &ReservationId) -> Vec<TransactionId> {
+        let own = self.reservations.get(id).and_then(|known| known.transaction.as_ref());
+        let own = own.and_then(|txn| self.transactions.get_key_value(txn));
+        let superseded = |(id, txn): &(&TransactionId, &Transaction)| {
+            let of = self.reservations.get(&txn.reservation);
+            let stands = of.is_some_and(|of| !of.is_over() && of.transaction.as_ref() == Some(*id));
+            txn.goal == Goal::Commit && txn.is_done() && !stands
+        };
+        let all = self.attempts_of(id).chain(own).filter(superseded);
+        all.map(|(txn, _)| txn.clone()).collect()
+    }
+
+    /// A version is booked everywhere: those before it are superseded.
+    pub(super) fn fold_supersede_before(
+        &mut self,
+        txn: &TransactionId,
+        ids: &[ReservationId],
+    ) -> Result<(), ReplayError> {
+        // One of before RMs kept anything has nothing to give back.
+        if self.transaction_mut(txn)?.keeps_old {
+            ids.iter().for_each(|id| self.supersede_all(id));
+        }
+        Ok(())
+    }
+
+    fn supersede_all(&mut self, id: &ReservationId) {
+        for txn in self.superseded_of(id) {
+            if let Some(txn) = self.transactions.get_mut(&txn) {
+                txn.supersede();
+            }
+        }
+    }
+
+    pub(super) fn fold_superseded(&mut self, id: &ReservationId) {
+        self.versions_above(id).iter().for_each(|id| self.supersede_all(id));
+    }
+
+    pub(super) fn fold_settled(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
+        let transaction = self.transaction_mut(txn)?;
+        if transaction.is_done() || !transaction.is_superseded() {
+            return Err(ReplayError(format!("{txn} is settled but was not superseded")));
+        }
+        transaction.finish();
+        let id = transaction.reservation.clone();
+        self.fold_over(&id)
+    }
+}

@@ -1,0 +1,105 @@
+//! What a booking that was replaced leaves behind until its coordinator says that nobody needs it any more.
+//!
+//! A change is booked at each RM by a message of its own. An RM that is too late to book keeps the old version, and
+//! then all the others must be able to go back to it. So a hold may say that the RM keeps what the new version does
+//! without ([`HoldOrder::keeps_old`](crate::message::HoldOrder::keeps_old)): at Commit the old transaction ends as
+//! replaced, and what it had beyond the new one stays booked as what is *kept* of it. Whatever replaces the new
+//! version next counts both as its own, and so always finds room for the old one. A Release of the old transaction
+//! ends what is kept; the coordinator sends it when one version is booked everywhere.
+//!
+//! Only what was replaced last has anything kept: when the new version is replaced in turn, what was kept before
+//! is part of what that one gives up. A booking beside which something is kept is not routed anew inside, since what is
+//! kept are the links that it does without.
+//!
+//! Left out: asking the coordinator how long. It sends Release until it is answered, also after its restart, and
+//! what is kept ends with its windows at the latest. Source: docs/adr/0032-an-old-version-is-kept.md.
+
+use coalloc_common::timetable::Layer;
+use coalloc_common::{Segment, TransactionId};
+
+use super::footprint::Footprint;
+use super::record::Take;
+use super::{Ending, Entry, Participant, Phase};
+use crate::core::ReplayError;
+
+impl Participant {
+    /// The booking of a transaction; `None` when it is not booked.
+    pub(super) fn booked_entry(&self, txn: Option<&TransactionId>) -> Option<&Entry> {
+        txn.and_then(|txn| self.entries.get(txn)).filter(|entry| entry.phase == Phase::Booked)
+    }
+
+    /// What a new version of a booking may count as its own, on paths and inner links: what is booked, and what is kept
+    /// beside it. `None` when the transaction is not booked.
+    pub(super) fn own(&self, booked: Option<&TransactionId>) -> Option<Footprint> {
+        let entry = self.booked_entry(booked)?;
+        let kept = booked.and_then(|txn| self.kept_before(txn));
+        let kept = kept.and_then(|before| self.entries.get(before)).map(|before| &before.kept);
+        Some(match kept {
+            Some(kept) => Footprint::of(entry.footprint().segments().iter().chain(kept)),
+            None => entry.footprint(),
+        })
+    }
+
+    /// The transaction that this one has replaced, when something of it is kept.
+    pub(super) fn kept_before(&self, txn: &TransactionId) -> Option<&TransactionId> {
+        let before = self.entries.get(txn)?.order.as_ref()?.replaces.as_ref()?;
+        let keeps = self.entries.get(before).is_some_and(|before| !before.kept.is_empty());
+        keeps.then_some(before)
+    }
+
+    /// Something is kept only of what was replaced, and only beside what has replaced it.
+    pub(super) fn check_kept(&self) -> Result<(), String> {
+        let replaced = Phase::Ended(Ending::Replaced);
+        let odd = |(_, entry): &(&TransactionId, &Entry)| {
+            !entry.kept.is_empty() && entry.phase != replaced
+        };
+        if let Some((txn, _)) = self.entries.iter().find(odd) {
+            return Err(format!("I1: something is kept of {txn}, which was not replaced"));
+        }
+        Ok(())
+    }
+
+    /// What is kept of a replaced transaction ends. A hold that counts on it takes what it needs of that itself.
+    pub(super) fn fold_settled(
+        &mut self,
+        txn: &TransactionId,
+        take: Take,
+    ) -> Result<(), ReplayError> {
+        let Some(entry) = self.entries.get_mut(txn) else { return Ok(()) };
+        let kept = std::mem::take(&mut entry.kept);
+        self.give_back(Layer::Booked, &kept)?;
+        self.note(&kept);
+        let is_new = |new: &TransactionId| {
+            let order = self.entries.get(new).and_then(|entry| entry.order.as_ref());
+            order.is_some_and(|order| order.replaces.as_ref() == Some(txn))
+        };
+        let change = self.replacing.iter().find(|(booked, _)| is_new(booked));
+        match change.map(|(booked, held)| (booked.clone(), held.clone())) {
+            Some((booked, held)) => self.take_what_lacks(&booked, &held, take),
+            None => Ok(()),
+        }
+    }
+
+    /// A hold of a new version takes all that it has beyond the booking.
+    fn take_what_lacks(
+        &mut self,
+        booked: &TransactionId,
+        held: &TransactionId,
+        take: Take,
+    ) -> Result<(), ReplayError> {
+        let Some(own) = self.own(Some(booked)) else { return Ok(()) };
+        let Some(entry) = self.entries.get_mut(held) else { return Ok(()) };
+        let lacks = entry.footprint().beyond(&own);
+        let Phase::Held(hold) = &mut entry.phase else { return Ok(()) };
+        let more: Vec<Segment> = lacks.beyond(&Footprint::of(&hold.taken)).segments();
+        hold.taken = lacks.segments();
+        for segment in &more {
+            let timetable = self.timetable_of(&segment.resource);
+            take(timetable, Layer::Held, segment.window, segment.amount).map_err(|problem| {
+                ReplayError(format!("hold of {held}: {}: {problem}", segment.resource))
+            })?;
+        }
+        self.note(&more);
+        Ok(())
+    }
+}
