@@ -90,9 +90,9 @@ down:
 test-compose: image
     COALLOC_COMPOSE=1 cargo test -p coalloc --test compose -- --nocapture
 
-# Real daemons under load, killed so often: `just soak 1000`.
-soak KILLS='1000' SEED='1':
-    COALLOC_KILLS={{KILLS}} COALLOC_SEED={{SEED}} cargo test -p coalloc --test blackbox one_coordinator -- --nocapture
+# Real daemons under load, killed and stopped for 1 s to 60 s so often: `just soak 1000 300`; of a tree: `just soak 500 150 1 a_tree`.
+soak KILLS='1000' PAUSES='300' SEED='1' SHAPE='one_coordinator':
+    COALLOC_KILLS={{KILLS}} COALLOC_PAUSES={{PAUSES}} COALLOC_SEED={{SEED}} cargo test -p coalloc --test blackbox {{SHAPE}} -- --nocapture
 
 # The reports of docs/experiments, with all their seeds: `just experiments`; or with fewer: `just experiments --seeds 5`.
 experiments *ARGS:

@@ -8,8 +8,8 @@
 //! in which the load fell below [`LEAST_PER_MINUTE`] a core is void, and fails as such. [`canary`] proves
 //! that what is wrong is found.
 //!
-//! `COALLOC_KILLS=1000 COALLOC_SEED=7 cargo test -p coalloc --test blackbox one_coordinator -- --nocapture`
-//! runs longer, or with another seed.
+//! `COALLOC_KILLS=1000 COALLOC_PAUSES=300 COALLOC_SEED=7 cargo test -p coalloc --test blackbox one_coordinator --
+//! --nocapture` runs longer, or with another seed, and with so many daemons stopped for 1 s to 60 s.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -74,7 +74,8 @@ async fn run(test: &str, shape: Shape, kills: u64) {
         disk: cluster.disk.is_some(),
         partitions: shape == Shape::One,
     };
-    let blows = nemesis::schedule(seed, &on, kills as usize);
+    let pauses = number("COALLOC_PAUSES", 2);
+    let blows = nemesis::schedule(seed, &on, kills as usize, pauses as usize);
     let (over, until) = tokio::sync::oneshot::channel::<()>();
     let (entrances, lines) = (cluster.entrances(), lines_of(&cluster));
     let load = tokio::spawn(async move {

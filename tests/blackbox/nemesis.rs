@@ -21,6 +21,11 @@ const PARTITION_MS: u64 = 10_500;
 /// Nothing goes on meanwhile, so it is rare.
 const KILLS_A_PARTITION: usize = 150;
 
+/// Long pauses, from a second to longer than most patiences and holds: drawn so that each doubling is as likely.
+const LONG_PAUSE_MS: (u64, u64) = (1_000, 60_000);
+/// So many daemons stand still at once at most: with more of them nothing would go on.
+const PAUSED_MAX: usize = 2;
+
 /// One blow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Blow {
@@ -28,6 +33,8 @@ pub(crate) enum Blow {
     Kill { name: String, down_ms: u64 },
     /// SIGSTOP, and SIGCONT after so long.
     Pause { name: String, ms: u64 },
+    /// The same once fewer than [`PAUSED_MAX`] daemons stand still.
+    LongPause { name: String, ms: u64 },
     /// SIGTERM, waited for, and started again.
     Restart { name: String },
     /// One way of a connection is silent for so long: that of the calls, or that of the answers.
@@ -58,6 +65,7 @@ pub(crate) struct Dealt {
     pub(crate) kills: BTreeMap<String, usize>,
     pub(crate) kills_while_starting: usize,
     pub(crate) pauses: usize,
+    pub(crate) long_pauses: usize,
     pub(crate) restarts: usize,
     pub(crate) cuts: usize,
     pub(crate) partitions: usize,
@@ -75,11 +83,12 @@ impl fmt::Display for Dealt {
             self.kills.iter().map(|(name, count)| format!("{name} {count}")).collect();
         write!(
             f,
-            "{all} kill -9 ({}; {} of them while it was starting), {} pauses, {} restarts, {} one-way \
-             cuts, {} partitions, {} broken links, {} storms, {} full disks ({} ended by them)",
+            "{all} kill -9 ({}; {} of them while it was starting), {} pauses, {} of 1 s to 60 s, {} restarts, \
+             {} one-way cuts, {} partitions, {} broken links, {} storms, {} full disks ({} ended by them)",
             each.join(", "),
             self.kills_while_starting,
             self.pauses,
+            self.long_pauses,
             self.restarts,
             self.cuts,
             self.partitions,
@@ -103,9 +112,15 @@ pub(crate) struct Targets {
     pub(crate) partitions: bool,
 }
 
-/// Blows until so many kills, each with the pause before it.
-pub(crate) fn schedule(seed: u64, on: &Targets, kills: usize) -> Vec<(Duration, Blow)> {
+/// Blows until so many kills, each with the pause before it, and so many long pauses among them.
+pub(crate) fn schedule(
+    seed: u64,
+    on: &Targets,
+    kills: usize,
+    long_pauses: usize,
+) -> Vec<(Duration, Blow)> {
     let Targets { names, links, disk, partitions } = on.clone();
+    let mut paused = 0;
     let mut random = ChaCha20Rng::seed_from_u64(seed);
     let mut blows = Vec::new();
     let mut killed = 0;
@@ -119,6 +134,10 @@ pub(crate) fn schedule(seed: u64, on: &Targets, kills: usize) -> Vec<(Duration, 
         let link = pick(&mut random, 0, links as u64 - 1) as usize;
         let back = pick(&mut random, 0, 1) == 1;
         let blow = match pick(&mut random, 0, 99) {
+            _ if paused < long_pauses && paused * kills <= killed * long_pauses => {
+                paused += 1;
+                Blow::LongPause { name, ms: long_pause_ms(&mut random) }
+            }
             _ if killed >= next_partition => {
                 next_partition += KILLS_A_PARTITION;
                 Blow::Partition { edge: link / 2, ms: PARTITION_MS }
@@ -142,6 +161,12 @@ pub(crate) fn schedule(seed: u64, on: &Targets, kills: usize) -> Vec<(Duration, 
         blows.push((gap, blow));
     }
     blows
+}
+
+fn long_pause_ms(random: &mut ChaCha20Rng) -> u64 {
+    let (low, high) = LONG_PAUSE_MS;
+    let share = pick(random, 0, 1_000) as f64 / 1_000.0;
+    (low as f64 * (high as f64 / low as f64).powf(share)) as u64
 }
 
 /// Deals the blows.
@@ -180,6 +205,9 @@ impl<'a> Nemesis<'a> {
             let next = all.next().or_else(|| if dealt < kills { more.next() } else { None });
             let Some((gap, blow)) = next else { break };
             self.wait_until(Instant::now() + *gap).await;
+            if matches!(blow, Blow::LongPause { .. }) {
+                self.wait_for_fewer_pauses().await;
+            }
             self.note(&format!("{blow:?}"));
             self.strike(blow);
             self.look_for_dead();
@@ -194,6 +222,15 @@ impl<'a> Nemesis<'a> {
         self.note("all faults are over");
         self.cluster.complete().await;
         self.note("the federation is whole again");
+    }
+
+    /// Ends what is due until another daemon may be stopped.
+    async fn wait_for_fewer_pauses(&mut self) {
+        while self.paused.len() >= PAUSED_MAX {
+            let resumes = self.ends.iter().filter(|(_, end)| matches!(end, End::Resume(_)));
+            let Some(first) = resumes.map(|(at, _)| *at).min() else { return };
+            self.wait_until(first).await;
+        }
     }
 
     fn note(&self, what: &str) {
@@ -235,13 +272,17 @@ impl<'a> Nemesis<'a> {
                 self.later(*down_ms, End::Spawn(name.clone()));
             }
             Blow::Pause { name, ms } => {
-                if self.down.contains(name) || self.died(name) || !self.paused.insert(name.clone())
-                {
-                    return;
+                if self.pause(name, *ms) {
+                    self.dealt.pauses += 1;
                 }
-                self.cluster.federation.pause(name);
-                self.dealt.pauses += 1;
-                self.later(*ms, End::Resume(name.clone()));
+            }
+            Blow::LongPause { name, ms } => {
+                // One that is down or stands still already is not: then it is another one.
+                let names = self.cluster.names.clone();
+                let (before, from): (Vec<_>, Vec<_>) = names.iter().partition(|one| *one < name);
+                if from.into_iter().chain(before).any(|name| self.pause(name, *ms)) {
+                    self.dealt.long_pauses += 1;
+                }
             }
             Blow::Restart { name } => {
                 if self.down.contains(name) || self.paused.contains(name) || self.died(name) {
@@ -290,6 +331,16 @@ impl<'a> Nemesis<'a> {
                 self.note(&format!("  ({bytes} bytes of ballast)"));
             }
         }
+    }
+
+    /// Stops a daemon for so long, if it runs.
+    fn pause(&mut self, name: &str, ms: u64) -> bool {
+        if self.down.contains(name) || self.died(name) || !self.paused.insert(name.to_owned()) {
+            return false;
+        }
+        self.cluster.federation.pause(name);
+        self.later(ms, End::Resume(name.to_owned()));
+        true
     }
 
     fn end(&mut self, end: End) {
@@ -356,12 +407,20 @@ impl<'a> Nemesis<'a> {
 fn a_schedule_is_of_its_seed_and_has_every_blow() {
     let names: Vec<String> = ["crm-A", "nrm", "grc"].map(str::to_owned).into();
     let on = Targets { names, links: 6, disk: true, partitions: true };
-    let one = schedule(7, &on, 400);
-    assert_eq!(one, schedule(7, &on, 400));
-    assert_ne!(one, schedule(8, &on, 400));
+    let one = schedule(7, &on, 400, 100);
+    assert_eq!(one, schedule(7, &on, 400, 100));
+    assert_ne!(one, schedule(8, &on, 400, 100));
     let count = |is: fn(&Blow) -> bool| one.iter().filter(|(_, blow)| is(blow)).count();
     assert_eq!(count(|blow| matches!(blow, Blow::Kill { .. })), 400);
     assert_eq!(count(|blow| matches!(blow, Blow::Partition { .. })), 3);
+    let long = one.iter().filter_map(|(_, blow)| match blow {
+        Blow::LongPause { ms, .. } => Some(*ms),
+        _ => None,
+    });
+    let long: Vec<u64> = long.collect();
+    assert_eq!(long.len(), 100);
+    let short = long.iter().filter(|ms| **ms < 7_746).count();
+    assert!((35..=65).contains(&short), "half of them are under the geometric mean: {short}");
     let others: [fn(&Blow) -> bool; 6] = [
         |blow| matches!(blow, Blow::Pause { .. }),
         |blow| matches!(blow, Blow::Restart { .. }),
@@ -371,7 +430,7 @@ fn a_schedule_is_of_its_seed_and_has_every_blow() {
         |blow| matches!(blow, Blow::Fill { .. }),
     ];
     assert!(others.into_iter().all(|is| count(is) >= 5));
-    let short = schedule(7, &on, 20);
+    let short = schedule(7, &on, 20, 0);
     assert!(short.iter().any(|(_, blow)| matches!(blow, Blow::Fill { .. })));
     assert!(short.iter().any(|(_, blow)| matches!(blow, Blow::Partition { .. })));
 }
