@@ -1,7 +1,8 @@
 //! `coalloc health`: do daemons serve? For people, for scripts, and for the health checks of containers
 //! that hold nothing but this program.
 //!
-//! Of a coordinator it also says when no resource manager accepts it.
+//! Of a coordinator it also says when no resource manager accepts it, when bookings differ, and what is owed to a
+//! resource manager that does not answer or is not configured.
 //!
 //! Left out on purpose: whether what a daemon says makes sense (`coalloc topology` asks that), and waiting.
 
@@ -15,6 +16,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::exit::{Answer, Exit, Failure};
+use crate::owed;
 use crate::rpc::{self, GrcArgs};
 use crate::topology::denied_by_all;
 use crate::when::Length;
@@ -24,8 +26,8 @@ const PATIENCE: &str = "2s";
 
 /// Ask daemons whether they serve
 ///
-/// Exit code 0: all of them do; 5: somebody does not. A coordinator that no resource manager accepts serves, and is
-/// told apart by its line.
+/// Exit code 0: all of them do; 5: somebody does not. A coordinator that no resource manager accepts, that has
+/// differences with one, or owes one something that it cannot be told, serves; its line says so.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
@@ -75,9 +77,9 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
             }
         };
         if word == "serving"
-            && let Ok(Some(denied)) = tokio::time::timeout(patience, denied(address)).await
+            && let Ok(Some(troubles)) = tokio::time::timeout(patience, troubles(address)).await
         {
-            word = format!("serving, but {denied}");
+            word = format!("serving, but {troubles}");
         }
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{address:width$}  {word}");
@@ -89,11 +91,15 @@ fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// What a coordinator says of resource managers that do not accept it; nothing when they do, or when it is none.
-async fn denied(address: &str) -> Option<String> {
+/// What is wrong at a coordinator between it and its resource managers: they do not accept it, have booked something
+/// else, or are owed something that they do not get. Nothing when all is well, or when it is none.
+async fn troubles(address: &str) -> Option<String> {
     let mut client = rpc::coordinator(address).ok()?;
     let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
-    denied_by_all(described.get_ref())
+    let response = described.get_ref();
+    let all = denied_by_all(response).into_iter().chain(owed::differing(response));
+    let all: Vec<String> = all.chain(owed::owed(response)).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 async fn listens(address: &str) -> Result<(), String> {

@@ -14,10 +14,12 @@ pub mod compare;
 pub mod compose;
 pub mod demo;
 pub mod exit;
+pub mod give_up;
 pub mod health;
 pub mod ledger;
 pub mod modify;
 pub mod offline;
+pub mod owed;
 pub mod picture;
 pub mod plan;
 pub mod refused;
@@ -68,6 +70,7 @@ enum Command {
     Modify(modify::ModifyArgs),
     Release(reservations::ReleaseArgs),
     Repair(repair::RepairArgs),
+    GiveUp(give_up::GiveUpArgs),
     Watch(watch::WatchArgs),
     Topology(topology::TopologyArgs),
     Health(health::HealthArgs),
@@ -120,6 +123,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Modify(args) => modify::run(args).await,
             Command::Release(args) => reservations::release(args).await,
             Command::Repair(args) => repair::run(args).await,
+            Command::GiveUp(args) => give_up::run(args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,
             Command::Health(_)

@@ -8,7 +8,7 @@ use coalloc_proto::v1;
 use crate::exit::{Answer, Exit, Failure};
 use crate::request::flags;
 use crate::rpc::{self, GrcArgs, all_reservations};
-use crate::{modify, plan, refused, text};
+use crate::{give_up, modify, plan, refused, text};
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -214,8 +214,10 @@ pub fn describe(one: &v1::Reservation) -> String {
     if let Some(left) = &one.expires_in {
         let _ = writeln!(out, "  {}", text::hold_ends(left));
     }
+    let may_have_it = one.given_up.iter().any(|one| one.ended.is_none());
     if let Some(refusal) = &one.refusal {
         let hint = match (one.definite, refusal.transient) {
+            (true, _) if may_have_it => "",
             (true, true) => "; nothing is held; the same request may succeed later under a new id",
             (true, false) => "; nothing is held",
             (false, _) => "",
@@ -238,6 +240,9 @@ pub fn describe(one: &v1::Reservation) -> String {
     if !one.unreachable.is_empty() {
         let names = text::enumerate(&one.unreachable);
         let _ = writeln!(out, "  planned without {names}, which did not answer");
+    }
+    for given_up in &one.given_up {
+        let _ = writeln!(out, "  {}", give_up::sentence(given_up));
     }
     if let Some(change) = &one.change {
         let _ = writeln!(out, "  {}", modify::sentence(change, one.definite));

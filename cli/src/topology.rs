@@ -9,7 +9,7 @@ use coalloc_proto::v1;
 use crate::exit::{Answer, Failure};
 use crate::offline::Federation;
 use crate::rpc::{self, GrcArgs};
-use crate::text;
+use crate::{owed, text};
 
 /// Show the federation: sites, paths, exchange points and resource managers
 #[derive(Debug, Clone, Args)]
@@ -89,8 +89,9 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     out += &inventory(&sites.collect::<Vec<_>>(), &paths.collect::<Vec<_>>());
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
     out += &managers(&response.resource_managers);
-    if let Some(denied) = denied_by_all(response) {
-        let _ = writeln!(out, "{denied}");
+    let denied = denied_by_all(response).into_iter();
+    for line in denied.chain(owed::owed(response)) {
+        let _ = writeln!(out, "{line}");
     }
     out
 }

@@ -413,6 +413,8 @@ pub const RECONCILE_RETRY: Span = Span::from_secs(10);
 /// Differences with one RM that a coordinator keeps and tells; the others are counted. Those with a hundred RMs fit
 /// one answer.
 pub const DIFFERENCES_KEPT: usize = 1_000;
+/// Reservations that one call gives an RM up of: further ones are left to the next.
+pub const GIVE_UP_MAX: usize = 1_000;
 /// Characters of an operator's reason.
 pub const WHY_MAX: usize = 200;
 /// Streams (calls in flight) of one connection.

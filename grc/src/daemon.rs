@@ -52,7 +52,8 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let tasks = config.tasks.clone();
     let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
     let (node, ledger_id) = shell::start(&config, host, opened, &federation, &pictures)?;
-    let readers = vec![node.reader.clone(), meters::reader(federation.clone())];
+    let readers =
+        vec![node.reader.clone(), meters::reader(federation.clone(), node.handle.clone())];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     let reconciler = Reconciler::new(&config.name, &federation, &node.handle);

@@ -149,6 +149,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Disowned { txn, .. }
         | CoordinatorRecord::DisownEnded { txn, .. }
         | CoordinatorRecord::Settled { txn, .. }
+        | CoordinatorRecord::GaveUp { txn, .. }
         | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
     }
 }
@@ -284,6 +285,15 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
         CoordinatorRecord::Disowned { txn, rm, by, why, at } => {
             let what = format!("{rm} still has a booking of it; {by} has that released: {why}");
             Change { txn: Some(txn), ..Change::over(what, *at) }
+        }
+        CoordinatorRecord::GaveUp { txn, rm, by, why, until, state, version, at } => {
+            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let what = format!(
+                "{rm} was given up on by {by} ({why}): it may still have it{until}, and is told to end it when it \
+                 returns"
+            );
+            let new = Change::new(state.unwrap_or(State::Terminating), what, *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::DisownEnded { txn, rm, at } => {
             let what = format!("{rm} has nothing of it any more");

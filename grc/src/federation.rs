@@ -227,7 +227,7 @@ impl Federation {
                 problem: known.problem.clone(),
                 description: known.description.as_deref().cloned(),
                 denies: known.description.as_deref().is_some_and(|said| self.is_denied(said)),
-                differences: 0,
+                ..v1::ResourceManagerStatus::default()
             };
             known.iter().map(status).collect()
         })

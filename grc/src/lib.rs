@@ -14,7 +14,8 @@
 //! * [`upward`]: the same federation as one resource manager to the coordinators above.
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
-//! once, [`reconcile`] compares bookings with theirs and [`repair`] mends what differs, [`choice`] takes a plan
+//! once, [`reconcile`] compares bookings with theirs and [`repair`] mends what differs,
+//! [`giving_up`] waits no longer for an RM that is gone, [`choice`] takes a plan
 //! that was shown, [`modify`] plans changes, [`config`] is what the GRC is told, [`daemon`] puts all of it into one
 //! process, [`libraries`] runs outside solvers, [`kept`] is what the ledger keeps of a plan, [`view`] shows
 //! reservations, [`listing`] pages of them, [`events`] tells their
@@ -29,6 +30,7 @@ pub mod daemon;
 pub mod events;
 mod fair;
 pub mod federation;
+mod giving_up;
 pub mod inquiry;
 pub mod kept;
 pub mod libraries;

@@ -2,15 +2,16 @@
 //! is, and which messages had to be sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use coalloc_common::{RmName, TransactionId, limits};
 use coalloc_net::metrics::{grc, scrape, seconds, tasks};
-use coalloc_protocol::coordinator::MessageKind;
+use coalloc_protocol::coordinator::{Coordinator, MessageKind, Owed};
 use coalloc_protocol::message::Delivery;
 
 use crate::federation::Federation;
+use crate::shell::Handle;
 
 /// When each RM last told what is free.
 static TOLD: Mutex<BTreeMap<RmName, Instant>> = Mutex::new(BTreeMap::new());
@@ -27,8 +28,8 @@ pub fn queried(rm: &RmName, begun: Instant, answered: bool) {
     }
 }
 
-/// Reads which RMs answer, and how old the picture of each is.
-pub fn reader(federation: Federation) -> scrape::Reader {
+/// Reads which RMs answer, how old the picture of each is, and what each has not acknowledged.
+pub fn reader(federation: Federation, handle: Handle) -> scrape::Reader {
     // From the start, so that a first event is seen as a step from zero.
     for status in federation.statuses() {
         for kind in
@@ -41,7 +42,11 @@ pub fn reader(federation: Federation) -> scrape::Reader {
         tasks().updates.with([&status.name, "snapshot"]);
         tasks().update_bytes.with([&status.name]);
         tasks().ignored.with([&status.name, "gap"]);
+        grc().given_up.with([&status.name]);
     }
+    // Those that something was ever owed to, besides the configured ones: nothing may be by now.
+    let known: Arc<Mutex<BTreeSet<RmName>>> =
+        Arc::new(Mutex::new(federation.names().into_iter().collect()));
     scrape::reader(move || {
         let grc = grc();
         for status in federation.statuses() {
@@ -50,7 +55,20 @@ pub fn reader(federation: Federation) -> scrape::Reader {
         for (rm, told) in &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
             grc.picture_age.with([rm.as_str()]).set(seconds(told.elapsed()));
         }
-        std::future::ready(())
+        let (handle, known) = (handle.clone(), Arc::clone(&known));
+        async move {
+            // A coordinator that is stopping, or too busy, shows the figures of the scrape before.
+            let Ok(owed) = handle.read(Coordinator::owed).await else { return };
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.extend(owed.keys().cloned());
+            for rm in &*known {
+                let Owed { decisions, releases } = owed.get(rm).copied().unwrap_or_default();
+                for (kind, count) in [("decision", decisions), ("release", releases)] {
+                    let count = i64::try_from(count).unwrap_or(i64::MAX);
+                    grc.owed.with([rm.as_str(), kind]).set(count);
+                }
+            }
+        }
     })
 }
 

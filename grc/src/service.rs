@@ -27,7 +27,7 @@ use crate::reconcile::Reconciler;
 use crate::shell::Handle;
 use crate::shown::Shown;
 use crate::tasks::Pictures;
-use crate::{listing, shell, tasks, view};
+use crate::{giving_up, listing, shell, tasks, view};
 
 /// The handlers.
 #[derive(Debug, Clone)]
@@ -77,6 +77,8 @@ impl GrcService {
             | Reply::PlanChange
             | Reply::PlanUpper
             | Reply::Disowned
+            | Reply::GaveUp(_)
+            | Reply::NotGivenUp(_)
             | Reply::Upper(_) => {
                 Err(Status::internal("the coordinator answered another call than this one"))
             }
@@ -346,16 +348,29 @@ impl CoordinatorRpc for GrcService {
         self.repair_one(request.into_inner()).await.map(Response::new)
     }
 
+    async fn give_up(
+        &self,
+        request: Request<v1::GiveUpRequest>,
+    ) -> Result<Response<v1::GiveUpResponse>, Status> {
+        self.give_up_on(request.into_inner()).await.map(Response::new)
+    }
+
     async fn describe_federation(
         &self,
         _: Request<v1::DescribeFederationRequest>,
     ) -> Result<Response<v1::DescribeFederationResponse>, Status> {
+        let mut owed = self.handle.read(Coordinator::owed).await?;
+        let managers = self.reconciler.noted(self.federation.statuses());
+        let resource_managers = giving_up::with_owed(managers, &mut owed);
+        // What is left is owed to nobody that is configured.
+        let not_configured = giving_up::elsewhere(owed);
         let snapshot = self.federation.snapshot();
         let vertices = snapshot.topology.vertices().iter();
         let exchange_points = vertices.filter(|vertex| vertex.compute.is_none());
         Ok(Response::new(v1::DescribeFederationResponse {
             coordinator: self.name.clone(),
-            resource_managers: self.reconciler.noted(self.federation.statuses()),
+            resource_managers,
+            not_configured,
             exchange_points: exchange_points.map(|vertex| vertex.name.to_string()).collect(),
             ledger_id: self.ledger_id.clone(),
         }))

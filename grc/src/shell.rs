@@ -1,6 +1,7 @@
 //! The shell around the coordinator of `protocol`: its owner thread with the ledger, and its messages
 //! to RMs. Nothing is decided here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -115,10 +116,15 @@ async fn send_all(
     handle: Handle,
 ) {
     let messages = Arc::new(Messages::default());
+    let mut not_configured = BTreeSet::new();
     while let Some((rm, txn, message)) = outgoing.recv().await {
         let kind = message.kind();
         let (coordinator, handle) = (coordinator.clone(), handle.clone());
         let client = federation.client(&rm);
+        if client.is_none() && not_configured.insert(rm.clone()) {
+            let todo = "configure it again, or end its part with `coalloc give-up`";
+            tracing::warn!(%rm, %txn, ?kind, todo, "something is owed to an RM that is not configured");
+        }
         let messages = Arc::clone(&messages);
         messages.sent(&rm, &txn, kind);
         let pictures = pictures.clone();

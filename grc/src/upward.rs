@@ -5,11 +5,12 @@
 //! path a link between its ends, planned by the usual planner ([`planning`]) and tried by the coordinator core,
 //! which is the participant upward. Nothing of the inside leaves: neither paths nor the names in a refusal.
 //! All of this that is pure is [`coalloc_plan::abstracted`]'s. What it holds is listed and its changes are told
-//! as an RM's are ([`bookings`]).
+//! as an RM's are ([`bookings`], [`listing`]).
 //!
 //! Left out: more than one plan for a hold; when others were faster it is planned once more.
 
 mod bookings;
+mod listing;
 mod planning;
 mod shown;
 
@@ -28,7 +29,6 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Resolution};
-use prost::Message as _;
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
@@ -411,51 +411,7 @@ impl ResourceManager for UpwardService {
         &self,
         request: Request<v1::ListBookingsRequest>,
     ) -> Result<Response<v1::ListBookingsResponse>, Status> {
-        let wire = request.into_inner();
-        let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
-        let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")
-            .map_err(|error| status::invalid(&error))? as usize;
-        let window = wire.window.as_ref();
-        let window = window.map(|w| convert::window_from_wire("window", Some(w))).transpose();
-        let window = window.map_err(|error| status::invalid(&error))?;
-        if !wire.page_token.is_empty() {
-            TransactionId::parse("page_token", &wire.page_token)
-                .map_err(|error| status::invalid(&error))?;
-        }
-        let now = self.service.handle.now();
-        let token = wire.page_token.clone();
-        let look = move |core: &Coordinator| {
-            let known = |txn: &TransactionId| txn.as_str() == wire.page_token;
-            if !wire.page_token.is_empty() && !core.uppers().keys().any(known) {
-                return None;
-            }
-            let shown = core.uppers().iter().filter(|(txn, _)| txn.as_str() > &*wire.page_token);
-            let shown = shown.filter_map(|(txn, entry)| bookings::booking(core, txn, entry, now));
-            let mut wanted = shown
-                .filter(|(live, segments, _)| {
-                    (*live || wire.include_ended)
-                        && window.is_none_or(|window| segments.iter().any(|s| s.overlaps(window)))
-                })
-                .peekable();
-            let (mut bookings, mut bytes) = (Vec::new(), 0);
-            while bookings.len() < size
-                && bytes < limits::PAGE_BYTES
-                && let Some((_, _, booking)) = wanted.next()
-            {
-                bytes += booking.encoded_len();
-                bookings.push(booking);
-            }
-            let last = bookings.last().filter(|_| wanted.peek().is_some());
-            let last = last.map(|booking: &v1::Booking| booking.transaction.clone());
-            let next_page_token = last.unwrap_or_default();
-            Some(v1::ListBookingsResponse { bookings, next_page_token })
-        };
-        let page = self.service.handle.read(look).await?;
-        let bad = || {
-            let value = InvalidField::quoted(&token);
-            InvalidField::new("page_token", value, "the `next_page_token` of a page")
-        };
-        Ok(Response::new(page.ok_or_else(|| status::invalid(&bad()))?))
+        listing::page(&self.service.handle, request.into_inner()).await.map(Response::new)
     }
 }
 

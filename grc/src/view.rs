@@ -3,7 +3,9 @@
 use coalloc_common::{BootTime, Now, Span, Time};
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire, window_from_wire};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Candidate, Change, ChangeState, Reservation, State, Ticket};
+use coalloc_protocol::coordinator::{
+    Candidate, Change, ChangeState, GivenUp, Reservation, State, Ticket,
+};
 use serde_json::Value;
 
 use crate::kept::{self, Kept};
@@ -57,6 +59,19 @@ fn change(change: &Change) -> v1::Change {
     }
 }
 
+/// An RM that was given up on, in the schema.
+fn given_up(one: &GivenUp) -> v1::GivenUp {
+    v1::GivenUp {
+        resource_manager: one.rm.to_string(),
+        transaction: one.txn.to_string(),
+        by: one.by.to_string(),
+        why: one.why.clone(),
+        time: Some(time_to_wire(one.at)),
+        booked_until: one.until.map(time_to_wire),
+        ended: one.ended.map(time_to_wire),
+    }
+}
+
 /// A reservation in the schema, as it stands at `now`.
 #[must_use]
 pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
@@ -84,6 +99,7 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         version: reservation.version,
         change: reservation.change.as_ref().map(change),
         options: options(&reservation.notes),
+        given_up: reservation.given_up.iter().map(given_up).collect(),
         ..v1::Reservation::default()
     }
 }

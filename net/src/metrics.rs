@@ -441,6 +441,10 @@ pub struct Grc {
     pub comparisons: Labelled<Counter, 2>,
     /// Bookings that differ.
     pub differences: Labelled<Gauge, 2>,
+    /// Ends of which an RM was given up.
+    pub given_up: Labelled<Counter, 1>,
+    /// What RMs have not acknowledged.
+    pub owed: Labelled<Gauge, 2>,
 }
 
 /// Metrics of coordinators.
@@ -526,6 +530,16 @@ pub fn grc() -> &'static Grc {
                 ["rm", "kind"],
                 "differences",
                 "Bookings that the resource manager has otherwise than this coordinator counts on, by kind",
+            ),
+            given_up: room.counters(
+                ["rm"],
+                "given_up",
+                "Ends of transactions of which an operator has given the resource manager up",
+            ),
+            owed: room.gauges(
+                ["rm", "kind"],
+                "owed",
+                "What the resource manager has not acknowledged: decisions that are waited for, or releases that are not",
             ),
             room,
         }

@@ -34,6 +34,9 @@ mod change;
 #[cfg(test)]
 mod change_tests;
 mod details;
+mod giving_up;
+#[cfg(test)]
+mod giving_up_tests;
 mod input;
 mod mending;
 #[cfg(test)]
@@ -71,6 +74,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::change::{Change, ChangeState, ChangeTicket};
 pub use self::details::Details;
+pub use self::giving_up::{GaveUpOn, GivenUp, NotGivenUp, OfWhat, Owed};
 pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
 use self::mending::Mending;
 pub use self::mending::Mends;
@@ -608,6 +612,7 @@ impl Core for Coordinator {
             self.check_change(reservation)?;
         }
         self.check_mending()?;
+        self.check_given_up()?;
         self.check_promises()?;
         self.check_trying()
     }

@@ -33,6 +33,7 @@
 //! freeze NODE TIME [in-sync]               its process is stopped for so long; at once, or at its next sync
 //!                                          that writes, between its step and the end of that sync
 //! vanish DEMAND                            its user is gone, and hears nothing more
+//! give-up DEMAND RM                        an operator of its coordinator gives up on that RM
 //! wait TIME                                10ms, 7s
 //! settle                                   until all is at rest; what must hold then is checked
 //! show                                     reservations and what the RMs have of them
@@ -170,6 +171,10 @@ impl Teller {
             "restore" => self.restore(&words)?,
             "low" | "full" | "room" | "freeze" | "clock" => self.trouble(word, &words)?,
             "vanish" => self.world.visit(Visit::Vanish(self.known(&words)?))?,
+            "give-up" => {
+                let rm = words.get(1).ok_or("which RM?")?;
+                self.world.give_up(self.known(&words)?, RmName::composed(*rm))?;
+            }
             "wait" => self.wait(time(words.first().ok_or("how long?")?)?)?,
             "settle" => self.settle()?,
             "show" => self.show(),

@@ -17,6 +17,7 @@ mod flight;
 pub mod model;
 pub mod network;
 pub mod node;
+pub mod operator;
 pub mod print;
 pub mod script;
 pub mod tree;
@@ -95,6 +96,8 @@ pub enum Waiter {
     Rm { by: Address, ask: u64 },
     /// A coordinator above, for this call.
     Above { call: u64, order: Option<HoldOrder> },
+    /// An operator.
+    Operator,
 }
 
 /// What becomes of the transcript.

@@ -15,6 +15,7 @@ mod dashboard;
 mod disk;
 mod events;
 mod faults;
+mod giving_up;
 // Each test target uses a part of it.
 #[allow(dead_code)]
 #[path = "../harness/mod.rs"]

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{Now, Reason, Refusal, Span, TransactionId, Window};
+use coalloc_common::{
+    BootTime, CoordinatorName, Now, Reason, Refusal, Span, TransactionId, Window,
+};
 use coalloc_ledger::Entry;
 use coalloc_net::convert;
 use coalloc_net::watch::Events;
@@ -21,32 +23,55 @@ use coalloc_protocol::message::HoldOrder;
 use super::led;
 use crate::view;
 
-/// One transaction of a coordinator above as it stands here; is it live, and when is it.
-pub(super) fn booking(
-    core: &Coordinator,
-    txn: &TransactionId,
-    entry: &UpperEntry,
-    now: Now,
-) -> Option<(bool, Vec<Window>, v1::Booking)> {
-    let aborted = v1::BookingState::Aborted;
-    let Some((order, id)) = &entry.order else {
-        let (txn, coordinator) = (txn.to_string(), entry.coordinator.to_string());
-        return Some((false, Vec::new(), shown(txn, coordinator, None, aborted)));
-    };
-    let known = core.find(id.as_str())?;
-    let (live, state) = match known.state {
-        State::Checking | State::Held | State::Aborting => (true, v1::BookingState::Held),
-        State::Committing | State::Confirmed | State::Terminating => {
-            (true, v1::BookingState::Booked)
-        }
-        State::Terminated => (false, ended(known)),
-        State::Failed => (false, failed(known, core.was_promised(known))),
-    };
-    let coordinator = entry.coordinator.to_string();
-    let mut shown = shown(txn.to_string(), coordinator, Some(order), state);
-    let left = core.promised_until(known).map(|until| until.since(now.boot));
-    shown.expires_in = left.map(|left| convert::span_to_wire(left.max(Span::ZERO)));
-    Some((live, order.segments.iter().map(|s| s.window).collect(), shown))
+/// One transaction of a coordinator above as it stands here: what the core's thread copies for a listing.
+pub(super) struct Standing {
+    txn: TransactionId,
+    coordinator: CoordinatorName,
+    /// `None` for a tombstone.
+    order: Option<HoldOrder>,
+    state: v1::BookingState,
+    live: bool,
+    /// When its promise ends, while it is one.
+    until: Option<BootTime>,
+}
+
+impl Standing {
+    pub(super) fn of(core: &Coordinator, txn: &TransactionId, entry: &UpperEntry) -> Option<Self> {
+        let (txn, coordinator) = (txn.clone(), entry.coordinator.clone());
+        let Some((order, id)) = &entry.order else {
+            let state = v1::BookingState::Aborted;
+            return Some(Self { txn, coordinator, order: None, state, live: false, until: None });
+        };
+        let known = core.find(id.as_str())?;
+        let (live, state) = match known.state {
+            State::Checking | State::Held | State::Aborting => (true, v1::BookingState::Held),
+            State::Committing | State::Confirmed | State::Terminating => {
+                (true, v1::BookingState::Booked)
+            }
+            State::Terminated => (false, ended(known)),
+            State::Failed => (false, failed(known, core.was_promised(known))),
+        };
+        let (order, until) = (Some(order.clone()), core.promised_until(known));
+        Some(Self { txn, coordinator, order, state, live, until })
+    }
+
+    /// Is something held or booked?
+    pub(super) const fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// When it is.
+    pub(super) fn windows(&self) -> impl Iterator<Item = Window> {
+        self.order.iter().flat_map(|order| &order.segments).map(|segment| segment.window)
+    }
+
+    /// As it is listed.
+    pub(super) fn shown(&self, now: Now) -> v1::Booking {
+        let (txn, coordinator) = (self.txn.to_string(), self.coordinator.to_string());
+        let left = self.until.map(|until| until.since(now.boot).max(Span::ZERO));
+        let shown = shown(txn, coordinator, self.order.as_ref(), self.state);
+        v1::Booking { expires_in: left.map(convert::span_to_wire), ..shown }
+    }
 }
 
 fn shown(
@@ -137,6 +162,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Superseded { .. }
         | CoordinatorRecord::Disowned { .. }
         | CoordinatorRecord::DisownEnded { .. }
+        | CoordinatorRecord::GaveUp { .. }
         | CoordinatorRecord::UpperEnded { .. } => None,
     }
 }
@@ -268,7 +294,7 @@ impl UpperEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coalloc_common::{BootTime, CoordinatorName, ReservationId, Time, UserName};
+    use coalloc_common::{ReservationId, Time, UserName};
 
     fn at() -> Now {
         Now { wall: Time::from_us(1_000_000), boot: BootTime::from_us(0) }

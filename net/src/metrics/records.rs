@@ -82,6 +82,9 @@ impl Observed for CoordinatorRecord {
             Self::Prepared { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
+            Self::GaveUp { rm, .. } => {
+                grc.given_up.with([rm.as_str()]).inc();
+            }
             Self::Concluded { refusal, .. } => failed("failed", refusal),
             Self::ChangeOpened { .. } => {}
             Self::ChangeRefused { .. } => {
@@ -160,6 +163,7 @@ impl Observed for CoordinatorRecord {
             | Self::Superseded { .. } => {}
             // Of no request at all.
             Self::Disowned { .. } | Self::DisownEnded { .. } => {}
+            Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
             Self::Mixed { txn, .. } => traces::synced_of(txn, "mixed", sync),

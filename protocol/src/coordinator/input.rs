@@ -5,6 +5,7 @@ use coalloc_common::{
 };
 
 use super::change::ChangeTicket;
+use super::giving_up::{GaveUpOn, NotGivenUp};
 use super::repair::Repair;
 use super::reservation::Reservation;
 use super::upper::Upper;
@@ -196,7 +197,7 @@ pub enum Reply {
     /// To Open, when another caller's planning of the same request broke off: send it again. To whoever
     /// is above, when the same message came again meanwhile.
     Forgotten,
-    /// To Release, OpenChange: there is none of that id.
+    /// To Release, OpenChange, GiveUp: there is none of that id.
     Unknown,
     /// To OpenChange: it is new; plan it, then send `Modify` or `ForgetChange`.
     PlanChange,
@@ -208,6 +209,10 @@ pub enum Reply {
     NotConfirmed(Box<Reservation>),
     /// To Disown: the RM has acknowledged; it has nothing of the transaction any more.
     Disowned,
+    /// To GiveUp: it is recorded.
+    GaveUp(GaveUpOn),
+    /// To GiveUp: it is not, and why.
+    NotGivenUp(NotGivenUp),
     /// To a Hold from above: it is new; plan it, then send it again with what came of that.
     PlanUpper,
     /// To whoever is above.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use coalloc_common::{
-    CoordinatorName, Now, Refusal, ReservationId, RmName, Span, TransactionId, UserName,
+    CoordinatorName, Now, Refusal, ReservationId, RmName, Span, Time, TransactionId, UserName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -245,6 +245,29 @@ pub enum CoordinatorRecord {
         /// When.
         at: Now,
     },
+    /// An operator has given an RM up that does not acknowledge an end: it counts as having done so, and is told to
+    /// release it until it says that it has, which is recorded as `DisownEnded`.
+    GaveUp {
+        /// What it was to end.
+        txn: TransactionId,
+        /// Which RM.
+        rm: RmName,
+        /// Who wants it.
+        by: UserName,
+        /// And why.
+        why: String,
+        /// It may have it booked until then.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        until: Option<Time>,
+        /// Where its reservation stands after this, for those who follow the log.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
+        /// The version that is booked after this, for those who follow the log.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
+        /// When.
+        at: Now,
+    },
     /// No attempt succeeded and no other will be made.
     Concluded {
         /// Which.
@@ -270,7 +293,8 @@ impl Coordinator {
         match record {
             CoordinatorRecord::Decided { txn, state: after, version, .. }
             | CoordinatorRecord::Finished { txn, state: after, version, .. }
-            | CoordinatorRecord::Settled { txn, state: after, version, .. } => {
+            | CoordinatorRecord::Settled { txn, state: after, version, .. }
+            | CoordinatorRecord::GaveUp { txn, state: after, version, .. } => {
                 *after = of_txn(txn).map(state);
                 *version = of_txn(txn).map(booked);
             }
@@ -339,7 +363,13 @@ impl Coordinator {
                 self.fold_disowned(rm, txn);
                 Ok(())
             }
-            CoordinatorRecord::DisownEnded { txn, rm, .. } => self.fold_disown_ended(rm, txn),
+            CoordinatorRecord::DisownEnded { txn, rm, at } => {
+                self.fold_given_up_ended(rm, txn, *at);
+                self.fold_disown_ended(rm, txn)
+            }
+            CoordinatorRecord::GaveUp { txn, rm, by, why, until, at, .. } => {
+                self.fold_gave_up((rm, txn), (by, why), *until, *at)
+            }
             CoordinatorRecord::ChangeOpened { ticket, notes, .. } => {
                 self.fold_change_opened(ticket, notes)
             }

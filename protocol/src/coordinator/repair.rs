@@ -4,18 +4,20 @@
 //!   hold all of it anew; the others replace what they have, as in any change, so that it is all of it
 //!   again or the old version as it stands. Where the capacity was sold meanwhile the change is refused.
 //! * **Release what is nobody's** ([`Coordinator::disown`]): a Release for a transaction that stands nowhere
-//!   here, recorded with who wanted it and why, and sent until the RM acknowledges it.
+//!   here, recorded with who wanted it and why, and sent until the RM acknowledges it. What an RM was given up of
+//!   ([`giving_up`](super::giving_up)) is sent the same way.
 //!
 //! Left out: what differs, see [`promises`](super::promises); who may ask, which is the shell's.
 //! Source: docs/adr/0031-reconciliation.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
     BootTime, Now, Reason, Refusal, RmName, Span, TransactionId, UserName, limits,
 };
 
 use super::change::ChangeTicket;
+use super::giving_up::OfWhat;
 use super::record::CoordinatorRecord;
 use super::reservation::State;
 use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind, Reply};
@@ -52,11 +54,33 @@ pub enum Repair {
         /// Who waits.
         token: Token,
     },
+    /// Give up on an RM that does not acknowledge an end, see [`giving_up`](super::giving_up). Answered with
+    /// [`Reply::GaveUp`] or [`Reply::NotGivenUp`].
+    GiveUp {
+        /// On which.
+        rm: RmName,
+        /// Of what.
+        of: OfWhat,
+        /// Who wants it.
+        by: UserName,
+        /// And why.
+        why: String,
+        /// Who waits.
+        token: Token,
+    },
 }
 
-/// Releases of what is nobody's, as far as they are not acknowledged, by RM and transaction.
+/// What an RM is to release.
+type Where = (RmName, TransactionId);
+
+/// Releases that no transaction of a reservation waits for, as far as they are not acknowledged, by RM and
+/// transaction: of what is nobody's, and of what an RM was given up of.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Disowning(BTreeMap<(RmName, TransactionId), Sending>);
+pub(super) struct Disowning {
+    all: BTreeMap<Where, Sending>,
+    /// When each is to be sent (again).
+    due: BTreeSet<(BootTime, Where)>,
+}
 
 #[derive(Debug, Clone)]
 struct Sending {
@@ -66,17 +90,37 @@ struct Sending {
     waiting: Vec<Token>,
 }
 
-impl Sending {
-    const fn new() -> Self {
-        let (send_at, pause) = (BootTime::from_us(i64::MIN), limits::RESEND_FIRST);
-        Self { send_at, pause, waiting: Vec::new() }
-    }
-}
-
 impl Disowning {
     /// When one is to be sent (again).
     pub(super) fn next_wake(&self) -> Option<BootTime> {
-        self.0.values().map(|sending| sending.send_at).min()
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// The RM of each.
+    pub(super) fn rms(&self) -> impl Iterator<Item = &RmName> {
+        self.all.keys().map(|(rm, _)| rm)
+    }
+
+    fn insert(&mut self, place: Where) {
+        let send_at = BootTime::from_us(i64::MIN);
+        let new = Sending { send_at, pause: limits::RESEND_FIRST, waiting: Vec::new() };
+        if !self.all.contains_key(&place) {
+            self.due.insert((send_at, place.clone()));
+            self.all.insert(place, new);
+        }
+    }
+
+    fn remove(&mut self, place: &Where) -> Option<Sending> {
+        let sending = self.all.remove(place)?;
+        self.due.remove(&(sending.send_at, place.clone()));
+        Some(sending)
+    }
+
+    fn put_off(&mut self, place: &Where, until: BootTime) {
+        let Some(sending) = self.all.get_mut(place) else { return };
+        self.due.remove(&(sending.send_at, place.clone()));
+        sending.send_at = until;
+        self.due.insert((until, place.clone()));
     }
 }
 
@@ -88,6 +132,9 @@ impl Coordinator {
             }
             Repair::Disown { rm, txn, by, why, token } => {
                 self.disown((rm, txn), by, why, token, now, out);
+            }
+            Repair::GiveUp { rm, of, by, why, token } => {
+                self.give_up((&rm, &of), (&by, &why), token, now, out);
             }
         }
     }
@@ -167,28 +214,31 @@ impl Coordinator {
                 return out.reply(token, Reply::Stands(Box::new(reservation.clone())));
             }
         }
-        let at = (rm.clone(), txn.clone());
-        if !self.disowning.0.contains_key(&at) {
+        let place = (rm.clone(), txn.clone());
+        if !self.disowning.all.contains_key(&place) {
             self.record(CoordinatorRecord::Disowned { txn, rm, by, why, at: now }, out);
         }
-        if let Some(sending) = self.disowning.0.get_mut(&at) {
+        if let Some(sending) = self.disowning.all.get_mut(&place) {
             sending.waiting.push(token);
         }
         self.disown_due(now, out);
     }
 
-    /// Sends every Release of what is nobody's that is due.
+    /// Sends every Release of these that is due.
     pub(super) fn disown_due(&mut self, now: Now, out: &mut Gathered) {
-        let due = self.disowning.0.iter_mut().filter(|(_, sending)| sending.send_at <= now.boot);
-        for ((rm, txn), sending) in due {
-            let patience = limits::MESSAGE_PATIENCE;
-            sending.send_at = now.boot.saturating_add(patience).saturating_add(sending.pause);
-            let (rm, txn, message) = (rm.clone(), txn.clone(), Message::Release);
+        while let Some((at, place)) = self.disowning.due.first().cloned()
+            && at <= now.boot
+        {
+            let pause = self.disowning.all.get(&place).map_or(Span::ZERO, |sending| sending.pause);
+            // The answer is given its time before the message is sent again.
+            let next = now.boot.saturating_add(limits::MESSAGE_PATIENCE).saturating_add(pause);
+            self.disowning.put_off(&place, next);
+            let ((rm, txn), message) = (place, Message::Release);
             out.effects.push(CoordinatorEffect::Send { rm, txn, message });
         }
     }
 
-    /// What became of a Release, if it was one of what is nobody's.
+    /// What became of a Release, if it was one of these.
     pub(super) fn disown_delivered(
         &mut self,
         (rm, txn, kind): (&RmName, &TransactionId, MessageKind),
@@ -196,31 +246,32 @@ impl Coordinator {
         now: Now,
         out: &mut Gathered,
     ) -> bool {
-        let at = (rm.clone(), txn.clone());
-        let sending = self.disowning.0.get_mut(&at).filter(|_| kind == MessageKind::Release);
-        let Some(sending) = sending else { return false };
+        let place = (rm.clone(), txn.clone());
+        let sending = self.disowning.all.get_mut(&place);
+        let Some(sending) = sending.filter(|_| kind == MessageKind::Release) else { return false };
         // Denied: nothing of it is there for us.
         let ended = matches!(delivery, Delivery::Answered(Answer::Done | Answer::Denied));
         if !ended {
-            sending.send_at = now.boot.saturating_add(sending.pause);
+            let until = now.boot.saturating_add(sending.pause);
             sending.pause = sending.pause.saturating_mul(2).min(limits::RESEND_MAX);
+            self.disowning.put_off(&place, until);
             return true;
         }
         for token in std::mem::take(&mut sending.waiting) {
             out.reply(token, Reply::Disowned);
         }
-        let (rm, txn) = at;
+        let (rm, txn) = place;
         self.record(CoordinatorRecord::DisownEnded { txn, rm, at: now }, out);
         true
     }
 
-    /// Is a release of this under way, as of something that is nobody's?
+    /// Is a release of this under way that no transaction waits for?
     pub(super) fn is_disowning(&self, rm: &RmName, txn: &TransactionId) -> bool {
-        self.disowning.0.contains_key(&(rm.clone(), txn.clone()))
+        self.disowning.all.contains_key(&(rm.clone(), txn.clone()))
     }
 
     pub(super) fn fold_disowned(&mut self, rm: &RmName, txn: &TransactionId) {
-        self.disowning.0.insert((rm.clone(), txn.clone()), Sending::new());
+        self.disowning.insert((rm.clone(), txn.clone()));
     }
 
     pub(super) fn fold_disown_ended(
@@ -228,7 +279,7 @@ impl Coordinator {
         rm: &RmName,
         txn: &TransactionId,
     ) -> Result<(), ReplayError> {
-        let removed = self.disowning.0.remove(&(rm.clone(), txn.clone()));
+        let removed = self.disowning.remove(&(rm.clone(), txn.clone()));
         let missing = || ReplayError(format!("{txn} at {rm} is released and was not to be"));
         removed.map(|_| ()).ok_or_else(missing)
     }

@@ -4,6 +4,7 @@ use coalloc_common::{Refusal, ReservationId, Time, TransactionId};
 use serde::{Deserialize, Serialize};
 
 use super::change::Change;
+use super::giving_up::GivenUp;
 use super::{Candidate, Ticket};
 
 /// Life cycle, after NSI Connection Service 2.1 where it has the state.
@@ -63,6 +64,8 @@ pub struct Reservation {
     pub(super) opened: u32,
     /// The transaction of the coordinator above that it serves; `None` for a user's own.
     pub upper: Option<TransactionId>,
+    /// RMs that an operator has given up on, which may still have something of it.
+    pub given_up: Vec<GivenUp>,
 }
 
 impl Reservation {
@@ -88,6 +91,7 @@ impl Reservation {
             changes: 0,
             opened: 0,
             upper: None,
+            given_up: Vec::new(),
         }
     }
 

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
-    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId, limits,
+    BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, Time, TransactionId,
+    limits,
 };
 
 use super::record::CoordinatorRecord;
@@ -141,6 +142,12 @@ impl Transaction {
         self.parties.iter().filter_map(refused).collect()
     }
 
+    /// When the last of what an RM was to have of it ends.
+    pub(super) fn wanted_until(&self, rm: &RmName) -> Option<Time> {
+        let segments = self.parties.get(rm).into_iter().flat_map(|party| &party.segments);
+        segments.map(|segment| segment.window.end()).max()
+    }
+
     pub(super) const fn is_done(&self) -> bool {
         self.done
     }
@@ -247,7 +254,7 @@ impl Transaction {
     }
 
     /// Who was asked for something and has not answered.
-    fn silent(&self) -> impl Iterator<Item = &RmName> {
+    pub(super) fn silent(&self) -> impl Iterator<Item = &RmName> {
         let turn = self.turn_now();
         let silent = move |party: &Party| !party.answered && party.turn <= turn;
         self.parties.iter().filter(move |(_, party)| silent(party)).map(|(rm, _)| rm)
@@ -371,7 +378,7 @@ impl Coordinator {
         self.finish_or_go_on(id, now, out);
     }
 
-    fn finish_or_go_on(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn finish_or_go_on(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
         let Some(txn) = self.transactions.get(id) else { return };
         let early = planted::is(Bug::ConfirmedEarly) && txn.goal == Goal::Commit;
         let whole = txn.all_answered() || (early && txn.silent().count() == 1);

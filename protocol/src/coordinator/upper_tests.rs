@@ -2,6 +2,7 @@
 //! one above are typed by hand.
 
 mod changes;
+mod giving_up;
 
 use coalloc_common::{Time, limits};
 

@@ -19,6 +19,7 @@ use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phas
 use super::clients::Demand;
 use super::exempt::Exempt;
 use super::model::Model;
+use super::operator::may_have;
 use super::{Address, Fault, MessageKind, World};
 
 /// A sync takes no longer than this in any weather: what was due meanwhile comes that much later.
@@ -407,7 +408,10 @@ impl World {
             let all = rm.shadow.entries().range(TransactionId::composed(own.as_str())..);
             for (txn, entry) in all.take_while(|(txn, _)| txn.as_str().starts_with(&own)) {
                 let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
-                if live && !self.watch.exempt.has_lied(index, txn) {
+                if live
+                    && !self.watch.exempt.has_lied(index, txn)
+                    && !may_have(reservation, &rm.name)
+                {
                     let (id, state, name) = (&reservation.id, reservation.state, &rm.name);
                     let phase = &entry.phase;
                     return Err(format!("{id} is {state:?}, but {txn} at {name} is {phase:?}"));

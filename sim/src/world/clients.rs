@@ -182,7 +182,7 @@ impl World {
     }
 
     /// The id of its reservation that was heard or is listed.
-    fn known_id(&self, demand: usize) -> Option<ReservationId> {
+    pub(super) fn known_id(&self, demand: usize) -> Option<ReservationId> {
         let Demand { grc, ticket, id, .. } = &self.clients.demands[demand];
         let listed = || {
             let core = self.grcs[*grc].core.as_ref()?;
@@ -448,6 +448,8 @@ impl World {
             | Reply::Resolution(_)
             | Reply::PlanUpper
             | Reply::Disowned
+            | Reply::GaveUp(_)
+            | Reply::NotGivenUp(_)
             | Reply::Upper(_) => Err(format!("demand {demand} is told {reply:?}")),
         }
     }

@@ -192,6 +192,7 @@ impl World {
             (Some(Waiter::Changer { demand, wish }), reply) => {
                 self.tell_changer(grc, (demand, wish), token, reply)
             }
+            (Some(Waiter::Operator), reply) => self.tell_operator(grc, &reply),
             (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
             (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
         }

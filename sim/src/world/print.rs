@@ -121,6 +121,9 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::Disowned { txn, rm, by, .. } => {
             format!("{txn} at {rm} is nobody's, says {by}")
         }
+        CoordinatorRecord::GaveUp { txn, rm, by, .. } => {
+            format!("{rm} is given up of {txn}, says {by}")
+        }
         CoordinatorRecord::DisownEnded { txn, rm, .. } => format!("{rm} has nothing of {txn}"),
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
@@ -195,6 +198,11 @@ pub fn reply(reply: &Reply) -> String {
         Reply::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
         Reply::Resolution(resolution) => format!("{resolution:?}"),
         Reply::Disowned => "released".to_owned(),
+        Reply::GaveUp(on) => {
+            let of: Vec<&str> = on.reservations.iter().map(|id| id.as_str()).collect();
+            format!("given up of {}", of.join(" "))
+        }
+        Reply::NotGivenUp(why) => format!("not given up: {why:?}"),
         Reply::PlanUpper => "new, to be planned".to_owned(),
         Reply::Upper(answer) => format!("{answer:?}"),
     }
