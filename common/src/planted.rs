@@ -72,13 +72,25 @@ pub enum Bug {
     DeniedForDone,
     /// A change that one RM is too late to book is released everywhere, the old version too.
     ChangeDestroyed,
+    /// Ids are not bound to their coordinator: a message about another's is obeyed where nothing of it is known.
+    AnybodysId,
+    /// The pause between two questions does not shrink towards the end of a hold.
+    AskPauseFixed,
+    /// A promise to a coordinator above is not asked about before its end when it is short.
+    PromiseUnasked,
+    /// What is there for a coordinator that the configuration leaves out is denied to it.
+    LeftOutDenied,
+    /// A denied Commit is taken for an acknowledged one.
+    DeniedForBooked,
+    /// A refusal for a reason that is not known is taken for no answer.
+    UnknownForLost,
     /// Not a bug of the protocol: every run with it fails, which shows that failures are reported.
     Canary,
 }
 
 impl Bug {
     /// All of them, the canary last.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 36] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -108,6 +120,12 @@ impl Bug {
         Self::StatusForAnswer,
         Self::DeniedForDone,
         Self::ChangeDestroyed,
+        Self::AnybodysId,
+        Self::AskPauseFixed,
+        Self::PromiseUnasked,
+        Self::LeftOutDenied,
+        Self::DeniedForBooked,
+        Self::UnknownForLost,
         Self::Canary,
     ];
 
@@ -146,6 +164,12 @@ impl Bug {
             Self::StatusForAnswer => ("GRC", "takes a foreign status for an answer to Commit"),
             Self::DeniedForDone => ("GRC", "takes a denied Abort for an acknowledged one"),
             Self::ChangeDestroyed => ("GRC", "releases both versions when one RM books too late"),
+            Self::AnybodysId => ("RM", "obeys a coordinator about an id that is another's"),
+            Self::AskPauseFixed => ("RM", "asks no more often when a hold is about to end"),
+            Self::PromiseUnasked => ("GRC below", "does not ask about a promise before its end"),
+            Self::LeftOutDenied => ("RM", "denies what it has for one that is left out by now"),
+            Self::DeniedForBooked => ("GRC", "takes a denied Commit for an acknowledged one"),
+            Self::UnknownForLost => ("GRC", "takes a refusal it does not understand for none"),
             Self::Canary => ("harness", "every run fails: failures are reported"),
         }
     }

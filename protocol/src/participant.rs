@@ -204,7 +204,7 @@ impl Participant {
 
     fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
         // Refusals, in a fixed order: whose, known before, who, room to write it down, what, when, how much.
-        if !order.txn.is_of(&order.coordinator) {
+        if !order.txn.is_of(&order.coordinator) && !planted::is(Bug::AnybodysId) {
             return reply(token, Answer::Denied);
         }
         if let Some(answer) = self.room.remembered(&order, &self.config.name) {
@@ -440,7 +440,11 @@ impl Participant {
             }
             self.alarms.remove(&(due, txn.clone()));
             held.asked = held.asked.saturating_add(1);
-            let pause = limits::ask_pause(held.asked, held.hard_at.since(now.boot));
+            let left = match planted::is(Bug::AskPauseFixed) {
+                true => limits::HOLD_HARD_MAX,
+                false => held.hard_at.since(now.boot),
+            };
+            let pause = limits::ask_pause(held.asked, left);
             held.ask_at = now.boot.saturating_add(pause);
             self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
             effects.push(ParticipantEffect::Ask { coordinator, txn });
@@ -451,10 +455,15 @@ impl Participant {
     fn gate(&self, txn: &TransactionId, by: &CoordinatorName) -> Gate<'_> {
         match self.entries.get(txn) {
             Some(entry) if entry.coordinator != *by => Gate::Denied,
+            Some(_)
+                if planted::is(Bug::LeftOutDenied) && !self.config.coordinators.contains(by) =>
+            {
+                Gate::Denied
+            }
             // What was promised to it stays promised, whatever the configuration says by now.
             Some(entry) => Gate::Known(entry),
             None if !self.config.coordinators.contains(by) => Gate::Denied,
-            None if !txn.is_of(by) => Gate::Denied,
+            None if !txn.is_of(by) && !planted::is(Bug::AnybodysId) => Gate::Denied,
             None => Gate::Unknown,
         }
     }

@@ -7,24 +7,30 @@
 //! users ([`clients`]) ask again until they have heard. Coordinators may stand below others ([`tree`]).
 //! Whatever happens is watched ([`check`]).
 //!
-//! Left out: damaged logs and planning, which other rooms test. After `TigerBeetle`'s VOPR.
+//! Left out: planning, which other rooms test. After `TigerBeetle`'s VOPR.
 
+mod asking;
 pub mod check;
 pub mod clients;
+mod compare;
 pub mod counts;
 pub mod exempt;
 mod flight;
+pub mod meddling;
 pub mod model;
 pub mod network;
 pub mod node;
 pub mod operator;
 pub mod print;
+mod rest;
 pub mod script;
 pub mod tree;
 pub mod trouble;
 mod watchers;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, TransactionId};
@@ -98,6 +104,8 @@ pub enum Waiter {
     Above { call: u64, order: Option<HoldOrder> },
     /// An operator.
     Operator,
+    /// Somebody who has no business with this transaction (F13).
+    Meddler { txn: TransactionId },
 }
 
 /// What becomes of the transcript.
@@ -111,8 +119,13 @@ pub enum Trace {
     Share(Arc<Mutex<Vec<String>>>),
 }
 
+/// Until when faults rage in most worlds.
+const FAULTS_US: i64 = 240_000_000;
+
 pub struct World {
     pub now_us: i64,
+    /// Until when faults rage.
+    pub faults_us: i64,
     queue: BTreeMap<(i64, u64), Event>,
     serial: u64,
     pub grcs: Vec<Node<Coordinator>>,
@@ -120,6 +133,10 @@ pub struct World {
     pub rms: Vec<Node<Participant>>,
     /// Of each of them.
     subscribers: Vec<Subscriber>,
+    /// Of each of them: coordinators that its configuration leaves out for now. It is read at a start.
+    left_out: Vec<Rc<RefCell<BTreeSet<CoordinatorName>>>>,
+    /// Of which transaction each message of a meddler is that an RM has not answered.
+    meddled: BTreeMap<u64, TransactionId>,
     /// The RMs of each coordinator that serves others above it.
     pub members: BTreeMap<usize, Vec<RmName>>,
     /// Whom each coordinator of a tree has under it, for those who want something of it.
@@ -156,12 +173,15 @@ impl World {
     pub fn new(seed: u64, trace: Trace) -> Self {
         Self {
             now_us: 0,
+            faults_us: FAULTS_US,
             queue: BTreeMap::new(),
             serial: 0,
             grcs: Vec::new(),
             grc_names: Vec::new(),
             rms: Vec::new(),
             subscribers: Vec::new(),
+            left_out: Vec::new(),
+            meddled: BTreeMap::new(),
             members: BTreeMap::new(),
             served: BTreeMap::new(),
             in_turns: 0,
@@ -200,13 +220,22 @@ impl World {
     /// Adds a participant and starts it.
     pub fn add_rm(&mut self, config: ParticipantConfig) -> Result<(), String> {
         let name = config.name.clone();
+        let left_out = Rc::new(RefCell::new(BTreeSet::new()));
+        self.left_out.push(Rc::clone(&left_out));
         let make = move |_: &str| {
-            Participant::new(config.clone()).with_changes_kept(watchers::CHANGES_KEPT)
+            let mut config = config.clone();
+            config.coordinators = &config.coordinators - &*left_out.borrow();
+            Participant::new(config).with_changes_kept(watchers::CHANGES_KEPT)
         };
         let start = |boot| ParticipantInput::Start { boot };
         self.rms.push(Node::new(name.as_str(), make, start));
         self.subscribers.push(Subscriber::default());
         self.restart(Address::Rm(self.rms.len() - 1), false)
+    }
+
+    /// Does the configuration of an RM name this coordinator?
+    pub fn serves(&self, rm: usize, grc: usize) -> bool {
+        self.rms[rm].shadow.config().coordinators.contains(&self.grc_names[grc])
     }
 
     pub fn at(&mut self, at_us: i64, event: Event) {
@@ -335,6 +364,19 @@ impl World {
         self.cuts.clear();
     }
 
+    /// Whoever is down comes back within so long.
+    pub fn restart_within(&mut self, us: i64) {
+        let latest = self.now_us + us;
+        let late = self.queue.range((latest, u64::MAX)..);
+        let late = late.filter(|(_, event)| matches!(event, Event::Restart { .. }));
+        let late: Vec<(i64, u64)> = late.map(|(key, _)| *key).collect();
+        for key in late {
+            if let Some(event) = self.queue.remove(&key) {
+                self.at(latest, event);
+            }
+        }
+    }
+
     /// Forgets the faults that are still to come.
     pub fn drop_faults(&mut self) {
         self.queue.retain(|_, event| match event {
@@ -382,6 +424,7 @@ impl World {
             return;
         }
         self.counts.crashes += 1;
+        self.counts.long_downs += u64::from(down_us >= 60_000_000);
         self.troubles.end_process(node);
         self.say_at(node, || "dies".to_owned());
         match node {
@@ -407,6 +450,8 @@ impl World {
             Address::Grc(index) => self.grcs[index].restart(self.now_us, reboot)?,
             Address::Rm(index) => self.rms[index].restart(self.now_us, reboot)?,
         }
+        self.watch.asking.awake(node, self.now_us);
+        self.start_slowly(node)?;
         self.begin(node)
     }
 
@@ -462,6 +507,9 @@ impl World {
         let number = self.next_write(node)?;
         let planned = self.crash_at.remove(&(node, number));
         if let Some(point) = planned.or_else(|| self.crash_next.remove(&node)) {
+            return Some(point);
+        }
+        if let Some(point) = self.dies_with_decision(node) {
             return Some(point);
         }
         if self.troubles.is_full(node) {
@@ -531,10 +579,21 @@ impl World {
             Some(script) => (script.down_us, script.reboot),
             // A story says itself when the node comes back.
             None if self.is_story() => (-1, false),
-            None => (self.dice.between(0, 20_000) * 1_000, self.dice.per_mille(300)),
+            None => (self.down_us(node), self.dice.per_mille(300)),
         };
         self.crash(node, down_us, reboot);
         Ok(())
+    }
+
+    /// For how long a node is away that dies at a sync.
+    fn down_us(&mut self, node: Address) -> i64 {
+        if let Some(us) = self.troubles.away(node) {
+            return us;
+        }
+        match self.dice.per_mille(self.weather.long_down) {
+            true => self.dice.log_between(20_000, 1_800_000) * 1_000,
+            false => self.dice.between(0, 20_000) * 1_000,
+        }
     }
 
     fn grc_synced(&mut self, index: usize, point: Option<CrashPoint>) -> Result<bool, String> {
@@ -576,7 +635,9 @@ impl World {
             match effect {
                 ParticipantEffect::Reply { token: Token(call), answer } => {
                     self.watch_answer(index, call, &answer)?;
+                    self.watch_meddled(index, call, &answer)?;
                     let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { continue };
+                    let answer = self.as_newer(index, call, answer);
                     let answer = self.lied(index, call, answer);
                     let packet = Packet::Answer { call, answer };
                     self.send(Address::Rm(index), Address::Grc(grc), packet);

@@ -101,7 +101,9 @@ fn what_is_planted_is_found() {
         (Bug::DeniedForDone, Check::DefiniteIsTrue, (ONE_WAY, 1, &[Fault::Stranger])),
     ];
     for (bug, check, (scenario, faults, kinds)) in planted {
-        let search = || explore(scenario, Bound { kinds, ..Bound::faults(*faults) });
+        let bound =
+            Bound { kinds, states: 3_000_000, until: Some(*check), ..Bound::faults(*faults) };
+        let search = || explore(scenario, bound);
         assert!(!search().found.contains_key(check), "{check:?} fails without {bug:?}");
         let explored = planted::with(*bug, search);
         let found = explored.found.get(check).unwrap_or_else(|| panic!("{bug:?} is not found"));

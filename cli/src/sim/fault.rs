@@ -24,7 +24,7 @@ use crate::text;
 /// Random federations under faults: nothing overbooked, nothing half reserved, nothing lost
 ///
 /// Each seed decides a federation (2 to 20 resource managers, 1 to 3 coordinators or a tree of them), its
-/// users, and faults of the classes F1 to F11. The state machines and the ledger's logic are those of the
+/// users, and faults of the classes F1 to F13. The state machines and the ledger's logic are those of the
 /// daemons; disk, network and clocks are simulated. Every invariant is checked after every event; when the
 /// faults have stopped, everything must end within a bound. The seeds of the corpus run first.
 #[derive(Debug, Clone, Args)]

@@ -22,6 +22,7 @@
 
 use std::collections::BTreeSet;
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Span,
     TransactionId, limits,
@@ -516,7 +517,8 @@ impl Coordinator {
         let entry = self.uppers.get(&upper).and_then(|entry| entry.order.as_ref());
         let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.above.soft);
         // As at a resource manager: a promise that is short is asked about all the same.
-        let soft = soft.min(ask_by(expires_in));
+        let asked = soft.min(ask_by(expires_in));
+        let soft = if planted::is(Bug::PromiseUnasked) { soft } else { asked };
         self.transaction_mut(txn)?.promise = Some(Promise {
             since: at,
             boot: boot.to_owned(),

@@ -17,6 +17,9 @@ pub struct Bound {
     pub kinds: &'static [Fault],
     /// So many states at most; a search that meets more is not exhaustive, and says so.
     pub states: usize,
+    /// The search ends when this check has failed, and says nothing of what else there is. What is wrong may have
+    /// no end: a coordinator that sends for ever has ever more states.
+    pub until: Option<Check>,
 }
 
 impl Bound {
@@ -27,7 +30,7 @@ impl Bound {
     /// So many faults of all kinds.
     #[must_use]
     pub const fn faults(faults: u32) -> Self {
-        Self { faults, kinds: Self::KINDS, states: 100_000_000 }
+        Self { faults, kinds: Self::KINDS, states: 100_000_000, until: None }
     }
 }
 
@@ -141,6 +144,11 @@ impl Search {
         }
     }
 
+    /// Has failed what was looked for?
+    fn has_found(&self) -> bool {
+        self.bound.until.is_some_and(|check| self.explored.found.contains_key(&check))
+    }
+
     /// Takes every choice that is a fault, or every one that is none.
     fn expand(
         &mut self,
@@ -155,7 +163,7 @@ impl Search {
             if choice.fault.is_some() != fault || !happens {
                 continue;
             }
-            if self.ways.len() >= self.bound.states {
+            if self.ways.len() >= self.bound.states || self.has_found() {
                 self.explored.whole = false;
                 return;
             }

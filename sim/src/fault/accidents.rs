@@ -2,14 +2,26 @@
 //! ways, all before the faults stop. Most worlds have some of it and few have all, so that each fault is
 //! met alone, in pairs, and in crowds.
 
-use super::{FAULTS_US, SECOND};
+use super::{LONG_US, SECOND};
 use crate::world::network::Weather;
 use crate::world::trouble::Trouble;
 use crate::world::{Address, Event, World};
 
 /// Any instant while faults rage.
 fn sometime(world: &mut World) -> i64 {
-    world.dice.between(0, FAULTS_US / 1_000) * 1_000
+    world.dice.between(0, world.faults_us / 1_000) * 1_000
+}
+
+/// Do faults rage for longer than any hold lasts?
+pub(super) const fn is_long(world: &World) -> bool {
+    world.faults_us == LONG_US
+}
+
+/// How long something lasts: up to so many seconds, each doubling as likely as any other; in long worlds up to half an
+/// hour.
+fn lasts_us(world: &mut World, most_s: i64) -> i64 {
+    let most_s = if is_long(world) { 1_800 } else { most_s };
+    world.dice.log_between(1, most_s) * SECOND
 }
 
 fn nodes(world: &World) -> Vec<Address> {
@@ -33,6 +45,8 @@ pub(super) fn accidents(world: &mut World) {
     clocks(world, &nodes);
     disks(world, &nodes);
     peers(world);
+    configurations(world);
+    meddlers(world);
 }
 
 fn weather(world: &mut World) {
@@ -45,6 +59,7 @@ fn weather(world: &mut World) {
         reset: rate(world, 900),
         deny: *world.dice.pick(&[0, 0, 0, 40, 150]),
         crash: rate(world, 150),
+        long_down: if is_long(world) { 100 } else { 0 },
         io_error: rate(world, 40),
         slow_disk: rate(world, 150),
         jitter_us: *world.dice.pick(&[0, 5_000, 100_000]),
@@ -56,10 +71,20 @@ fn deaths(world: &mut World, nodes: &[Address]) {
     for _ in 0..world.dice.below(6) {
         let node = *world.dice.pick(nodes);
         let at_us = sometime(world);
-        let down_us = world.dice.between(0, 60_000) * 1_000;
+        let down_us = match is_long(world) && world.dice.per_mille(500) {
+            true => lasts_us(world, 60),
+            false => world.dice.between(0, 60_000) * 1_000,
+        };
         let reboot = world.dice.per_mille(400);
         world.at(at_us, Event::Crash { node, down_us, reboot });
     }
+    // Right after a decision, when few have heard of it or nobody has.
+    for _ in 0..*world.dice.pick(if is_long(world) { &[1, 2, 4] } else { &[0, 0, 1] }) {
+        let grc = usize::try_from(world.dice.below(world.grcs.len() as u64)).expect("an index");
+        let (at_us, down_us) = (sometime(world), lasts_us(world, 60));
+        world.at(at_us, Event::Trouble(Trouble::Doom { node: Address::Grc(grc), down_us }));
+    }
+    world.troubles.slow_starts = *world.dice.pick(&[0, 0, 0, 300]);
 }
 
 /// F2: ways that are cut, one way or both; and, after FoundationDB, a swizzle: ways of a random subset
@@ -68,7 +93,9 @@ fn partitions(world: &mut World, nodes: &[Address]) {
     for _ in 0..world.dice.below(5) {
         let (from, to) = way(world, nodes);
         let at_us = sometime(world);
-        let until_us = at_us + world.dice.between(1, 120) * SECOND;
+        let us = lasts_us(world, 120);
+        let until_us = at_us + us;
+        world.counts.long_cuts += u64::from(us > 120 * SECOND);
         let both = world.dice.per_mille(500);
         world.at(at_us, Event::Cut(from, to));
         world.at(until_us, Event::Mend(from, to));
@@ -84,7 +111,7 @@ fn partitions(world: &mut World, nodes: &[Address]) {
     for _ in 0..2 + world.dice.below(2 * nodes.len() as u64) {
         let (from, to) = way(world, nodes);
         at_us += world.dice.between(0, 2_000) * 1_000;
-        let us = world.dice.between(1, 40) * SECOND;
+        let us = lasts_us(world, 40);
         world.at(at_us, Event::Trouble(Trouble::Clog { from, to, us }));
     }
 }
@@ -100,7 +127,7 @@ fn clocks(world: &mut World, nodes: &[Address]) {
     for _ in 0..world.dice.below(3) {
         let node = *world.dice.pick(nodes);
         let at_us = sometime(world);
-        let us = *world.dice.pick(&[1, 3, 8, 20, 90]) * SECOND;
+        let us = world.dice.log_between(1_000, 90_000) * 1_000;
         world.at(at_us, Event::Trouble(Trouble::Freeze(node, us)));
     }
 }
@@ -122,7 +149,9 @@ fn disks(world: &mut World, nodes: &[Address]) {
     if world.dice.per_mille(300) {
         let node = *world.dice.pick(nodes);
         let at_us = sometime(world);
-        let lost = world.dice.below(500);
+        // Some of it, or all: an RM may come back empty. A coordinator would be another one then, by its tag.
+        let empty = matches!(node, Address::Rm(_)) && world.dice.per_mille(250);
+        let lost = if empty { 1_000 } else { world.dice.below(500) };
         let down_us = world.dice.between(0, 60_000) * 1_000;
         world.at(at_us, Event::Trouble(Trouble::Restore { node, lost, down_us }));
     }
@@ -145,6 +174,10 @@ fn peers(world: &mut World) {
         let often = *world.dice.pick(&[50, 300, 900]);
         world.troubles.liars.insert(liar, often);
     }
+    if world.dice.per_mille(150) {
+        let newer = any(world);
+        world.troubles.newer.insert(newer);
+    }
     if world.dice.per_mille(300) {
         let node = match world.dice.below(3) {
             0 => {
@@ -156,5 +189,25 @@ fn peers(world: &mut World) {
         world.troubles.old.insert(node);
         let at_us = sometime(world);
         world.at(at_us, Event::Trouble(Trouble::Upgrade(node)));
+    }
+}
+
+/// F12: RMs whose configuration leaves a coordinator out for a while.
+fn configurations(world: &mut World) {
+    for _ in 0..*world.dice.pick(&[0, 0, 0, 1, 2]) {
+        let rm = usize::try_from(world.dice.below(world.rms.len() as u64)).expect("an index");
+        let above: Vec<usize> =
+            (0..world.grcs.len()).filter(|grc| world.serves(rm, *grc)).collect();
+        let (at_us, us) = (sometime(world), lasts_us(world, 60));
+        let grc = *world.dice.pick(&above);
+        world.at(at_us, Event::Trouble(Trouble::LeaveOut { rm, grc, us }));
+    }
+}
+
+/// F13: coordinators that say something about what is another's.
+fn meddlers(world: &mut World) {
+    for _ in 0..*world.dice.pick(&[0, 0, 0, 2, 8, 30]) {
+        let at_us = sometime(world);
+        world.at(at_us, Event::Trouble(Trouble::Meddle));
     }
 }

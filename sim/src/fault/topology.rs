@@ -1,13 +1,14 @@
 //! Who is there: 2 to 20 RMs under 1 to 3 coordinators side by side, or under a tree of two or three
 //! levels of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, limits};
 use coalloc_protocol::coordinator::{Above, CoordinatorConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
 use crate::world::World;
+use crate::world::meddling::MEDDLER;
 
 const CAPACITY: u64 = 1_000;
 /// Most RMs of a world.
@@ -21,12 +22,17 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
         name: name.clone(),
         unit: Unit::Cpus,
         resources: ["a", "b"].map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
-        coordinators: above.iter().cloned().collect(),
+        coordinators: with_meddler(above),
         policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
         levels: BTreeMap::new(),
         inside: None,
     })?;
     Ok(name)
+}
+
+/// These, and one that is nobody's (F13).
+fn with_meddler(above: &[CoordinatorName]) -> BTreeSet<CoordinatorName> {
+    above.iter().cloned().chain([CoordinatorName::composed(MEDDLER)]).collect()
 }
 
 /// Most worlds are small, so that users meet; some are large.
@@ -109,7 +115,7 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
         let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30]));
         let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
         let boot = String::new();
-        let above = Above { coordinators: above.into_iter().collect(), soft, hard, boot };
+        let above = Above { coordinators: with_meddler(&above), soft, hard, boot };
         let config = coordinator(world, name, 1);
         world.add_lower(config, above, own.clone())?;
         world.served.insert(world.grcs.len() - 1, own);

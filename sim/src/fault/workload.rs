@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use coalloc_common::{Amount, RequestId, ResourceId, RmName, Segment, Span, Window};
 use coalloc_protocol::coordinator::{Candidate, Details};
 
-use super::{FAULTS_US, SECOND};
+use super::SECOND;
+use super::accidents::is_long;
 use crate::world::clients::{Demand, Visit, Wish};
 use crate::world::node::WALL_START;
 use crate::world::{Event, World};
@@ -75,7 +76,7 @@ pub(super) fn users(world: &mut World) {
         let is_tree = !world.served.is_empty();
         let grc = if is_tree && world.dice.per_mille(500) { 0 } else { any };
         let names = world.served.get(&grc).cloned().unwrap_or_else(|| all.clone());
-        let at_us = world.dice.between(0, FAULTS_US / SECOND * 3 / 4) * SECOND;
+        let at_us = world.dice.between(0, world.faults_us / SECOND * 3 / 4) * SECOND;
         demand(world, &format!("r{number}"), grc, &names, at_us);
     }
 }
@@ -95,7 +96,7 @@ fn demand(world: &mut World, request: &str, grc: usize, names: &[RmName], at_us:
     }
     world.at(at_us + demand.patience_us, Event::Visit(Visit::Again(index)));
     if world.dice.per_mille(400) {
-        let later = world.dice.between(0, 60_000) * 1_000;
+        let later = later_us(world, 60_000);
         world.at(at_us + later, Event::Visit(Visit::Release(index)));
     }
     changes(world, index, names, at_us);
@@ -116,11 +117,17 @@ fn demand(world: &mut World, request: &str, grc: usize, names: &[RmName], at_us:
     }
 }
 
+/// Up to so many milliseconds later; in long worlds up to ten times as many.
+fn later_us(world: &mut World, most_ms: i64) -> i64 {
+    let longer = is_long(world) && world.dice.per_mille(500);
+    world.dice.between(0, if longer { 10 * most_ms } else { most_ms }) * 1_000
+}
+
 /// Changes of a demand at some of these, some of them asked for twice.
 fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
     let count = *world.dice.pick(&[0, 0, 1, 1, 2, 4]);
     for number in 0..count {
-        let later_us = at_us + world.dice.between(0, 90_000) * 1_000;
+        let later_us = at_us + later_us(world, 90_000);
         let candidates = 0..world.dice.below(4);
         let candidates = candidates.map(|_| version(world, demand, names, at_us)).collect();
         let id = RequestId::composed(format!("c{number}"));

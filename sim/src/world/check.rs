@@ -13,10 +13,10 @@ use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
-use coalloc_protocol::message::{Answer, Decision};
+use coalloc_protocol::message::{Answer, Cause, Decision};
 use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phase};
 
-use super::clients::Demand;
+use super::asking::Asking;
 use super::exempt::Exempt;
 use super::model::Model;
 use super::operator::may_have;
@@ -47,9 +47,10 @@ pub struct Watch {
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
     /// When each hold began, which is when it was stepped, and how long it lasts, by RM and transaction.
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
-    /// Refused for want of room, which is not written down: a process that begins anew may hold it, and asks
+    /// Refused for want of room, or denied, which is not written down: a process that begins anew may hold it, and asks
     /// then what became of it. Nobody asks about a one-way booking: of those none is exempt.
-    no_room: BTreeSet<(usize, TransactionId)>,
+    unwritten: BTreeSet<(usize, TransactionId)>,
+    pub(super) asking: Asking,
     /// The last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
     pub(super) model: Model,
@@ -63,6 +64,11 @@ impl Watch {
             return Err(format!("{txn} is decided both ways"));
         }
         Ok(())
+    }
+
+    /// Every transaction that was ever opened.
+    pub(super) const fn intents(&self) -> &BTreeSet<TransactionId> {
+        &self.intents
     }
 
     /// Does a yes to this message say that the transaction is booked?
@@ -130,6 +136,9 @@ impl World {
                     if in_turns && held && reason == Some(Reason::InsufficientCapacity) {
                         self.counts.went_back += 1;
                     }
+                    if reason == Some(Reason::Expired) {
+                        watch.asking.check_promise(index, txn, self.grcs[index].stepped_us)?;
+                    }
                     watch.aborted.insert(txn.clone());
                     watch.one_way(txn)?;
                 }
@@ -188,13 +197,16 @@ impl World {
                             "I22: {txn} ends after {hard}, is asked about after {soft}"
                         ));
                     }
+                    if !order.txn.is_of(&order.coordinator) {
+                        return Err(format!("I21: {} has held {}", order.coordinator, order.txn));
+                    }
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
                     // Who has said that it is booked, and lied, may hear of it again and book it.
                     let lost = self.watch.exempt.is_free(index, &order.txn)
                         || (!order.one_way
-                            && self.watch.no_room.contains(&(index, order.txn.clone())));
+                            && self.watch.unwritten.contains(&(index, order.txn.clone())));
                     if self.watch.finished.contains(&order.txn) && !lost {
                         return Err(format!("I9: {} is held after it was finished", order.txn));
                     }
@@ -202,6 +214,11 @@ impl World {
                     let key = (index, order.txn.clone());
                     let stepped_us = self.rms[index].stepped_us;
                     self.watch.held.insert(key, (stepped_us, *hard));
+                }
+                ParticipantRecord::Booked { txn, by: Cause::Coordinator(name), .. }
+                    if !txn.is_of(name) =>
+                {
+                    return Err(format!("I21: {name} has booked {txn}"));
                 }
                 ParticipantRecord::Booked { txn, .. } => {
                     if !self.watch.committed.contains(txn) && !self.is_one_way(index, txn) {
@@ -265,7 +282,8 @@ impl World {
         if !self.rms[rm].clock.was_set && lasted_us < hard.as_us() {
             return Err(format!("I14: {txn} was held for {hard}, expires after {lasted_us} us"));
         }
-        Ok(())
+        let at_us = self.rms[rm].stepped_us;
+        self.watch.asking.check((Address::Rm(rm), txn), (*held_us, *hard), at_us)
     }
 
     /// A booking of a new version ends the old one, which was booked everywhere and decided.
@@ -312,11 +330,19 @@ impl World {
                 return Err(format!("I8: {} was refused and is held", call.txn));
             }
             Answer::Refused(refusal) if refusal.reason == Reason::DiskFull => {
-                self.watch.no_room.insert(key);
+                self.watch.unwritten.insert(key);
                 self.counts.no_room += 1;
                 self.counts.fault(Fault::F4);
             }
-            Answer::Refused(refusal) if call.kind == super::MessageKind::Hold => {
+            Answer::Denied => {
+                if matches!(call.kind, MessageKind::Abort | MessageKind::Release) {
+                    self.watch.exempt.deny(rm, &call.txn);
+                }
+                self.watch.unwritten.insert(key);
+                self.counts.denied += 1;
+                self.counts.fault(Fault::F12);
+            }
+            Answer::Refused(refusal) if call.kind == MessageKind::Hold => {
                 let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
                 if before != refusal.reason && !lost {
                     let (now, txn) = (refusal.reason, &call.txn);
@@ -409,7 +435,7 @@ impl World {
             for (txn, entry) in all.take_while(|(txn, _)| txn.as_str().starts_with(&own)) {
                 let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
                 if live
-                    && !self.watch.exempt.has_lied(index, txn)
+                    && !self.watch.exempt.owes_nothing(index, txn)
                     && !may_have(reservation, &rm.name)
                 {
                     let (id, state, name) = (&reservation.id, reservation.state, &rm.name);
@@ -419,52 +445,6 @@ impl World {
             }
         }
         self.check_gone_below(reservation)
-    }
-
-    /// Is everything ended and everybody told?
-    pub fn is_quiet(&self) -> bool {
-        self.are_nodes_quiet() && self.clients.demands.iter().all(Demand::is_content)
-    }
-
-    /// Is nothing unfinished, nothing held, nobody down?
-    pub fn are_nodes_quiet(&self) -> bool {
-        let grcs = self.grcs.iter().all(|node| {
-            node.core.as_ref().is_some_and(|core| {
-                core.unfinished() == 0 && core.reservations().all(Reservation::is_definite)
-            }) && node.is_settled()
-        });
-        let held = |phase: &Phase| matches!(phase, Phase::Held(_));
-        let rms = self.rms.iter().all(|node| {
-            node.is_settled() && !node.shadow.entries().values().any(|entry| held(&entry.phase))
-        });
-        grcs && rms
-    }
-
-    /// What is not, in words.
-    pub fn why_not_quiet(&self) -> String {
-        let mut why = Vec::new();
-        for node in &self.grcs {
-            let Some(core) = &node.core else {
-                why.push(format!("{} is down", node.name));
-                continue;
-            };
-            let open = core.reservations().filter(|reservation| !reservation.is_definite());
-            why.extend(open.map(|open| format!("{} is {:?}", open.id, open.state)));
-            why.push(format!("{} has {} unfinished", node.name, core.unfinished()));
-        }
-        for node in &self.rms {
-            for (txn, entry) in node.shadow.entries() {
-                if matches!(entry.phase, Phase::Held(_)) {
-                    why.push(format!("{txn} is held at {}", node.name));
-                }
-            }
-        }
-        for (index, demand) in self.clients.demands.iter().enumerate() {
-            if !demand.is_content() {
-                why.push(format!("the user of demand {index} has not heard: {demand:?}"));
-            }
-        }
-        why.join("; ")
     }
 
     /// At rest: I1, I5, I6, I7, I11, and every node is the fold of its log.
@@ -506,6 +486,7 @@ impl World {
         }
         self.check_owned(&owners)?;
         self.check_bookings(&owners)?;
+        self.check_compared()?;
         self.check_pictures()
     }
 

@@ -14,11 +14,13 @@ pub enum Fault {
     F9,
     F10,
     F11,
+    F12,
+    F13,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::F1,
         Self::F2,
         Self::F3,
@@ -30,6 +32,8 @@ impl Fault {
         Self::F9,
         Self::F10,
         Self::F11,
+        Self::F12,
+        Self::F13,
     ];
 
     /// What it is, and what one of it is counted as.
@@ -44,9 +48,16 @@ impl Fault {
             Self::F6 => "a packet of a slow resource manager",
             Self::F7 => "a lie of a resource manager",
             Self::F8 => "a client vanishes",
-            Self::F9 => "an older release: a message it rejects, or its ledger read by this one",
+            Self::F9 => {
+                "an older release: a message it rejects, or its ledger read by this one; a newer one: a reason that \
+                 nobody here knows"
+            }
             Self::F10 => "a federation with two coordinators under one name",
-            Self::F11 => "an older disk is put back",
+            Self::F11 => "an older disk is put back, or an empty one",
+            Self::F12 => {
+                "a message is denied: the configuration leaves its coordinator out for a while"
+            }
+            Self::F13 => "a coordinator meddles with what is another's",
         }
     }
 }
@@ -59,7 +70,7 @@ macro_rules! counts {
         pub struct Counts {
             $($(#[doc = $doc])+ pub $field: u64,)+
             /// Faults of each class, F1 first.
-            pub faults: [u64; 11],
+            pub faults: [u64; 13],
         }
 
         impl Counts {
@@ -83,6 +94,8 @@ macro_rules! counts {
 counts! {
     /// Simulated microseconds.
     simulated_us: "simulated microseconds",
+    /// Worlds in which faults rage for longer than any hold lasts.
+    long_worlds: "long worlds",
     /// Events of the queue.
     events: "events",
     /// Batches that had something to write, each one fsync.
@@ -135,10 +148,18 @@ counts! {
     after_fsync: "F1 after the fsync",
     /// After some effects.
     after_effects: "F1 after some effects",
+    /// Died right after a decision, heard of by nobody or by some.
+    died_decided: "F1 with a decision that few have heard of",
+    /// Away for a minute or longer.
+    long_downs: "F1 away for a minute or longer",
+    /// Starts that take long before the first message is answered.
+    slow_starts: "F6 starts that took long",
     /// Died while another one was down.
     pairs: "F1 while another one was down",
     /// Ways cut.
     cuts: "F2 ways cut",
+    /// Ways cut for longer than two minutes.
+    long_cuts: "F2 ways cut for longer than two minutes",
     /// Ways clogged.
     clogs: "F2 ways clogged",
     /// Packets that were lost.
@@ -169,10 +190,20 @@ counts! {
     rejected: "F9 messages rejected",
     /// Ledgers of an older release that this one went on with.
     upgrades: "F9 ledgers of an older release",
+    /// Holds and commits refused for a reason of a newer release.
+    unknown_reasons: "F9 refused for a reason that nobody knows",
     /// Questions that went to the other of two twins.
     strangers: "F10 questions to the wrong twin",
     /// Records that were lost with a restored disk.
     forgotten: "F11 records lost",
+    /// Resource managers that came back empty.
+    emptied: "F11 ledgers made anew",
+    /// What a comparison of bookings finds at rest.
+    differences: "F11 differences that a comparison finds",
+    /// Messages of a coordinator that was left out of a configuration.
+    denied: "F12 messages denied",
+    /// Messages about what is another coordinator's.
+    meddled: "F13 messages about what is another's",
 }
 
 impl Counts {

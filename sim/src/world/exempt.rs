@@ -1,5 +1,5 @@
-//! What cannot be promised where an old disk was put back (F11) or a resource manager lies (F7); the
-//! checks leave out exactly this, and hold everything else to what it is without such faults.
+//! What cannot be promised where an old disk was put back (F11), a resource manager lies (F7) or has its configuration
+//! changed (F12); the checks leave out exactly this, and hold everything else to what it is without such faults.
 //!
 //! **F11.** A disk put back has lost its last records. Every reservation that one of them was about is
 //! *lost*, and with it whatever belongs to it on the levels above and below: its users may hear "unknown"
@@ -11,6 +11,12 @@
 //! may be told "confirmed" where every RM has *said* that it booked, and "nothing is held" where every
 //! one has said so. Taken is only what the liar itself has or has not of that reservation. The
 //! honest RMs of the same reservation owe everything: I1, I4, I5, I6 among themselves, and I7.
+//!
+//! **F12.** An RM whose configuration leaves a coordinator out denies it what it knows nothing of, and writes nothing
+//! down: a copy of a Hold that comes when the coordinator is named again is new to it, though
+//! its user was told by then that nothing is held. What it so holds in two phases it asks about, which ends it (I7, I22).
+//! A one-way booking nobody asks about: it stays, for nobody, until somebody compares. Taken is what an RM so has of the
+//! transaction whose end it denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +36,8 @@ pub struct Exempt {
     lied: BTreeSet<(usize, String)>,
     /// Which RM has said that it has booked what.
     said_booked: BTreeSet<(usize, TransactionId)>,
+    /// Which RM has denied the end of which transaction.
+    denied: BTreeSet<(usize, TransactionId)>,
 }
 
 /// The reservation that a transaction is an attempt of.
@@ -112,9 +120,19 @@ impl Exempt {
         self.said_booked.contains(&(rm, txn.clone()))
     }
 
+    /// An RM has denied the end of a transaction.
+    pub fn deny(&mut self, rm: usize, txn: &TransactionId) {
+        self.denied.insert((rm, txn.clone()));
+    }
+
+    /// Has this RM lied about a transaction, or denied its end?
+    pub fn owes_nothing(&self, rm: usize, txn: &TransactionId) -> bool {
+        self.has_lied(rm, txn) || self.denied.contains(&(rm, txn.clone()))
+    }
+
     /// Does this RM owe nothing for a transaction?
     pub fn is_free(&self, rm: usize, txn: &TransactionId) -> bool {
-        self.is_lost_txn(txn) || self.has_lied(rm, txn)
+        self.is_lost_txn(txn) || self.owes_nothing(rm, txn)
     }
 }
 

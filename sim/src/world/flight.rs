@@ -3,7 +3,7 @@
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
 use coalloc_protocol::coordinator::{CoordinatorInput, Reply, Upper};
-use coalloc_protocol::message::{Delivery, Message, Resolution, Token};
+use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
 use super::network::{Call, Fate, Packet, Question};
@@ -22,6 +22,7 @@ impl World {
     /// An RM's question leaves, to whoever answers to that name.
     pub(super) fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
         self.counts.asked += 1;
+        self.watch.asking.note(by, &txn, self.now_us);
         let names = self.grc_names.iter().enumerate();
         let named: Vec<usize> =
             names.filter(|(_, name)| *name == coordinator).map(|(index, _)| index).collect();
@@ -109,6 +110,7 @@ impl World {
                     return Ok(());
                 }
                 if self.rejects(index, call, &message)
+                    || self.refuses_anew(index, call, &message)
                     || self.promises_falsely(index, call, &message)
                 {
                     return Ok(());
@@ -193,6 +195,11 @@ impl World {
                 self.tell_changer(grc, (demand, wish), token, reply)
             }
             (Some(Waiter::Operator), reply) => self.tell_operator(grc, &reply),
+            (Some(Waiter::Meddler { .. }), Reply::Upper(Answer::Denied)) => Ok(()),
+            (Some(Waiter::Meddler { txn }), reply) => {
+                let name = &self.grcs[grc].name;
+                Err(format!("I21: {name} answers a meddler about {txn}: {reply:?}"))
+            }
             (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
             (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
         }

@@ -26,6 +26,14 @@ impl Dice {
         from + self.below((to - from + 1).unsigned_abs()).cast_signed()
     }
 
+    /// One of `from..=to`, where each doubling is as likely as any other.
+    pub fn log_between(&mut self, from: i64, to: i64) -> i64 {
+        let from = from.max(1);
+        let doublings = u64::from((to / from).max(1).ilog2());
+        let low = from << self.below(doublings + 1);
+        self.between(low, to.min(2 * low - 1).max(low))
+    }
+
     /// Happens so many times in a thousand. Never costs a throw when it cannot.
     pub fn per_mille(&mut self, chance: u64) -> bool {
         chance > 0 && self.below(1_000) < chance
@@ -118,6 +126,8 @@ pub struct Weather {
     pub deny: u64,
     /// A node dies at a sync that writes.
     pub crash: u64,
+    /// A node that dies at a sync stays away for up to half an hour: longer than every patience and hold.
+    pub long_down: u64,
     /// A write or an fsync fails, and the node ends (I16).
     pub io_error: u64,
     /// A sync takes seconds.

@@ -216,6 +216,11 @@ where
         Ok(true)
     }
 
+    /// What the sync that comes now writes.
+    pub fn next_records(&self) -> impl Iterator<Item = &C::Record> {
+        self.batch.iter().flatten().flat_map(Unsynced::records)
+    }
+
     /// The number of the sync that comes now, of those that write; `None` when it has nothing to write.
     pub fn next_write(&self) -> Option<u64> {
         let writes = self.batch.iter().flatten().any(|step| !step.records().is_empty());

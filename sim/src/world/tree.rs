@@ -148,11 +148,32 @@ impl World {
             Candidate { segments, order, details: Details::default(), one_way: false }
         };
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
-        match if self.is_story() { 7 } else { self.dice.below(8) } {
-            0 => None,
-            1 | 2 => Some(each),
-            _ => Some(vec![all]),
+        // Whoever has something can have it again, also when it has begun: a planner knows that, and a throw that
+        // never takes it would leave a change in two versions for longer than the world lasts.
+        let again = self.has_below(grc, order).map(|rms| at(&rms));
+        let mut plans: Vec<Candidate> = match if self.is_story() { 7 } else { self.dice.below(8) } {
+            0 => return None,
+            1 | 2 => each,
+            _ => vec![all],
+        };
+        if let Some(again) = again.filter(|again| !self.is_story() && !plans.contains(again)) {
+            plans.push(again);
         }
+        Some(plans)
+    }
+
+    /// The RMs of what an order would replace.
+    fn has_below(&self, grc: usize, order: &HoldOrder) -> Option<Vec<RmName>> {
+        let core = &self.grcs[grc].shadow;
+        let (_, id) = core.uppers().get(order.replaces.as_ref()?)?.order.as_ref()?;
+        let has = core.find(id.as_str())?.candidate.as_ref()?;
+        Some(
+            has.segments
+                .iter()
+                .filter(|(_, of)| !of.is_empty())
+                .map(|(rm, _)| rm.clone())
+                .collect(),
+        )
     }
 
     /// The shell below has planned again.
@@ -203,7 +224,7 @@ impl World {
                     return Err(format!("I3: {txn} is decided below, {upper} is not above"));
                 }
             }
-            CoordinatorRecord::Prepared { txn, .. } => {
+            CoordinatorRecord::Prepared { txn, expires_in, .. } => {
                 self.counts.prepared += 1;
                 let known = self.grcs[grc].shadow.reservation_of(txn);
                 let upper = known.and_then(|known| known.upper.clone());
@@ -216,6 +237,10 @@ impl World {
                     if !held {
                         return Err(format!("I4: {txn} is promised and not held at {name}"));
                     }
+                }
+                if let Some(upper) = &upper {
+                    let since_us = self.grcs[grc].stepped_us;
+                    self.watch.asking.promise((grc, txn), upper.clone(), since_us, *expires_in);
                 }
                 self.watch.promised.extend(upper.map(|upper| (Address::Grc(grc), upper)));
             }

@@ -1,15 +1,16 @@
-//! What befalls single nodes and ways: freezing, slowness, clogs, full disks, damage, old disks, old
-//! releases, lies. The weather over all of them is in `network`, deaths are in `world`.
+//! What befalls single nodes and ways: freezing, slowness, clogs, full disks, damage, old disks, old and newer
+//! releases, configurations, lies. Meddlers are in `meddling`. The weather over all of them is in `network`, deaths are in `world`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{DiskRoom, Reason, Refusal, RmName, Span, TransactionId};
 use coalloc_ledger::{Damage, SimulatedDisk};
-use coalloc_protocol::coordinator::MessageKind;
-use coalloc_protocol::message::{Answer, Message};
+use coalloc_protocol::coordinator::{CoordinatorRecord, MessageKind};
+use coalloc_protocol::message::{Answer, Decision, Message};
 use serde_json::Value;
 
 use super::network::Packet;
+use super::node::CrashPoint;
 use super::{Address, Event, Fault, World};
 
 /// What begins or ends.
@@ -40,12 +41,30 @@ pub enum Trouble {
     },
     /// It was an older release, and is started as this one (F9).
     Upgrade(Address),
+    /// A coordinator dies with the next decision to book that it writes, and is away for so long (F1).
+    Doom {
+        node: Address,
+        down_us: i64,
+    },
+    /// The configuration of an RM leaves a coordinator out for so long (F12).
+    LeaveOut {
+        rm: usize,
+        grc: usize,
+        us: i64,
+    },
+    /// And names it again.
+    TakeIn(usize),
+    /// Somebody says something about a transaction that is not its own (F13).
+    Meddle,
 }
 
 impl Trouble {
     /// Does it begin something, so that it does not come any more once faults have stopped?
     pub const fn begins(self) -> bool {
-        !matches!(self, Self::Thaw(_) | Self::Swift(_) | Self::Room(_) | Self::Upgrade(_))
+        !matches!(
+            self,
+            Self::Thaw(_) | Self::Swift(_) | Self::Room(_) | Self::Upgrade(_) | Self::TakeIn(_)
+        )
     }
 }
 
@@ -62,6 +81,14 @@ pub struct Troubles {
     pub old: BTreeSet<Address>,
     /// So many starts in a thousand find a damaged disk first.
     pub damage: u64,
+    /// So many starts in a thousand take up to a minute until the ledger is read.
+    pub slow_starts: u64,
+    /// RMs of a newer release, for good.
+    pub newer: BTreeSet<usize>,
+    /// Who dies with its next decision, and for how long.
+    doomed: BTreeMap<Address, i64>,
+    /// Who is dying of that.
+    away: BTreeMap<Address, i64>,
 }
 
 impl Troubles {
@@ -72,6 +99,11 @@ impl Troubles {
 
     pub fn is_full(&self, node: Address) -> bool {
         self.full.contains(&node)
+    }
+
+    /// For how long a node is away that dies with its decision.
+    pub fn away(&mut self, node: Address) -> Option<i64> {
+        self.away.remove(&node)
     }
 
     /// A new process is not stopped.
@@ -132,6 +164,18 @@ impl World {
             }
             Trouble::Restore { node, lost, down_us } => self.restore(node, lost, down_us)?,
             Trouble::Upgrade(node) => self.upgrade(node)?,
+            Trouble::Doom { node, down_us } => {
+                self.troubles.doomed.insert(node, down_us);
+            }
+            Trouble::LeaveOut { rm, grc, us } => {
+                let name = self.grc_names[grc].clone();
+                self.say_at(Address::Rm(rm), || format!("is configured anew, without {name}"));
+                self.left_out[rm].borrow_mut().insert(name);
+                self.crash(Address::Rm(rm), 1_000_000, false);
+                self.after(us, Event::Trouble(Trouble::TakeIn(rm)));
+            }
+            Trouble::TakeIn(rm) => self.take_in(rm),
+            Trouble::Meddle => self.meddle()?,
         }
         Ok(())
     }
@@ -140,7 +184,9 @@ impl World {
     pub fn calm(&mut self) -> Result<(), String> {
         let frozen = std::mem::take(&mut self.troubles.frozen);
         let old = std::mem::take(&mut self.troubles.old);
-        self.troubles = Troubles { old, ..Troubles::default() };
+        let newer = std::mem::take(&mut self.troubles.newer);
+        self.troubles = Troubles { old, newer, ..Troubles::default() };
+        (0..self.rms.len()).for_each(|rm| self.take_in(rm));
         let rms = (0..self.rms.len()).map(Address::Rm);
         for node in (0..self.grcs.len()).map(Address::Grc).chain(rms) {
             self.set_room(node, DiskRoom::Enough);
@@ -152,7 +198,47 @@ impl World {
         })
     }
 
+    /// Its configuration names every coordinator again.
+    fn take_in(&mut self, rm: usize) {
+        if !std::mem::take(&mut *self.left_out[rm].borrow_mut()).is_empty() {
+            self.say_at(Address::Rm(rm), || "is configured anew, with everybody".to_owned());
+            self.crash(Address::Rm(rm), 1_000_000, false);
+        }
+    }
+
+    /// A start may take long: its process is there, and reads its ledger.
+    pub(super) fn start_slowly(&mut self, node: Address) -> Result<(), String> {
+        if !self.dice.per_mille(self.troubles.slow_starts) {
+            return Ok(());
+        }
+        self.counts.slow_starts += 1;
+        self.counts.fault(Fault::F6);
+        let us = self.dice.log_between(1_000, 60_000) * 1_000;
+        self.trouble(Trouble::Freeze(node, us))
+    }
+
+    /// Where it dies in this sync, when it is to die with a decision to book and this is one.
+    pub(super) fn dies_with_decision(&mut self, node: Address) -> Option<CrashPoint> {
+        let Address::Grc(index) = node else { return None };
+        let &us = self.troubles.doomed.get(&node)?;
+        let decides = |record: &CoordinatorRecord| {
+            matches!(record, CoordinatorRecord::Decided { decision: Decision::Commit, .. })
+        };
+        if !self.grcs[index].next_records().any(decides) {
+            return None;
+        }
+        self.troubles.doomed.remove(&node);
+        self.troubles.away.insert(node, us);
+        self.counts.died_decided += 1;
+        self.counts.fault(Fault::F1);
+        Some(match self.dice.below(3) {
+            0 => CrashPoint::AfterFsync,
+            sent => CrashPoint::AfterEffects(usize::try_from(sent).expect("small")),
+        })
+    }
+
     fn went_on(&mut self, node: Address, at_us: i64) {
+        self.watch.asking.awake(node, at_us);
         if let Address::Rm(rm) = node {
             self.model_awake(rm, at_us);
         }
@@ -228,6 +314,7 @@ impl World {
         let gone = bodies.len() - keep;
         self.say_at(node, || format!("its disk is put back, {gone} records older"));
         self.counts.forgotten += gone as u64;
+        self.counts.emptied += u64::from(keep == 0);
         self.counts.fault(Fault::F11);
         self.watch.exempt.lose(&bodies[keep..]);
         match node {
@@ -271,6 +358,39 @@ impl World {
         let text = "this release does not know `replaces`".to_owned();
         self.send(Address::Rm(rm), Address::Grc(grc), Packet::Rejected { call, text });
         true
+    }
+
+    /// An RM of a newer release refuses some holds for a reason that this release does not know (F9). It refuses them
+    /// for ever, as any RM does, so that nothing has to be written down for it here.
+    pub(super) fn refuses_anew(&mut self, rm: usize, call: u64, message: &Message) -> bool {
+        let Message::Hold(order) = message else { return false };
+        let sum: u32 = order.txn.as_str().bytes().map(u32::from).sum();
+        if !self.troubles.newer.contains(&rm) || !sum.is_multiple_of(4) {
+            return false;
+        }
+        let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { return true };
+        self.counts.unknown_reasons += 1;
+        self.counts.fault(Fault::F9);
+        let answer = Answer::Refused(Refusal::new(Reason::Unknown, "a reason of a newer release"));
+        self.send(Address::Rm(rm), Address::Grc(grc), Packet::Answer { call, answer });
+        true
+    }
+
+    /// An RM of a newer release has another reason for a Commit that comes too late (F9).
+    pub(super) fn as_newer(&mut self, rm: usize, call: u64, answer: Answer) -> Answer {
+        let is_commit = self.calls.get(&call).is_some_and(|call| call.kind == MessageKind::Commit);
+        match answer {
+            Answer::Refused(refusal)
+                if is_commit
+                    && refusal.reason == Reason::Expired
+                    && self.troubles.newer.contains(&rm) =>
+            {
+                self.counts.unknown_reasons += 1;
+                self.counts.fault(Fault::F9);
+                Answer::Refused(Refusal { reason: Reason::Unknown, ..refusal })
+            }
+            answer => answer,
+        }
     }
 
     /// A liar says yes to a Hold that its core never hears of (F7).

@@ -41,6 +41,11 @@ impl Coordinator {
             Delivery::Answered(Answer::Done) => {
                 Some(Answer::Done).filter(|_| kind != MessageKind::Hold)
             }
+            Delivery::Answered(Answer::Refused(refusal))
+                if refusal.reason == Reason::Unknown && planted::is(Bug::UnknownForLost) =>
+            {
+                None
+            }
             Delivery::Answered(answer @ (Answer::Refused(_) | Answer::Denied)) => Some(answer),
             // Anybody on the way may have said this, and may have done so after the RM has held: it ends
             // an attempt that is undecided, and answers nothing else.
@@ -180,6 +185,9 @@ impl Coordinator {
     ) {
         let refusal = match answer {
             Answer::Done => return self.end_answered(rm, id, now, out),
+            Answer::Denied if planted::is(Bug::DeniedForBooked) => {
+                return self.end_answered(rm, id, now, out);
+            }
             Answer::Refused(refusal) => refusal,
             Answer::Denied => Refusal::new(Reason::Denied, "it has nothing of this transaction"),
             Answer::Held { .. } | Answer::OtherContent => return,

@@ -1,0 +1,134 @@
+//! Coordinators that meddle (F13): whoever is configured at an RM, or above a coordinator, says something about a
+//! transaction that another one has opened or will open. It must be denied, and must leave no trace (I9, I21).
+//!
+//! A meddler has a name of its own and no core. What it says arrives as said: the weather over packets is for those who
+//! have an answer to wait for.
+//!
+//! Left out: twins under one name, which nobody can tell apart (F10); strangers that no configuration names, whom
+//! the shells turn away.
+
+use coalloc_common::{CoordinatorName, TransactionId, UserName};
+use coalloc_protocol::coordinator::{CoordinatorInput, MessageKind, Upper};
+use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
+use coalloc_protocol::participant::ParticipantInput;
+
+use super::{Address, Fault, Waiter, World};
+
+/// A coordinator that every configuration names, and that is none of this federation's.
+pub const MEDDLER: &str = "meddler";
+
+impl World {
+    /// One message about what is another's.
+    pub(super) fn meddle(&mut self) -> Result<(), String> {
+        let Some(txn) = self.somebodys() else { return Ok(()) };
+        let others = self.grc_names.iter().filter(|name| !txn.is_of(name)).cloned();
+        let mut names: Vec<CoordinatorName> = others.collect();
+        names.push(CoordinatorName::composed(MEDDLER));
+        let by = self.dice.pick(&names).clone();
+        let kinds =
+            [MessageKind::Hold, MessageKind::Commit, MessageKind::Abort, MessageKind::Release];
+        let kind = *self.dice.pick(&kinds);
+        let node = self.where_to_meddle(&txn);
+        let message = match kind {
+            MessageKind::Hold => self.order_about(&txn, &by).map(Message::Hold),
+            MessageKind::Commit => Some(Message::Commit),
+            MessageKind::Abort => Some(Message::Abort),
+            MessageKind::Release => Some(Message::Release),
+        };
+        let Some(message) = message.filter(|_| self.is_up(node)) else { return Ok(()) };
+        self.counts.meddled += 1;
+        self.counts.fault(Fault::F13);
+        self.say(
+            |world| format!("{by} -> {}", world.name(node)),
+            |_| format!("{kind:?} {txn}, which is not its own"),
+        );
+        let token = Token(self.fresh());
+        match node {
+            Address::Rm(rm) => {
+                self.meddled.insert(token.0, txn.clone());
+                self.rms[rm].post(match message {
+                    Message::Hold(order) => ParticipantInput::Hold { order, token },
+                    Message::Commit => ParticipantInput::Commit { txn, by, token },
+                    Message::Abort => ParticipantInput::Abort { txn, by, token },
+                    Message::Release => ParticipantInput::Release { txn, by, token },
+                });
+            }
+            Address::Grc(grc) => {
+                self.waiters.insert(token.0, Waiter::Meddler { txn: txn.clone() });
+                self.grcs[grc].post(CoordinatorInput::Upper(match message {
+                    Message::Hold(order) => Upper::Hold { order, planned: None, token },
+                    _ => Upper::End { txn, by, kind, token },
+                }));
+            }
+        }
+        self.begin(node)
+    }
+
+    /// A transaction that was opened, or one that its coordinator may open next.
+    fn somebodys(&mut self) -> Option<TransactionId> {
+        let all = self.watch.intents().len() as u64;
+        if all == 0 {
+            return None;
+        }
+        let number = usize::try_from(self.dice.below(all)).expect("an index");
+        let txn = self.watch.intents().iter().nth(number)?.clone();
+        let (reservation, attempt) = txn.as_str().rsplit_once('/')?;
+        Some(match self.dice.below(4) {
+            0 => {
+                let attempt: u32 = attempt.parse().ok()?;
+                TransactionId::composed(format!("{reservation}/{}", attempt + 1))
+            }
+            1 => {
+                let (coordinator, number) = reservation.rsplit_once('-')?;
+                let number: u32 = number.parse().ok()?;
+                TransactionId::composed(format!("{coordinator}-{}/1", number + 1))
+            }
+            _ => txn,
+        })
+    }
+
+    /// Most often where something of it is; any RM or any coordinator that serves others as well.
+    fn where_to_meddle(&mut self, txn: &TransactionId) -> Address {
+        let rms = 0..self.rms.len();
+        let knows = |rm: &usize| self.rms[*rm].shadow.entries().contains_key(txn);
+        let here = rms.clone().filter(knows).map(Address::Rm);
+        let below = self.members.keys().copied();
+        let below = below.filter(|grc| self.grcs[*grc].shadow.uppers().contains_key(txn));
+        let here: Vec<Address> = here.chain(below.map(Address::Grc)).collect();
+        let below = self.members.keys().copied().map(Address::Grc);
+        let all: Vec<Address> = rms.map(Address::Rm).chain(below).collect();
+        let from = if here.is_empty() || self.dice.per_mille(300) { all } else { here };
+        *self.dice.pick(&from)
+    }
+
+    /// The same as its coordinator's order, as far as anybody knows of one, in the meddler's name.
+    fn order_about(&self, txn: &TransactionId, by: &CoordinatorName) -> Option<HoldOrder> {
+        let own = format!("{}/", txn.as_str().rsplit_once('/')?.0);
+        let mut entries = self.rms.iter().flat_map(|rm| rm.shadow.entries());
+        let order = entries.find_map(|(known, entry)| {
+            entry.order.as_ref().filter(|_| known.as_str().starts_with(&own))
+        })?;
+        Some(HoldOrder {
+            txn: txn.clone(),
+            coordinator: by.clone(),
+            user: UserName::composed("Mallory"),
+            ..order.clone()
+        })
+    }
+
+    /// An RM has nothing to say to a meddler but that it is denied.
+    pub(super) fn watch_meddled(
+        &mut self,
+        rm: usize,
+        call: u64,
+        answer: &Answer,
+    ) -> Result<(), String> {
+        match self.meddled.remove(&call) {
+            Some(txn) if *answer != Answer::Denied => {
+                let name = &self.rms[rm].name;
+                Err(format!("I21: {name} answers a meddler about {txn}: {answer:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! When a world is at rest, and what keeps it from that.
+
+use coalloc_protocol::coordinator::Reservation;
+use coalloc_protocol::participant::Phase;
+
+use super::World;
+use super::clients::Demand;
+
+impl World {
+    /// Is everything ended and everybody told?
+    pub fn is_quiet(&self) -> bool {
+        self.are_nodes_quiet() && self.clients.demands.iter().all(Demand::is_content)
+    }
+
+    /// Is nothing unfinished, nothing held, nobody down?
+    pub fn are_nodes_quiet(&self) -> bool {
+        let grcs = self.grcs.iter().all(|node| {
+            node.core.as_ref().is_some_and(|core| {
+                core.unfinished() == 0 && core.reservations().all(Reservation::is_definite)
+            }) && node.is_settled()
+        });
+        let held = |phase: &Phase| matches!(phase, Phase::Held(_));
+        let rms = self.rms.iter().all(|node| {
+            node.is_settled() && !node.shadow.entries().values().any(|entry| held(&entry.phase))
+        });
+        grcs && rms
+    }
+
+    /// What is not, in words.
+    pub fn why_not_quiet(&self) -> String {
+        let mut why = Vec::new();
+        for node in &self.grcs {
+            let Some(core) = &node.core else {
+                why.push(format!("{} is down", node.name));
+                continue;
+            };
+            let open = core.reservations().filter(|reservation| !reservation.is_definite());
+            why.extend(open.map(|open| format!("{} is {:?}", open.id, open.state)));
+            why.push(format!("{} has {} unfinished", node.name, core.unfinished()));
+        }
+        for node in &self.rms {
+            for (txn, entry) in node.shadow.entries() {
+                if matches!(entry.phase, Phase::Held(_)) {
+                    why.push(format!("{txn} is held at {}", node.name));
+                }
+            }
+        }
+        for (index, demand) in self.clients.demands.iter().enumerate() {
+            if !demand.is_content() {
+                why.push(format!("the user of demand {index} has not heard: {demand:?}"));
+            }
+        }
+        why.join("; ")
+    }
+}
