@@ -43,6 +43,8 @@ pub struct Watch {
     orders: BTreeMap<TransactionId, Vec<RmName>>,
     /// Attempts at one-way candidates: a yes to Hold says that it is booked.
     books_at_once: BTreeSet<TransactionId>,
+    /// Whom each attempt to mend a change asks.
+    asked_to_mend: BTreeMap<TransactionId, BTreeSet<RmName>>,
     /// What each coordinator has promised to one above, by its transaction there.
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
     /// When each hold began, which is when it was stepped, and how long it lasts, by RM and transaction.
@@ -100,6 +102,11 @@ impl Watch {
         promised || self.exempt.is_lost_txn(txn)
     }
 
+    /// Was an RM left out on the way back to an old version, because it had said that it has nothing of it any more?
+    fn is_unasked(&self, txn: &TransactionId, rm: &RmName) -> bool {
+        self.asked_to_mend.get(txn).is_some_and(|asked| !asked.contains(rm))
+    }
+
     pub(super) fn was_held(&self, rm: usize, txn: &TransactionId) -> bool {
         self.held.contains_key(&(rm, txn.clone())) || self.exempt.is_free(rm, txn)
     }
@@ -110,7 +117,11 @@ impl World {
         let watch = &mut self.watch;
         for record in records {
             match record {
-                CoordinatorRecord::Intent { txn, replaces, candidate, .. } => {
+                CoordinatorRecord::Intent { txn, replaces, candidate, mends, .. } => {
+                    if mends.is_some() {
+                        let asked = candidate.segments.keys().cloned().collect();
+                        watch.asked_to_mend.insert(txn.clone(), asked);
+                    }
                     if !candidate.order.is_empty() {
                         watch.orders.insert(txn.clone(), candidate.order.clone());
                     }
@@ -409,7 +420,8 @@ impl World {
                 entry.and_then(|entry| entry.order.as_ref()).map(|order| &order.segments);
             // What it has is its own affair when it lies; that it said so is the truth that is known.
             let exempt = &self.watch.exempt;
-            let believed = exempt.has_lied(rm, txn) && exempt.said_booked(rm, txn);
+            let said = exempt.said_booked(rm, txn) || self.watch.is_unasked(txn, name);
+            let believed = exempt.has_lied(rm, txn) && said;
             if !(believed || booked && content == Some(segments)) {
                 return Err(format!("I6: {id} is confirmed and {txn} at {name} is {phase:?}"));
             }
