@@ -89,6 +89,7 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
             candidate,
             replaces: None,
             mends: None,
+            keeps_old: false,
             anew: Vec::new(),
             version: None,
             at,

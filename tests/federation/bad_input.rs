@@ -111,6 +111,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         hold_for: None,
         resource_manager: String::new(),
         replaces: String::new(),
+        keeps_old: false,
         one_way: false,
     };
     let denied = |answer: v1::HoldResponse| match answer.answer {
