@@ -33,6 +33,8 @@ pub struct Whose {
     user: String,
     /// The attempt was decided against.
     aborted: bool,
+    /// RMs were given up of the attempt; when it is finished that changes no more.
+    given_up: bool,
 }
 
 /// By the id of the attempt, or of the reservation.
@@ -48,14 +50,18 @@ impl Events<Coordinator> for ReservationEvents {
 
     fn facts(records: &[Entry<CoordinatorRecord>], core: &Coordinator) -> Owners {
         let owner = |entry: &Entry<CoordinatorRecord>| {
-            let (id, found, aborted) = match subject(&entry.record) {
+            let (id, found, (aborted, given_up)) = match subject(&entry.record) {
                 Subject::Ticket(..) => return None,
-                Subject::Reservation(id) => (id.to_string(), core.find(id.as_str())?, false),
+                Subject::Reservation(id) => {
+                    (id.to_string(), core.find(id.as_str())?, (false, false))
+                }
                 Subject::Transaction(txn) => {
-                    (txn.to_string(), core.reservation_of(txn)?, core.is_aborted(txn))
+                    let found = core.reservation_of(txn)?;
+                    let given_up = found.given_up.iter().any(|one| one.txn == *txn);
+                    (txn.to_string(), found, (core.is_aborted(txn), given_up))
                 }
             };
-            Some((id, Whose { aborted, ..Whose::of(&found.id, &found.ticket) }))
+            Some((id, Whose { aborted, given_up, ..Whose::of(&found.id, &found.ticket) }))
         };
         records.iter().filter_map(owner).collect()
     }
@@ -75,7 +81,7 @@ impl Events<Coordinator> for ReservationEvents {
         if !self.wants(&whose) {
             return None;
         }
-        let change = change(record, whose.aborted);
+        let change = change(record, &whose);
         let unknown = v1::ReservationState::Unspecified;
         let state = change.state.map_or(unknown, |state| view::state(state, false));
         let event = v1::ReservationEvent {
@@ -115,6 +121,7 @@ impl Whose {
             request_id: ticket.request.to_string(),
             user: ticket.user.to_string(),
             aborted: false,
+            given_up: false,
         }
     }
 }
@@ -188,8 +195,8 @@ impl Change<'_> {
     }
 }
 
-/// The change that a record is, of an attempt that was decided against or not.
-fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
+/// The change that a record is, of an attempt of somebody's.
+fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
     match record {
         CoordinatorRecord::Refused { refusal, at, .. } => {
             let new = Change::new(State::Failed, "there is no plan".into(), *at);
@@ -255,7 +262,8 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
         }
         CoordinatorRecord::Finished { txn, state, version, at } => {
             let what = match state {
-                _ if aborted => "the holds of this attempt are dropped",
+                _ if whose.given_up => "nobody else has anything of this attempt any more",
+                _ if whose.aborted => "the holds of this attempt are dropped",
                 Some(State::Confirmed) => "booked everywhere",
                 Some(State::Terminated | State::Failed) => "nothing is booked any more",
                 None => "every resource manager has acknowledged",
@@ -295,9 +303,9 @@ fn change(record: &CoordinatorRecord, aborted: bool) -> Change<'_> {
             let new = Change::new(state.unwrap_or(State::Terminating), what, *at);
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
-        CoordinatorRecord::DisownEnded { txn, rm, at } => {
+        CoordinatorRecord::DisownEnded { txn, rm, state, at } => {
             let what = format!("{rm} has nothing of it any more");
-            Change { txn: Some(txn), ..Change::over(what, *at) }
+            Change { state: *state, txn: Some(txn), ..Change::over(what, *at) }
         }
         CoordinatorRecord::Concluded { refusal, state, at, .. } => {
             let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);

@@ -62,7 +62,7 @@ fn refused(rm: &RmName, id: &ReservationId, why_not: &NotGivenUp) -> Status {
             [] => format!("nobody: no resource manager owes the end of {id}"),
             _ => format!("one that owes the end of {id}: {}", names(owing)),
         };
-        let value = format!("{:?}, which {what}", rm.as_str());
+        let value = format!("{:?}, which {what},", rm.as_str());
         status::invalid(&InvalidField::new("resource_manager", value, allowed))
     };
     match why_not {
@@ -70,7 +70,7 @@ fn refused(rm: &RmName, id: &ReservationId, why_not: &NotGivenUp) -> Status {
         NotGivenUp::OwesNothing(owing) => other("has acknowledged everything of it", owing),
         NotGivenUp::Wanted => {
             let text = format!(
-                "what is wanted of {rm} is no end: {id} is being held, booked or changed. Release it first"
+                "no end is wanted of {rm}: {id} is being held, booked or changed, or it is confirmed. Release it first"
             );
             status::not_now("reservation", id.as_str(), text)
         }

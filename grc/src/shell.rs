@@ -122,7 +122,7 @@ async fn send_all(
         let (coordinator, handle) = (coordinator.clone(), handle.clone());
         let client = federation.client(&rm);
         if client.is_none() && not_configured.insert(rm.clone()) {
-            let todo = "configure it again, or end its part with `coalloc give-up`";
+            let todo = "configure it again; `coalloc topology` says what is owed";
             tracing::warn!(%rm, %txn, ?kind, todo, "something is owed to an RM that is not configured");
         }
         let messages = Arc::clone(&messages);

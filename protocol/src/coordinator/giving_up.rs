@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{Now, ReservationId, RmName, Time, TransactionId, UserName, limits};
 
 use super::record::CoordinatorRecord;
+use super::reservation::State;
 use super::transaction::{Goal, Transaction};
 use super::{Coordinator, Gathered, Reply};
 use crate::core::ReplayError;
@@ -68,7 +69,7 @@ pub enum NotGivenUp {
     NoPart(Vec<RmName>),
     /// It owes no end of it. These do.
     OwesNothing(Vec<RmName>),
-    /// What is wanted of it is not an end: the reservation is to be released first.
+    /// What is wanted of it is not an end, or it has booked what stands: the reservation is to be released first.
     Wanted,
     /// A coordinator above has it, and only that one may end it (I21).
     OfAbove,
@@ -167,7 +168,11 @@ impl Coordinator {
             return Err(NotGivenUp::Wanted);
         }
         let before = known.is_some_and(|known| known.given_up.iter().any(|one| one.rm == *rm));
+        let stands = known.is_some_and(|known| {
+            !matches!(known.state, State::Aborting | State::Terminating) && !known.is_over()
+        });
         match ended.is_empty() && !before {
+            true if stands => Err(NotGivenUp::Wanted),
             true => Err(NotGivenUp::OwesNothing(owing())),
             false => Ok(ended.into_iter().map(|(txn, _)| txn.clone()).collect()),
         }

@@ -242,6 +242,9 @@ pub enum CoordinatorRecord {
         txn: TransactionId,
         /// Where.
         rm: RmName,
+        /// Where its reservation stands, if it is of one; none in old logs.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
         /// When.
         at: Now,
     },
@@ -301,7 +304,10 @@ impl Coordinator {
             CoordinatorRecord::Concluded { reservation, state: after, .. } => {
                 *after = of(reservation).map(state);
             }
-            CoordinatorRecord::Split { txn, state: after, .. } => *after = of_txn(txn).map(state),
+            CoordinatorRecord::Split { txn, state: after, .. }
+            | CoordinatorRecord::DisownEnded { txn, state: after, .. } => {
+                *after = of_txn(txn).map(state);
+            }
             CoordinatorRecord::Intent { reservation, version, .. }
             | CoordinatorRecord::ChangeRefused { reservation, version, .. } => {
                 *version = of(reservation).map(booked);
@@ -320,7 +326,6 @@ impl Coordinator {
             | CoordinatorRecord::UpperReplaced { .. }
             | CoordinatorRecord::Superseded { .. }
             | CoordinatorRecord::Disowned { .. }
-            | CoordinatorRecord::DisownEnded { .. }
             | CoordinatorRecord::Mixed { .. } => {}
         }
     }
@@ -363,7 +368,7 @@ impl Coordinator {
                 self.fold_disowned(rm, txn);
                 Ok(())
             }
-            CoordinatorRecord::DisownEnded { txn, rm, at } => {
+            CoordinatorRecord::DisownEnded { txn, rm, at, .. } => {
                 self.fold_given_up_ended(rm, txn, *at);
                 self.fold_disown_ended(rm, txn)
             }

@@ -261,7 +261,7 @@ impl Coordinator {
             out.reply(token, Reply::Disowned);
         }
         let (rm, txn) = place;
-        self.record(CoordinatorRecord::DisownEnded { txn, rm, at: now }, out);
+        self.record(CoordinatorRecord::DisownEnded { txn, rm, state: None, at: now }, out);
         true
     }
 

@@ -133,6 +133,13 @@ impl Coordinator {
         txn.promise.as_ref().filter(|_| txn.goal == Goal::Prepared).map(|p| p.hard_at)
     }
 
+    /// When the one above is asked next about a prepared transaction.
+    #[must_use]
+    pub fn asks_above_at(&self, reservation: &Reservation) -> Option<BootTime> {
+        let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
+        txn.promise.as_ref().filter(|_| txn.goal == Goal::Prepared).map(|p| p.ask_at)
+    }
+
     /// Was a reservation ever promised to the one above? Once it is decided this never changes.
     #[must_use]
     pub fn was_promised(&self, reservation: &Reservation) -> bool {

@@ -435,6 +435,12 @@ impl World {
         changes.any(|(new, _)| self.watch.committed.contains(new))
     }
 
+    /// Has an attempt of a failed change gone back to the old version, which is a reservation of its own below?
+    fn is_back(&self, failed: &Reservation, txn: &TransactionId) -> bool {
+        let mut owners = self.grcs.iter().filter_map(|node| node.shadow.reservation_of(txn));
+        owners.any(|owner| owner.id != failed.id && owner.transaction.as_ref() == Some(txn))
+    }
+
     /// A definite "no", or "released": nothing of it is held or booked anywhere.
     pub fn check_gone(&self, reservation: &Reservation) -> Result<(), String> {
         let own = format!("{}/", reservation.id);
@@ -449,6 +455,7 @@ impl World {
                 if live
                     && !self.watch.exempt.owes_nothing(index, txn)
                     && !may_have(reservation, &rm.name)
+                    && !self.is_back(reservation, txn)
                 {
                     let (id, state, name) = (&reservation.id, reservation.state, &rm.name);
                     let phase = &entry.phase;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{Reason, Refusal, ReservationId, RmName, Segment, TransactionId};
+use coalloc_common::{Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::coordinator::{
     Above, Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
     MessageKind, Reply, Reservation, State, Upper,
@@ -237,6 +237,14 @@ impl World {
                     if !held {
                         return Err(format!("I4: {txn} is promised and not held at {name}"));
                     }
+                }
+                let core = &self.grcs[grc].shadow;
+                let ends = known.and_then(|known| core.promised_until(known));
+                let asks = known.and_then(|known| core.asks_above_at(known));
+                if asks >= ends && *expires_in > Span::ZERO && ends.is_some() {
+                    return Err(format!(
+                        "I22: {txn} is promised for {expires_in}, and not asked about"
+                    ));
                 }
                 if let Some(upper) = &upper {
                     let since_us = self.grcs[grc].stepped_us;
