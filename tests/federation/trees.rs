@@ -298,3 +298,43 @@ async fn a_cycle_is_reported_and_not_used() {
     let log = tree.log("grc-9");
     assert!(log.contains("resource_managers[0].name") && log.contains("cycle"), "{log}");
 }
+
+/// More than one slice of the core's thread, and pages that end within one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_above_has_is_listed_page_by_page_once_each() {
+    let tree = start("{hold_soft: 60s, hold_hard: 120s}").await;
+    let mut all: Vec<String> = (1..150).map(|number| format!("grc-t-{number}/1")).collect();
+    for txn in &all {
+        let (transaction, coordinator) = (txn.clone(), "grc".to_owned());
+        let abort = v1::AbortRequest { transaction, coordinator, ..Default::default() };
+        assert_eq!(tree.rm("grc-1").abort(abort).await.unwrap().into_inner().refused, None);
+    }
+    let _ = held(&tree, hold("grc-t-1000/1", 10)).await;
+    all.push("grc-t-1000/1".to_owned());
+    all.sort();
+    let mut listed = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = v1::ListBookingsRequest {
+            include_ended: true,
+            page_size: Some(40),
+            page_token,
+            ..Default::default()
+        };
+        let page = tree.rm("grc-1").list_bookings(request).await.unwrap().into_inner();
+        assert!(page.bookings.len() <= 40);
+        listed.extend(page.bookings.into_iter().map(|booking| booking.transaction));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(listed, all);
+    let live = tree.bookings("grc-1").await;
+    let live: Vec<&str> = live.iter().map(|booking| booking.transaction.as_str()).collect();
+    assert_eq!(live, ["grc-t-1000/1"], "behind more of what has ended than a slice takes");
+    let unknown =
+        v1::ListBookingsRequest { page_token: "grc-t-2000/1".into(), ..Default::default() };
+    let status = tree.rm("grc-1").list_bookings(unknown).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status:?}");
+}

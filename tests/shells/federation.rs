@@ -53,6 +53,7 @@ fn configs() -> &'static Configs {
             let text = format!(
                 "{}coordinators: [{{name: {GRC}, address: \"{GRC}:{PORT}\"}}]\n\
                  policy: {{hold_soft: 3s, hold_hard: 15s}}\n\
+                 profiles: {{coordinators: [{GRC}]}}\n\
                  inventory: {{name: {name}, domain: D, {inventory}}}\n",
                 daemon(name)
             );

@@ -20,6 +20,7 @@ mod disk;
 mod faults;
 mod federation;
 mod machine;
+mod profiles;
 mod run;
 mod seeds;
 mod single;

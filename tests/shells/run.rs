@@ -13,6 +13,7 @@ use crate::clients::{self, Journal, User};
 use crate::faults::{Draws, FAULTS, Fault, Reboot, plan};
 use crate::federation::{DAEMONS, USERS, serve};
 use crate::machine::Hardware;
+use crate::profiles;
 use crate::trace::Trace;
 use crate::verdict::judge_at_rest;
 use crate::watching;
@@ -78,6 +79,7 @@ pub(crate) fn run(seed: u64, ledgers: Ledgers) -> Outcome {
     sim.client(USERS, async move {
         let (journal, trace) = users;
         let followed = watching::follow_all(&trace);
+        profiles::follow_all(&trace);
         let mut at_work = Vec::new();
         for number in 0..clients::USERS {
             let name = format!("u{number}");

@@ -29,7 +29,7 @@ fn report(seed: u64, outcome: &Outcome) -> String {
 }
 
 /// What must happen in the runs of a test, as its log says it; a run in which nothing happens proves nothing.
-const HAPPENS: [&str; 22] = [
+const HAPPENS: [&str; 24] = [
     " Confirmed ",
     " Changed ",
     " Unchanged ",
@@ -52,6 +52,8 @@ const HAPPENS: [&str; 22] = [
     "the append was cut, BeforeReturn",
     "Bookings ended",
     "Reservations ended",
+    " goes on from revision ",
+    " begins anew at revision ",
 ];
 
 /// How often each of that has happened.

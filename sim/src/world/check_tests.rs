@@ -56,6 +56,8 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
     let (soft, hard) = (Span::from_secs(8), Span::from_secs(12));
     let held = ParticipantRecord::Held { order, soft, hard, at: held_at, inner: None };
     world.watch_rm(0, &[held]).expect("a hold");
+    // It has asked shortly before, as it must.
+    world.watch.asking.note(Address::Rm(0), &txn, expires_us - SECOND);
     // It was stopped until then, if that is later than the hold's end.
     world.model_awake(0, expires_us);
     world.rms[0].stepped_us = expires_us;
