@@ -19,7 +19,7 @@ use crate::service::{About, GrcService, patient};
 const NAMES_SHOWN: usize = 8;
 
 /// A call, checked.
-struct Asked {
+struct ParsedCall {
     rm: RmName,
     /// Of one reservation, or of all.
     id: Option<String>,
@@ -27,7 +27,7 @@ struct Asked {
     why: String,
 }
 
-impl Asked {
+impl ParsedCall {
     fn parse(wire: v1::GiveUpRequest) -> Result<Self, InvalidField> {
         let v1::GiveUpRequest { resource_manager, id, all, by, why } = wire;
         let allowed = "the id of a reservation, or `all` and no id";
@@ -114,8 +114,8 @@ impl GrcService {
         &self,
         wire: v1::GiveUpRequest,
     ) -> Result<v1::GiveUpResponse, Status> {
-        let asked = Asked::parse(wire).map_err(|error| status::invalid(&error))?;
-        let Asked { rm, id, by, why } = asked;
+        let asked = ParsedCall::parse(wire).map_err(|error| status::invalid(&error))?;
+        let ParsedCall { rm, id, by, why } = asked;
         match id {
             Some(id) => self.give_up_one(rm, &id, by, why).await,
             None => self.give_up_all(rm, by, why).await,
