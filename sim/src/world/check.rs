@@ -407,8 +407,12 @@ impl World {
             return Ok(());
         }
         for (name, segments) in &candidate.segments {
+            // One of its RMs has lied that it has lost its part, and it has said so of itself.
+            let below = self.watch.is_unasked(txn, name) && self.watch.exempt.is_lied_about(txn);
             let Some(rm) = self.rm_index(name) else {
-                self.check_below(name, txn, segments, released)?;
+                if !below {
+                    self.check_below(name, txn, segments, released)?;
+                }
                 continue;
             };
             let entry = self.rms[rm].shadow.entries().get(txn);
@@ -513,8 +517,12 @@ impl World {
     fn check_bookings(&self, owners: &BTreeMap<TransactionId, &Reservation>) -> Result<(), String> {
         for (txn, reservation) in owners {
             for (name, segments) in reservation.candidate.iter().flat_map(|plan| &plan.segments) {
+                let below =
+                    self.watch.is_unasked(txn, name) && self.watch.exempt.is_lied_about(txn);
                 let Some(rm) = self.rm_index(name) else {
-                    self.check_below(name, txn, segments, false)?;
+                    if !below {
+                        self.check_below(name, txn, segments, false)?;
+                    }
                     continue;
                 };
                 if self.watch.exempt.is_free(rm, txn) {

@@ -115,6 +115,12 @@ impl Exempt {
         !self.lied.is_empty() && self.lied.contains(&(rm, root()))
     }
 
+    /// Has any RM lied about the reservation of a transaction, on whatever level?
+    pub fn is_lied_about(&self, txn: &TransactionId) -> bool {
+        let root = self.root(reservation(txn.as_str()));
+        self.lied.iter().any(|(_, lied)| lied == root)
+    }
+
     /// Has this RM said that it booked a transaction, and lied?
     pub fn said_booked(&self, rm: usize, txn: &TransactionId) -> bool {
         self.said_booked.contains(&(rm, txn.clone()))
