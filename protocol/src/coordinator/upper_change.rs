@@ -13,8 +13,8 @@
 //!
 //! What a participant does with two versions of a booking is done here with two reservations: one hold
 //! replaces a booking at a time; a Commit that finds the old version gone is refused. Where the decision is
-//! made and not yet carried out everywhere, neither version is whole: a Release then, or an inner RM that
-//! refuses to book, ends both.
+//! made and not yet carried out everywhere, neither version is whole: a Release then ends both, and an inner RM
+//! that refuses to book has it mended, see [`mending`](super::mending).
 
 use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId};
 

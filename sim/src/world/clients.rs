@@ -502,7 +502,12 @@ impl World {
         }
         let known = &mut self.clients.demands[demand];
         known.id = Some(reservation.id.clone());
-        known.outcome = Some(reservation.state);
+        let is_first = known.outcome.replace(reservation.state).is_none();
+        // Whoever was told "other content" asked no more, until an answer to an earlier call came after all.
+        if is_first && known.told_other_content && known.release && known.patience_us > 0 {
+            let patience_us = known.patience_us;
+            self.after(patience_us, Event::Visit(Visit::Again(demand)));
+        }
         match reservation.state {
             State::Confirmed => self.check_confirmed(reservation, released),
             State::Terminated => {
