@@ -153,7 +153,8 @@ const BACK_US: i64 = 60 * SECOND;
 /// longest pause between two sendings, twice over.
 const REST_US: i64 = 240 * SECOND;
 /// Where nobody may decide, holds end by themselves: a ledger that knows of them is gone (F11), or is
-/// that of a twin (F10), or an RM has said something else than it did (F7).
+/// that of a twin (F10), or an RM has said something else than it did (F7). The last of them begins
+/// when the last late Hold arrives, which may be long after faults have stopped.
 const REST_UNDECIDED_US: i64 = REST_US + limits::HOLD_HARD_DEFAULT.as_us();
 
 /// One seed from its beginning to its rest.
@@ -192,7 +193,11 @@ fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
     world.restart_within(BACK_US);
     world.calm()?;
     let undecided = twins || world.counts.of(Fault::F11) + world.counts.of(Fault::F7) > 0;
-    let bound_us = world.faults_us + if undecided { REST_UNDECIDED_US } else { REST_US };
+    let bound_us = if undecided {
+        world.faults_us.max(world.last_late_us) + REST_UNDECIDED_US
+    } else {
+        world.faults_us + REST_US
+    };
     loop {
         if world.is_quiet() {
             break;

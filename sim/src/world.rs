@@ -126,6 +126,8 @@ pub struct World {
     pub now_us: i64,
     /// Until when faults rage.
     pub faults_us: i64,
+    /// When the last of the packets arrives that were sent while faults raged.
+    pub last_late_us: i64,
     queue: BTreeMap<(i64, u64), Event>,
     serial: u64,
     pub grcs: Vec<Node<Coordinator>>,
@@ -174,6 +176,7 @@ impl World {
         Self {
             now_us: 0,
             faults_us: FAULTS_US,
+            last_late_us: 0,
             queue: BTreeMap::new(),
             serial: 0,
             grcs: Vec::new(),

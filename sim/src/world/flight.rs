@@ -75,6 +75,9 @@ impl World {
                     delay_us / 1_000 % 1_000
                 );
             }
+            if self.now_us <= self.faults_us {
+                self.last_late_us = self.last_late_us.max(self.now_us + delay_us);
+            }
             self.after(delay_us, Event::Arrive { from, to, packet: packet.clone() });
         }
         self.counts.lost += u64::from(lost);
