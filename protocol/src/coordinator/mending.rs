@@ -14,9 +14,16 @@
 //! The Hold of such an attempt replaces at each RM what that RM has: the new version where it is booked, the
 //! old one elsewhere. RMs that have booked the new version keep what it does without until one version is booked
 //! everywhere ([`superseding`](super::superseding)), so the way back to the old one is always free. An attempt at it fails
-//! only for want of an answer, and is made again after a pause. An RM that says that it has lost what it had
-//! does not take part in the way back: that it lacks its booking is for reconciliation to find and to repair.
-//! The user may release the reservation at any time, which ends all of it.
+//! only for want of an answer, and is made again after a pause. The user may release the reservation at any time, which
+//! ends all of it.
+//!
+//! That is so as long as every ledger is whole and every RM says what is so. Where a ledger was put back or lost:
+//!
+//! * An RM that says that it has lost what it had does not take part in the way back: that it lacks its booking is for
+//!   reconciliation to find and to repair. When no RM is left, the old version stands as it was promised, and nobody is
+//!   asked.
+//! * An RM that has no room for the old version, and still has none when the pauses are at their longest, has not kept it.
+//!   It counts as one that has lost it.
 //!
 //! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
 //! comes to the old version the new reservation has failed, and the old one has it as another transaction.
@@ -75,12 +82,17 @@ impl Mending {
         if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
     }
 
+    /// Is the old version next, and has no RM anything of either version? Then nobody has to be asked.
+    fn is_back_without_parts(&self) -> bool {
+        self.turn() == Mends::Old && self.parts.is_empty()
+    }
+
     /// What is tried next: every RM that has something of either version takes part. Back to the old version
     /// nobody else does: an RM that has lost what it had of that is left to reconciliation.
     fn next(&self) -> Candidate {
         let (version, others) = match self.turn() {
             Mends::New => (&self.new_candidate, true),
-            Mends::Old => (&self.old_candidate, false),
+            Mends::Old => (&self.old_candidate, self.parts.is_empty()),
         };
         let mut segments = version.segments.clone();
         segments.retain(|rm, _| others || self.parts.contains_key(rm));
@@ -114,11 +126,21 @@ impl Mending {
     }
 }
 
-/// Does this refusal of a Hold say that what it was to replace is not there any more?
+/// Does this refusal of a Hold say that what it was to replace is not there any more? That the Hold's own transaction
+/// was aborted, or has expired, says nothing of what it was to replace.
 const fn says_gone(reason: Reason) -> bool {
+    matches!(reason, Reason::NotHeld | Reason::Replaced)
+}
+
+/// Does this refusal of a Hold say that there is no room for it? A coordinator below may say of a resource that it is
+/// unknown, or that no route leads there, only because it waits for the RM that has it.
+const fn says_no_room(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::NotHeld | Reason::Aborted | Reason::Expired | Reason::Released | Reason::Replaced
+        Reason::InsufficientCapacity
+            | Reason::BeyondCapacity
+            | Reason::OutsideHorizon
+            | Reason::ServiceLevel
     )
 }
 
@@ -147,6 +169,7 @@ impl Coordinator {
         let Some(mending) = self.mending.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
         let (candidate, old, mends) = (mending.next(), mending.old.clone(), Some(mending.turn()));
+        let nobody = mending.is_back_without_parts();
         let txn = TransactionId::composed(format!("{id}/{}", known.opened + 1));
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
@@ -160,7 +183,11 @@ impl Coordinator {
             at: now,
         };
         self.record(record, out);
-        self.send_due(&txn, now, out);
+        if nobody {
+            self.decide_unasked(&txn, now, out);
+        } else {
+            self.send_due(&txn, now, out);
+        }
     }
 
     /// An attempt to mend has failed and every RM has dropped it.
@@ -345,8 +372,10 @@ impl Coordinator {
     /// An attempt to mend was decided against: the other version is next.
     pub(super) fn fold_mend_aborted(&mut self, id: &ReservationId, refusal: Option<&Refusal>) {
         let Some(mending) = self.mending.get_mut(id) else { return };
+        let patient = mending.failed < 2 * limits::MEND_DOUBLINGS_MAX;
+        let no_room = |reason| mending.turn() == Mends::Old && !patient && says_no_room(reason);
+        let gone = refusal.filter(|refusal| says_gone(refusal.reason) || no_room(refusal.reason));
         mending.failed += 1;
-        let gone = refusal.filter(|refusal| says_gone(refusal.reason));
         let Some((gone, rm)) = gone.and_then(|gone| Some((gone, gone.rm.as_ref()?))) else {
             return;
         };

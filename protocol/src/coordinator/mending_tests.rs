@@ -4,6 +4,7 @@
 use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, sends, told};
 use super::*;
 use crate::message::{Answer, Message};
+use coalloc_common::limits;
 
 const ID: &str = "grc-t-1";
 const NEW: &str = "grc-t-1/2";
@@ -239,6 +240,75 @@ fn an_rm_that_has_lost_what_it_had_is_not_asked_on_the_way_back_and_its_booking_
         "b owes its booking: reconciliation finds the difference"
     );
     let _ = bench.restart(at(150));
+}
+
+#[test]
+fn when_every_rm_has_lost_what_it_had_the_old_version_stands_and_nobody_is_asked() {
+    for dies in [false, true] {
+        let (mut bench, _) = split();
+        let gone = || refused(Reason::NotHeld);
+        let _ = bench.answer("a", AGAIN, MessageKind::Hold, gone(), at(110));
+        let sent = drop_attempt(&mut bench, AGAIN, &["b", "c"], 120);
+        assert_eq!(replaced(&sent), [("b".into(), 1, Some("grc-t-1/1".to_owned()))]);
+        assert_eq!(sends(&bench.answer("b", BACK, MessageKind::Hold, gone(), at(130))), [""; 0]);
+        let due = bench.core.next_wake().unwrap();
+        let sent = bench.step(CoordinatorInput::Tick, Now { boot: due, ..at(140) });
+        assert_eq!(replaced(&sent).iter().filter(|(.., old)| old.is_some()).count(), 0);
+        let no = refused(Reason::InsufficientCapacity);
+        let _ = bench.answer("c", "grc-t-1/5", MessageKind::Hold, no, at(400));
+        let _ = bench.answer("a", "grc-t-1/5", MessageKind::Abort, Answer::Done, at(410));
+        let last = bench.answer("b", "grc-t-1/5", MessageKind::Abort, Answer::Done, at(420));
+        assert_eq!(told(&last), [(USER, State::Confirmed)]);
+        assert!(sends(&last).iter().all(|sent| sent.ends_with("Release")), "{:?}", sends(&last));
+        if dies {
+            let _ = bench.restart(at(430));
+        }
+        let reservation = known(&bench);
+        assert_eq!((reservation.version, change_state(&bench)), (1, ChangeState::Refused));
+        for rm in ["a", "b"] {
+            let set = bench.core.counted_on_at(&RmName::composed(rm));
+            assert!(set.is_some_and(|set| !set.is_empty()), "{rm} owes its booking");
+        }
+        let sent = sends(&bench.release(ID, at(440)));
+        assert!(sent.contains(&"a Release".to_owned()) && sent.contains(&"b Release".to_owned()));
+    }
+}
+
+#[test]
+fn that_an_attempt_itself_has_ended_says_nothing_of_what_it_was_to_replace() {
+    for reason in [Reason::Aborted, Reason::Expired] {
+        let (mut bench, _) = split();
+        let _ = bench.answer("b", AGAIN, MessageKind::Hold, refused(reason), at(110));
+        let sent = drop_attempt(&mut bench, AGAIN, &["a", "c"], 120);
+        let old = |txn: &str| Some(txn.to_owned());
+        let both = [("a".into(), 1, old(NEW)), ("b".into(), 1, old("grc-t-1/1"))];
+        assert_eq!(replaced(&sent), both, "{reason:?}");
+    }
+}
+
+#[test]
+fn an_rm_that_never_has_room_for_the_old_version_has_not_kept_it() {
+    let (mut bench, _) = split();
+    let no = || refused(Reason::InsufficientCapacity);
+    let mut number = 3;
+    let told_last = loop {
+        let (new, old) = (format!("{ID}/{number}"), format!("{ID}/{}", number + 1));
+        let ms = bench.core.next_wake().unwrap().since(at(0).boot).as_us() / 1_000 + 1;
+        let _ = bench.step(CoordinatorInput::Tick, at(ms));
+        let _ = bench.answer("c", &new, MessageKind::Hold, no(), at(ms));
+        let back = drop_attempt(&mut bench, &new, &["a", "b"], ms + 1);
+        if sends(&back) == ["b Hold"] {
+            let _ = bench.held("b", &old, 900, at(ms + 2));
+            break bench.answer("b", &old, MessageKind::Commit, Answer::Done, at(ms + 3));
+        }
+        assert_eq!(sends(&back), ["a Hold", "b Hold"], "attempt {number}");
+        let _ = bench.answer("a", &old, MessageKind::Hold, no(), at(ms + 2));
+        let _ = drop_attempt(&mut bench, &old, &["b"], ms + 3);
+        number += 2;
+    };
+    assert_eq!(told(&told_last), [(USER, State::Confirmed)]);
+    assert_eq!(number, 3 + 2 * i64::from(limits::MEND_DOUBLINGS_MAX) + 2, "pauses have grown");
+    let _ = bench.restart(at(400_000));
 }
 
 #[test]

@@ -339,6 +339,21 @@ impl Coordinator {
 
     /// D3, yes; then Commit to every RM. One-way they have booked already: with the decision it is over.
     pub(super) fn decide_commit(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        self.record_commit(id, now, out);
+        self.commit_due(id, now, out);
+    }
+
+    /// D3, yes, and it is over: nobody has to be asked or told. Should the coordinator die before the last record is
+    /// durable, the RMs are told to book what they do not hold, and refuse.
+    pub(super) fn decide_unasked(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+        self.record_commit(id, now, out);
+        if let Some(txn) = self.transactions.get_mut(id) {
+            txn.answer_all();
+        }
+        self.finish_or_go_on(id, now, out);
+    }
+
+    fn record_commit(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
         let ends = self.transactions.get(id).and_then(Transaction::hold_ends);
         let expires_in = ends.map(|ends| ends.since(now.boot));
         let record = CoordinatorRecord::Decided {
@@ -356,7 +371,6 @@ impl Coordinator {
             self.trying.remove(&txn.reservation);
         }
         self.since(id, now);
-        self.commit_due(id, now, out);
     }
 
     /// What was decided to be booked is told to every RM; one-way all of them have said that it is.

@@ -67,7 +67,8 @@ impl Coordinator {
         match booked.state {
             State::Confirmed => {}
             State::Terminating | State::Terminated => {
-                let why = booked.refusal.as_ref().map_or(Reason::Released, |why| why.reason);
+                let why = booked.refusal.as_ref().map(|why| why.reason);
+                let why = why.filter(|why| *why == Reason::Replaced).unwrap_or(Reason::NotHeld);
                 return refuse(why, format!("{old} is over; it cannot be replaced"));
             }
             State::Checking | State::Held | State::Committing | State::Aborting | State::Failed => {

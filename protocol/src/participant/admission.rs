@@ -324,8 +324,13 @@ impl Participant {
             return refuse(Reason::NotHeld, format!("{old} is not booked here, so not replaced"));
         };
         if let Phase::Ended(ending) = &entry.phase {
+            // Its own reasons would say how the order's own transaction has ended.
+            let reason = match ending.reason() {
+                Reason::Replaced => Reason::Replaced,
+                _ => Reason::NotHeld,
+            };
             let word = ending.word();
-            return refuse(ending.reason(), format!("{old} was {word}; it cannot be replaced"));
+            return refuse(reason, format!("{old} was {word}; it cannot be replaced"));
         }
         if entry.phase != Phase::Booked {
             return refuse(Reason::NotHeld, format!("{old} is not booked, so not replaced"));

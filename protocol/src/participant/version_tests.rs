@@ -189,7 +189,7 @@ fn only_what_is_booked_is_replaced_by_one_at_a_time() {
     release(&mut p, 3);
     assert_eq!(reason(&commit(&mut p, 7)), Reason::Aborted, "it was released meanwhile");
     assert_eq!(reason(&commit(&mut p, 7)), Reason::Aborted, "I8");
-    assert_eq!(reason(&hold(&mut p, order(8, "u", &all, Some(3)))), Reason::Released);
+    assert_eq!(reason(&hold(&mut p, order(8, "u", &all, Some(3)))), Reason::NotHeld, "over");
     assert!(levels(&p).iter().all(|level| *level == (0, 0)));
 }
 

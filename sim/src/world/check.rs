@@ -69,6 +69,14 @@ impl Watch {
     }
 
     /// Every transaction that was ever opened.
+    /// What the Intent of a transaction said.
+    fn forget_intent(&mut self, txn: &TransactionId) {
+        self.asked_to_mend.remove(txn);
+        self.orders.remove(txn);
+        self.books_at_once.remove(txn);
+        self.replaces.remove(txn);
+    }
+
     pub(super) const fn intents(&self) -> &BTreeSet<TransactionId> {
         &self.intents
     }
@@ -118,6 +126,13 @@ impl World {
         for record in records {
             match record {
                 CoordinatorRecord::Intent { txn, replaces, candidate, mends, .. } => {
+                    if !watch.intents.insert(txn.clone()) {
+                        if !watch.exempt.is_lost_txn(txn) {
+                            return Err(format!("the id {txn} is given twice"));
+                        }
+                        // A lost one's id is another's now.
+                        watch.forget_intent(txn);
+                    }
                     if mends.is_some() {
                         let asked = candidate.segments.keys().cloned().collect();
                         watch.asked_to_mend.insert(txn.clone(), asked);
@@ -130,10 +145,6 @@ impl World {
                     }
                     if let Some(old) = replaces {
                         watch.replaces.insert(txn.clone(), old.clone());
-                    }
-                    let new = watch.intents.insert(txn.clone());
-                    if !new && !watch.exempt.is_lost_txn(txn) {
-                        return Err(format!("the id {txn} is given twice"));
                     }
                 }
                 CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
@@ -440,7 +451,7 @@ impl World {
     }
 
     /// Has an attempt of a failed change gone back to the old version, which is a reservation of its own below?
-    fn is_back(&self, failed: &Reservation, txn: &TransactionId) -> bool {
+    pub(super) fn is_back(&self, failed: &Reservation, txn: &TransactionId) -> bool {
         let mut owners = self.grcs.iter().filter_map(|node| node.shadow.reservation_of(txn));
         owners.any(|owner| owner.id != failed.id && owner.transaction.as_ref() == Some(txn))
     }

@@ -418,7 +418,16 @@ impl World {
         }
         self.say_user(demand, false, &print::reply(&reply));
         match reply {
-            Reply::Stands(reservation) => self.heard(demand, &reservation),
+            Reply::Stands(reservation) => {
+                let was_content = self.clients.demands[demand].is_content();
+                self.heard(demand, &reservation)?;
+                let known = &self.clients.demands[demand];
+                // Whoever had heard all asked no more, until an answer to another call came after all.
+                if was_content && !known.is_content() && known.patience_us > 0 {
+                    self.after(known.patience_us, Event::Visit(Visit::Again(demand)));
+                }
+                Ok(())
+            }
             Reply::OtherContent => {
                 self.counts.stolen += 1;
                 let known = &mut self.clients.demands[demand];
@@ -502,12 +511,7 @@ impl World {
         }
         let known = &mut self.clients.demands[demand];
         known.id = Some(reservation.id.clone());
-        let is_first = known.outcome.replace(reservation.state).is_none();
-        // Whoever was told "other content" asked no more, until an answer to an earlier call came after all.
-        if is_first && known.told_other_content && known.release && known.patience_us > 0 {
-            let patience_us = known.patience_us;
-            self.after(patience_us, Event::Visit(Visit::Again(demand)));
-        }
+        known.outcome = Some(reservation.state);
         match reservation.state {
             State::Confirmed => self.check_confirmed(reservation, released),
             State::Terminated => {

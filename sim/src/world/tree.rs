@@ -344,7 +344,10 @@ impl World {
             for (txn, entry) in node.shadow.uppers() {
                 let Some((_, id)) = entry.order.as_ref() else { continue };
                 let Some(known) = node.shadow.find(id.as_str()) else { continue };
-                if !txn.as_str().starts_with(&own) || self.watch.exempt.is_lost(id.as_str()) {
+                if !txn.as_str().starts_with(&own)
+                    || self.watch.exempt.is_lost(id.as_str())
+                    || self.is_back(reservation, txn)
+                {
                     continue;
                 }
                 if !known.is_over() {
