@@ -17,13 +17,10 @@
 //! only for want of an answer, and is made again after a pause. The user may release the reservation at any time, which
 //! ends all of it.
 //!
-//! That is so as long as every ledger is whole and every RM says what is so. Where a ledger was put back or lost:
-//!
-//! * An RM that says that it has lost what it had does not take part in the way back: that it lacks its booking is for
-//!   reconciliation to find and to repair. When no RM is left, the old version stands as it was promised, and nobody is
-//!   asked.
-//! * An RM that has no room for the old version, and still has none when the pauses are at their longest, has not kept it.
-//!   It counts as one that has lost it.
+//! An RM that says that it has lost what it had does not take part in the way back: that it lacks its booking is for
+//! reconciliation to find and to repair. When no RM is left, the old version stands as it was promised, and nobody is
+//! asked. The same when both versions are over: a coordinator whose own ledger was put back may have told an RM before
+//! to release the old version, and the way back may never fit.
 //!
 //! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
 //! comes to the old version the new reservation has failed, and the old one has it as another transaction.
@@ -82,17 +79,21 @@ impl Mending {
         if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
     }
 
-    /// Is the old version next, and has no RM anything of either version? Then nobody has to be asked.
-    fn is_back_without_parts(&self) -> bool {
-        self.turn() == Mends::Old && self.parts.is_empty()
+    /// Is the old version next, and has no RM anything of either version, or are both over? Then nobody is asked.
+    fn is_moot(&self, now: Now) -> bool {
+        let versions = [&self.old_candidate, &self.new_candidate];
+        let segments = versions.into_iter().flat_map(|version| version.segments.values().flatten());
+        let ends = segments.map(|segment| segment.window.end()).max();
+        let is_over = ends.is_some_and(|ends| ends <= now.wall);
+        self.turn() == Mends::Old && (self.parts.is_empty() || is_over)
     }
 
     /// What is tried next: every RM that has something of either version takes part. Back to the old version
     /// nobody else does: an RM that has lost what it had of that is left to reconciliation.
-    fn next(&self) -> Candidate {
+    fn next(&self, now: Now) -> Candidate {
         let (version, others) = match self.turn() {
             Mends::New => (&self.new_candidate, true),
-            Mends::Old => (&self.old_candidate, self.parts.is_empty()),
+            Mends::Old => (&self.old_candidate, self.is_moot(now)),
         };
         let mut segments = version.segments.clone();
         segments.retain(|rm, _| others || self.parts.contains_key(rm));
@@ -132,18 +133,6 @@ const fn says_gone(reason: Reason) -> bool {
     matches!(reason, Reason::NotHeld | Reason::Replaced)
 }
 
-/// Does this refusal of a Hold say that there is no room for it? A coordinator below may say of a resource that it is
-/// unknown, or that no route leads there, only because it waits for the RM that has it.
-const fn says_no_room(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::InsufficientCapacity
-            | Reason::BeyondCapacity
-            | Reason::OutsideHorizon
-            | Reason::ServiceLevel
-    )
-}
-
 impl Coordinator {
     /// Every RM has answered the Commit of a change, and some have not booked.
     pub(super) fn split(
@@ -168,8 +157,8 @@ impl Coordinator {
     pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
         let Some(mending) = self.mending.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
-        let (candidate, old, mends) = (mending.next(), mending.old.clone(), Some(mending.turn()));
-        let nobody = mending.is_back_without_parts();
+        let (candidate, is_moot) = (mending.next(now), mending.is_moot(now));
+        let (old, mends) = (mending.old.clone(), Some(mending.turn()));
         let txn = TransactionId::composed(format!("{id}/{}", known.opened + 1));
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
@@ -183,7 +172,7 @@ impl Coordinator {
             at: now,
         };
         self.record(record, out);
-        if nobody {
+        if is_moot {
             self.decide_unasked(&txn, now, out);
         } else {
             self.send_due(&txn, now, out);
@@ -372,10 +361,8 @@ impl Coordinator {
     /// An attempt to mend was decided against: the other version is next.
     pub(super) fn fold_mend_aborted(&mut self, id: &ReservationId, refusal: Option<&Refusal>) {
         let Some(mending) = self.mending.get_mut(id) else { return };
-        let patient = mending.failed < 2 * limits::MEND_DOUBLINGS_MAX;
-        let no_room = |reason| mending.turn() == Mends::Old && !patient && says_no_room(reason);
-        let gone = refusal.filter(|refusal| says_gone(refusal.reason) || no_room(refusal.reason));
         mending.failed += 1;
+        let gone = refusal.filter(|refusal| says_gone(refusal.reason));
         let Some((gone, rm)) = gone.and_then(|gone| Some((gone, gone.rm.as_ref()?))) else {
             return;
         };

@@ -4,7 +4,6 @@
 use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, sends, told};
 use super::*;
 use crate::message::{Answer, Message};
-use coalloc_common::limits;
 
 const ID: &str = "grc-t-1";
 const NEW: &str = "grc-t-1/2";
@@ -275,6 +274,21 @@ fn when_every_rm_has_lost_what_it_had_the_old_version_stands_and_nobody_is_asked
 }
 
 #[test]
+fn when_both_versions_are_over_the_old_one_stands_and_nobody_is_asked() {
+    let (mut bench, _) = split();
+    let ends = plan(&["a"]).segments[&RmName::composed("a")][0].window.end();
+    let no = || refused(Reason::InsufficientCapacity);
+    let _ = bench.answer("b", AGAIN, MessageKind::Hold, no(), at(110));
+    let _ = bench.answer("a", AGAIN, MessageKind::Abort, Answer::Done, at(120));
+    let late = Now { wall: ends, ..at(130) };
+    let last = bench.answer("c", AGAIN, MessageKind::Abort, Answer::Done, late);
+    assert_eq!(told(&last), [(USER, State::Confirmed)]);
+    assert!(sends(&last).iter().all(|sent| sent.ends_with("Release")), "{:?}", sends(&last));
+    assert_eq!(change_state(&bench), ChangeState::Refused);
+    let _ = bench.restart(late);
+}
+
+#[test]
 fn that_an_attempt_itself_has_ended_says_nothing_of_what_it_was_to_replace() {
     for reason in [Reason::Aborted, Reason::Expired] {
         let (mut bench, _) = split();
@@ -284,31 +298,6 @@ fn that_an_attempt_itself_has_ended_says_nothing_of_what_it_was_to_replace() {
         let both = [("a".into(), 1, old(NEW)), ("b".into(), 1, old("grc-t-1/1"))];
         assert_eq!(replaced(&sent), both, "{reason:?}");
     }
-}
-
-#[test]
-fn an_rm_that_never_has_room_for_the_old_version_has_not_kept_it() {
-    let (mut bench, _) = split();
-    let no = || refused(Reason::InsufficientCapacity);
-    let mut number = 3;
-    let told_last = loop {
-        let (new, old) = (format!("{ID}/{number}"), format!("{ID}/{}", number + 1));
-        let ms = bench.core.next_wake().unwrap().since(at(0).boot).as_us() / 1_000 + 1;
-        let _ = bench.step(CoordinatorInput::Tick, at(ms));
-        let _ = bench.answer("c", &new, MessageKind::Hold, no(), at(ms));
-        let back = drop_attempt(&mut bench, &new, &["a", "b"], ms + 1);
-        if sends(&back) == ["b Hold"] {
-            let _ = bench.held("b", &old, 900, at(ms + 2));
-            break bench.answer("b", &old, MessageKind::Commit, Answer::Done, at(ms + 3));
-        }
-        assert_eq!(sends(&back), ["a Hold", "b Hold"], "attempt {number}");
-        let _ = bench.answer("a", &old, MessageKind::Hold, no(), at(ms + 2));
-        let _ = drop_attempt(&mut bench, &old, &["b"], ms + 3);
-        number += 2;
-    };
-    assert_eq!(told(&told_last), [(USER, State::Confirmed)]);
-    assert_eq!(number, 3 + 2 * i64::from(limits::MEND_DOUBLINGS_MAX) + 2, "pauses have grown");
-    let _ = bench.restart(at(400_000));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{CoordinatorName, RmName, Segment, Time, TransactionId};
-use coalloc_protocol::coordinator::{Coordinator, Differs, State};
+use coalloc_protocol::coordinator::{Coordinator, Differs, Reservation, State};
 use coalloc_protocol::digest::{BookingSet, Part};
 use coalloc_protocol::participant::{Participant, Phase};
 
@@ -94,5 +94,9 @@ fn plain(core: &Coordinator, name: &CoordinatorName, rm: &Participant, now: Time
             (None, Some(_)) => Some(Differs::UnknownHere),
         }
     };
-    all.into_iter().filter_map(|txn| Some((txn.clone(), differs(txn)?))).collect()
+    // A change that is mended until it is over is under way: nothing is said of it.
+    let under_way =
+        |txn: &TransactionId| core.reservation_of(txn).is_some_and(Reservation::is_changing);
+    let stands = all.into_iter().filter(|txn| !under_way(txn));
+    stands.filter_map(|txn| Some((txn.clone(), differs(txn)?))).collect()
 }

@@ -6,6 +6,8 @@
 //! or another outcome than before, it may be booked at one RM and not at another, its ids may be given
 //! again. Nothing is taken from reservations whose records are all there; from I1, which every RM
 //! keeps by what it knows; from I7 and I22: what is held for a lost reservation ends like any other hold.
+//! A coordinator that has lost that it had an old version released may try in vain to go back to it, until both versions
+//! are over: that one reservation is not at rest before.
 //!
 //! **F7.** An RM that has lied about a transaction is believed: a coordinator has nothing else. Its users
 //! may be told "confirmed" where every RM has *said* that it booked, and "nothing is held" where every
@@ -30,6 +32,8 @@ const ID_KEYS: [&str; 4] = ["txn", "reservation", "replaces", "by"];
 pub struct Exempt {
     /// Reservations of which a record was lost, and the topmost ones that they belong to.
     lost: BTreeSet<String>,
+    /// Those of which a coordinator has lost that an old version was released.
+    settled: BTreeSet<String>,
     /// For which transaction above each reservation below was made.
     above: BTreeMap<String, TransactionId>,
     /// Which RM has lied about which topmost reservation.
@@ -73,6 +77,11 @@ impl Exempt {
         for body in bodies {
             let Ok(value) = serde_json::from_str::<Value>(body) else { continue };
             self.lose_ids(&value);
+            if value["record"] == "settled"
+                && let Some(txn) = value["txn"].as_str()
+            {
+                self.settled.insert(reservation(txn).to_owned());
+            }
         }
     }
 
@@ -88,6 +97,11 @@ impl Exempt {
                 other => self.lose_ids(other),
             }
         }
+    }
+
+    /// Has a coordinator lost that RMs had released an old version of this?
+    pub fn is_mended_till_over(&self, id: &str) -> bool {
+        self.settled.contains(id)
     }
 
     /// Has a disk lost a record of it?

@@ -16,7 +16,10 @@ impl World {
     pub fn are_nodes_quiet(&self) -> bool {
         let grcs = self.grcs.iter().all(|node| {
             node.core.as_ref().is_some_and(|core| {
-                core.unfinished() == 0 && core.reservations().all(Reservation::is_definite)
+                let rests = |known: &Reservation| {
+                    known.is_definite() || self.watch.exempt.is_mended_till_over(known.id.as_str())
+                };
+                core.unfinished() == 0 && core.reservations().all(rests)
             }) && node.is_settled()
         });
         let held = |phase: &Phase| matches!(phase, Phase::Held(_));
