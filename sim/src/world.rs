@@ -612,6 +612,7 @@ impl World {
         for effect in effects {
             match effect {
                 CoordinatorEffect::Send { rm, txn, message } => {
+                    self.watch.note_sent(&rm, &txn, &message);
                     self.call(index, &rm, txn, message);
                 }
                 CoordinatorEffect::Reply { token, reply } => self.reply(index, token, reply)?,

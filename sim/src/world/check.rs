@@ -13,7 +13,7 @@ use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
-use coalloc_protocol::message::{Answer, Cause, Decision};
+use coalloc_protocol::message::{Answer, Cause, Decision, Message};
 use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phase};
 
 use super::asking::Asking;
@@ -43,7 +43,7 @@ pub struct Watch {
     orders: BTreeMap<TransactionId, Vec<RmName>>,
     /// Attempts at one-way candidates: a yes to Hold says that it is booked.
     books_at_once: BTreeSet<TransactionId>,
-    /// Whom each attempt to mend a change asks.
+    /// Whom each attempt to mend a change has asked to hold.
     asked_to_mend: BTreeMap<TransactionId, BTreeSet<RmName>>,
     /// What each coordinator has promised to one above, by its transaction there.
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
@@ -68,7 +68,6 @@ impl Watch {
         Ok(())
     }
 
-    /// Every transaction that was ever opened.
     /// What the Intent of a transaction said.
     fn forget_intent(&mut self, txn: &TransactionId) {
         self.asked_to_mend.remove(txn);
@@ -77,6 +76,14 @@ impl Watch {
         self.replaces.remove(txn);
     }
 
+    /// A coordinator sends this to an RM.
+    pub(super) fn note_sent(&mut self, rm: &RmName, txn: &TransactionId, message: &Message) {
+        if let (Message::Hold(_), Some(asked)) = (message, self.asked_to_mend.get_mut(txn)) {
+            asked.insert(rm.clone());
+        }
+    }
+
+    /// Every transaction that was ever opened.
     pub(super) const fn intents(&self) -> &BTreeSet<TransactionId> {
         &self.intents
     }
@@ -134,8 +141,7 @@ impl World {
                         watch.forget_intent(txn);
                     }
                     if mends.is_some() {
-                        let asked = candidate.segments.keys().cloned().collect();
-                        watch.asked_to_mend.insert(txn.clone(), asked);
+                        watch.asked_to_mend.insert(txn.clone(), BTreeSet::new());
                     }
                     if !candidate.order.is_empty() {
                         watch.orders.insert(txn.clone(), candidate.order.clone());
