@@ -408,6 +408,9 @@ pub const RECONCILE_EVERY: Span = Span::from_secs(3_600);
 /// Pause before a difference is looked at a second time: longer than a message under way usually takes, so that
 /// what is only late is not reported.
 pub const RECONCILE_AGAIN: Span = Span::from_secs(3);
+/// Differences that one comparison records, so that those who watch hear of them: of an RM that came back empty
+/// with more than these, the rest is recorded by the comparisons after it.
+pub const DIFFERENCES_RECORDED_MAX: usize = 4_096;
 /// Pause before an RM whose comparison has failed is asked for one again.
 pub const RECONCILE_RETRY: Span = Span::from_secs(10);
 /// Differences with one RM that a coordinator keeps and tells; the others are counted. Those with a hundred RMs fit

@@ -11,7 +11,9 @@ use coalloc_ledger::Entry;
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord, Mends, State, Ticket};
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorRecord, Differs, Mends, State, Ticket,
+};
 use coalloc_protocol::message::Decision;
 
 use crate::view;
@@ -155,6 +157,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Releasing { txn, .. }
         | CoordinatorRecord::Disowned { txn, .. }
         | CoordinatorRecord::DisownEnded { txn, .. }
+        | CoordinatorRecord::Differs { txn, .. }
         | CoordinatorRecord::Settled { txn, .. }
         | CoordinatorRecord::GaveUp { txn, .. }
         | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
@@ -301,6 +304,16 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
                  returns"
             );
             let new = Change::new(state.unwrap_or(State::Terminating), what, *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::Differs { txn, rm, differs, state, version, at } => {
+            let what = match differs {
+                Some(Differs::MissingThere) => format!("{rm} has lost its booking"),
+                Some(Differs::OtherContent) => format!("{rm} has booked something else for it"),
+                Some(Differs::UnknownHere) => format!("{rm} still has a booking of it"),
+                None => format!("{rm} has what is counted on again"),
+            };
+            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::DisownEnded { txn, rm, state, at } => {

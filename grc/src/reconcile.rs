@@ -3,7 +3,7 @@
 //! At every new contact with an RM, and once an hour, spread over it: what is counted on is summed up
 //! ([`coalloc_protocol::digest`]), the RM lists the parts that it has otherwise, and the coordinator's core judges
 //! them. What differs is looked at once more after [`limits::RECONCILE_AGAIN`]; only what both looks show is
-//! kept, logged and counted, since what is under way differs for a moment. Nothing is repaired here, see
+//! kept, logged, recorded and counted, since what is under way differs for a moment. Nothing is repaired here, see
 //! [`crate::repair`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use coalloc_common::{CoordinatorName, RmName, Span, Time, limits};
 use coalloc_net::convert::{compare_to_wire, compared_from_wire};
 use coalloc_net::metrics::grc;
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Coordinator, Difference, Differs};
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, Difference, Differs};
 use coalloc_protocol::digest::{Listed, Part};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinSet;
@@ -173,6 +173,10 @@ impl Reconciler {
             }
             Err(problem) => Err(problem),
         };
+        if let Ok(differences) = &outcome {
+            let (rm, differences) = (rm.clone(), differences.clone());
+            self.0.handle.tell(CoordinatorInput::Compared { rm, differences });
+        }
         let outcome = outcome.map(|differences| (differences, self.0.handle.now().wall));
         let done = outcome.is_ok();
         self.note(rm, outcome);

@@ -554,6 +554,9 @@ impl Core for Coordinator {
             CoordinatorInput::Release { reservation, token } => {
                 self.release(&reservation, token, now, &mut out);
             }
+            CoordinatorInput::Compared { rm, differences } => {
+                self.compared(&rm, differences, now, &mut out);
+            }
             CoordinatorInput::Repair(input) => self.repair(input, now, &mut out),
             CoordinatorInput::Upper(input) => self.upper(input, now, &mut out),
             CoordinatorInput::Room(room) => self.room.now = room,

@@ -28,6 +28,23 @@ async fn finds(federation: &Federation, expected: &[(&str, &str, v1::DifferenceK
     eventually(&what, || async { found(federation).await == expected }).await;
 }
 
+/// Whoever watches this reservation from its beginning hears this.
+async fn hears(federation: &Federation, id: &str, what: &str) {
+    let from_first =
+        v1::WatchRequest { resume_token: "0".into(), id: id.into(), ..Default::default() };
+    let mut events = federation.grc().watch(from_first).await.unwrap().into_inner();
+    let heard = async {
+        while let Some(told) = events.message().await.unwrap() {
+            if matches!(&told.what, Some(v1::watch_response::What::Event(event)) if event.what == what)
+            {
+                return;
+            }
+        }
+        panic!("the stream has ended without {what:?}");
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), heard).await.expect(what);
+}
+
 /// Runs `coalloc` against the coordinator: exit code and standard output.
 fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
@@ -74,6 +91,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     let missing = v1::DifferenceKind::MissingThere;
     let (one, two) = (one.transaction, two.transaction);
     finds(&federation, &[("crm-A", &one, missing), ("crm-A", &two, missing)]).await;
+    hears(&federation, "two", "crm-A has lost its booking").await;
     let (code, text) = coalloc(&federation, &["topology"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("reachable; 2 differences, see coalloc repair"), "{text}");
@@ -104,6 +122,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     assert_eq!((booked.state(), booked.version), (State::Confirmed, 2));
     assert_ne!(booked.transaction, two);
     finds(&federation, &[("crm-A", &one, missing)]).await;
+    hears(&federation, "two", "crm-A has what is counted on again").await;
     // The one that was sold is released by its user: at crm-A there is nothing of it, elsewhere it ends.
     assert_eq!(coalloc(&federation, &["release", "one"]).0, Some(0));
     let (code, text) = coalloc(&federation, &["repair"]);

@@ -162,6 +162,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Superseded { .. }
         | CoordinatorRecord::Disowned { .. }
         | CoordinatorRecord::DisownEnded { .. }
+        | CoordinatorRecord::Differs { .. }
         | CoordinatorRecord::GaveUp { .. }
         | CoordinatorRecord::UpperEnded { .. } => None,
     }

@@ -80,7 +80,7 @@ impl Observed for CoordinatorRecord {
                 failed("failed", refusal);
             }
             Self::Prepared { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
-            Self::Disowned { .. } | Self::DisownEnded { .. } => {}
+            Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
             Self::GaveUp { rm, .. } => {
                 grc.given_up.with([rm.as_str()]).inc();
@@ -162,7 +162,7 @@ impl Observed for CoordinatorRecord {
             | Self::UpperReplaced { .. }
             | Self::Superseded { .. } => {}
             // Of no request at all.
-            Self::Disowned { .. } | Self::DisownEnded { .. } => {}
+            Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),

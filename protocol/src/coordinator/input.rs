@@ -6,6 +6,7 @@ use coalloc_common::{
 
 use super::change::ChangeTicket;
 use super::giving_up::{GaveUpOn, NotGivenUp};
+use super::promises::Difference;
 use super::repair::Repair;
 use super::reservation::Reservation;
 use super::upper::Upper;
@@ -112,6 +113,13 @@ pub enum CoordinatorInput {
         reservation: ReservationId,
         /// Who waits.
         token: Token,
+    },
+    /// A comparison with an RM has been made.
+    Compared {
+        /// With whom.
+        rm: RmName,
+        /// All that differs.
+        differences: Vec<Difference>,
     },
     /// An operator repairs a difference with an RM.
     Repair(Repair),

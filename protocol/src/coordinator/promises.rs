@@ -13,12 +13,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{CoordinatorName, ReservationId, RmName, Time, TransactionId};
+use coalloc_common::{CoordinatorName, Now, ReservationId, RmName, Time, TransactionId, limits};
 use serde::{Deserialize, Serialize};
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::{Coordinator, UpperEntry};
+use super::{Coordinator, Gathered, UpperEntry};
 use crate::digest::{BookingSet, Listed, Member, Part};
 
 /// How an RM's bookings differ from what its coordinator counts on.
@@ -64,6 +64,8 @@ pub(super) struct Promises {
     at: BTreeMap<RmName, BookingSet>,
     above: BTreeMap<CoordinatorName, BookingSet>,
     of: BTreeMap<ReservationId, Standing>,
+    /// What is recorded to differ.
+    differing: BTreeMap<RmName, BTreeMap<TransactionId, Differs>>,
 }
 
 /// What one reservation has in those sets.
@@ -75,6 +77,18 @@ struct Standing {
 }
 
 impl Promises {
+    /// A difference is recorded, or its end.
+    pub(super) fn note(&mut self, rm: &RmName, txn: &TransactionId, differs: Option<Differs>) {
+        let at = self.differing.entry(rm.clone()).or_default();
+        match differs {
+            Some(differs) => at.insert(txn.clone(), differs),
+            None => at.remove(txn),
+        };
+        if at.is_empty() {
+            self.differing.remove(rm);
+        }
+    }
+
     fn leave(&mut self, id: &ReservationId) {
         let Some(Standing { txn, parts, above }) = self.of.remove(id) else { return };
         for (rm, part) in parts {
@@ -189,6 +203,36 @@ impl Coordinator {
             counts.then_some(Difference { txn, differs, reservation, ends })
         };
         all.into_iter().filter_map(difference).collect()
+    }
+
+    /// A comparison with an RM has been made: what is new in it, and what differs no more, is recorded, so that those who
+    /// watch a reservation hear of it. Of what no reservation has, nobody can watch anything. Without room on the disk
+    /// nothing is recorded: the next comparison finds it again.
+    pub(super) fn compared(
+        &mut self,
+        rm: &RmName,
+        differences: Vec<Difference>,
+        now: Now,
+        out: &mut Gathered,
+    ) {
+        if self.room.is_low() {
+            return;
+        }
+        let own = differences.into_iter().filter(|one| one.reservation.is_some());
+        let found: BTreeMap<TransactionId, Differs> =
+            own.map(|one| (one.txn, one.differs)).collect();
+        let nothing = BTreeMap::new();
+        let known = self.promises.differing.get(rm).unwrap_or(&nothing);
+        let gone = known.keys().filter(|txn| !found.contains_key(*txn));
+        let gone = gone.map(|txn| (txn.clone(), None));
+        let new = found.iter().filter(|(txn, differs)| known.get(*txn) != Some(*differs));
+        let new = new.map(|(txn, differs)| (txn.clone(), Some(*differs)));
+        let told: Vec<_> = gone.chain(new).take(limits::DIFFERENCES_RECORDED_MAX).collect();
+        for (txn, differs) in told {
+            let (rm, state, version, at) = (rm.clone(), None, None, now);
+            let record = CoordinatorRecord::Differs { txn, rm, differs, state, version, at };
+            self.record(record, out);
+        }
     }
 
     /// Are the sets those of what is confirmed?

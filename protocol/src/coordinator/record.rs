@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
 use super::mending::Mends;
+use super::promises::Differs;
 use super::repair::have_it;
 use super::reservation::{Reservation, State};
 use super::transaction::{Goal, Transaction};
@@ -248,6 +249,24 @@ pub enum CoordinatorRecord {
         /// When.
         at: Now,
     },
+    /// Comparisons with an RM show that it has something of a reservation otherwise than is counted on, or has it as
+    /// that is again.
+    Differs {
+        /// Of which transaction.
+        txn: TransactionId,
+        /// Which RM.
+        rm: RmName,
+        /// How it differs; `None`: it does not any more.
+        differs: Option<Differs>,
+        /// Where its reservation stands.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<State>,
+        /// The version that is booked.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        version: Option<u32>,
+        /// When.
+        at: Now,
+    },
     /// An operator has given an RM up that does not acknowledge an end: it counts as having done so, and is told to
     /// release it until it says that it has, which is recorded as `DisownEnded`.
     GaveUp {
@@ -297,6 +316,7 @@ impl Coordinator {
             CoordinatorRecord::Decided { txn, state: after, version, .. }
             | CoordinatorRecord::Finished { txn, state: after, version, .. }
             | CoordinatorRecord::Settled { txn, state: after, version, .. }
+            | CoordinatorRecord::Differs { txn, state: after, version, .. }
             | CoordinatorRecord::GaveUp { txn, state: after, version, .. } => {
                 *after = of_txn(txn).map(state);
                 *version = of_txn(txn).map(booked);
@@ -366,6 +386,10 @@ impl Coordinator {
             }
             CoordinatorRecord::Disowned { txn, rm, .. } => {
                 self.fold_disowned(rm, txn);
+                Ok(())
+            }
+            CoordinatorRecord::Differs { txn, rm, differs, .. } => {
+                self.promises.note(rm, txn, *differs);
                 Ok(())
             }
             CoordinatorRecord::DisownEnded { txn, rm, at, .. } => {

@@ -83,6 +83,45 @@ fn strangers_under_our_name_and_other_content_are_told() {
 }
 
 #[test]
+fn what_is_new_in_a_comparison_is_recorded_and_its_end() {
+    let mut bench = Bench::confirmed();
+    let found = |bench: &Bench, theirs: &BookingSet| {
+        let ours = bench.core.counted_on_at(&rm("a")).map(|set| set.summaries(FROM));
+        let parts = theirs.differing(&ours.unwrap_or_default(), FROM);
+        let listed: Vec<Listed> = parts.into_iter().map(|part| theirs.listed(part)).collect();
+        bench.core.differences(&rm("a"), &listed, wall(0))
+    };
+    let compare = |bench: &mut Bench, theirs: &BookingSet| -> Vec<Option<Differs>> {
+        let differences = found(bench, theirs);
+        let before = bench.log.len();
+        let effects = bench.step(CoordinatorInput::Compared { rm: rm("a"), differences }, at(100));
+        assert_eq!(effects, []);
+        let differs = |record: &CoordinatorRecord| match record {
+            CoordinatorRecord::Differs { txn, differs, state, version, .. } => {
+                assert_eq!(txn.as_str(), "grc-t-1/1");
+                assert_eq!((*state, *version), (Some(State::Confirmed), Some(1)));
+                *differs
+            }
+            other => panic!("{other:?}"),
+        };
+        bench.log[before..].iter().map(differs).collect()
+    };
+    let (empty, whole) = (BookingSet::default(), booked(&["grc-t-1/1"]));
+    assert_eq!(compare(&mut bench, &whole), []);
+    assert_eq!(compare(&mut bench, &booked(&["grc-t-1/1", "grc-x-7/1"])), [], "nobody's");
+    assert_eq!(compare(&mut bench, &empty), [Some(Differs::MissingThere)]);
+    assert_eq!(compare(&mut bench, &empty), [], "once");
+    let _ = bench.restart(at(110));
+    assert_eq!(compare(&mut bench, &empty), [], "also after a restart");
+    assert_eq!(compare(&mut bench, &whole), [None]);
+    assert_eq!(compare(&mut bench, &whole), []);
+    let _ = bench.step(CoordinatorInput::Room(coalloc_common::DiskRoom::Low), at(120));
+    assert_eq!(compare(&mut bench, &empty), [], "found again when there is room");
+    let _ = bench.step(CoordinatorInput::Room(coalloc_common::DiskRoom::Enough), at(130));
+    assert_eq!(compare(&mut bench, &empty), [Some(Differs::MissingThere)]);
+}
+
+#[test]
 fn booked_again_the_loser_holds_anew_and_the_others_replace() {
     let mut bench = Bench::confirmed();
     let effects = bench.step(rebook(&["a"], "again-1"), at(50));

@@ -125,6 +125,10 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
             format!("{rm} is given up of {txn}, says {by}")
         }
         CoordinatorRecord::DisownEnded { txn, rm, .. } => format!("{rm} has nothing of {txn}"),
+        CoordinatorRecord::Differs { txn, rm, differs, .. } => match differs {
+            Some(differs) => format!("{txn} at {rm}: {}", differs.word()),
+            None => format!("{txn} at {rm} is as it is here again"),
+        },
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
         }

@@ -74,6 +74,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::Settled { .. } => "settled",
         CoordinatorRecord::Disowned { .. } => "disowned",
         CoordinatorRecord::DisownEnded { .. } => "disown ended",
+        CoordinatorRecord::Differs { .. } => "differs",
         CoordinatorRecord::GaveUp { .. } => "gave up",
         CoordinatorRecord::Concluded { .. } => "concluded",
     }
