@@ -142,7 +142,8 @@ mod tests {
         let routes = tonic::service::Routes::default();
         let server = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
-            coalloc_net::server::serve(listener, routes, &[], stop).await
+            let room = tokio::sync::watch::channel(coalloc_common::DiskRoom::Enough).1;
+            coalloc_net::server::serve(listener, routes, &[], room, stop).await
         });
         let answer = run(&args(&[&address], false)).await.unwrap();
         assert_eq!((answer.exit, answer.text), (Exit::Done, format!("{address}  serving\n")));

@@ -87,7 +87,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         // A stream never ends by itself.
         node.handle.end_watches();
     };
-    server::serve(listener, routes, &services, stop).await?;
+    server::serve(listener, routes, &services, node.room.clone(), stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(grc = %config.name, "stopped");

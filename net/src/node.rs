@@ -16,13 +16,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
 use crate::daemon::DaemonError;
 use crate::machine::{Ended, Host};
 use crate::metrics::records::Observed;
 use crate::metrics::{self, scrape};
+use crate::room::RoomWatch;
 use crate::traces::Span;
 use crate::turn::{Turn, Turns};
 use crate::waiters::Waiters;
@@ -59,6 +60,8 @@ pub struct Node<C: Core, A> {
     pub handle: Handle<C, A>,
     /// Reads what can only be seen at a moment, for a scrape of metrics.
     pub reader: scrape::Reader,
+    /// Whether its disk has room for anything new.
+    pub room: RoomWatch,
     ended: Ended,
 }
 
@@ -88,7 +91,8 @@ where
         let completed = waiters.clone();
         let size = ledger.size();
         let (announce, feed) = Feed::of(&ledger);
-        let ledger = announce.around(Metered::new(name, ledger, turns.clone()));
+        let (tell_room, room) = watch::channel(DiskRoom::Enough);
+        let ledger = announce.around(Metered::new(name, ledger, turns.clone(), tell_room));
         let clock = Arc::clone(host);
         let (owner, driven) = coalloc_ledger::owner::owner(
             core,
@@ -102,7 +106,7 @@ where
         let ended = host.drive(name, Box::new(driven))?;
         let reader = reader(name, size, owner.clone());
         let (refused, host) = (metrics::ledger().refused.with([name]), Arc::clone(host));
-        Ok(Self { handle: Handle { owner, waiters, feed, refused, host }, reader, ended })
+        Ok(Self { handle: Handle { owner, waiters, feed, refused, host }, reader, room, ended })
     }
 
     /// Lets the owner finish what was posted, ends it, and lets go whoever still waits.
@@ -140,17 +144,18 @@ struct Metered<L> {
     records: Counter,
     room: Gauge,
     room_bytes: Gauge,
+    tell_room: watch::Sender<DiskRoom>,
 }
 
 impl<L: Ledger> Metered<L> {
-    fn new(name: &str, ledger: L, turns: Turns) -> Self {
+    fn new(name: &str, ledger: L, turns: Turns, tell_room: watch::Sender<DiskRoom>) -> Self {
         let metrics = metrics::ledger();
         let records = metrics.records.with([name]);
         records.inc_by(ledger.last_sequence());
         let seconds = metrics.sync_seconds.with([name]);
         let (room, room_bytes) = (metrics.has_room.with([name]), metrics.room_bytes.with([name]));
         let batch = metrics.batch_records.with([name]);
-        Self { ledger, turns, seconds, batch, records, room, room_bytes }
+        Self { ledger, turns, seconds, batch, records, room, room_bytes, tell_room }
     }
 }
 
@@ -189,7 +194,7 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
         let room = self.ledger.room()?;
         self.room.set(i64::from(!room.is_low()));
         self.room_bytes.set(i64::try_from(self.ledger.room_bytes()).unwrap_or(i64::MAX));
-        crate::room::tell(room);
+        self.tell_room.send_if_modified(|known| std::mem::replace(known, room) != room);
         Ok(room)
     }
 }

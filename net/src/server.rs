@@ -28,6 +28,7 @@ use self::table::Bounds;
 use self::work::WorkLayer;
 use crate::files;
 use crate::metrics::calls::CallsLayer;
+use crate::room::RoomWatch;
 
 /// Why a server did not come up or ended.
 #[derive(Debug, thiserror::Error)]
@@ -121,10 +122,11 @@ pub async fn serve<L: Listener>(
     listener: L,
     routes: Routes,
     services: &[&str],
+    room: RoomWatch,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let gate = Gate::new(Bounds::for_files(files::allowed()));
-    serve_at(&gate, listener, routes, services, stop).await
+    serve_at(&gate, listener, routes, services, room, stop).await
 }
 
 /// [`serve`] with connections under bounds of its own.
@@ -133,6 +135,7 @@ async fn serve_at<L: Listener>(
     mut listener: L,
     routes: Routes,
     services: &[&str],
+    room: RoomWatch,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -149,7 +152,7 @@ async fn serve_at<L: Listener>(
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    let room = tokio::spawn(crate::room::follow(health.clone()));
+    let room = tokio::spawn(crate::room::follow(health.clone(), room));
     let names: Vec<String> = services.iter().map(|name| (*name).to_owned()).collect();
     let stop = async move {
         stop.await;

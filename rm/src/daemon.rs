@@ -54,7 +54,8 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
         // A stream never ends by itself.
         node.handle.end_watches();
     };
-    server::serve(listener, routes, &["coalloc.v1.ResourceManager"], stop).await?;
+    let services = ["coalloc.v1.ResourceManager"];
+    server::serve(listener, routes, &services, node.room.clone(), stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(rm = %config.name, "stopped");

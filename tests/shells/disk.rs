@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use coalloc_common::DiskRoom;
 use coalloc_ledger::{
     Ledger, LedgerError, MemoryLedger, MemoryReader, SimulatedDisk, SimulatedError,
 };
@@ -52,6 +53,10 @@ impl<R: Serialize + DeserializeOwned> Log for SimLedger<R> {
         }
         self.last += records.len() as u64;
         Ok(())
+    }
+
+    fn room(&mut self) -> Result<DiskRoom, SimulatedError> {
+        self.log.room()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use coalloc_common::DiskRoom;
 use coalloc_ledger::Cut;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -30,6 +31,8 @@ pub(crate) enum Fault {
     CutAfter(&'static str, u64, Cut),
     /// A process that is not there is started again.
     Start(&'static str),
+    /// A disk is nearly full, or has room again (F4).
+    Disk(&'static str, DiskRoom),
 }
 
 /// Does the machine go down with the process, and boot again? Peers then hear nothing, not even that nobody
@@ -105,6 +108,14 @@ pub(crate) fn plan(draws: &mut Draws) -> Vec<(Duration, Fault)> {
             at += draws.between(100, 6_000);
             plan.push((at.min(FAULTS), Fault::Start(name)));
             at += draws.between(500, 24_000 / wild);
+        }
+    }
+    for name in DAEMONS {
+        if draws.percent(40) {
+            let at = draws.between(0, 20_000);
+            plan.push((at, Fault::Disk(name, DiskRoom::Low)));
+            let until = at + draws.between(500, 8_000);
+            plan.push((until.min(FAULTS), Fault::Disk(name, DiskRoom::Enough)));
         }
     }
     plan.sort_by_key(|(at, _)| *at);

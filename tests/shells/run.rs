@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use coalloc_common::DiskRoom;
 use coalloc_ledger::Cut;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -147,6 +148,7 @@ impl Nemesis {
             }
             Fault::Crash(name, reboot) => self.crash(sim, name, reboot, now),
             Fault::CutAfter(name, appends, cut) => self.hosts[name].disk.cut_after(appends, cut),
+            Fault::Disk(name, room) => self.hosts[name].disk.set_room(room),
             Fault::Start(name) => return self.start(sim, name),
         }
         self.trace.add("fault", format_args!("{fault:?}"));
@@ -202,6 +204,7 @@ impl Nemesis {
         for name in DAEMONS {
             // Later than anybody writes.
             self.hosts[name].disk.cut_after(u64::MAX, Cut::BeforeWrite);
+            self.hosts[name].disk.set_room(DiskRoom::Enough);
             self.start(sim, name);
         }
         self.trace.add("fault", format_args!("no more faults"));
@@ -220,7 +223,11 @@ fn bend(sim: &Sim<'_>, fault: Fault) {
         Fault::OneWay(from, to) => sim.partition_oneway(from, to),
         Fault::Hold(a, b) => sim.hold(a, b),
         Fault::Slow(a, b, latency) => sim.set_link_latency(a, b, latency),
-        Fault::Heal(..) | Fault::Crash(..) | Fault::CutAfter(..) | Fault::Start(_) => {}
+        Fault::Heal(..)
+        | Fault::Crash(..)
+        | Fault::CutAfter(..)
+        | Fault::Start(_)
+        | Fault::Disk(..) => {}
     }
 }
 

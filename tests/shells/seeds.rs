@@ -29,7 +29,7 @@ fn report(seed: u64, outcome: &Outcome) -> String {
 }
 
 /// What must happen in the runs of a test, as its log says it; a run in which nothing happens proves nothing.
-const HAPPENS: [&str; 24] = [
+const HAPPENS: [&str; 26] = [
     " Confirmed ",
     " Changed ",
     " Unchanged ",
@@ -46,6 +46,8 @@ const HAPPENS: [&str; 24] = [
     " Slow(",
     ", No)",
     ", Yes)",
+    ", Low)",
+    "nearly full",
     "the append was cut, BeforeWrite",
     "the append was cut, BeforeDurable",
     "the append was cut, Torn",

@@ -53,7 +53,8 @@ impl Daemon {
         let at = Arc::clone(&gate);
         let ended = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            serve_at(&at, listener, routes, &["coalloc.v1.Resolver"], stopped).await
+            let room = watch::channel(coalloc_common::DiskRoom::Enough).1;
+            serve_at(&at, listener, routes, &["coalloc.v1.Resolver"], room, stopped).await
         });
         Self { gate, begun, go, stop, ended }
     }
