@@ -1,5 +1,6 @@
 //! What a hold costs at an NRM with an inner network: 20 switches, 40 links, 60 disclosed paths, and
-//! 10,000 bookings at random over 90 days; with and without moving, admitted and refused.
+//! 10,000 bookings at random over 90 days; with and without moving, admitted and refused. And what the
+//! largest orders cost the thread that owns its ledger.
 //!
 //! `cargo bench -p coalloc-nrm --bench inner`
 
@@ -192,4 +193,64 @@ fn query_256_frames(bencher: Bencher<'_, '_>, may_move: bool) {
 #[divan::bench(args = [false, true], sample_count = 50, sample_size = 1)]
 fn one_slice_of_256_frames(bencher: Bencher<'_, '_>, may_move: bool) {
     queries(bencher, may_move, 256, 1);
+}
+
+/// So many segments of some bit/s of one path, each around the one before it.
+fn nested(segments: i64, replaces: Option<usize>, n: usize) -> HoldOrder {
+    let at = |s: i64| Time::from_us(NOW.wall.as_us() + (60 + s) * 1_000_000);
+    let segment = |k: i64| Segment {
+        resource: ResourceId::composed("p0"),
+        amount: Amount(1 + n as u64),
+        window: window(at(segments - k), at(segments + 1 + k + n as i64)),
+    };
+    let txn = |n: usize| TransactionId::composed(format!("grc-t-{n}/1"));
+    HoldOrder {
+        txn: txn(20_000_000 + n),
+        segments: (0..segments).map(segment).collect(),
+        replaces: replaces.map(|n| txn(20_000_000 + n)),
+        ..order(&mut ChaCha8Rng::seed_from_u64(1), 0, 1)
+    }
+}
+
+fn window(start: Time, end: Time) -> Window {
+    let Some(window) = Window::new(start, end) else { unreachable!("in order") };
+    window
+}
+
+/// An order of so many segments: held, changed, or, because the last one asks too much, refused.
+fn largest(bencher: Bencher<'_, '_>, segments: i64, may_move: bool, replaces: bool, refused: bool) {
+    let (mut participant, _) = filled(true, may_move);
+    if replaces {
+        let order = nested(segments, None, 0);
+        let (txn, by) = (order.txn.clone(), order.coordinator.clone());
+        let _ = participant.step(ParticipantInput::Hold { order, token: Token(0) }, NOW);
+        let _ = participant.step(ParticipantInput::Commit { txn, by, token: Token(0) }, NOW);
+    }
+    bencher
+        .with_inputs(|| {
+            let mut order = nested(segments, replaces.then_some(0), 1);
+            if let Some(last) = order.segments.last_mut().filter(|_| refused) {
+                last.amount = Amount(40 * GBPS);
+            }
+            (participant.clone(), order)
+        })
+        .bench_local_values(|(mut participant, order)| {
+            let _ = participant.step(ParticipantInput::Hold { order, token: Token(0) }, NOW);
+            participant
+        });
+}
+
+#[divan::bench(args = [256, 512, 4_096], sample_count = 5, sample_size = 1)]
+fn largest_held(bencher: Bencher<'_, '_>, segments: i64) {
+    largest(bencher, segments, false, false, false);
+}
+
+#[divan::bench(args = [256, 512, 4_096], sample_count = 5, sample_size = 1)]
+fn largest_refused(bencher: Bencher<'_, '_>, segments: i64) {
+    largest(bencher, segments, true, false, true);
+}
+
+#[divan::bench(args = [256, 512, 4_096], sample_count = 5, sample_size = 1)]
+fn largest_changed(bencher: Bencher<'_, '_>, segments: i64) {
+    largest(bencher, segments, false, true, false);
 }

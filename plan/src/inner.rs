@@ -14,6 +14,7 @@
 //! Left out: splitting a demand over routes, changing its route while it runs, wavelengths and VLANs,
 //! cuts that bound what several paths can carry together. Source: docs/adr/0010-inner-networks.md.
 
+mod load;
 mod rearrange;
 mod search;
 #[cfg(test)]
@@ -22,8 +23,8 @@ mod ways;
 
 use coalloc_common::Window;
 
+use self::load::Load;
 pub use self::rearrange::{Placed, Rearranged};
-use self::search::Load;
 use crate::ip::exact::kernel::Kernel;
 
 /// A link between two vertices (end points of paths, or switches).
@@ -159,7 +160,7 @@ impl Router {
     /// # Errors
     /// [`Short`]: the first demand that finds none when they are routed in their order, and what would.
     pub fn route(&self, demands: &[Demand], room: &dyn Room) -> Result<Vec<Way>, Short> {
-        self.search(demands, &mut Load::new(room, self.links.len()))
+        self.search(demands, &mut Load::new(room, self.links.len(), demands.iter()))
     }
 
     fn kernel(&self) -> Kernel {

@@ -7,7 +7,8 @@
 
 use coalloc_common::limits::INNER_SEARCH_DEMANDS;
 
-use super::search::{Load, narrowest};
+use super::load::Load;
+use super::search::narrowest;
 use super::{Demand, Room, Router, Way, signed};
 
 /// Something that is routed already and may be routed anew.
@@ -51,7 +52,8 @@ impl Router {
         effort: usize,
     ) -> Option<Rearranged> {
         let now = movable.iter().map(|placed| placed.way.clone()).collect();
-        let load = Load::new(room, self.links.len());
+        let known = demands.iter().chain(movable.iter().map(|placed| &placed.demand));
+        let load = Load::new(room, self.links.len(), known);
         let mut ground = Ground { router: self, load, movable, now, effort };
         let mut largest: Vec<usize> = (0..demands.len()).collect();
         largest.sort_by_key(|at| (std::cmp::Reverse(demands[*at].amount), *at));

@@ -1,8 +1,9 @@
 //! Several demands at once: in their order, then the largest first, then with backtracking.
 
-use coalloc_common::{Time, Window, limits};
+use coalloc_common::limits;
 
-use super::{Demand, Room, Router, Short, Way, signed};
+use super::load::Load;
+use super::{Demand, Router, Short, Way, signed};
 use crate::ip::exact::kernel::Kernel;
 
 /// Cost of one link beside which all loads of a route are small: fewest links come first.
@@ -10,67 +11,6 @@ const LINK: u64 = 1 << 17;
 /// A full link's load. Even [`limits::INNER_ROUTE_LINKS_MAX`] of them are less than one link.
 const FULL: u64 = 1 << 10;
 const _: () = assert!(FULL * (limits::INNER_ROUTE_LINKS_MAX as u64) < LINK);
-
-/// What is free, with what this search has placed and lifted.
-pub(super) struct Load<'a> {
-    room: &'a dyn Room,
-    /// By link: windows and how much more (lifted) or less (placed) is free in them.
-    changes: Vec<Vec<(Window, i64)>>,
-    /// In order, so that the last can be undone.
-    log: Vec<u32>,
-}
-
-impl<'a> Load<'a> {
-    pub(super) fn new(room: &'a dyn Room, links: usize) -> Self {
-        Self { room, changes: vec![Vec::new(); links], log: Vec::new() }
-    }
-
-    /// What is free of a link over a whole window.
-    pub(super) fn free(&self, link: u32, window: Window) -> i64 {
-        let changes = &self.changes[link as usize];
-        let near = || changes.iter().filter(|(other, _)| other.overlaps(window));
-        let mut cuts: Vec<Time> = near()
-            .flat_map(|(other, _)| [other.start(), other.end()])
-            .filter(|at| window.start() < *at && *at < window.end())
-            .chain([window.start(), window.end()])
-            .collect();
-        cuts.sort_unstable();
-        cuts.dedup();
-        let pieces = cuts.windows(2).filter_map(|ends| Window::new(ends[0], ends[1]));
-        let free = |piece: Window| {
-            let here = near().filter(|(other, _)| other.overlaps(piece));
-            self.room.free(link, piece) + here.map(|(_, by)| by).sum::<i64>()
-        };
-        pieces.map(free).min().unwrap_or(0)
-    }
-
-    pub(super) fn place(&mut self, way: &[u32], window: Window, amount: u64) {
-        self.change(way, window, -signed(amount));
-    }
-
-    pub(super) fn lift(&mut self, way: &[u32], window: Window, amount: u64) {
-        self.change(way, window, signed(amount));
-    }
-
-    fn change(&mut self, way: &[u32], window: Window, by: i64) {
-        for &link in way {
-            self.changes[link as usize].push((window, by));
-            self.log.push(link);
-        }
-    }
-
-    /// Where this load stands, for [`Load::undo`].
-    pub(super) const fn mark(&self) -> usize {
-        self.log.len()
-    }
-
-    /// Back to a mark.
-    pub(super) fn undo(&mut self, mark: usize) {
-        for link in self.log.drain(mark..) {
-            self.changes[link as usize].pop();
-        }
-    }
-}
 
 impl Router {
     /// Places every demand, or none.
