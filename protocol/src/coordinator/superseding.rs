@@ -16,7 +16,7 @@
 //!
 //! Source: docs/adr/0032-an-old-version-is-kept.md.
 
-use coalloc_common::{Now, ReservationId, TransactionId};
+use coalloc_common::{Now, ReservationId, RmName, TransactionId};
 
 use super::record::CoordinatorRecord;
 use super::transaction::{Goal, Transaction};
@@ -24,6 +24,12 @@ use super::{Coordinator, Gathered};
 use crate::core::ReplayError;
 
 impl Coordinator {
+    /// Is an RM still to acknowledge the release of what a newer version has superseded?
+    #[must_use]
+    pub fn is_settling_at(&self, txn: &TransactionId, rm: &RmName) -> bool {
+        self.transactions.get(txn).is_some_and(|txn| txn.is_settling_at(rm))
+    }
+
     /// The one above needs nothing more of a reservation that it has replaced.
     pub(super) fn supersede(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
         let versions = self.versions_above(id);

@@ -187,6 +187,11 @@ impl Transaction {
         self.superseded
     }
 
+    /// Is this RM still to acknowledge the release of what a newer version has superseded?
+    pub(super) fn is_settling_at(&self, rm: &RmName) -> bool {
+        self.superseded && !self.done && self.parties.get(rm).is_some_and(|party| !party.answered)
+    }
+
     pub(super) fn acknowledge(&mut self, rm: &RmName) {
         if let Some(party) = self.parties.get_mut(rm) {
             party.answered = true;
