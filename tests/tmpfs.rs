@@ -1,5 +1,7 @@
-//! A small disk that can be full: a tmpfs, which takes root to mount. Without root a test that needs one says so
-//! and does nothing, unless COALLOC_TMPFS=1 says that there must be one (as `.ci/run` does).
+//! A small disk that can be filled: a tmpfs, which only root can mount.
+//!
+//! Without root, a test that needs the disk prints a message and does nothing, unless COALLOC_TMPFS=1
+//! demands that there is one (as `.ci/run` does).
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,7 +10,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A tmpfs of so many MiB, unmounted when it is dropped.
+/// A tmpfs of a given number of MiB, unmounted when it is dropped.
 pub(crate) struct Small(TempDir);
 
 impl Small {
@@ -34,7 +36,7 @@ impl Small {
         self.path().join("ballast")
     }
 
-    /// Takes all that is free.
+    /// Fills the disk completely.
     pub(crate) fn fill(&self) {
         let mut ballast = File::options().create(true).append(true).open(self.ballast()).unwrap();
         let mut size = 1 << 20;
@@ -45,14 +47,14 @@ impl Small {
         }
     }
 
-    /// Gives so many bytes back.
+    /// Frees this many bytes.
     pub(crate) fn give_back(&self, bytes: u64) {
         let ballast = File::options().write(true).open(self.ballast()).unwrap();
         let size = ballast.metadata().unwrap().len();
         ballast.set_len(size - bytes).unwrap();
     }
 
-    /// Gives all of it back.
+    /// Frees everything that was filled.
     pub(crate) fn free(&self) {
         std::fs::remove_file(self.ballast()).unwrap();
     }

@@ -1,7 +1,7 @@
-//! Whole runs of the tasks world: Stevens' 10,000 jobs on 9 nodes (substitute), u = 10,000, CPU- and
-//! data-intensive, 10 a second; and Christodoulopoulos' torus with distributed schedulers.
+//! Complete runs of the tasks world: Stevens' 10,000 jobs on 9 nodes (substitute), u = 10,000, CPU- and
+//! data-intensive, 10 per second; and Christodoulopoulos' torus with distributed schedulers.
 //!
-//! Times are processor time of one run, everything included.
+//! Times are processor time of one run, including everything.
 //!
 //! `cargo bench -p coalloc --bench tasks [-- WORLD] [PLANNER] [PROTOCOL]`
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use coalloc_common::Topology;
 use coalloc_net::convert::file_topology;
 use coalloc_proto::v1;
-use coalloc_sim::experiment::NoTrace;
+use coalloc_sim::experiment::SilentTrace;
 use coalloc_sim::tasks::{self, TasksSettings};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn torus(planner: &str, protocol: &str) -> Value {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if !arguments.iter().any(|argument| argument == "--bench") {
-        return; // `cargo test --all-targets` runs this file too; there is nothing to test.
+        return; // `cargo test --all-targets` also runs this file; there is nothing to test.
     }
     let wanted: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
@@ -72,7 +72,7 @@ fn main() {
             }
             let settings: TasksSettings = serde_json::from_value(world(planner, protocol)).unwrap();
             let begin = cpu_time();
-            let measures = tasks::run(&settings, Some(&federation), 1, &mut NoTrace).unwrap();
+            let measures = tasks::run(&settings, Some(&federation), 1, &mut SilentTrace).unwrap();
             let took = cpu_time() - begin;
             let shown = ["total_delay_s", "task_blocking", "burst_blocking", "conflict"];
             let shown = shown.map(|name| format!("{:.4}", measures.get(name).unwrap_or(0.0)));

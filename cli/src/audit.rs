@@ -1,19 +1,20 @@
-//! `coalloc audit`: reads every resource manager and every coordinator over the public API, and checks
-//! that what they have fits together, and fits what clients were told.
+//! `coalloc audit`: reads every resource manager and every coordinator over the public API, and checks that
+//! their answers are consistent with each other and with what clients were told.
 //!
-//! In order: [`hear`](mod@hear) finds the daemons and waits until nothing moves; [`testimony`] is what one
-//! of them says; [`rules`] compares them (I1, I5, I6, I7, I22); [`journal`] is what clients were told, and
-//! `told` compares that (I6, I8); [`report`] shows it.
+//! The steps, in order: [`hear`](mod@hear) finds the daemons and waits until nothing moves; [`testimony`]
+//! holds the answers of one daemon; [`rules`] compares them (I1, I5, I6, I7, I22); [`journal`] holds what
+//! clients were told, and `reported` compares it with the daemons' answers (I6, I8); [`report`] shows the
+//! result.
 //!
-//! Left out on purpose: ledgers, metrics, logs and the code that the daemons count with. Whoever audits
-//! needs nothing but addresses; `coalloc demo` ends with the same rules.
+//! Ledgers, metrics, logs and the code that the daemons count with are deliberately not used. An audit
+//! needs nothing but addresses. `coalloc demo` ends with the same rules.
 
 pub mod hear;
 pub mod journal;
 pub mod report;
+mod reported;
 pub mod rules;
 pub mod testimony;
-mod told;
 mod violation;
 
 use std::collections::BTreeSet;
@@ -25,20 +26,21 @@ use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, GrcArgs};
-pub use hear::{Heard, Places, hear};
+pub use hear::{FederationReport, Places, hear};
 pub use testimony::{Lower, Testimony};
 pub use violation::{Check, Violation};
 
 /// Check that nothing is overbooked, half reserved or lost, from outside
 ///
-/// Asks every coordinator, and every resource manager that one of them names, what it has, and compares:
-/// I1 nothing overbooked at any instant, I5 nothing booked at one and ended at another, I6 what is
-/// confirmed is booked with exactly those segments and nothing else is, I7 no hold at rest, I22
-/// every outcome final; and every coordinator compares its bookings with its resource managers'. With --journal also I6 and I8: everything is as clients were told.
+/// Asks every coordinator, and every resource manager that a coordinator names, what it has, and compares
+/// the answers: I1 nothing is overbooked at any instant; I5 nothing is booked at one resource manager and
+/// ended at another; I6 everything confirmed is booked with exactly those segments, and nothing else is
+/// booked; I7 no hold is left at rest; I22 every outcome is final. Every coordinator also compares its
+/// bookings with its resource managers'. With --journal also I6 and I8: everything is as clients were told.
 ///
-/// It waits until the federation is at rest. While requests are being made it never is; exit code 4
-/// says so. A violation is exit code 1, and names invariant, transaction, resource manager, what was
-/// expected and what was found.
+/// The audit waits until the federation is at rest. It never is while requests are being made; the exit
+/// code is then 4. A violation gives exit code 1, and names invariant, transaction, resource manager, what
+/// was expected and what was found.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc audit\n  \
@@ -46,18 +48,18 @@ pub use violation::{Check, Violation};
     coalloc audit --dir /tmp/elgl --json\n  \
     coalloc audit --grc 127.0.0.1:7000 --rm 127.0.0.1:7101,127.0.0.1:7102")]
 pub struct AuditArgs {
-    /// The coordinators' host:port; those below them are found [default: $COALLOC_GRC, or
+    /// The coordinators' host:port; their child coordinators are found [default: $COALLOC_GRC, or
     /// 127.0.0.1:7000]
     #[arg(long, value_name = "ADDR", value_delimiter = ',', conflicts_with = "dir")]
     grc: Vec<String>,
-    /// host:port of resource managers (and coordinators below others) that cannot be reached where
-    /// their coordinator finds them
+    /// host:port of resource managers (and child coordinators) that cannot be reached at the address that
+    /// their coordinator has for them
     #[arg(long, value_name = "ADDR", value_delimiter = ',')]
     rm: Vec<String>,
     /// A folder of configurations, as `coalloc demo --dir` leaves one, instead of addresses
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// What clients were told: one JSON object a line, see the guide
+    /// What clients were told: one JSON object per line, see the guide
     #[arg(long, value_name = "FILE")]
     journal: Vec<PathBuf>,
     /// How long to wait until nothing moves any more, in seconds
@@ -68,27 +70,27 @@ pub struct AuditArgs {
     json: bool,
 }
 
-/// What an audit came to.
+/// The result of an audit.
 #[derive(Debug, Clone)]
 pub struct Audit {
     /// Resource managers that were asked.
     pub managers: usize,
     /// Coordinators that were asked.
     pub coordinators: usize,
-    /// What was checked.
+    /// The checks that were made.
     pub checks: Vec<Check>,
-    /// What still moved; empty: all was at rest.
+    /// Everything that still moved; empty if all was at rest.
     pub restless: Vec<String>,
 }
 
 impl Audit {
-    /// Was all at rest, and is nothing violated?
+    /// Was everything at rest, with no violation?
     #[must_use]
     pub fn holds(&self) -> bool {
         self.restless.is_empty() && self.violations().next().is_none()
     }
 
-    /// What is violated; while something moves, it may be a matter of time.
+    /// The violations; while something still moves, they may be temporary.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.checks.iter().flat_map(|check| &check.violations)
     }
@@ -105,7 +107,7 @@ impl Audit {
 /// Runs `coalloc audit`.
 ///
 /// # Errors
-/// When the journal cannot be read, or not everybody answers.
+/// When the journal cannot be read, or a daemon does not answer.
 pub async fn run(args: &AuditArgs) -> Result<Answer, Failure> {
     let mut entries = Vec::new();
     for path in &args.journal {
@@ -136,9 +138,9 @@ impl AuditArgs {
     }
 }
 
-/// Checks everything that was heard, and what clients were told if there is a journal.
+/// Checks everything the daemons reported, and what clients were told if there is a journal.
 #[must_use]
-pub fn judge(heard: &Heard, journal: Option<&[journal::Entry]>) -> Audit {
+pub fn judge(heard: &FederationReport, journal: Option<&[journal::Entry]>) -> Audit {
     let below = heard.lower.iter().map(|lower| &lower.testimony);
     let all: Vec<Testimony> = heard.testimonies.iter().chain(below).cloned().collect();
     let reservations: Vec<v1::Reservation> =
@@ -159,7 +161,7 @@ pub fn judge(heard: &Heard, journal: Option<&[journal::Entry]>) -> Audit {
     checks.extend(rules::all_agree(&heard.coordinators));
     if let Some(entries) = journal {
         let kept = heard.coordinators.iter().map(|one| (one.name.as_str(), &one.reservations[..]));
-        checks.push(told::all_is_as_told(entries, &all, &kept.collect()));
+        checks.push(reported::all_is_as_reported(entries, &all, &kept.collect()));
     }
     let (managers, coordinators) = (heard.testimonies.len(), heard.coordinators.len());
     Audit { managers, coordinators, checks, restless: heard.restless.clone() }

@@ -1,18 +1,18 @@
-//! `coalloc bench`: how many co-allocations a second a federation makes, every one durable everywhere
-//! before it counts, and how far that is from what this machine could do at all.
+//! `coalloc bench`: how many co-allocations per second a federation makes, with every booking durable at
+//! every resource manager before it counts, and how close that is to what this machine can do at all.
 //!
-//! In order: [`ceilings`] measures bare gRPC calls and bare fsyncs; [`load`] sends requests in a closed
-//! loop or at a fixed rate, [`requests`] says which; [`counts`] reads what the daemons counted
-//! meanwhile; [`holds`] measures Hold with the planners idle and busy; [`report`] puts it side by side.
+//! The steps, in order: [`ceilings`] measures bare gRPC calls and bare fsyncs; [`load`] sends the requests
+//! of [`requests`] in a closed loop or at a fixed rate; [`counts`] reads what the daemons counted during
+//! the load; [`holds`] measures Hold with idle and with busy planners; [`report`] compares the figures.
 //!
-//! The requests are those of Takefusa 2010, section 4.1, spread over many days so that few are refused: a
-//! refusal is answered faster than a booking and would flatter the figure, so refused requests are
-//! told apart and never counted as co-allocations.
+//! The requests are those of Takefusa 2010, section 4.1, spread over many days so that few are refused. A
+//! refusal is answered faster than a booking and would make the figure look better, so refused requests are
+//! reported separately and never counted as co-allocations.
 //!
 //! [`tasks`] does the same for tasks at one distributed coordinator, reserved in two phases and one-way.
 //!
-//! Left out: other machines. Client, daemons and disk share this one, as in the demo; `--grc` points
-//! the load at a federation that runs elsewhere, of which nothing but the answers is measured.
+//! Other machines are left out. Client, daemons and disk share this machine, as in the demo. `--grc` points
+//! the load at a federation that runs elsewhere; only its answers are measured.
 
 pub mod ceilings;
 pub mod counts;
@@ -35,44 +35,44 @@ use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
 use crate::rpc::{self, GrcArgs};
 use crate::text;
-use load::{Asked, Load, Pace};
+use load::{Load, Pace, WorkloadKind};
 use report::Report;
 
 /// How long each ceiling, and each half of the Hold measurement, is measured.
 const CEILING_TIME: Duration = Duration::from_secs(3);
 
-/// Measure co-allocations a second, beside what this machine could do at all
+/// Measure co-allocations per second, and compare with what this machine can do at all
 ///
-/// Without --grc it starts the federation of the demo (or of --federation) as real processes in a
-/// folder of its own, and measures in one run: bare gRPC calls and fsyncs a second, co-allocations a
-/// second with every booking durable at every resource manager, and Hold beside busy planners.
+/// Without --grc it starts the federation of the demo (or of --federation) as real processes in its own
+/// folder, and measures in one run: bare gRPC calls and fsyncs per second, co-allocations per second with
+/// every booking durable at every resource manager, and Hold while planners are busy.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<BenchKind>,
     /// Seconds of load that are measured
     #[arg(long, value_name = "S", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// Seconds of load before that, not measured
+    /// Seconds of load before the measurement
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(0..=600))]
     warmup: u64,
     /// Closed loop: requests in flight
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     concurrency: u32,
-    /// Fixed rate instead: requests a second, whether earlier ones were answered or not
+    /// Fixed rate instead: requests per second, whether earlier ones were answered or not
     #[arg(long, value_name = "R", conflicts_with = "concurrency", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: Option<u32>,
     /// Seed of the requests
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Time frames each request is planned in (N)
+    /// Time frames in which each request is planned (N)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=256))]
     frames: u32,
     /// Another federation to start, a FederationFile as YAML or JSON
     #[arg(long, value_name = "FILE", conflicts_with = "grc")]
     federation: Option<PathBuf>,
-    /// A coordinator that runs already; only its answers are measured
+    /// The address of a coordinator that runs already; only its answers are measured
     #[arg(long, value_name = "ADDR")]
     grc: Option<String>,
     /// Folder for configurations, ledgers and logs, kept afterwards; its disk is the one measured
@@ -86,17 +86,17 @@ pub struct BenchArgs {
 
 /// Benches of another kind.
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum BenchKind {
     Tasks(tasks::TasksArgs),
 }
 
 /// Runs `coalloc bench`.
 ///
 /// # Errors
-/// When the federation does not come up, someone does not answer, or it is interrupted.
+/// When the federation does not come up, a daemon does not answer, or the bench is interrupted.
 pub async fn run(args: &BenchArgs) -> Result<Answer, Failure> {
     let stopped = Failure::new(Exit::Interrupted, "interrupted; the daemons are stopped");
-    if let Some(What::Tasks(args)) = &args.what {
+    if let Some(BenchKind::Tasks(args)) = &args.what {
         return tokio::select! {
             answer = tasks::run(args) => answer,
             () = coalloc_net::server::stop_signal() => Err(stopped),
@@ -122,7 +122,7 @@ async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
     let folder = Folder::new(args.dir.as_deref())?;
     let mut daemons = Daemons::default();
     let outcome = measure_here(args, &file, &folder, &mut daemons).await;
-    // Whoever died says more than whoever missed an answer.
+    // A daemon that died explains more than a daemon whose call failed.
     let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
     demo::stop(&mut daemons);
     if outcome.is_err() {
@@ -131,7 +131,7 @@ async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
     outcome
 }
 
-/// All measurements on a federation that is started for them.
+/// Makes all measurements, on a federation that is started for them.
 async fn measure_here(
     args: &BenchArgs,
     file: &v1::FederationFile,
@@ -151,7 +151,7 @@ async fn measure_here(
     text::note("measuring Hold, planners idle and busy");
     let holds = holds::measure(managers, &grc, CEILING_TIME).await?;
     let (federation, managers) = (file.name.clone(), managers.len());
-    let here = report::Here { federation, managers, calls, syncs, counted, holds };
+    let here = report::LocalFigures { federation, managers, calls, syncs, counted, holds };
     Ok(Report { load, here: Some(here) })
 }
 
@@ -164,7 +164,7 @@ async fn send(args: &BenchArgs, client: rpc::Coordinator) -> Result<load::Outcom
     let warmup = Duration::from_secs(args.warmup);
     let measured = Duration::from_secs(args.seconds);
     text::note(&format!("load: {pace}, {} s and {} s before", args.seconds, args.warmup));
-    Load { pace, warmup, measured }.run(client, Asked::CoAllocations(requests)).await
+    Load { pace, warmup, measured }.run(client, WorkloadKind::CoAllocations(requests)).await
 }
 
 impl BenchArgs {

@@ -1,12 +1,12 @@
-//! `coalloc compare`: the same requests by several solvers, each in a federation of its own, and what became
-//! of them.
+//! `coalloc compare`: sends the same requests to several solvers, each in its own federation, and compares
+//! the outcomes.
 //!
-//! For each solver in turn the federation is started anew, empty; the first requests of the paper's day
-//! (Takefusa 2010, section 4.1) are sent to it, each naming the solver; what the daemons counted meanwhile is
-//! read. [`report`] puts the solvers side by side. One request in flight makes every figure but the times
-//! repeatable; several compete, and are refused at Hold.
+//! For each solver in turn, a new, empty federation is started. The first requests of the paper's day
+//! (Takefusa 2010, section 4.1) are sent to it, each naming the solver, and then the counters of the
+//! daemons are read. [`report`] compares the solvers. With one request in flight, every figure except the
+//! times is repeatable; with several, requests compete and are refused at Hold.
 //!
-//! Left out: the proof that nothing is overbooked, which is the demo's; other machines.
+//! The proof that nothing is overbooked is left to the demo. Other machines are left out.
 
 pub mod report;
 
@@ -33,17 +33,17 @@ use crate::text;
 use crate::when::next_full;
 use report::Report;
 
-/// Compare solvers: the same requests by each, in a federation of its own
+/// Compare solvers: the same requests for each, in its own federation
 ///
-/// Starts the federation of the demo (or of --federation) as real processes, once for each solver, and sends
-/// it the first requests of the paper's day. Shows how many were confirmed, what they cost and how late they
-/// start where all solvers confirmed them, what was refused at Hold, messages, and times.
+/// Starts the federation of the demo (or of --federation) as real processes, once for each solver, and
+/// sends it the first requests of the paper's day. Shows how many were confirmed; what they cost and how
+/// late they start, where all solvers confirmed them; what was refused at Hold; messages; and times.
 #[derive(Debug, Clone, Args)]
 pub struct CompareArgs {
     /// The solvers; each at most once
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = solver_parser(), default_value = "exact,backtrack,sliding-window")]
     solvers: Vec<Solver>,
-    /// How many requests; the paper's load of a day is about 424
+    /// Number of requests; the paper's load of a day is about 424
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     requests: u32,
     /// Rate of each requested link, in Gbit/s; the paper's is 1
@@ -55,13 +55,13 @@ pub struct CompareArgs {
     /// Requests in flight; with more than 1 the result may differ from run to run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     concurrency: u32,
-    /// Time frames each request is planned in (N)
+    /// Time frames in which each request is planned (N)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=256))]
     frames: u32,
     /// Another federation to start, a FederationFile as YAML or JSON
     #[arg(long, value_name = "FILE")]
     federation: Option<PathBuf>,
-    /// Folder for configurations, ledgers and logs, one in it for each solver, kept afterwards
+    /// Folder for configurations, ledgers and logs, with a folder in it for each solver, kept afterwards
     /// [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -70,23 +70,23 @@ pub struct CompareArgs {
     json: bool,
 }
 
-/// What became of the requests by one solver.
+/// The outcome of the requests with one solver.
 #[derive(Debug, Clone)]
-pub struct Ran {
-    /// By which.
+pub struct SolverRun {
+    /// The solver.
     pub solver: Solver,
     /// The answers, in the order of the requests.
     pub reservations: Vec<v1::Reservation>,
     /// Time to each answer, in the same order.
     pub times: Vec<Duration>,
-    /// What the daemons counted meanwhile.
+    /// The counters of the daemons for this run.
     pub counted: Counts,
 }
 
 /// Runs `coalloc compare`.
 ///
 /// # Errors
-/// When a federation does not come up, someone does not answer, or it is interrupted.
+/// When a federation does not come up, a daemon does not answer, or the command is interrupted.
 pub async fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     let mut seen = args.solvers.clone();
     seen.sort_unstable();
@@ -125,7 +125,7 @@ async fn each(
     file: &v1::FederationFile,
     folder: &Folder,
     day: Time,
-) -> Result<Vec<Ran>, Failure> {
+) -> Result<Vec<SolverRun>, Failure> {
     let mut all = Vec::with_capacity(args.solvers.len());
     for solver in &args.solvers {
         let own = folder.path().join(solver.name());
@@ -133,7 +133,7 @@ async fn each(
         std::fs::create_dir(&own).map_err(failed)?;
         let mut daemons = Daemons::default();
         let ran = one(args, file, &own, &mut daemons, (*solver, day)).await;
-        // Whoever died says more than whoever missed an answer.
+        // A daemon that died explains more than a daemon whose call failed.
         let ran = ran.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
         demo::stop(&mut daemons);
         all.push(ran?);
@@ -141,14 +141,14 @@ async fn each(
     Ok(all)
 }
 
-/// The requests by one solver.
+/// Runs the requests with one solver.
 async fn one(
     args: &CompareArgs,
     file: &v1::FederationFile,
     folder: &Path,
     daemons: &mut Daemons,
     (solver, day): (Solver, Time),
-) -> Result<Ran, Failure> {
+) -> Result<SolverRun, Failure> {
     let posts = demo::start(folder, file, daemons, true, &counts::telemetry()).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let before = counts::read(&posts).await?;
@@ -172,10 +172,11 @@ async fn one(
     let answers = send(rpc::coordinator(&grc)?, requests.collect(), in_flight).await?;
     let (reservations, times) = answers.into_iter().unzip();
     let counted = counts::read(&posts).await?.since(&before);
-    Ok(Ran { solver, reservations, times, counted })
+    Ok(SolverRun { solver, reservations, times, counted })
 }
 
-/// Sends every request, so many at a time; the answers and how long each took, in the order of the requests.
+/// Sends all requests, with a limited number in flight; returns the answers and their times, in the order
+/// of the requests.
 async fn send(
     client: Coordinator,
     requests: Vec<v1::ReserveRequest>,

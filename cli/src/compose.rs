@@ -1,13 +1,13 @@
-//! `coalloc compose`: a federation file as a testbed of containers, for Docker's compose.
+//! `coalloc compose`: turns a federation file into a testbed of containers, for Docker's compose.
 //!
-//! Every domain is a network of its own; the coordinator is in another one, the exchange. Between the two
-//! stands one gate a domain (`coalloc relay`), which is in both: what lies between domains, and where one is
-//! cut off, passes there. In order: [`Plan::of`] gives every daemon its service, network and port; [`files`]
-//! writes the configurations (with [`layout`], as `coalloc demo` does) and the files of [`yaml`].
-//! `deploy/compose` is the output for the paper's federation, and a test says that it is.
+//! Every domain gets its own network; the coordinator is in another network, the exchange. Each domain has
+//! one gate (`coalloc relay`) that is in both networks. Traffic between domains passes through the gates,
+//! and a domain is cut off there. In order: [`Plan::of`] gives every daemon its service, network and port;
+//! [`files`] writes the configurations (with [`layout`], as `coalloc demo` does) and the files of [`yaml`].
+//! `deploy/compose` is the output for the paper's federation, and a test checks that it is.
 //!
-//! Left out on purpose: building the image and talking to Docker (`deploy/compose/build`, `up`, `down`,
-//! `cut`, `heal` do), and trees of coordinators.
+//! Building the image and talking to Docker are deliberately not here (`deploy/compose/build`, `up`,
+//! `down`, `cut` and `heal` do that), and neither are trees of coordinators.
 
 mod yaml;
 
@@ -23,23 +23,26 @@ use crate::offline::Federation;
 use crate::serve::Kind;
 use crate::text;
 
-/// Where the coordinator listens, and its gates on the side of their domains: `COALLOC_GRC`'s default.
+/// The coordinator's port, in its container and at the gates inside the domains: the port in
+/// `COALLOC_GRC`'s default.
 const GRC_PORT: u16 = 7_000;
-/// The resource managers count on from here, in the order of the federation file, networks first. The same
-/// number in its container, at its gate and on the host.
+/// Ports of the resource managers count up from here, in the order of the federation file, networks first.
+///
+/// A resource manager has the same port in its container, at its gate and on the host.
 const MANAGERS_FROM: u16 = 7_101;
-/// Where metrics are, in each container.
+/// The port of the metrics in each container.
 const METRICS_PORT: u16 = 9_000;
-/// Longest name of a service: what a host name may have between two dots.
+/// Longest name of a service: the longest label that a host name may have between two dots.
 const SERVICE_LEN_MAX: usize = 63;
-/// Names that a testbed gives by itself.
+/// Names of services that every testbed uses itself.
 const TAKEN: [&str; 2] = [GRC, "prometheus"];
 
 /// Write a testbed of containers for a federation: compose.yaml, configurations, options
 ///
-/// Each domain becomes a network, joined to an exchange network, where the coordinator is, by a gate of its
-/// own, at which the domain can be delayed or cut off. deploy/compose is what this writes for the
-/// environment of Takefusa 2010 (ELGL), together with scripts that build the image, start and remove a testbed.
+/// Each domain becomes a network. A gate joins it to the exchange network, where the coordinator is; at the
+/// gate, the domain can be delayed or cut off. deploy/compose is what this command writes for the
+/// environment of Takefusa 2010 (ELGL), together with scripts that build the image, start and remove a
+/// testbed.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     deploy/compose/build                                      the image, once\n  \
@@ -54,7 +57,7 @@ pub struct ComposeArgs {
     /// Folder to write to
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write over files that are there already
+    /// Overwrite files that exist already
     #[arg(long)]
     force: bool,
 }
@@ -62,7 +65,7 @@ pub struct ComposeArgs {
 /// Runs `coalloc compose`.
 ///
 /// # Errors
-/// When the federation is wrong, its names cannot be those of containers, or a file is in the way.
+/// When the federation is wrong, its names cannot be names of containers, or a file exists already.
 pub fn run(args: &ComposeArgs) -> Result<Answer, Failure> {
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
@@ -93,22 +96,22 @@ pub fn run(args: &ComposeArgs) -> Result<Answer, Failure> {
     )))
 }
 
-/// Who is where in the testbed.
+/// The place of every daemon in the testbed.
 #[derive(Debug)]
 struct Plan {
-    /// The federation's name, as a project of Docker.
+    /// The federation's name, as the name of a Docker project.
     project: String,
     domains: Vec<Domain>,
-    /// In the order of the federation file, networks first.
+    /// The resource managers, in the order of the federation file, networks first.
     managers: Vec<Manager>,
 }
 
 /// One administrative domain.
 #[derive(Debug)]
 struct Domain {
-    /// As the federation calls it.
+    /// The name in the federation.
     name: String,
-    /// As containers can be called.
+    /// The name in a form that containers can have.
     slug: String,
 }
 
@@ -116,16 +119,16 @@ struct Domain {
 #[derive(Debug)]
 struct Manager {
     name: String,
-    /// Its service and host name.
+    /// The resource manager's service and host name.
     service: String,
     kind: Kind,
-    /// Where in [`Plan::domains`].
+    /// The index in [`Plan::domains`].
     domain: usize,
     port: u16,
 }
 
 impl Domain {
-    /// The service of its gate, and the host name of that on both sides.
+    /// The service of the domain's gate, which is the gate's host name on both sides.
     fn gate(&self) -> String {
         format!("gate-{}", self.slug)
     }
@@ -134,7 +137,7 @@ impl Domain {
         format!("domain-{}", self.slug)
     }
 
-    /// The option that delays this domain alone.
+    /// The option that delays this domain only.
     fn delay(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
         format!("COALLOC_DELAY_{}", self.slug.chars().map(plain).collect::<String>())
@@ -155,7 +158,7 @@ impl Plan {
             plan.add(Kind::Crm, &compute.name, &compute.domain)?;
         }
         plan.domains.sort_by(|one, other| one.name.cmp(&other.name));
-        // The numbers of the domains have changed.
+        // Sorting has changed the indexes of the domains.
         let numbers: BTreeMap<&str, usize> =
             plan.domains.iter().enumerate().map(|(n, domain)| (domain.name.as_str(), n)).collect();
         let names = file.networks.iter().map(|network| network.domain.as_str());
@@ -183,7 +186,8 @@ impl Plan {
         Ok(())
     }
 
-    /// Host names are the same whatever their case, and one container has one of them.
+    /// Checks that names differ in more than case, because host names ignore case and each belongs to one
+    /// container.
     fn check_names(&self) -> Result<(), Failure> {
         let mut seen: BTreeMap<String, String> =
             TAKEN.iter().map(|name| ((*name).to_owned(), "the testbed".to_owned())).collect();
@@ -210,7 +214,7 @@ impl Plan {
     }
 }
 
-/// A name as a container can have it.
+/// The name in a form that a container can have.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let text: String = name.chars().map(plain).collect();
@@ -218,7 +222,7 @@ fn slug(name: &str) -> String {
     if text.is_empty() { "x".to_owned() } else { text.to_owned() }
 }
 
-/// Every file of the testbed by its place in the folder.
+/// Every file of the testbed, by its path in the folder.
 fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, String>, Failure> {
     let mut files = BTreeMap::new();
     let (networks, computes) = plan.managers.split_at(file.networks.len());
@@ -245,7 +249,7 @@ fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, Stri
 }
 
 impl Plan {
-    /// The coordinator, as seen from the domain of a resource manager.
+    /// The coordinator, as it is reached from the domain of a resource manager.
     fn above(&self, manager: &Manager) -> Vec<v1::Peer> {
         let address = format!("{}:{GRC_PORT}", self.domains[manager.domain].gate());
         vec![v1::Peer { name: GRC.to_owned(), address }]
@@ -256,7 +260,7 @@ fn config_name(service: &str) -> String {
     format!("config/{service}.json")
 }
 
-/// Any address is listened on: who can reach a container is what its networks say.
+/// A daemon that listens on all addresses: its networks decide who can reach the container.
 fn daemon(service: &str, port: u16) -> v1::Daemon {
     v1::Daemon {
         listen: format!("0.0.0.0:{port}"),

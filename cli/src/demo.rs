@@ -1,10 +1,11 @@
-//! `coalloc demo`: a whole federation of real processes on this machine, the requests of a paper, and
-//! the proof that nothing is overbooked.
+//! `coalloc demo`: a whole federation of real processes on this machine, the requests of a paper, and the
+//! proof that nothing is overbooked.
 //!
-//! In order: [`layout`] writes a configuration a daemon, [`daemons`] starts `coalloc serve` for each,
-//! [`workload`] draws the requests, [`traffic`] sends them, [`readback`] asks every resource manager
-//! what it has, [`crate::audit`] checks that, [`report`] tells (with a chart by [`gantt`]). Whatever happens,
-//! the daemons are stopped at the end, unless they are asked to be kept.
+//! The steps, in order: [`layout`] writes a configuration for each daemon, [`daemons`] starts `coalloc
+//! serve` for each, [`workload`] draws the requests, [`traffic`] sends them, [`readback`] asks every
+//! resource manager what it has booked, [`crate::audit`] checks the answers, and [`report`] prints the
+//! results (with a chart by [`gantt`]). The daemons are always stopped at the end, unless the user asks to
+//! keep them.
 
 pub mod daemons;
 pub mod gantt;
@@ -39,27 +40,27 @@ use layout::{Post, Shape};
 use report::Report;
 use workload::{PAPER_REQUESTS, Type4};
 
-/// The environment of the paper, for a demo without --federation.
+/// The environment of the paper, used when --federation is not given.
 const ELGL: &str = include_str!("../../deploy/federations/elgl.yaml");
 
-/// Start a federation of real processes here, send it the requests of a paper, prove the result
+/// Start a federation of real processes on this machine, send it the requests of a paper, prove the result
 ///
-/// Without --federation it is the environment of Takefusa 2010: 3 domains, 10 sites, 232 CPUs,
-/// 29 paths, as 3 network and 10 compute resource managers and a coordinator on loopback. Two users
-/// ask for 2 to 4 sites with 1 Gbit/s between them, for windows in one day. Then everything is read
-/// back and checked: nothing overbooked, everything confirmed is booked, nothing else, no hold left.
+/// Without --federation it is the environment of Takefusa 2010: 3 domains, 10 sites, 232 CPUs, 29 paths, as
+/// 3 network and 10 compute resource managers and a coordinator on loopback. Two users ask for 2 to 4 sites
+/// with 1 Gbit/s between them, for windows in one day. Then everything is read back and checked: nothing is
+/// overbooked, everything confirmed is booked, nothing else is booked, no hold is left.
 #[derive(Debug, Clone, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct DemoArgs {
     #[command(subcommand)]
-    what: Option<What>,
-    /// How many requests; the paper's load of a day is about 424
+    what: Option<DemoKind>,
+    /// Number of requests; the paper's load of a day is about 424
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: u32,
-    /// Seed of the requests: the same seed asks the same, relative to the start of the day
+    /// Seed of the requests: the same seed gives the same requests, relative to the start of the day
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Leave the federation running, and say how to use and stop it
+    /// Leave the federation running, and print how to use and stop it
     #[arg(long)]
     keep: bool,
     /// Print everything as JSON
@@ -71,16 +72,16 @@ pub struct DemoArgs {
     /// Requests in flight at each coordinator; with more than 1 the result may differ from run to run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     concurrency: u32,
-    /// A tree of coordinators: one for each domain, and one above them, which gets the requests
+    /// A tree of coordinators: one for each domain, and a parent coordinator, which gets the requests
     #[arg(long, conflicts_with = "coordinators")]
     tree: bool,
-    /// Coordinators over the same resource managers; the requests are dealt to them in turn
+    /// Coordinators over the same resource managers; the requests are distributed to them in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     coordinators: u32,
-    /// Coordinators plan tasks, too, on pictures that updates keep young: for `coalloc task submit`
+    /// Coordinators also plan tasks, with pictures that updates keep current: for `coalloc task submit`
     #[arg(long, conflicts_with = "tree")]
     tasks: bool,
-    /// How the four sites of a request of type 4 are joined
+    /// How the four sites of a request of type 4 are linked
     #[arg(long, value_enum, default_value_t)]
     type4: Type4,
     /// Folder for configurations, ledgers and logs, kept afterwards [default: a temporary one]
@@ -99,17 +100,16 @@ pub struct DemoArgs {
 
 /// Demos of another kind.
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum DemoKind {
     Torus(torus::TorusArgs),
 }
 
 /// Runs `coalloc demo`.
 ///
-/// # Errors
-/// When the federation does not come up, someone does not answer, or it is interrupted. The daemons
+/// When the federation does not come up, a daemon does not answer, or the demo is interrupted. The daemons
 /// are stopped in each case.
 pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
-    if let Some(What::Torus(args)) = &args.what {
+    if let Some(DemoKind::Torus(args)) = &args.what {
         return torus::run(args).await;
     }
     let file = match &args.federation {
@@ -173,7 +173,7 @@ impl DemoArgs {
 /// The paper's federation.
 ///
 /// # Errors
-/// When the file that was compiled in is wrong, which a test excludes.
+/// When the file that was compiled in is wrong; a test makes sure that it is not.
 pub fn elgl() -> Result<v1::FederationFile, Failure> {
     let document: Document<v1::FederationFile> = parse(Path::new("elgl.yaml"), ELGL.to_owned())?;
     Ok(Federation::of(document)?.file)
@@ -199,16 +199,18 @@ async fn scenario(
     };
     match report {
         Ok(report) => Ok((report, posts)),
-        // Whoever died says more than whoever missed an answer.
+        // A daemon that died explains more than a daemon whose call failed.
         Err(failure) => Err(daemons.check_alive().err().unwrap_or(failure)),
     }
 }
 
 /// Starts the daemons of a federation in `folder` with one coordinator, which comes last, and waits until
-/// it reaches them all. With `tied`, they are told to stop when this process dies without a word.
+/// it reaches them all.
+///
+/// With `tied`, the daemons are told to stop when this process dies without stopping them.
 ///
 /// # Errors
-/// When one does not come up.
+/// When a daemon does not come up.
 pub(crate) async fn start(
     folder: &Path,
     file: &v1::FederationFile,
@@ -219,7 +221,7 @@ pub(crate) async fn start(
     start_as((Shape::One, None), folder, file, daemons, tied, telemetry).await
 }
 
-/// The same with coordinators of this shape, which plan tasks like that.
+/// Does the same with coordinators of this shape, which plan tasks with these settings.
 pub(crate) async fn start_as(
     (shape, tasks): (Shape, Option<&v1::TaskSettings>),
     folder: &Path,
@@ -243,7 +245,8 @@ pub(crate) async fn start_as(
     if !file.taken.is_empty() {
         text::note("what the file says is taken is for planning offline; a demo begins empty");
     }
-    // Who looks at a lower coordinator before that has seen all of its own would see less of it.
+    // The parent coordinator starts last: if it looked at a child coordinator that has not yet reached all
+    // of its resource managers, it would see only a part of them.
     let (first, last) = posts.split_at(match shape {
         Shape::Tree => posts.len() - 1,
         Shape::One | Shape::Rivals(_) => posts.len(),
@@ -262,7 +265,7 @@ pub(crate) async fn start_as(
     Ok(posts)
 }
 
-/// The coordinators that requests are sent to, and those below another one.
+/// The coordinators that requests are sent to, and the child coordinators.
 fn levels(shape: Shape, posts: &[Post]) -> (Vec<Post>, Vec<Post>) {
     let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc).cloned();
     match shape {
@@ -271,7 +274,7 @@ fn levels(shape: Shape, posts: &[Post]) -> (Vec<Post>, Vec<Post>) {
     }
 }
 
-/// Done when a daemon ends that should not.
+/// Returns when a daemon ends that should not.
 async fn first_death(daemons: &mut Daemons) -> Failure {
     loop {
         tokio::time::sleep(PAUSE).await;
@@ -351,7 +354,7 @@ async fn wait_reachable(
     }
 }
 
-/// Stops the daemons, and says who did not want to.
+/// Stops the daemons, and prints which of them had to be killed.
 pub(crate) fn stop(daemons: &mut Daemons) {
     let killed = daemons.stop();
     if !killed.is_empty() {
@@ -360,7 +363,7 @@ pub(crate) fn stop(daemons: &mut Daemons) {
     }
 }
 
-/// Leaves the processes to the user.
+/// Leaves the processes running, in the hands of the user.
 fn keep(
     daemons: Daemons,
     folder: Folder,
@@ -373,7 +376,7 @@ fn keep(
     std::fs::write(&pids_file, pids.join("\n") + "\n")
         .map_err(|error| Failure::internal(format!("{}: {error}", pids_file.display())))?;
     let folder = folder.keep();
-    // Requests go to the last, in a tree the one above all.
+    // Requests go to the last daemon; in a tree that is the parent coordinator.
     let address = posts.last().map(|post| post.address.as_str()).unwrap_or_default();
     let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc);
     let mut coordinators: String = coordinators
@@ -397,7 +400,7 @@ fn keep(
     daemons.keep();
     let note = note + &metrics;
     if json {
-        // Standard output stays pure JSON.
+        // Standard output must contain nothing but JSON.
         text::note(&note);
     } else {
         text += &note;
@@ -405,7 +408,7 @@ fn keep(
     Ok(Answer { text, exit: if proven { Exit::Done } else { Exit::Failed } })
 }
 
-/// Where the metrics are, when there are any.
+/// The addresses of the metrics, if there are any.
 fn scrapes(folder: &Path, posts: &[Post]) -> String {
     let mut text = String::new();
     for post in posts {
@@ -421,11 +424,11 @@ fn scrapes(folder: &Path, posts: &[Post]) -> String {
     text
 }
 
-/// Where a demo's files are: gone afterwards, or not.
+/// The folder of a demo's files, removed at the end or kept.
 pub(crate) enum Folder {
-    /// Gone afterwards.
+    /// Removed at the end.
     Temporary(TempDir),
-    /// Stays.
+    /// Kept.
     Given(PathBuf),
 }
 
@@ -444,11 +447,12 @@ impl Folder {
                 "is not empty; a demo begins with new ledgers, so it needs a folder of its own";
             return Err(Failure::bad_input(format!("--dir {}: {text}", path.display())));
         }
-        // Daemons are started with this path and may outlive our working directory's meaning.
+        // Daemons are started with this path and may outlive this process, so the path must not depend on
+        // the working directory.
         Ok(Self::Given(path.canonicalize().map_err(failed)?))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Temporary(folder) => folder.path(),
@@ -456,7 +460,7 @@ impl Folder {
         }
     }
 
-    /// Where the files stay.
+    /// Keeps the files, and returns their folder.
     pub(crate) fn keep(self) -> PathBuf {
         match self {
             Self::Temporary(folder) => folder.keep(),

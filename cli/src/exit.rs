@@ -1,4 +1,4 @@
-//! What the shell is told: every exit code, and the one error type that carries one.
+//! What the shell gets from a command: every exit code, and the one error type that carries one.
 
 use std::fmt::{self, Write as _};
 use std::process::ExitCode;
@@ -12,23 +12,24 @@ use coalloc_proto::file::FileError;
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// The proof of a demo or an audit failed, a shape of an experiment does not hold, or this program failed.
+    /// The proof of a demo or an audit failed, a shape of an experiment does not hold, or this program
+    /// failed.
     Failed = 1,
     /// Bad input: nothing was done.
     BadInput = 2,
-    /// Refused, definitely: nothing is reserved.
+    /// Definitely refused: nothing is reserved.
     Refused = 3,
-    /// Not finished, or it is unknown how it ended.
+    /// Not finished, or the outcome is unknown.
     Unfinished = 4,
     /// The coordinator cannot be reached, or a call failed.
     CallFailed = 5,
-    /// No such thing.
+    /// The thing asked for does not exist.
     NotFound = 6,
     /// Interrupted by a signal.
     Interrupted = 130,
 }
 
-/// Every code and what it means, for `--help`.
+/// Every exit code and its meaning, for `--help`.
 const MEANINGS: [(Exit, &str); 8] = [
     (Exit::Done, "done"),
     (
@@ -67,44 +68,44 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What a command has to say on standard output, and how it ended.
+/// What a command prints on standard output, and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// All of it.
+    /// All of the output.
     pub text: String,
-    /// How it ended.
+    /// How the command ended.
     pub exit: Exit,
 }
 
 impl Answer {
-    /// An answer with nothing wrong about it.
+    /// An answer of a command that succeeded.
     #[must_use]
     pub const fn done(text: String) -> Self {
         Self { text, exit: Exit::Done }
     }
 }
 
-/// Why a command has no answer: for people, on standard error.
+/// Why a command has no answer; printed on standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// One problem a line.
+    /// The problems, one per line.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure of a kind.
+    /// A failure with this exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into() }
     }
 
-    /// The user's mistake; nothing was done.
+    /// A mistake by the user; nothing was done.
     pub fn bad_input(message: impl Into<String>) -> Self {
         Self::new(Exit::BadInput, message)
     }
 
-    /// Something that this program could not do.
+    /// A failure of this program itself.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }

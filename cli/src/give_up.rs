@@ -1,4 +1,4 @@
-//! `coalloc give-up`: wait no longer for a resource manager that does not acknowledge the end of reservations.
+//! `coalloc give-up`: stops waiting for a resource manager that does not acknowledge the end of reservations.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, Coordinator, GrcArgs};
 use crate::{reservations, text};
 
-/// Wait no longer for a resource manager that is gone, so that a release comes to its end
+/// Stop waiting for a resource manager that is gone, so that a release can finish
 ///
-/// A released reservation is "terminating" until every resource manager has acknowledged, and so is one that failed
-/// "aborting". With this an operator who knows that one of them will not, or not soon, says so: that is recorded with
-/// who and why, the reservation comes to its end, and its user is told which resource manager may still have it
-/// booked, and until when. The resource manager is told to end it when it returns. A reservation that is still
-/// wanted is released first.
+/// A released reservation is "terminating", and a failed reservation "aborting", until every resource
+/// manager has acknowledged. If an operator knows that a resource manager will not do so, or not soon, this
+/// command says so. It is recorded with who and why, the reservation ends, and its user is told which
+/// resource manager may still have it booked, and until when. The resource manager is told to end the
+/// booking when it returns. A reservation that is still wanted must be released first.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc give-up grc-1f2e3d4c-17 --rm crm-berlin --why 'the machine room burnt down'\n  \
@@ -25,16 +25,16 @@ pub struct GiveUpArgs {
     /// The id of the reservation, or of the request
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     id: Option<String>,
-    /// On which resource manager; it need not be configured any more
+    /// The resource manager; it need not be configured any more
     #[arg(long, value_name = "NAME")]
     rm: String,
-    /// Of every reservation whose end it owes
+    /// For every reservation whose end this resource manager owes
     #[arg(long)]
     all: bool,
     /// Why; recorded, and told to the reservations' users
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// Who wants it; recorded [default: $USER]
+    /// Who gives up; recorded [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct GiveUpArgs {
 /// Runs `coalloc give-up`.
 ///
 /// # Errors
-/// When the coordinator cannot be asked, refuses it, or it is unknown how it ended.
+/// When the coordinator cannot be asked or refuses, or the outcome is unknown.
 pub async fn run(args: &GiveUpArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     if args.all {
@@ -63,7 +63,7 @@ pub async fn run(args: &GiveUpArgs) -> Result<Answer, Failure> {
     Ok(Answer { text, exit: if reservation.definite { Exit::Done } else { Exit::Unfinished } })
 }
 
-/// Calls until nothing is left.
+/// Calls until no reservation is left.
 async fn all(client: &mut Coordinator, args: &GiveUpArgs) -> Result<Answer, Failure> {
     let mut total = v1::GiveUpResponse::default();
     loop {
@@ -90,7 +90,7 @@ async fn ask(client: &mut Coordinator, args: &GiveUpArgs) -> Result<v1::GiveUpRe
     };
     match client.give_up(request).await {
         Ok(answer) => Ok(answer.into_inner()),
-        // It is still wanted: nothing was done.
+        // The reservation is still wanted, so nothing was done.
         Err(status) if status.code() == Code::FailedPrecondition => {
             Err(Failure::new(Exit::Refused, status.message()))
         }
@@ -124,7 +124,7 @@ fn tell(rm: &str, total: &v1::GiveUpResponse) -> String {
     out
 }
 
-/// A resource manager that was given up on, for people.
+/// A resource manager that was given up on, as a sentence for people.
 #[must_use]
 pub fn sentence(one: &v1::GivenUp) -> String {
     let v1::GivenUp { resource_manager: rm, by, why, .. } = one;

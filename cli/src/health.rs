@@ -1,10 +1,11 @@
-//! `coalloc health`: do daemons serve? For people, for scripts, and for the health checks of containers
+//! `coalloc health`: checks whether daemons serve, for people, scripts, and the health checks of containers
 //! that hold nothing but this program.
 //!
-//! Of a coordinator it also says when no resource manager accepts it, when bookings differ, and what is owed to a
-//! resource manager that does not answer or is not configured.
+//! For a coordinator it also reports when no resource manager accepts it, when bookings differ, and what is
+//! owed to a resource manager that does not answer or is not configured.
 //!
-//! Left out on purpose: whether what a daemon says makes sense (`coalloc topology` asks that), and waiting.
+//! Checking that a daemon's answers make sense (`coalloc topology` does that) and waiting are deliberately
+//! not here.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -21,26 +22,27 @@ use crate::rpc::{self, GrcArgs};
 use crate::topology::denied_by_all;
 use crate::when::Length;
 
-/// Longest that one address is waited for when nobody says otherwise: a daemon answers in milliseconds.
+/// Default timeout for one address: a daemon answers in milliseconds.
 const PATIENCE: &str = "2s";
 
 /// Ask daemons whether they serve
 ///
-/// Exit code 0: all of them do; 5: somebody does not. A coordinator that no resource manager accepts, that has
-/// differences with one, or owes one something that it cannot be told, serves; its line says so.
+/// Exit code 0: all daemons serve; 5: at least one does not. A coordinator still counts as serving when no
+/// resource manager accepts it, when it has differences with one, or when it owes something to one that
+/// cannot be told; its line says so.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
     coalloc health 127.0.0.1:7101 127.0.0.1:7102    two resource managers\n  \
     coalloc health --listens 127.0.0.1:7000         a relay, which is asked for nothing")]
 pub struct HealthArgs {
-    /// host:port of a daemon; the coordinator when there is none
+    /// host:port of a daemon [default: the coordinator]
     #[arg(value_name = "ADDR")]
     addresses: Vec<String>,
-    /// Only see whether somebody listens there
+    /// Only check whether somebody listens there
     #[arg(long)]
     listens: bool,
-    /// How long each may take to answer
+    /// Timeout for the answer of each daemon
     #[arg(long, value_name = "TIME", default_value = PATIENCE)]
     patience: Length,
 }
@@ -48,7 +50,7 @@ pub struct HealthArgs {
 /// Runs `coalloc health`.
 ///
 /// # Errors
-/// When an address is none.
+/// When an address is not valid.
 pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     let coordinator = || vec![GrcArgs::default().address()];
     let addresses = if args.addresses.is_empty() { coordinator() } else { args.addresses.clone() };
@@ -91,8 +93,10 @@ fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// What is wrong at a coordinator between it and its resource managers: they do not accept it, have booked something
-/// else, or are owed something that they do not get. Nothing when all is well, or when it is none.
+/// Problems between a coordinator and its resource managers: they do not accept it, their bookings differ,
+/// or they are owed something that they do not get.
+///
+/// Returns `None` when all is well, or when the daemon is not a coordinator.
 async fn troubles(address: &str) -> Option<String> {
     let mut client = rpc::coordinator(address).ok()?;
     let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
@@ -108,7 +112,7 @@ async fn listens(address: &str) -> Result<(), String> {
 }
 
 async fn serves(address: &str) -> Result<(), String> {
-    // Who refuses a connection says so more clearly here than through gRPC.
+    // A refused connection gives a clearer message here than through gRPC.
     listens(address).await?;
     let channel =
         coalloc_net::client::channel("ADDR", address).map_err(|error| error.to_string())?;
@@ -142,7 +146,7 @@ mod tests {
         let routes = tonic::service::Routes::default();
         let server = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
-            let room = tokio::sync::watch::channel(coalloc_common::DiskRoom::Enough).1;
+            let room = tokio::sync::watch::channel(coalloc_common::DiskSpace::Enough).1;
             coalloc_net::server::serve(listener, routes, &[], room, stop).await
         });
         let answer = run(&args(&[&address], false)).await.unwrap();

@@ -1,6 +1,8 @@
-//! `coalloc ledger`: is a ledger sound, what is in it, and going on from one that was put back.
+//! `coalloc ledger`: checks a ledger, prints its records, and lets a node continue from a ledger that was
+//! restored.
 //!
-//! Reads the file itself, beside its node or without it; no daemon is asked. Only `accept-restored` writes.
+//! The commands read the file itself, whether its node runs or not; no daemon is asked. Only
+//! `accept-restored` writes.
 
 mod dump;
 mod line;
@@ -15,8 +17,7 @@ use crate::exit::{Answer, Exit, Failure};
 
 /// Look into a node's ledger: is it sound, and what did the node do?
 ///
-/// Works beside the node at work, after a crash, and on a copy, and changes nothing (but for
-/// accept-restored, which is for that).
+/// Works while the node runs, after a crash, and on a copy. It changes nothing, except for accept-restored.
 #[derive(Debug, Clone, Args)]
 pub struct LedgerArgs {
     #[command(subcommand)]
@@ -32,21 +33,22 @@ enum LedgerCommand {
 
 /// Check every record of a ledger against the hash chain, and the file's own structure
 ///
-/// Exit code 0 when it is sound, 1 when it is damaged or older than it was, 2 when it is no ledger.
+/// Exit code 0 when it is sound, 1 when it is damaged or older than it was, 2 when it is not a ledger.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  coalloc ledger verify /var/lib/coalloc/north.ledger\n  \
                         coalloc ledger verify --json backup/north.ledger | jq .records")]
 pub struct VerifyArgs {
-    /// The ledger's file, as `daemon.ledger` of the node's configuration names it
+    /// The ledger's file, as `daemon.ledger` in the node's configuration names it
     file: PathBuf,
     /// Print what was found as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Print a ledger's records: when, what, of which transaction, and who caused it
+/// Print a ledger's records: time, kind, transaction, and who caused it
 ///
-/// The records are checked on the way. Exit code 1 when one is damaged; those before it are printed.
+/// The records are checked as they are read. Exit code 1 when one is damaged; the records before it are
+/// printed.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  coalloc ledger dump north.ledger --from 100 --limit 20\n  \
                         coalloc ledger dump north.ledger --txn grc-1a2b3c4d-7/1\n  \
@@ -57,7 +59,7 @@ pub struct DumpArgs {
     /// Begin with this sequence number
     #[arg(long, value_name = "N", default_value_t = 1)]
     from: u64,
-    /// Print at most so many records
+    /// Print at most this many records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Only records about this transaction
@@ -66,16 +68,16 @@ pub struct DumpArgs {
     /// Only records about this reservation and its transactions
     #[arg(long, value_name = "ID")]
     reservation: Option<String>,
-    /// One JSON object a line: sequence, hash, record as it was written
+    /// Print one JSON object per line: sequence, hash, record as it was written
     #[arg(long)]
     json: bool,
 }
 
-/// Let a node go on from a ledger that is older than the one that was there last
+/// Let a node continue from a ledger that is older than its last one
 ///
-/// After a backup was put back a node refuses to start: what it had recorded since is missing, and others
-/// know it. This says that it is meant so. The node must be stopped. What was reserved since the backup is
-/// forgotten here: compare with the other side afterwards (the guide, "Ledgers").
+/// After a backup was restored, a node refuses to start: it lacks what it has recorded since, and other
+/// nodes know it. This command confirms that this is intended. The node must be stopped. What was reserved
+/// since the backup is forgotten here: compare with the other side afterwards (the guide, "Ledgers").
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  coalloc ledger accept-restored /var/lib/coalloc/north.ledger")]
 pub struct AcceptArgs {
@@ -86,7 +88,7 @@ pub struct AcceptArgs {
 /// Runs `coalloc ledger`.
 ///
 /// # Errors
-/// When the file is no ledger, damaged, or cannot be read.
+/// When the file is not a ledger, is damaged, or cannot be read.
 pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
     match &args.command {
         LedgerCommand::Verify(args) => verify::run(args),
@@ -95,7 +97,7 @@ pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
     }
 }
 
-/// What is wrong, with the exit code of its kind.
+/// What is wrong, with the exit code for this kind of error.
 fn failure(error: &LedgerError) -> Failure {
     let exit = match error {
         LedgerError::ChainBroken { .. }

@@ -1,12 +1,12 @@
-//! `coalloc`: the command line of Coalloc, one module a command.
+//! `coalloc`: the command line of Coalloc, one module per command.
 //!
-//! A command gives back an [`exit::Answer`] (all of its standard output, and how it ended) or an
-//! [`exit::Failure`] (for standard error); [`main`] prints either. Progress goes to standard error as
-//! it happens, so that standard output is only the answer and can be piped. [`demo`] starts a whole
+//! A command returns an [`exit::Answer`] (everything for standard output, and how the command ended) or an
+//! [`exit::Failure`] (for standard error). [`main`] prints either. Progress goes to standard error as it
+//! happens, so standard output contains only the answer and can be piped. [`demo`] starts a whole
 //! federation of processes, sends it the requests of a paper and proves that nothing is overbooked.
 //!
-//! Left out on purpose: planning, checking of values and the protocol. A command reads files and flags,
-//! asks a daemon (or, offline, a planner) and shows what it is told.
+//! Planning, validation and the protocol are deliberately not here. A command reads files and flags, asks a
+//! daemon (or a planner, when offline) and shows the answer.
 
 pub mod audit;
 pub mod bench;
@@ -80,7 +80,7 @@ enum Command {
     Ledger(ledger::LedgerArgs),
     /// Print a completion script for a shell
     Completions {
-        /// Which shell
+        /// The shell to complete for
         shell: clap_complete::Shell,
     },
 }
@@ -90,11 +90,11 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
-        // A daemon has a runtime, logs and an exit code of its own.
+        // A daemon has its own runtime, logs and exit code.
         Command::Serve(args) => serve::run(&args),
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Completions { shell } => finish(Ok(completions(shell))),
-        // In a container with few threads to have, on a machine with many cores.
+        // These also run in containers that allow few threads, on machines with many cores.
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
         Command::Relay(args) => finish(on_one_thread(relay::run(&args))),
         Command::Compose(args) => finish(compose::run(&args)),
@@ -105,7 +105,7 @@ pub fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Answer, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
-    // On this thread, because `demo` ties its daemons to the thread that started them.
+    // `demo` ties its daemons to the thread that started them, so the command runs on this thread.
     runtime.block_on(async {
         match command {
             Command::Demo(args) => demo::run(args).await,
@@ -152,8 +152,10 @@ fn completions(shell: clap_complete::Shell) -> Answer {
     Answer::done(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// Prints an answer or a failure. A reader that went away (`| head`) has read what it wanted: that
-/// changes nothing about how the command ended.
+/// Prints an answer or a failure.
+///
+/// A reader that closed the pipe (`| head`) has read what it wanted, so the exit code stays that of the
+/// command.
 fn finish(result: Result<Answer, Failure>) -> ExitCode {
     let Answer { text, exit } = match result {
         Ok(answer) => answer,
@@ -173,7 +175,7 @@ fn finish(result: Result<Answer, Failure>) -> ExitCode {
     }
 }
 
-/// `error: ` and the message; what it says on more lines stands below, indented.
+/// Returns `error: ` and the message, with all further lines of the message indented.
 fn error_text(message: &str) -> String {
     format!("error: {}", message.replace('\n', "\n       "))
 }

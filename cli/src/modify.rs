@@ -1,7 +1,7 @@
-//! `coalloc modify`: change a reservation, or leave it whole.
+//! `coalloc modify`: changes a reservation, or leaves it exactly as it was.
 //!
-//! The coordinator takes the whole new version. It is built here from what was asked for last and the
-//! flags, or read from a file; nothing is checked here that the coordinator checks.
+//! The coordinator takes the complete new version. This module builds the new version from the last version
+//! that was asked for and the flags, or reads it from a file. It does not repeat the coordinator's checks.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -20,31 +20,32 @@ use crate::request::{SearchArgs, link_hardly_meant, rate_hardly_meant};
 use crate::reservations::describe;
 use crate::rpc::{self, GrcArgs};
 use crate::text;
-use crate::when::{Length, When};
+use crate::when::{InstantArg, Length};
 
 /// Change a reservation, future or active: all of the new version, or nothing
 ///
-/// What no flag names stays as it was asked for last. Of a reservation that has begun, the start stays,
-/// and what it has is kept for the half minute that the change may take. It is searched as it was when it
-/// was reserved, or changed last; a flag that is given here replaces what was given then.
+/// Everything that no flag names stays as it was last asked for. If the reservation has begun, its start
+/// stays, and everything it has is kept for the half minute that the change may take. Plans are searched as
+/// they were when the reservation was made, or last changed; a flag given here replaces the earlier
+/// setting.
 #[derive(Debug, Clone, Args)]
 pub struct ModifyArgs {
     /// The id of the reservation, or of the request
     id: String,
-    /// The whole new version, a CoAllocationRequest as YAML or JSON; its start, when unset, stays
+    /// The whole new version, a CoAllocationRequest as YAML or JSON; if it sets no start, the start stays
     #[arg(short, long, value_name = "FILE", conflicts_with_all =
         ["start", "end", "extend", "shorten", "cpus", "rate", "drop_site"])]
     request: Option<PathBuf>,
-    /// Begin then: 2026-11-21T10:00:00Z, now+2h. Without --end the length stays
+    /// Begin at this time: 2026-11-21T10:00:00Z, now+2h. Without --end the length stays
     #[arg(long, value_name = "TIME")]
-    start: Option<When>,
-    /// End then
+    start: Option<InstantArg>,
+    /// End at this time
     #[arg(long, value_name = "TIME", conflicts_with_all = ["extend", "shorten"])]
-    end: Option<When>,
-    /// End so much later: 1h, 30m
+    end: Option<InstantArg>,
+    /// End this much later: 1h, 30m
     #[arg(long, value_name = "LENGTH", conflicts_with = "shorten")]
     extend: Option<Length>,
-    /// End so much sooner
+    /// End this much sooner
     #[arg(long, value_name = "LENGTH")]
     shorten: Option<Length>,
     /// CPUs of a site of the request; may be given several times
@@ -53,13 +54,13 @@ pub struct ModifyArgs {
     /// Rate of a link of the request, `a-b=2G`; may be given several times
     #[arg(long, value_name = "FROM-TO=RATE")]
     rate: Vec<Setting<Rate>>,
-    /// Do without this site of the request and its links; may be given several times
+    /// Drop this site of the request and its links; may be given several times
     #[arg(long, value_name = "SITE")]
     drop_site: Vec<String>,
-    /// Sites of both versions may move; else they stay where they are
+    /// Sites of both versions may move; otherwise they stay where they are
     #[arg(long)]
     may_move: bool,
-    /// For whom; the coordinator refuses another than the reservation's [default: the reservation's]
+    /// The user; the coordinator refuses anyone but the reservation's user [default: the reservation's user]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// The id of this change: sent again with the same content, it gets the same answer [default: a
@@ -119,7 +120,7 @@ impl FromStr for Rate {
 /// Runs `coalloc modify`.
 ///
 /// # Errors
-/// When a flag or the file is wrong, the coordinator cannot be asked, or it is unknown how it ended.
+/// When a flag or the file is wrong, the coordinator cannot be asked, or the outcome is unknown.
 pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
     args.check_says_something()?;
     let mut client = args.grc.connect().await?;
@@ -146,7 +147,7 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
         request.user.clone_from(&old.user);
     }
     let change_id = args.change_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
-    // Said before the call, so that it can be asked about whatever becomes of this process.
+    // Printed before the call, so that the user can ask about the change even if this process dies.
     text::note(&format!("change id: {change_id}"));
     let wire = v1::ModifyRequest {
         id: args.id.clone(),
@@ -164,7 +165,9 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
 }
 
 impl ModifyArgs {
-    /// Is there a change at all? Where sites may move, or how it is searched, is one: the same may fit better.
+    /// Checks that the flags ask for some change.
+    ///
+    /// That sites may move, or another way to search, counts as a change: the same request may then fit better.
     fn check_says_something(&self) -> Result<(), Failure> {
         let times = [self.start.is_some(), self.end.is_some(), self.extend.is_some()];
         let amounts = [self.cpus.is_empty(), self.rate.is_empty(), self.drop_site.is_empty()];
@@ -184,7 +187,8 @@ impl ModifyArgs {
         )))
     }
 
-    /// Does the new version want what the old one has? What may be a change sent again is not judged.
+    /// Checks that the new version differs from the old one, unless the call may be a repetition of an
+    /// earlier change.
     fn check_differs(
         &self,
         request: &v1::CoAllocationRequest,
@@ -201,7 +205,7 @@ impl ModifyArgs {
         Err(Failure::bad_input(format!("{id} is as that already: nothing would change")))
     }
 
-    /// What was asked for last, with the flags applied.
+    /// The version that was last asked for, with the flags applied.
     fn new_version(
         &self,
         old: &v1::Reservation,
@@ -274,8 +278,8 @@ fn not_there(flag: &str, name: &str, known: &[String]) -> Failure {
     Failure::bad_input(format!("{flag}: the request has no {name}; it has {known}"))
 }
 
-/// What a call that failed means: a line of the file, a state in which nothing can be changed, or that
-/// nobody knows.
+/// The meaning of a failed call: a mistake in a line of the file, a state in which nothing can be changed,
+/// or an unknown outcome.
 fn failure(
     status: &Status,
     document: Option<&Document<v1::CoAllocationRequest>>,
@@ -313,7 +317,7 @@ pub fn exit(reservation: &v1::Reservation) -> Exit {
     }
 }
 
-/// What was, what became of it, and all of it as it stands now.
+/// The earlier version, the outcome of the change, and the reservation as it stands now.
 fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
     let mut out = String::new();
     if new.version != old.version {
@@ -334,7 +338,7 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
     out + &describe(new)
 }
 
-/// The last change of a reservation, one sentence.
+/// One sentence about the last change of a reservation.
 #[must_use]
 pub fn sentence(change: &v1::Change, definite: bool) -> String {
     use v1::ChangeState as C;

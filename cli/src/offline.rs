@@ -27,14 +27,14 @@ use coalloc_proto::file::{Document, read};
 use coalloc_proto::v1;
 
 use crate::exit::Failure;
-use crate::request::Asked;
+use crate::request::ParsedRequest;
 
 /// A federation that was read from a file.
 #[derive(Debug)]
 pub struct Federation {
     /// The file.
     pub file: v1::FederationFile,
-    /// Its graph.
+    /// The graph of the federation.
     pub topology: Topology,
     /// What is taken of each resource.
     timetables: BTreeMap<(RmName, ResourceId), Timetable>,
@@ -69,7 +69,7 @@ impl Federation {
         Ok(Self { file: document.message, topology, timetables })
     }
 
-    /// What is free over the whole of a window.
+    /// What is free during the whole of a window.
     #[must_use]
     pub fn view(&self, window: Window) -> FrameView {
         let free = |rm: &RmName, resource: &ResourceId| {
@@ -87,11 +87,11 @@ impl Federation {
         view
     }
 
-    /// Plans a request: one plan a frame, earliest start first, then cheapest first.
+    /// Plans a request: one plan per frame, the earliest start first, then the cheapest first.
     ///
     /// # Errors
-    /// When the request is wrong, with its line.
-    pub fn plan(&self, asked: &Asked, soonest: Time) -> Result<v1::PlanResponse, Failure> {
+    /// When the request is wrong, with the line of the mistake.
+    pub fn plan(&self, asked: &ParsedRequest, soonest: Time) -> Result<v1::PlanResponse, Failure> {
         let request = request_from_wire(&asked.request, soonest);
         let request = request.map_err(|error| asked.invalid(&error))?;
         check_references(&self.topology, &request).map_err(|error| asked.invalid(&error))?;
@@ -115,8 +115,9 @@ impl Federation {
         Ok(response)
     }
 
-    /// Plans every frame, as many at once as there are processors, within the time of one request; where the
-    /// solver slides, one after another until one fits.
+    /// Plans every frame within the time of one request, as many at once as there are processors.
+    ///
+    /// If the solver slides, frames are planned one after another until one fits.
     fn plan_frames(
         &self,
         request: &CoAllocation,
@@ -128,7 +129,7 @@ impl Federation {
         let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
         let planner = planner(options, end);
         let (done, outcomes) = mpsc::channel();
-        // An outside solver does not hear `stop`: the frames share the time that all may take.
+        // An external solver does not react to `stop`, so the frames share the time that all of them may take.
         let threads = match options.solver.slides() {
             true => 1,
             false => std::thread::available_parallelism().map_or(1, usize::from),
@@ -141,7 +142,7 @@ impl Federation {
             {
                 let view = self.view(*window);
                 let left = end.saturating_duration_since(Instant::now());
-                // At most the five seconds of PLANNING_TIME_MAX.
+                // This is at most the five seconds of PLANNING_TIME_MAX.
                 let left = Span::from_us(left.as_micros() as i64);
                 let solver_time = options.solver.outside_time(left.min(share));
                 let budget = Budget { nodes: limits::PLANNING_NODES_MAX, solver_time, stop: &stop };
@@ -149,7 +150,7 @@ impl Federation {
                 let packing = Packing::new(&self.topology, request, &view, ranking, edges);
                 let answer = packing.solve(planner.as_ref(), &budget);
                 let ends = options.solver.slides() && answer.is_ok();
-                // The receiver waits for every frame; it cannot be gone.
+                // The receiver waits for every frame, so it still exists.
                 let _ = done.send((at, answer));
                 if ends {
                     break;
@@ -169,7 +170,7 @@ impl Federation {
         all.into_iter().zip(frames).map(|((_, answer), window)| (*window, answer)).collect()
     }
 
-    /// The same answers, with what binds where there is no plan.
+    /// The same answers, with the bottleneck for each frame without a plan.
     fn explained(
         &self,
         request: &CoAllocation,
@@ -206,7 +207,7 @@ impl Federation {
     }
 }
 
-/// Every outcome; says stop when the time of one request is over.
+/// Collects every outcome; sets `stop` when the time of one request is over.
 fn collect(
     outcomes: &mpsc::Receiver<(usize, Answer)>,
     stop: &AtomicBool,
@@ -227,8 +228,9 @@ fn collect(
     }
 }
 
-/// The planner that the options name; an outside library has a thread for each of ours, and is not waited for
-/// beyond `end`.
+/// The planner that the options name.
+///
+/// An external library gets one thread for each of ours, and is not waited for after `end`.
 fn planner(options: RequestOptions, end: Instant) -> Box<dyn FramePlanner> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let libraries = Libraries::new(threads, || ());
@@ -255,7 +257,7 @@ fn empty_timetables(topology: &Topology) -> BTreeMap<(RmName, ResourceId), Timet
     timetables
 }
 
-/// Books a segment; when it does not fit, the amount and what would.
+/// Books a segment; if it does not fit, returns the amount and what would fit.
 fn take(
     timetables: &mut BTreeMap<(RmName, ResourceId), Timetable>,
     rm: RmName,

@@ -1,11 +1,12 @@
-//! What is wrong between a coordinator and its resource managers, in a sentence each: bookings that differ, and what is
-//! owed to one that cannot be told.
+//! The problems between a coordinator and its resource managers, one sentence each: bookings that differ,
+//! and what is owed to a resource manager that cannot be told.
 
 use coalloc_proto::v1;
 
 use crate::text;
 
-/// Bookings differ, at whom, and what to run; nothing when they do not.
+/// A sentence about differing bookings, with the resource managers and the command to run; `None` if none
+/// differ.
 #[must_use]
 pub fn differing(response: &v1::DescribeFederationResponse) -> Option<String> {
     let differs = response.resource_managers.iter().filter(|manager| manager.differences > 0);
@@ -20,7 +21,7 @@ pub fn differing(response: &v1::DescribeFederationResponse) -> Option<String> {
     (count > 0).then(told)
 }
 
-/// What is owed to resource managers that are not configured, or do not answer: a sentence for each.
+/// One sentence for each resource manager that is owed something and is not configured or does not answer.
 pub fn owed(response: &v1::DescribeFederationResponse) -> impl Iterator<Item = String> {
     let silent = response.resource_managers.iter().filter(|manager| !manager.reachable);
     let silent = silent.filter_map(|manager| {

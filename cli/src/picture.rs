@@ -1,5 +1,5 @@
-//! `coalloc picture`: when the amounts of a task are free, path by path and site by site, as bars; of a
-//! federation file, or as a coordinator believes it to be.
+//! `coalloc picture`: shows as bars when the amounts of a task are free, path by path and site by site, in
+//! a federation file or in a coordinator's picture.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use coalloc_common::{
     AvailabilityVector, BitsPerSecond, Cpus, InvalidField, Slot, SlotGrid, Span, Time, limits,
 };
 use coalloc_net::convert::{span_from_wire, span_to_wire, time_from_wire, time_to_wire};
-use coalloc_plan::multicost::Picture;
+use coalloc_plan::multicost::BelievedNetwork;
 use coalloc_proto::v1;
 
 use crate::exit::{Answer, Failure};
@@ -17,20 +17,21 @@ use crate::offline::Federation;
 use crate::rpc::{self, GrcArgs};
 use crate::task::{SlotArgs, TaskFile};
 use crate::text;
-use crate::when::When;
+use crate::when::InstantArg;
 
-/// Columns behind a bar: ` 100 %`.
+/// Width of the columns after a bar: ` 100 %`.
 const SHARE_WIDTH: usize = 8;
-/// Bars are not longer than this: beyond it nobody counts.
+/// Maximum length of a bar, because nobody counts characters beyond it.
 const BAR_MAX: usize = 120;
 
-/// Show what a task would be planned on: its availability vectors, as bars
+/// Show the availability vectors on which a task would be planned, as bars
 ///
-/// A vector says slot by slot whether the task's rate is free on a path, or its CPUs at a site. Without
-/// --federation it is the picture of a coordinator in distributed mode: whose profiles it has, and how old.
+/// A vector says for each slot whether the task's rate is free on a path, or its CPUs at a site. Without
+/// --federation the vectors come from the picture of a coordinator in distributed mode, with the age of
+/// each profile.
 #[derive(Debug, Clone, Args)]
 pub struct PictureArgs {
-    /// The FederationFile (YAML or JSON): what there is and what is taken
+    /// The FederationFile (YAML or JSON) with the resources and what is taken
     #[arg(long, value_name = "FILE", conflicts_with = "grc")]
     federation: Option<PathBuf>,
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub struct PictureArgs {
     request: PathBuf,
     /// Replaces the task's `ready`: 2026-11-21T10:00:00Z, now, now+2h. Its deadline moves along
     #[arg(long, value_name = "TIME")]
-    earliest_start: Option<When>,
+    earliest_start: Option<InstantArg>,
     #[command(flatten)]
     slots: SlotArgs,
     /// Draw with ASCII only
@@ -51,11 +52,11 @@ pub struct PictureArgs {
     json: bool,
 }
 
-/// Characters of a bar: all free, some, none.
+/// Characters of a bar: all free, some free, none free.
 #[derive(Debug, Clone, Copy)]
 struct Ink([char; 3]);
 
-/// Blocks.
+/// Block characters.
 const BLOCKS: Ink = Ink(['█', '▒', '·']);
 /// For terminals that have only ASCII.
 const ASCII: Ink = Ink(['#', '+', '.']);
@@ -76,17 +77,17 @@ pub async fn run(args: &PictureArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(draw(&on_paper(&paper.picture), over, width, ink)))
 }
 
-/// Vectors under a title, each with its name.
+/// Availability vectors under a title, each with its name.
 struct Group {
     title: String,
     rows: Vec<(String, AvailabilityVector)>,
 }
 
-/// The vectors of a picture: paths, then sites.
-fn on_paper(picture: &Picture) -> Vec<Group> {
+/// The availability vectors of a picture: paths, then sites.
+fn on_paper(picture: &BelievedNetwork) -> Vec<Group> {
     let mut rows: Vec<(String, AvailabilityVector)> = Vec::new();
     for pair in picture.links().chunks(2) {
-        // Both directions of an edge stand side by side; where they share what is free, once.
+        // The two directions of an edge are listed together; if the same is free in both, they are listed once.
         let same = pair.windows(2).all(|two| two[0].free == two[1].free);
         for (way, link) in [":ab", ":ba"].iter().zip(pair) {
             let name = if same { link.name.to_string() } else { format!("{}{way}", link.name) };
@@ -104,7 +105,7 @@ fn on_paper(picture: &Picture) -> Vec<Group> {
     vec![paths, Group { title: format!("sites with {cpus} free, slots of {slot}"), rows }]
 }
 
-/// What a coordinator believes.
+/// The picture of a coordinator.
 async fn believed(
     args: &PictureArgs,
     file: &TaskFile,
@@ -150,12 +151,12 @@ async fn believed(
     Ok(Answer::done(title + &draw(&groups, (from, horizon), width, ink)))
 }
 
-/// A slot of which some 960 reach over a horizon: eight a column.
+/// A slot length that divides a horizon into about 960 slots: eight per column.
 fn slot_of(horizon: Span) -> Span {
     Span::from_us((horizon.as_us() / 960).max(1))
 }
 
-/// One resource manager's part, with its age.
+/// The part of the picture that comes from one resource manager, with its age.
 fn told(part: &v1::PicturePart, grid: SlotGrid, from: Time) -> Result<Group, InvalidField> {
     let age = part.age.as_ref().map(|age| span_from_wire("age", age)).transpose()?;
     let age = age.map_or("nothing has come yet".to_owned(), |age| format!("{} old", about(age)));
@@ -177,7 +178,7 @@ fn told(part: &v1::PicturePart, grid: SlotGrid, from: Time) -> Result<Group, Inv
     Ok(Group { title, rows: rows? })
 }
 
-/// One row a vector.
+/// Draws one row per vector.
 fn draw(groups: &[Group], (from, horizon): (Time, Span), width: usize, ink: Ink) -> String {
     let names = groups.iter().flat_map(|group| &group.rows).map(|(name, _)| name.chars().count());
     let label = names.max().unwrap_or(0);
@@ -202,13 +203,13 @@ fn draw(groups: &[Group], (from, horizon): (Time, Span), width: usize, ink: Ink)
     out
 }
 
-/// A length with its two leading digits: `47 s`, or `about 47 s` when that is not all of it.
+/// A length of time with two leading digits: `47 s`, or `about 47 s` if that is not exact.
 fn about(length: Span) -> String {
     let mut unit = 1;
     while length.as_us() / unit >= 100 {
         unit *= 10;
     }
-    // Whole seconds read better than a digit less.
+    // Whole seconds read better, even if that keeps an additional digit.
     let unit = if length >= Span::from_secs(1) { unit.min(1_000_000) } else { unit };
     let round = Span::from_us(length.as_us() / unit * unit);
     if round == length { round.to_string() } else { format!("about {round}") }
@@ -224,13 +225,13 @@ fn bar(
     let grid = vector.grid();
     let at = |column: usize| {
         let part = i128::from(horizon.as_us()) * column as i128 / columns as i128;
-        // At most the horizon.
+        // This is at most the horizon.
         grid.containing(from.saturating_add(Span::from_us(part as i64))).0
     };
     let (mut free_all, mut slots_all) = (0, 0);
     let mut text = String::new();
     for column in 0..columns {
-        // A column shorter than a slot shows the slot that it begins in.
+        // A column that is shorter than a slot shows the slot in which it begins.
         let (first, end) = (at(column), at(column + 1).max(at(column) + 1));
         let slots = (end - first) as usize;
         let free = (first..end).filter(|slot| vector.is_free(Slot(*slot))).count();
@@ -286,13 +287,13 @@ mod tests {
         let whole = (from, Span::from_secs(40));
         assert_eq!(bar(&vector, whole, 10, BLOCKS), ("██···▒████".to_owned(), 65));
         assert_eq!(bar(&vector, whole, 40, ASCII).0, "########..............##################");
-        // Beyond its end nothing is known.
+        // Beyond the end of the vector nothing is known.
         let beyond = (from, Span::from_secs(80));
         assert_eq!(bar(&vector, beyond, 4, ASCII), ("++..".to_owned(), 32));
         let us = [1_000_000, 46_753_246, 3_600_000_000, 1_234, 7_500_000];
         let texts = us.map(|us| about(Span::from_us(us)));
         assert_eq!(texts, ["1 s", "about 46 s", "1 h", "about 1200 us", "7500 ms"]);
-        // Columns shorter than a slot.
+        // Here the columns are shorter than a slot.
         assert_eq!(bar(&vector, (from, Span::from_secs(2)), 4, ASCII).0, "####");
     }
 }

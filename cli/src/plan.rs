@@ -1,4 +1,4 @@
-//! `coalloc plan`: what could be reserved, and why the rest could not. Holds nothing.
+//! `coalloc plan`: shows what could be reserved and why the rest could not, and holds nothing.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
 use crate::offline::Federation;
-use crate::request::{Asked, RequestArgs};
+use crate::request::{ParsedRequest, RequestArgs};
 use crate::rpc::{self, GrcArgs};
 use crate::task::{self, SlotArgs, TaskFile};
 use crate::when::next_full;
@@ -90,7 +90,7 @@ async fn run_task(args: &PlanArgs, planner: TaskPlannerName, now: Time) -> Resul
     Ok(Answer { text, exit })
 }
 
-async fn ask(grc: &GrcArgs, asked: &Asked) -> Result<v1::PlanResponse, Failure> {
+async fn ask(grc: &GrcArgs, asked: &ParsedRequest) -> Result<v1::PlanResponse, Failure> {
     let mut client = grc.connect().await?;
     let request = v1::PlanRequest {
         request: Some(asked.request.clone()),
@@ -101,9 +101,9 @@ async fn ask(grc: &GrcArgs, asked: &Asked) -> Result<v1::PlanResponse, Failure> 
     Ok(response.into_inner())
 }
 
-/// The answer for people: the plans side by side, then one by one.
+/// The answer for people: a table that compares the plans, then each plan.
 #[must_use]
-pub fn describe_as(response: &v1::PlanResponse, asked: &Asked) -> String {
+pub fn describe_as(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
     let table = table::table(&response.plans, &asked.options.objectives);
     let between = if table.is_empty() { "" } else { "\n" };
     table + between + &describe(response)
@@ -138,7 +138,7 @@ pub fn describe(response: &v1::PlanResponse) -> String {
     out
 }
 
-/// When, at what cost, and how good that is.
+/// When the plan runs, what it costs, and how close to the optimum it is.
 #[must_use]
 pub fn headline(plan: &v1::Plan) -> String {
     let window = text::window(plan.window.as_ref());
@@ -159,8 +159,10 @@ pub fn headline(plan: &v1::Plan) -> String {
     format!("{window} ({length}){price}, cost {cost} points, {quality}")
 }
 
-/// How much cheaper than this plan the cheapest could be, at most, in percent of its cost: rounded up, so
-/// that no gap looks closed.
+/// Returns by how much, at most, the cheapest plan could be cheaper than this one, in percent of this
+/// plan's cost.
+///
+/// The result is rounded up, so that an open gap is never shown as closed.
 fn gap(plan: &v1::Plan) -> String {
     let cost = u128::from(plan.cost_millipoints.max(1));
     let open = u128::from(plan.cost_millipoints.saturating_sub(plan.lower_bound_millipoints));
@@ -168,7 +170,7 @@ fn gap(plan: &v1::Plan) -> String {
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
-/// Where the sites land and which way the links take, one line each, in columns.
+/// The RM of each site and the path of each link, one line each, in columns.
 #[must_use]
 pub fn body(plan: &v1::Plan) -> String {
     let mut lines: Vec<[String; 3]> = Vec::new();

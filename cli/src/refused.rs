@@ -1,5 +1,5 @@
-//! How a refusal looks to people: what binds and by how much, frame by frame, and what would do
-//! instead.
+//! How a refusal is shown to people: what the bottleneck is and by how much it falls short, frame by frame,
+//! and what would be possible instead.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use coalloc_proto::v1;
 
 use crate::{plan, text};
 
-/// Names that a line lists before it counts the rest.
+/// How many names a line lists before it only counts the rest.
 const NAMES_SHOWN: usize = 8;
 
-/// Stands for the window in a sentence.
+/// Placeholder for the window in a sentence.
 const HERE: &str = "\u{0}";
 
-/// Frames without a plan: one entry for neighbours that were refused for the same reason.
+/// Frames without a plan; neighbouring frames that were refused for the same reason share one entry.
 #[must_use]
 pub fn frames(refused: &[v1::RefusedFrame]) -> String {
     let mut out = String::new();
@@ -31,7 +31,7 @@ pub fn frames(refused: &[v1::RefusedFrame]) -> String {
         let why = first.refusal.as_ref().map_or_else(
             || "no reason given".to_owned(),
             |refusal| {
-                // The line begins with the window: the sentence need not say it again.
+                // The line begins with the window, so the sentence need not repeat it.
                 let sentence = text::refusal_with(refusal, |_| HERE.to_owned());
                 let shown = sentence.replace(&format!(" in {HERE}"), "");
                 let shown = shown.replace(HERE, if same > 1 { "each" } else { "it" });
@@ -45,13 +45,13 @@ pub fn frames(refused: &[v1::RefusedFrame]) -> String {
     out
 }
 
-/// What a frame was refused for, its time aside.
+/// The reason for which a frame was refused, apart from its time.
 fn reason(frame: &v1::RefusedFrame) -> Option<(String, Option<&v1::Bottleneck>)> {
     let refusal = frame.refusal.as_ref()?;
     Some((text::refusal_with(refusal, |_| String::new()), refusal.bottleneck.as_ref()))
 }
 
-/// The facts behind a sentence, on lines of their own: what binds, and the NSI error.
+/// The facts behind a sentence, on separate lines: the bottleneck and the NSI error.
 #[must_use]
 pub fn numbers(refusal: &v1::Refusal) -> String {
     let mut out = String::new();
@@ -65,7 +65,7 @@ pub fn numbers(refusal: &v1::Refusal) -> String {
     out
 }
 
-/// What binds: who asks, of what, and by how much it falls short.
+/// The bottleneck: what asks, for which resource, and by how much it falls short.
 #[must_use]
 pub fn bottleneck(found: &v1::Bottleneck) -> String {
     use v1::BottleneckKind as K;
@@ -111,7 +111,7 @@ fn names(all: &[String]) -> String {
     format!("{} and {rest} more", all[..NAMES_SHOWN].join(", "))
 }
 
-/// What would do instead.
+/// What would be possible instead.
 #[must_use]
 pub fn alternatives(found: &v1::Alternatives) -> String {
     let mut out = String::from("what would do instead:\n");
@@ -145,7 +145,7 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
     out
 }
 
-/// The window of a nearest plan, to ask for it: `--earliest-start`.
+/// How to ask for the window of the nearest plan: `--earliest-start`.
 fn how_to_ask(found: &v1::Alternatives) -> Option<String> {
     let window = window_from_wire("", found.nearest_window.as_ref()).ok()?;
     let start = window.start();

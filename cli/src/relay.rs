@@ -1,11 +1,12 @@
-//! `coalloc relay`: TCP connections passed on to elsewhere, later than they came.
+//! `coalloc relay`: forwards TCP connections to another address, with a delay.
 //!
-//! It stands between the domains of a testbed, where a laboratory would have a long fibre or `tc netem`. That
-//! needs a kernel module and root in somebody's network namespace; this needs neither, and runs in a container
-//! that holds nothing but this program. What it cannot do is what TCP hides from programs: there are no
-//! packets to drop or to reorder, so a lost one is what its sender would make of it, a pause ([`line`]).
+//! The relay stands between the domains of a testbed, where a laboratory would have a long fibre or `tc
+//! netem`. `tc netem` needs a kernel module and root in a network namespace; the relay needs neither, and
+//! runs in a container that holds nothing but this program. It cannot do what TCP hides from programs: it
+//! sees no packets to drop or to reorder. A lost packet is therefore simulated by its effect on the sender,
+//! a pause ([`line`]).
 //!
-//! Left out on purpose: who may connect (a network decides that), and reading what passes.
+//! Access control (the network decides who may connect) and reading the traffic are deliberately not here.
 
 mod line;
 
@@ -23,35 +24,35 @@ use tokio::sync::Semaphore;
 use crate::exit::{Answer, Exit, Failure};
 use crate::text;
 use crate::when::span_us;
-use line::Weather;
+use line::NetworkConditions;
 
-/// Pass TCP connections on to elsewhere, with a delay: what lies between two domains of a testbed
+/// Forward TCP connections, with a delay: stands for the distance between two domains of a testbed
 ///
-/// It runs until SIGTERM or Ctrl-C. Each direction is delayed, so that a question and its answer take twice
-/// the delay longer. Nothing is reordered.
+/// It runs until SIGTERM or Ctrl-C. Each direction is delayed, so a request and its answer together take
+/// twice the delay longer. Nothing is reordered.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc relay 127.0.0.1:8101=127.0.0.1:7101 --delay 20ms\n  \
     coalloc relay 0.0.0.0:7101=crm-N0:7101 0.0.0.0:7000=grc:7000 --delay 20ms --jitter 5ms --loss 0.5")]
 pub struct RelayArgs {
-    /// Where to listen, and where to pass on what comes: ADDRESS:PORT=HOST:PORT
+    /// Where to listen, and where to forward connections: ADDRESS:PORT=HOST:PORT
     #[arg(value_name = "LISTEN=TO", required = true)]
     routes: Vec<Route>,
-    /// How much later everything arrives, in each direction; given more than once, they add up
+    /// Delay of everything, in each direction; given more than once, the delays add up
     #[arg(long, value_name = "TIME", default_value = "0ms")]
     delay: Vec<Pause>,
-    /// How much more or less than that, at random; never less than nothing
+    /// Random deviation from the delay, up or down; the result is never below zero
     #[arg(long, value_name = "TIME", default_value = "0ms")]
     jitter: Pause,
-    /// Percent of pieces that come 200 ms late, as if they had been lost and sent again
+    /// Percent of pieces that are 200 ms late, as if they had been lost and sent again
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     loss: Percent,
-    /// Seed of what is random
+    /// Seed of the random numbers
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 }
 
-/// One place to listen, and where its connections go.
+/// An address to listen on, and the address to which its connections go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Route {
     listen: SocketAddr,
@@ -69,7 +70,7 @@ impl FromStr for Route {
     }
 }
 
-/// A length of time, none included.
+/// A length of time, zero included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Pause(Span);
 
@@ -83,7 +84,7 @@ impl FromStr for Pause {
     }
 }
 
-/// A share in percent, to a thousandth, as parts of 100 000.
+/// A percentage with three decimal places, stored as parts of 100 000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Percent(u32);
 
@@ -98,14 +99,14 @@ impl FromStr for Percent {
     }
 }
 
-/// Runs `coalloc relay` until it is told to stop.
+/// Runs `coalloc relay` until it is stopped by a signal.
 ///
 /// # Errors
-/// When an address cannot be listened on, or the delays add up to too much.
+/// When it cannot listen on an address, or the sum of the delays is too large.
 pub async fn run(args: &RelayArgs) -> Result<Answer, Failure> {
     let weather = args.weather()?;
     let mut listeners = Vec::new();
-    // All of them first: a relay of which a half works is no help.
+    // All addresses are bound before any is served: a relay that half works is no help.
     for route in &args.routes {
         let listener = TcpListener::bind(route.listen).await.map_err(|error| {
             Failure::new(Exit::CallFailed, format!("{} cannot be bound: {error}", route.listen))
@@ -118,7 +119,7 @@ pub async fn run(args: &RelayArgs) -> Result<Answer, Failure> {
         places: Arc::new(Semaphore::new(limits::RELAY_CONNECTIONS_MAX)),
     });
     for (listener, to) in listeners {
-        // The port may have been 0.
+        // If port 0 was asked for, this is the actual port.
         if let Ok(address) = listener.local_addr() {
             text::note(&format!("{address} is passed on to {to}, {weather}"));
         }
@@ -129,7 +130,7 @@ pub async fn run(args: &RelayArgs) -> Result<Answer, Failure> {
 }
 
 impl RelayArgs {
-    fn weather(&self) -> Result<Weather, Failure> {
+    fn weather(&self) -> Result<NetworkConditions, Failure> {
         let delay = self.delay.iter().fold(Span::ZERO, |sum, one| sum.saturating_add(one.0));
         if delay > limits::RELAY_DELAY_MAX {
             let most = limits::RELAY_DELAY_MAX;
@@ -138,23 +139,23 @@ impl RelayArgs {
             )));
         }
         let (delay, jitter) = (delay.to_std(), self.jitter.0.to_std());
-        Ok(Weather { delay, jitter, loss: self.loss.0, seed: self.seed })
+        Ok(NetworkConditions { delay, jitter, loss: self.loss.0, seed: self.seed })
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Relay {
-    weather: Weather,
-    /// So many there were: each has random numbers of its own.
+    weather: NetworkConditions,
+    /// Number of connections so far; each connection has its own random numbers.
     connections: AtomicU64,
     places: Arc<Semaphore>,
 }
 
 impl Relay {
-    /// Takes the connections of one address, for ever.
+    /// Accepts connections at one address, without end.
     async fn accept(self: Arc<Self>, listener: TcpListener, to: String) {
         let to = Arc::new(Target { address: to, lost: AtomicBool::new(false) });
-        // The semaphore is never closed.
+        // The loop does not end, because the semaphore is never closed.
         while let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -176,15 +177,16 @@ impl Relay {
     }
 }
 
-/// Where connections go.
+/// The address that connections are forwarded to.
 struct Target {
     address: String,
-    /// Could it not be reached the last time? Said once, not twice a second for hours.
+    /// Whether the last attempt to connect failed, so that the failure is printed once and not twice a
+    /// second for hours.
     lost: AtomicBool,
 }
 
 impl Target {
-    /// A name may mean another address than the last time: it is looked up each time.
+    /// Connects to the target. The name is looked up each time, because its address may have changed.
     async fn connect(&self) -> Option<TcpStream> {
         let patience: Duration = limits::CONNECT_PATIENCE.to_std();
         let reached = tokio::time::timeout(patience, TcpStream::connect(&self.address)).await;
@@ -217,7 +219,7 @@ mod tests {
         args: RelayArgs,
     }
 
-    fn weather(line: &str) -> Result<Weather, String> {
+    fn weather(line: &str) -> Result<NetworkConditions, String> {
         let words = std::iter::once("relay").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         line.args.weather().map_err(|failure| failure.message)

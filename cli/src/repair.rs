@@ -1,8 +1,9 @@
-//! `coalloc repair`: what resource managers have booked otherwise than their coordinator counts on, what is offered for
-//! each difference, and, with `--apply`, doing it.
+//! `coalloc repair`: shows where the bookings of resource managers differ from what their coordinator
+//! counts on, shows the repair offered for each difference, and makes the repairs with `--apply`.
 //!
-//! Releases come first: what is booked again may need what they free. What another ledger of the
-//! coordinator's name opened is only released when it is named: somebody may count on it.
+//! Releases come first: booking something again may need what they free. A booking that was opened by
+//! another ledger of the coordinator's name is only released when the user names it, because somebody may
+//! count on it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,31 +17,31 @@ use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, Coordinator, GrcArgs};
 use crate::text;
 
-/// Show what resource managers have booked otherwise than the coordinator counts on, and mend it
+/// Show where bookings at resource managers differ from what the coordinator counts on, and repair them
 ///
-/// After a resource manager has lost its ledger, or was given an older one, its bookings are not what the
-/// coordinator counts on any more. Without --apply nothing is changed: every difference is shown, with what can be
-/// done. With --apply that is done: what is confirmed and missing is booked again where it is free, what is nobody's
-/// is released. Exit code 0 says that nothing differs any more, 1 that something does, 3 that something was
-/// refused.
+/// After a resource manager has lost its ledger, or was given an older one, its bookings are no longer what
+/// the coordinator counts on. Without --apply nothing is changed: every difference is shown with the repair
+/// that is offered. With --apply the repairs are made: what is confirmed and missing is booked again where
+/// it is free; bookings that belong to no reservation are released. Exit code 0 means that nothing differs
+/// any more, 1 that something does, 3 that something was refused.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc repair\n  \
     coalloc repair --apply --why 'crm-berlin was given a new disk'\n  \
     coalloc repair --apply grc-1f2e3d4c-17 --rm crm-berlin")]
 pub struct RepairArgs {
-    /// Only these: ids of transactions or of reservations
+    /// Only these transactions or reservations, by their ids
     ids: Vec<String>,
     /// Only with this resource manager
     #[arg(long, value_name = "NAME")]
     rm: Option<String>,
-    /// Do what is offered
+    /// Make the repairs that are offered
     #[arg(long)]
     apply: bool,
     /// Why; recorded with what is released
     #[arg(long, value_name = "TEXT", default_value = "")]
     why: String,
-    /// Who wants it; recorded [default: $USER]
+    /// Who makes the repairs; recorded [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
     #[command(flatten)]
@@ -50,17 +51,17 @@ pub struct RepairArgs {
     json: bool,
 }
 
-/// One difference, where it is.
+/// One difference, with its resource manager.
 #[derive(Debug, Clone, PartialEq)]
-struct Found {
+struct LocatedDifference {
     manager: String,
     difference: v1::BookingDifference,
 }
 
-/// What became of one repair.
+/// The outcome of one repair.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Done {
+struct RepairOutcome {
     transaction: String,
     resource_manager: String,
     outcome: &'static str,
@@ -69,7 +70,7 @@ struct Done {
     exit: Exit,
 }
 
-impl Found {
+impl LocatedDifference {
     fn is_meant(&self, ids: &[String]) -> bool {
         ids.is_empty() || self.is_named(ids)
     }
@@ -79,7 +80,7 @@ impl Found {
         ids.iter().any(|id| *id == difference.transaction || *id == difference.reservation)
     }
 
-    /// Whose it is nobody here knows.
+    /// Does the booking belong to no reservation that the coordinator knows?
     fn is_strange(&self) -> bool {
         self.difference.reservation.is_empty()
     }
@@ -88,7 +89,7 @@ impl Found {
 /// Runs `coalloc repair`.
 ///
 /// # Errors
-/// When the coordinator cannot be asked, or nothing is found of what was named.
+/// When the coordinator cannot be asked, or an id was named for which nothing differs.
 pub async fn run(args: &RepairArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     let response = ask(&mut client, args).await?;
@@ -127,9 +128,9 @@ async fn ask(
     answer.map(tonic::Response::into_inner).map_err(|status| rpc::failure(&status))
 }
 
-fn found(response: &v1::ListDifferencesResponse) -> Vec<Found> {
+fn found(response: &v1::ListDifferencesResponse) -> Vec<LocatedDifference> {
     let of = |one: &v1::ComparedBookings| {
-        let found = |difference: &v1::BookingDifference| Found {
+        let found = |difference: &v1::BookingDifference| LocatedDifference {
             manager: one.resource_manager.clone(),
             difference: difference.clone(),
         };
@@ -138,18 +139,23 @@ fn found(response: &v1::ListDifferencesResponse) -> Vec<Found> {
     response.resource_managers.iter().flat_map(of).collect()
 }
 
-/// Releases first; what is booked again is booked once, wherever it is missing.
-fn in_order(found: &[Found]) -> Vec<&Found> {
-    let books = |one: &&Found| one.difference.repair() == v1::RepairKind::BookAgain;
+/// Releases come first. A transaction that is booked again is booked only once, wherever it is missing.
+fn in_order(found: &[LocatedDifference]) -> Vec<&LocatedDifference> {
+    let books = |one: &&LocatedDifference| one.difference.repair() == v1::RepairKind::BookAgain;
     let mut seen = BTreeSet::new();
-    let (mut again, rest): (Vec<&Found>, Vec<&Found>) = found.iter().partition(books);
+    let (mut again, rest): (Vec<&LocatedDifference>, Vec<&LocatedDifference>) =
+        found.iter().partition(books);
     again.retain(|one| seen.insert(&one.difference.transaction));
     rest.into_iter().chain(again).collect()
 }
 
-async fn repair(client: &mut Coordinator, args: &RepairArgs, one: &Found) -> Done {
-    let Found { manager, difference } = one;
-    let done = |outcome, detail: &str, exit| Done {
+async fn repair(
+    client: &mut Coordinator,
+    args: &RepairArgs,
+    one: &LocatedDifference,
+) -> RepairOutcome {
+    let LocatedDifference { manager, difference } = one;
+    let done = |outcome, detail: &str, exit| RepairOutcome {
         transaction: difference.transaction.clone(),
         resource_manager: manager.clone(),
         outcome,
@@ -176,7 +182,7 @@ async fn repair(client: &mut Coordinator, args: &RepairArgs, one: &Found) -> Don
     };
     let answer = match client.repair(request).await {
         Ok(answer) => answer.into_inner(),
-        // It was repaired meanwhile, or stands again: the next comparison says so.
+        // It was repaired in the meantime, or is correct again: the next comparison will show it.
         Err(status) if status.code() == Code::FailedPrecondition => {
             return done("not done", status.message(), Exit::Refused);
         }
@@ -227,13 +233,13 @@ fn offer(difference: &v1::BookingDifference) -> &'static str {
     }
 }
 
-fn describe(response: &v1::ListDifferencesResponse, found: &[Found]) -> String {
+fn describe(response: &v1::ListDifferencesResponse, found: &[LocatedDifference]) -> String {
     let mut out = String::new();
     if !found.is_empty() {
         let header =
             ["resource manager", "transaction", "user", "ends", "differs", "offered", "why"];
         let mut table = text::table(&header);
-        for Found { manager, difference } in found {
+        for LocatedDifference { manager, difference } in found {
             table.add_row([
                 manager.as_str(),
                 &difference.transaction,
@@ -272,9 +278,9 @@ fn describe(response: &v1::ListDifferencesResponse, found: &[Found]) -> String {
     out
 }
 
-fn tell(all: &[Done], left: usize) -> String {
+fn tell(all: &[RepairOutcome], left: usize) -> String {
     let mut out = String::new();
-    for Done { transaction, resource_manager, outcome, detail, .. } in all {
+    for RepairOutcome { transaction, resource_manager, outcome, detail, .. } in all {
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(out, "{transaction} at {resource_manager}: {outcome}{detail}");
@@ -290,14 +296,19 @@ fn tell(all: &[Done], left: usize) -> String {
 mod tests {
     use super::*;
 
-    fn one(manager: &str, txn: &str, repair: v1::RepairKind, reservation: &str) -> Found {
+    fn one(
+        manager: &str,
+        txn: &str,
+        repair: v1::RepairKind,
+        reservation: &str,
+    ) -> LocatedDifference {
         let difference = v1::BookingDifference {
             transaction: txn.into(),
             reservation: reservation.into(),
             repair: repair.into(),
             ..v1::BookingDifference::default()
         };
-        Found { manager: manager.into(), difference }
+        LocatedDifference { manager: manager.into(), difference }
     }
 
     #[test]

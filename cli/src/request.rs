@@ -1,4 +1,4 @@
-//! The request that `plan` and `reserve` are given: a file, and flags that replace parts of it.
+//! The request that `plan` and `reserve` take: a file, and flags that replace parts of it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,9 @@ use tonic::Status;
 use crate::exit::Failure;
 use crate::rpc::violations;
 use crate::text::time;
-use crate::when::When;
+use crate::when::InstantArg;
 
-/// What is wanted, and how plans are searched.
+/// The request, and how plans are searched.
 #[derive(Debug, Clone, Args)]
 pub struct RequestArgs {
     /// The request, a CoAllocationRequest as YAML or JSON; `-` reads standard input
@@ -24,10 +24,10 @@ pub struct RequestArgs {
     pub request: PathBuf,
     /// Replaces earliest_start: 2026-11-21T10:00:00Z, now, now+2h. The file's latest start moves along
     #[arg(long, value_name = "TIME")]
-    pub earliest_start: Option<When>,
+    pub earliest_start: Option<InstantArg>,
     /// Replaces latest_start
     #[arg(long, value_name = "TIME")]
-    pub latest_start: Option<When>,
+    pub latest_start: Option<InstantArg>,
     /// Replaces user
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
@@ -39,33 +39,33 @@ pub struct RequestArgs {
 /// How plans are searched.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SearchArgs {
-    /// Time frames tried between earliest and latest start [default: the coordinator's setting; 10]
+    /// Time frames to try between the earliest and the latest start [default: the coordinator's setting; 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
     pub frames: Option<u32>,
-    /// Most paths that one link may be made of [default: the coordinator's setting; 4]
+    /// Maximum number of paths that one link may be made of [default: the coordinator's setting; 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::ROUTE_EDGES_MAX)))]
     pub max_paths: Option<u32>,
     /// What matters, most important first: `price,start` [default: the coordinator's setting; start,preference]
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     pub objective: Vec<ObjectiveArg>,
-    /// Most plans wanted [default: one for each time frame that has one]
+    /// Maximum number of plans [default: one for each time frame that has one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
     pub plans: Option<u32>,
-    /// Which solver [default: the coordinator's setting; exact]
+    /// The solver [default: the coordinator's setting; exact]
     #[arg(long, value_name = "NAME", value_parser = solver_parser())]
     pub solver: Option<Solver>,
 }
 
-/// The objectives that can be asked for; less is better in each.
+/// The objectives that can be asked for; a lower value is better for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ObjectiveArg {
     /// An early start
     Start,
     /// A low price, by the price schedules
     Price,
-    /// Little lost of full quality
+    /// Little loss against full quality
     Quality,
-    /// Resources of which little is taken
+    /// Resources that are little used
     Load,
     /// Low unit values: the resource managers that the operators prefer
     Preference,
@@ -83,30 +83,30 @@ impl From<ObjectiveArg> for v1::Objective {
     }
 }
 
-/// Takes a solver by its name; `--help` lists them all.
+/// Parses the name of a solver; `--help` lists them all.
 pub fn solver_parser() -> impl TypedValueParser<Value = Solver> {
     let listed = Solver::ALL.map(|solver| PossibleValue::new(solver.name()).help(solver.about()));
     let named = |name: String| Solver::named(&name).ok_or("not a solver");
     PossibleValuesParser::new(listed).try_map(named)
 }
 
-/// A request with the flags applied, which still knows where each part of it was written.
+/// A request with the flags applied, which still knows where each of its parts was written.
 #[derive(Debug, Clone)]
-pub struct Asked {
-    /// What is wanted.
+pub struct ParsedRequest {
+    /// The request.
     pub request: v1::CoAllocationRequest,
     /// How plans are searched.
     pub options: v1::PlanOptions,
     document: Document<v1::CoAllocationRequest>,
-    /// Fields that a flag replaced, and the flag.
+    /// The fields that a flag replaced, each with its flag.
     replaced: Vec<(&'static str, &'static str)>,
 }
 
 impl SearchArgs {
-    /// The fields of a call that these flags set, and the flags.
+    /// The fields of a call that these flags set, each with its flag.
     pub const FLAGS: [(&'static str, &'static str); 1] = [("options.objectives", "--objective")];
 
-    /// What the flags say; unset is what they do not.
+    /// The options that the flags set; all others are unset.
     #[must_use]
     pub fn options(&self) -> v1::PlanOptions {
         let solver = self.solver.map(|solver| solver.name().to_owned());
@@ -121,7 +121,7 @@ impl SearchArgs {
     }
 }
 
-/// Options as the flags that say the same.
+/// The flags that set the same options.
 #[must_use]
 pub fn flags(options: &v1::PlanOptions) -> String {
     let number = |flag: &str, set: Option<u32>| set.map(|number| format!("{flag} {number}"));
@@ -146,7 +146,7 @@ impl RequestArgs {
     ///
     /// # Errors
     /// When the file cannot be read as a request.
-    pub fn load(&self, now: Time) -> Result<Asked, Failure> {
+    pub fn load(&self, now: Time) -> Result<ParsedRequest, Failure> {
         let document: Document<v1::CoAllocationRequest> = if self.request == Path::new("-") {
             read_from(Path::new("standard input"), std::io::stdin())?
         } else {
@@ -155,7 +155,7 @@ impl RequestArgs {
         let options = self.search.options();
         let request = document.message.clone();
         let replaced = SearchArgs::FLAGS.to_vec();
-        let mut asked = Asked { request, options, document, replaced };
+        let mut asked = ParsedRequest { request, options, document, replaced };
         if let Some((field, problem)) = link_hardly_meant(&asked.request) {
             return Err(asked.mistake(&field, &problem));
         }
@@ -163,8 +163,8 @@ impl RequestArgs {
         Ok(asked)
     }
 
-    fn apply(&self, asked: &mut Asked, now: Time) {
-        let Asked { request, replaced, .. } = asked;
+    fn apply(&self, asked: &mut ParsedRequest, now: Time) {
+        let ParsedRequest { request, replaced, .. } = asked;
         if let Some(earliest) = self.earliest_start.map(|when| when.at(now)) {
             let moved =
                 time(request.earliest_start.as_ref()).zip(time(request.latest_start.as_ref()));
@@ -186,11 +186,12 @@ impl RequestArgs {
     }
 }
 
-/// Below this a rate that was written without a unit is hardly meant.
+/// A rate below this that was written without a unit is probably a mistake.
 const RATE_MEANT_MIN: u64 = 1_000;
 
-/// What a rate in bit/s most likely means that nobody would ask for; nothing when it may be meant. None at all is
-/// for the coordinator to refuse.
+/// Returns what a suspiciously low rate in bit/s most likely means, or `None` if the rate may be meant.
+///
+/// A rate of zero is left to the coordinator to refuse.
 #[must_use]
 pub fn rate_hardly_meant(bps: u64) -> Option<String> {
     if bps == 0 || bps >= RATE_MEANT_MIN {
@@ -203,7 +204,7 @@ pub fn rate_hardly_meant(bps: u64) -> Option<String> {
     ))
 }
 
-/// The first link of a request whose rate is hardly meant: its field, and what to say of it.
+/// The first link of a request with a suspiciously low rate: its field, and the problem with it.
 #[must_use]
 pub fn link_hardly_meant(request: &v1::CoAllocationRequest) -> Option<(String, String)> {
     let mut links = request.links.iter().enumerate();
@@ -213,13 +214,13 @@ pub fn link_hardly_meant(request: &v1::CoAllocationRequest) -> Option<(String, S
     })
 }
 
-impl Asked {
-    /// Says that a flag, not the file, is to blame for a field.
+impl ParsedRequest {
+    /// Records that a field comes from a flag, not from the file.
     pub fn blame(&mut self, field: &'static str, flag: &'static str) {
         self.replaced.push((field, flag));
     }
 
-    /// A mistake of sense in this request: the file's line, or the flag that is to blame.
+    /// An error in the meaning of this request, with the line of the file or the flag that caused it.
     #[must_use]
     pub fn mistake(&self, field: &str, problem: &str) -> Failure {
         let field = field.strip_prefix("request.").unwrap_or(field);
@@ -234,15 +235,16 @@ impl Asked {
         self.document.mistake(field, problem).into()
     }
 
-    /// The same, as the conversions say it.
+    /// The same, for an error of the conversions.
     #[must_use]
     pub fn invalid(&self, error: &InvalidField) -> Failure {
         let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
         self.mistake(&error.field, &problem)
     }
 
-    /// What a call meant that sent this request: the lines of the fields that the server refused, or
-    /// `otherwise` when it did not refuse any.
+    /// The meaning of a failed call that sent this request.
+    ///
+    /// Returns the lines of the fields that the server refused, or `otherwise` when it refused none.
     #[must_use]
     pub fn failure(&self, status: &Status, otherwise: Failure) -> Failure {
         let lines: Vec<String> = violations(status)
@@ -268,7 +270,7 @@ latest_start: 2027-01-01T12:00:00Z
 duration: 60s
 ";
 
-    fn asked(flags: impl FnOnce(&mut RequestArgs)) -> Asked {
+    fn asked(flags: impl FnOnce(&mut RequestArgs)) -> ParsedRequest {
         let document = read_from(Path::new("request.yaml"), TEXT.as_bytes()).unwrap();
         let mut args = RequestArgs {
             request: "request.yaml".into(),
@@ -280,7 +282,7 @@ duration: 60s
         flags(&mut args);
         let request = v1::CoAllocationRequest::clone(&document.message);
         let options = v1::PlanOptions::default();
-        let mut asked = Asked { request, options, document, replaced: Vec::new() };
+        let mut asked = ParsedRequest { request, options, document, replaced: Vec::new() };
         args.apply(&mut asked, Time::from_us(0));
         asked
     }

@@ -1,4 +1,4 @@
-//! `coalloc list`, `show` and `release`: what became of requests.
+//! `coalloc list`, `show` and `release`: the outcome of requests.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use crate::{give_up, modify, plan, refused, text};
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
 pub struct ListArgs {
-    /// Only those of this user
+    /// Only reservations of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Only those in this state; may be given several times
+    /// Only reservations in this state; may be given several times
     #[arg(long)]
     state: Vec<StateArg>,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub struct ShowArgs {
 pub struct ReleaseArgs {
     /// The id of the reservation
     id: String,
-    /// Who says so; the coordinator refuses another than the reservation's user
+    /// The user who releases it; the coordinator refuses anyone but the reservation's user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub enum StateArg {
     Failed,
     Terminating,
     Terminated,
-    /// Its window is over
+    /// The reservation's window is over
     Passed,
 }
 
@@ -116,13 +116,13 @@ pub async fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     Ok(Answer { text, exit: exit_of_show(&reservation) })
 }
 
-/// How showing ended: done, unless there is nothing to show yet.
+/// The exit code of `show`: done, unless there is nothing to show yet.
 #[must_use]
 pub fn exit_of_show(reservation: &v1::Reservation) -> Exit {
     if is_being_planned(reservation) { Exit::Unfinished } else { Exit::Done }
 }
 
-/// Before it has a plan that is tried, a request has no reservation id.
+/// A request has no reservation id until the coordinator tries a plan for it.
 fn is_being_planned(one: &v1::Reservation) -> bool {
     one.id.is_empty() && one.state() == v1::ReservationState::Checking
 }
@@ -130,7 +130,7 @@ fn is_being_planned(one: &v1::Reservation) -> bool {
 /// Runs `coalloc release`.
 ///
 /// # Errors
-/// When there is no such reservation, the coordinator cannot be asked, or it is unknown how it ended.
+/// When there is no such reservation, the coordinator cannot be asked, or the outcome is unknown.
 pub async fn release(args: &ReleaseArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     let user = args.user.clone().unwrap_or_default();
@@ -145,7 +145,7 @@ pub async fn release(args: &ReleaseArgs) -> Result<Answer, Failure> {
     Ok(Answer { text, exit: exit_of_release(&reservation) })
 }
 
-/// How a release ended: done when nothing is reserved any more.
+/// The exit code of a release: done when nothing is reserved any more.
 #[must_use]
 pub fn exit_of_release(reservation: &v1::Reservation) -> Exit {
     use v1::ReservationState as S;
@@ -184,7 +184,7 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
     format!("{}\n{total}\n", text::finish(&table))
 }
 
-/// When each segment is, where they differ: those of a task follow one another.
+/// The times of each segment, if they differ; the segments of a task follow one another.
 fn times(plan: &v1::Plan) -> String {
     let segments = &plan.segments;
     if segments.windows(2).all(|pair| pair[0].window == pair[1].window) {

@@ -1,19 +1,19 @@
-//! `coalloc reserve`: plan, and reserve the first plan that every resource manager agrees to.
+//! `coalloc reserve`: plans, and reserves the first plan that every resource manager agrees to.
 
 use clap::Args;
 use coalloc_proto::v1;
 use uuid::Uuid;
 
 use crate::exit::{Answer, Exit, Failure};
-use crate::request::{Asked, RequestArgs};
+use crate::request::{ParsedRequest, RequestArgs};
 use crate::reservations::describe;
 use crate::rpc::{self, GrcArgs};
 use crate::{plan, text};
 
 /// Reserve a request
 ///
-/// The same --id with the same content is the same request: sent again, it gets the same answer.
-/// Times relative to now (`now+2h`) are other content each time.
+/// A request with the same --id and the same content is the same request: sent again, it gets the same answer.
+/// Times relative to now (`now+2h`) make different content each time.
 #[derive(Debug, Clone, Args)]
 pub struct ReserveArgs {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub struct ReserveArgs {
     /// The id of this request [default: a random UUID]
     #[arg(long, value_name = "REQUEST_ID")]
     id: Option<String>,
-    /// Take exactly this plan, as `coalloc plan` showed it for the same request: its digest, or at least
+    /// Reserve exactly this plan, as `coalloc plan` showed it for the same request: its digest, or at least
     /// the 12 digits of it that are shown
     #[arg(long, value_name = "DIGEST")]
     plan: Option<String>,
@@ -35,18 +35,18 @@ pub struct ReserveArgs {
 /// Runs `coalloc reserve`.
 ///
 /// # Errors
-/// When the file is wrong, the coordinator cannot be asked, or it is unknown how it ended.
+/// When the file is wrong, the coordinator cannot be asked, or the outcome is unknown.
 pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     let mut asked = args.request.load(coalloc_net::clock::now().wall)?;
     let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     asked.blame("plan_digest", "--plan");
     let mut client = args.grc.connect().await?;
-    // Said before the call, so that it can be asked about whatever becomes of this process.
+    // Printed before the call, so that the user can ask about the request even if this process dies.
     text::note(&format!("request id: {request_id}"));
     let request = v1::ReserveRequest {
         request_id: request_id.clone(),
         request: Some(asked.request.clone()),
-        // When it is refused, a person wants to know what would do instead.
+        // If the request is refused, a person wants to know what could be reserved instead.
         options: Some(v1::PlanOptions { alternatives: Some(true), ..asked.options.clone() }),
         plan_digest: args.plan.clone().unwrap_or_default(),
     };
@@ -63,8 +63,8 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     Ok(Answer { text, exit: exit(&reservation) })
 }
 
-/// What can be made instead of a plan that cannot be made any more.
-fn instead(plans: Vec<v1::Plan>, asked: &Asked) -> String {
+/// The plans that are still possible when the chosen plan no longer is.
+fn instead(plans: Vec<v1::Plan>, asked: &ParsedRequest) -> String {
     if plans.is_empty() {
         return String::new();
     }
@@ -72,9 +72,9 @@ fn instead(plans: Vec<v1::Plan>, asked: &Asked) -> String {
     format!("\nwhat can be made now:\n\n{}", plan::describe_as(&response, asked))
 }
 
-/// What is left to do when the answer was lost.
+/// What the user can do when the answer was lost.
 fn what_to_do(request_id: &str) -> String {
-    // Not "send it again": times relative to now would make it another request.
+    // The advice is not "send it again": times relative to now would make a different request.
     format!("ask `coalloc show {request_id}`; it may be going on by itself")
 }
 

@@ -1,4 +1,4 @@
-//! Calls to a coordinator and to resource managers, and what a failed one means to the user.
+//! Calls to a coordinator and to resource managers, and what a failed call means to the user.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use tonic_types::StatusExt as _;
 
 use crate::exit::{Exit, Failure};
 
-/// Where a coordinator is when nobody says.
+/// The coordinator's address when neither a flag nor the environment gives one.
 const GRC_DEFAULT: &str = "127.0.0.1:7000";
-/// How long a connection may take before we say that nobody is there.
+/// Timeout for a connection, after which we say that nobody listens there.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A client of a coordinator.
@@ -25,7 +25,7 @@ pub type Coordinator = CoordinatorClient<Channel>;
 /// A client of a resource manager.
 pub type ResourceManager = ResourceManagerClient<Channel>;
 
-/// Which coordinator.
+/// The coordinator to call.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct GrcArgs {
     /// The coordinator's host:port [default: $COALLOC_GRC, or 127.0.0.1:7000]
@@ -34,17 +34,17 @@ pub struct GrcArgs {
 }
 
 impl GrcArgs {
-    /// The address that is meant.
+    /// The coordinator's address, from the flag, the environment or the default.
     #[must_use]
     pub fn address(&self) -> String {
         let from_env = || std::env::var("COALLOC_GRC").ok().filter(|text| !text.is_empty());
         self.grc.clone().or_else(from_env).unwrap_or_else(|| GRC_DEFAULT.to_owned())
     }
 
-    /// A client of the coordinator, which is known to listen.
+    /// A client of the coordinator, once the address is known to accept connections.
     ///
     /// # Errors
-    /// When the address is none, nobody listens there, or a resource manager does.
+    /// When the address is not valid, nobody listens there, or a resource manager does.
     pub async fn connect(&self) -> Result<CoordinatorClient<Channel>, Failure> {
         let address = self.address();
         let client = coordinator(&address)?;
@@ -64,10 +64,12 @@ impl GrcArgs {
     }
 }
 
-/// Is it a coordinator that serves at an address? What cannot be told is left to the call itself.
+/// Checks that the server at an address is a coordinator.
+///
+/// If that cannot be determined, the check passes and the call itself has to fail.
 ///
 /// # Errors
-/// When a resource manager answers there: who it is.
+/// When a resource manager answers at the address, with its name.
 pub async fn check_is_coordinator(address: &str) -> Result<(), Failure> {
     let asked = async {
         let channel = coalloc_net::client::channel("--grc", address).ok()?;
@@ -88,7 +90,7 @@ pub async fn check_is_coordinator(address: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::CallFailed, message))
 }
 
-/// A client of a coordinator; it connects when it is used.
+/// A client of a coordinator; it connects on the first call.
 ///
 /// # Errors
 /// When the address is not host:port.
@@ -99,7 +101,7 @@ pub fn coordinator(address: &str) -> Result<CoordinatorClient<Channel>, Failure>
         .max_encoding_message_size(limits::MESSAGE_MAX_BYTES))
 }
 
-/// A client of a resource manager; it connects when it is used.
+/// A client of a resource manager; it connects on the first call.
 ///
 /// # Errors
 /// When the address is not host:port.
@@ -108,7 +110,7 @@ pub fn resource_manager(address: &str) -> Result<ResourceManagerClient<Channel>,
     Ok(client.max_decoding_message_size(limits::ANSWER_MAX_BYTES))
 }
 
-/// What a failed call means when nobody can have been harmed by it (it reads, or was rejected).
+/// The meaning of a failed call that cannot have changed anything (it only reads, or was rejected).
 #[must_use]
 pub fn failure(status: &Status) -> Failure {
     let message = status.message();
@@ -123,7 +125,7 @@ pub fn failure(status: &Status) -> Failure {
     }
 }
 
-/// What a failed call means that changes something: after a lost answer, nobody knows.
+/// The meaning of a failed call that changes something: after a lost answer, the outcome is unknown.
 #[must_use]
 pub fn failure_of_change(status: &Status, what_to_do: &str) -> Failure {
     match effect(status) {
@@ -137,7 +139,7 @@ pub fn failure_of_change(status: &Status, what_to_do: &str) -> Failure {
     }
 }
 
-/// The fields that a server refused, with what it said of each; empty when it did not say.
+/// The fields that a server refused, each with the server's description; empty if it named none.
 #[must_use]
 pub fn violations(status: &Status) -> Vec<(String, String)> {
     if status.code() != Code::InvalidArgument {
@@ -148,7 +150,7 @@ pub fn violations(status: &Status) -> Vec<(String, String)> {
     violations.into_iter().map(|one| (one.field, one.description)).collect()
 }
 
-/// Every booking of a resource manager that a listing asks for, page after page.
+/// Every booking of a resource manager that a listing selects, read page by page.
 ///
 /// # Errors
 /// The status of the call that failed.
@@ -167,7 +169,7 @@ pub async fn all_bookings(
     }
 }
 
-/// Every reservation that a listing asks for, page after page.
+/// Every reservation that a listing selects, read page by page.
 ///
 /// # Errors
 /// The status of the call that failed.

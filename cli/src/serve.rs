@@ -1,4 +1,4 @@
-//! `coalloc serve`: this process becomes one daemon of the federation.
+//! `coalloc serve`: runs one daemon of the federation in this process.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use coalloc_net::telemetry::LogFormat;
 
-/// Be a daemon of the federation: a resource manager or the coordinator
+/// Run a daemon of the federation: a resource manager or the coordinator
 ///
 /// Logs go to standard error; COALLOC_LOG filters them (error, warn, info, debug, trace).
 /// SIGTERM and Ctrl-C stop it.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// Which daemon
+    /// The daemon to run
     kind: Kind,
-    /// Its configuration: an NrmFile, CrmFile or GrcFile as YAML or JSON
+    /// The daemon's configuration: an NrmFile, CrmFile or GrcFile as YAML or JSON
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// How log lines look
+    /// Format of the log lines
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormatArg,
     /// Stop when the process that started this one dies (used by `coalloc demo`)
@@ -25,7 +25,7 @@ pub struct ServeArgs {
     with_parent: Option<i32>,
 }
 
-/// The daemons there are.
+/// The kinds of daemons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// A network resource manager
@@ -37,7 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written on the command line.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,16 +48,16 @@ impl Kind {
     }
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormatArg {
     /// For people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
-/// Runs `coalloc serve`: ends when the daemon does.
+/// Runs `coalloc serve`; returns when the daemon ends.
 #[must_use]
 pub fn run(args: &ServeArgs) -> ExitCode {
     let log = match args.log_format {
@@ -72,11 +72,12 @@ pub fn run(args: &ServeArgs) -> ExitCode {
     start(args.kind, &args.config, log)
 }
 
-/// Asks the system for SIGTERM when the parent dies, where a system can; false when it died already.
+/// Asks the system to send SIGTERM when the parent dies, where the system can; returns false if the parent
+/// is already dead.
 #[cfg(target_os = "linux")]
 fn tie_to_parent(parent: i32) -> bool {
     use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-    // Without it the daemon only has to be stopped by hand.
+    // If this fails, the daemon only has to be stopped by hand.
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
     getppid() == Pid::from_raw(parent)
 }

@@ -1,19 +1,23 @@
-//! `coalloc sim`: simulated worlds. [`fault`] runs random ones under faults; the others run experiments.
+//! `coalloc sim`: simulated worlds.
 //!
-//! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]). [`run()`]
-//! deals the points and seeds of one or several ([`suite`]) to all cores ([`stage`]), with a clock beside them where
-//! times are measured ([`mod@clock`]), and keeps every run in a folder ([`store`], whose first line is [`head`]). From
-//! there come tables ([`tables`]), plots ([`plot`], laid out by [`chart`]) and a report ([`markdown`]). [`catalog`]
-//! lists, shows and begins experiments, [`compare`] puts two folders side by side, [`gantt`] draws the trace of one
-//! run ([`traces`]). A picture ([`picture`]) is written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]).
-//! [`programs`] starts solvers that are programs.
+//! [`fault`] runs random worlds under faults; the other modules run experiments.
 //!
-//! Left out: the worlds and models themselves, and what statistics and verdicts are; `coalloc-sim` has them.
+//! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]).
+//! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]) to all cores
+//! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
+//! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
+//! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
+//! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [`drawing`] is
+//! written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]). [`programs`] starts solvers
+//! that are programs.
+//!
+//! The worlds and models themselves, statistics and verdicts are not here; `coalloc-sim` has them.
 
 pub mod catalog;
 pub mod chart;
 pub mod clock;
 pub mod compare;
+pub mod drawing;
 pub mod fault;
 pub mod font;
 pub mod gantt;
@@ -21,7 +25,6 @@ pub mod head;
 pub mod markdown;
 pub mod metrics;
 pub mod models;
-pub mod picture;
 pub mod plot;
 pub mod png;
 pub mod programs;
@@ -61,7 +64,7 @@ enum Sim {
 /// Runs `coalloc sim`.
 ///
 /// # Errors
-/// Bad input, before anything ran.
+/// Bad input, found before anything ran.
 pub async fn run(args: &SimArgs) -> Result<Answer, Failure> {
     match &args.what {
         Sim::Run(args) => run::run(args).await,

@@ -1,11 +1,12 @@
-//! `coalloc soak`: many customers who reserve, change and release for a long time, and a journal of all that
-//! they were told, for `coalloc audit`.
+//! `coalloc soak`: many customers who reserve, change and release for a long time, and a journal of
+//! everything they were told, for `coalloc audit`.
 //!
-//! In order: [`offers`] draws what is asked; `customer` is one customer from the first call to the
-//! last; [`meter`] counts. A new customer comes at a fixed rate, whatever became of the earlier ones: what
-//! is offered does not depend on how the federation does (`coalloc bench` measures that).
+//! [`offers`] draws the requests; `customer` is one customer from the first call to the last; [`meter`]
+//! counts. New customers come at a fixed rate, whatever became of the earlier ones: the offered load does
+//! not depend on how well the federation copes (`coalloc bench` measures that).
 //!
-//! Left out: faults. Whoever wants them kills, pauses and cuts meanwhile; `tests/blackbox` does.
+//! This module makes no faults. If you want faults, kill, pause and cut connections in the meantime;
+//! `tests/blackbox` does so.
 
 mod customer;
 pub mod meter;
@@ -26,21 +27,22 @@ use crate::audit::journal::Writer;
 use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, Coordinator, GrcArgs};
 use crate::text;
-use customer::Customer;
+use customer::SoakClient;
 use meter::{Meter, Outcome};
-use offers::Offers;
+use offers::OfferedResources;
 
-/// Customers at a time; one more has to wait, and then the load falls and is seen to.
+/// Customers at a time. A further customer has to wait, so the load falls, and that is reported.
 const CUSTOMERS_MAX: usize = 2_048;
 /// How long the last customers may take after the load has ended.
 const SETTLE: Duration = Duration::from_secs(30);
 
 /// Send a mixed load of reserves, changes and releases, and keep a journal of every answer
 ///
-/// At a fixed rate new customers come, in turn to each coordinator: each reserves something small in the
-/// next days, some change it, most release it. Some ask the same twice at once, some do not wait for the
-/// answer, some never come back. Every question and answer is a line of the journal, by which `coalloc
-/// audit --journal` checks afterwards that all is as it was told. Do to the federation what you like meanwhile.
+/// New customers come at a fixed rate, in turn to each coordinator. Each customer reserves something small
+/// in the next days, some change it, most release it. Some send the same call twice at once, some do not
+/// wait for the answer, some never come back. Every question and answer is a line of the journal, with
+/// which `coalloc audit --journal` checks afterwards that everything is as customers were told. You may do
+/// anything to the federation in the meantime.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc soak --seconds 60 --journal told.jsonl\n  \
@@ -53,16 +55,16 @@ pub struct SoakArgs {
     /// Seconds of load
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=864_000))]
     seconds: u64,
-    /// New customers a second
+    /// New customers per second
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rate: u32,
-    /// Seed of what they ask and do
+    /// Seed of what customers ask for and do
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Time frames each request is planned in (N)
+    /// Time frames in which each request is planned (N)
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     frames: u32,
-    /// Write what they are told there, one JSON object a line; added to what is there
+    /// File for the journal, one JSON object per line; new lines are appended to it
     #[arg(long, value_name = "FILE")]
     journal: PathBuf,
     /// Print everything as JSON
@@ -70,31 +72,31 @@ pub struct SoakArgs {
     json: bool,
 }
 
-/// A journal that is written to.
+/// An open journal.
 pub type Lines = Writer<Box<dyn std::io::Write + Send>>;
 
-/// A coordinator that is asked.
+/// A coordinator that gets calls.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Its name.
     pub name: String,
-    /// How it is asked.
+    /// The client that calls it.
     pub client: Coordinator,
 }
 
-/// A load.
+/// The parameters of a load.
 #[derive(Debug, Clone)]
 pub struct Soak {
-    /// Seed of what customers ask and do.
+    /// Seed of what customers ask for and do.
     pub seed: u64,
-    /// New customers a second.
+    /// New customers per second.
     pub rate: u32,
-    /// Frames each request is planned in.
+    /// Time frames in which each request is planned.
     pub frames: u32,
 }
 
 impl Soak {
-    /// Sends new customers until `until` is done, then lets the last ones finish for a while.
+    /// Sends new customers until `until` completes, then waits a limited time for the last ones to finish.
     ///
     /// # Errors
     /// When a coordinator does not answer at the beginning, or the journal cannot be written.
@@ -109,7 +111,7 @@ impl Soak {
         let (lines, meter) = (Arc::new(Mutex::new(lines)), Arc::new(Meter::new()));
         let mut customers = JoinSet::new();
         let mut next = tokio::time::interval(Duration::from_secs(1) / self.rate.max(1));
-        // Who was late is made up for: the rate is what is offered.
+        // Late customers are made up for, because the rate is the offered load.
         next.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
         let mut until = std::pin::pin!(until);
         let mut index = 0_u64;
@@ -120,7 +122,7 @@ impl Soak {
                 Some(ended) = customers.join_next() => finished(ended)?,
                 _ = next.tick(), if customers.len() < CUSTOMERS_MAX => {
                     let target = targets[index as usize % targets.len()].clone();
-                    let customer = Customer {
+                    let customer = SoakClient {
                         id: format!("soak-{}-{index}", &run[..12]),
                         target,
                         random: offers.random(index),
@@ -142,18 +144,21 @@ impl Soak {
             }
             Ok::<(), Failure>(())
         };
-        // Who takes longer has vanished: the journal says that nothing final was heard.
+        // A customer that takes longer counts as vanished: the journal shows that it was told nothing final.
         tokio::time::timeout(SETTLE, last).await.unwrap_or(Ok(()))?;
         Ok(meter.outcome(offered_for))
     }
 
-    async fn targets(&self, addresses: &[String]) -> Result<(Vec<Target>, Arc<Offers>), Failure> {
+    async fn targets(
+        &self,
+        addresses: &[String],
+    ) -> Result<(Vec<Target>, Arc<OfferedResources>), Failure> {
         let (mut targets, mut offers) = (Vec::new(), None);
         for address in addresses {
             let mut client = GrcArgs { grc: Some(address.clone()) }.connect().await?;
             let described = client.describe_federation(v1::DescribeFederationRequest {}).await;
             let described = described.map_err(|status| rpc::failure(&status))?.into_inner();
-            offers = Some(Offers::new(self.seed, &described)?);
+            offers = Some(OfferedResources::new(self.seed, &described)?);
             targets.push(Target { name: described.coordinator, client });
         }
         let offers = offers.ok_or_else(|| Failure::bad_input("--grc: no coordinator is given"))?;
@@ -188,12 +193,13 @@ pub async fn run(args: &SoakArgs) -> Result<Answer, Failure> {
     text::note(&format!("{} new customers a second; Ctrl-C ends it sooner", args.rate));
     let outcome = soak.run(&addresses, Writer::new(Box::new(file)), until).await?;
     let text = if args.json { json(&outcome)? } else { describe(&outcome) };
-    // A load of which nobody got anything has not exercised anything.
-    let any = outcome.said.keys().any(|(_, said)| *said != crate::audit::journal::Said::Lost);
+    // A load in which no customer got any answer has tested nothing.
+    let any =
+        outcome.said.keys().any(|(_, said)| *said != crate::audit::journal::CallKnowledge::Lost);
     Ok(Answer { text, exit: if any { Exit::Done } else { Exit::CallFailed } })
 }
 
-/// What it came to, for people.
+/// The outcome of a load, for people.
 #[must_use]
 pub fn describe(outcome: &Outcome) -> String {
     let seconds = outcome.offered_for.as_secs_f64();

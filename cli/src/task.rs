@@ -1,4 +1,4 @@
-//! Tasks on the command line: their files and flags, and how plans of them look to people.
+//! Tasks on the command line: their files and flags, and how their plans are shown to people.
 
 pub mod submit;
 
@@ -17,10 +17,10 @@ use crate::exit::Failure;
 use crate::offline::Federation;
 use crate::offline::task::TaskOnPaper;
 use crate::request::rate_hardly_meant;
-use crate::when::{Length, When, next_full};
+use crate::when::{InstantArg, Length, next_full};
 use crate::{rpc, text};
 
-/// How far vectors reach and how time is cut.
+/// How far availability vectors reach, and the length of their slots.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SlotArgs {
     /// Length of a slot of the paths' vectors: 100ms, 1s [default: 10,000 slots over the horizon]
@@ -29,13 +29,13 @@ pub struct SlotArgs {
     /// Length of a slot of the clusters' vectors [default: that of the paths]
     #[arg(long, value_name = "LENGTH", help_heading = "Tasks")]
     pub cluster_slot: Option<Length>,
-    /// How far the vectors reach from when the task is ready [default: 1h, or to its deadline]
+    /// How far the vectors reach, counted from when the task is ready [default: 1h, or to its deadline]
     #[arg(long, value_name = "LENGTH", help_heading = "Tasks")]
     pub horizon: Option<Length>,
 }
 
 impl SlotArgs {
-    /// The flags, and the fields that they set.
+    /// The fields that the flags set, each with its flag.
     const FLAGS: [(&'static str, &'static str); 5] = [
         ("options.link_slot", "--link-slot"),
         ("options.cluster_slot", "--cluster-slot"),
@@ -44,7 +44,7 @@ impl SlotArgs {
         ("options.planner", "--planner"),
     ];
 
-    /// Options that say the same.
+    /// The options that these flags set.
     #[must_use]
     pub fn options(&self) -> v1::TaskOptions {
         let span = |length: Option<Length>| length.map(|length| span_to_wire(length.0));
@@ -56,7 +56,7 @@ impl SlotArgs {
         }
     }
 
-    /// Options that say the same and name a planner; none when nothing is said.
+    /// The options that these flags and the planner set; `None` when nothing is set.
     #[must_use]
     pub fn options_of(&self, planner: Option<TaskPlannerName>) -> Option<v1::TaskOptions> {
         let planner = planner.map(|planner| planner.name().to_owned());
@@ -65,7 +65,7 @@ impl SlotArgs {
     }
 }
 
-/// Takes a task planner by its name; `--help` lists them all.
+/// Parses the name of a task planner; `--help` lists them all.
 pub fn planner_parser() -> impl TypedValueParser<Value = TaskPlannerName> {
     let listed = TaskPlannerName::ALL
         .map(|planner| PossibleValue::new(planner.name()).help(planner.about()));
@@ -89,7 +89,7 @@ impl TaskFile {
     /// When the file is not a task.
     pub fn read(
         path: &Path,
-        ready: Option<When>,
+        ready: Option<InstantArg>,
         user: Option<&String>,
         now: Time,
     ) -> Result<Self, Failure> {
@@ -117,7 +117,7 @@ impl TaskFile {
         Ok(Self { request, document, ready_is_a_flag: ready.is_some() })
     }
 
-    /// What a call that failed means: a mistake that the coordinator found is one of this file or its flags.
+    /// The meaning of a failed call: a mistake that the coordinator found is in this file or its flags.
     #[must_use]
     pub fn failure(&self, status: &tonic::Status, otherwise: Failure) -> Failure {
         let Some((field, description)) = rpc::violations(status).into_iter().next() else {
@@ -131,10 +131,10 @@ impl TaskFile {
         }
     }
 
-    /// The task on the federation's picture.
+    /// The task, resolved on the federation's picture.
     ///
     /// # Errors
-    /// The first mistake: its line, or the flag that is to blame.
+    /// The first mistake: its line, or the flag that caused it.
     pub fn on(
         &self,
         federation: &Federation,
@@ -145,7 +145,7 @@ impl TaskFile {
         federation.task(&self.request, options, soonest).map_err(|error| self.mistake(&error))
     }
 
-    /// A mistake of sense in this task.
+    /// An error in the meaning of this task.
     #[must_use]
     pub fn mistake(&self, error: &InvalidField) -> Failure {
         let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
@@ -184,13 +184,13 @@ pub fn describe(response: &v1::TaskPlanResponse) -> String {
     out
 }
 
-/// What planning took.
+/// How much work planning took.
 fn effort(effort: &v1::TaskEffort) -> String {
     let v1::TaskEffort { operations, paths, tried } = effort;
     format!("{operations} operations, {paths} of {} paths kept", tried.max(paths))
 }
 
-/// Where and until when, and how good that is.
+/// The cluster, the end, and how good that is.
 fn headline(plan: &v1::TaskPlan) -> String {
     let ends = match &plan.delivered {
         Some(delivered) => format!("results delivered at {}", text::instant(Some(delivered))),

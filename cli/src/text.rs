@@ -1,4 +1,4 @@
-//! How things look to people: instants, windows, states, tables. JSON for programs.
+//! How values are shown to people: instants, windows, states, tables. Programs get JSON.
 
 use std::io::Write as _;
 
@@ -11,32 +11,32 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Columns of a page when there is no terminal to ask.
+/// Columns of a page when there is no terminal.
 const WIDTH_DEFAULT: u16 = 100;
 
 /// The message as canonical JSON, for programs.
 ///
 /// # Errors
-/// When it has a value that JSON cannot write, which no message of a daemon should have.
+/// When the message has a value that JSON cannot express, which no message of a daemon should have.
 pub fn json(message: &impl Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(message);
     text.map(|text| text + "\n").map_err(|error| Failure::internal(format!("JSON: {error}")))
 }
 
-/// Says something on standard error while the command goes on.
+/// Prints a note on standard error while the command continues.
 pub fn note(text: &str) {
-    // Nobody is left to tell when standard error is gone.
+    // When standard error is gone, nobody can be told about it.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Columns of the terminal on standard output; `COLUMNS` or 100 when there is none.
+/// Columns of the terminal on standard output; without a terminal `COLUMNS`, or 100.
 #[must_use]
 pub fn width() -> u16 {
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
     Table::new().width().or_else(columns).unwrap_or(WIDTH_DEFAULT)
 }
 
-/// An empty table: no lines, so that it can be cut and grepped.
+/// An empty table without rules between cells, so that its text works with `cut` and `grep`.
 #[must_use]
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -48,7 +48,7 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
-/// Numbers stand on the right.
+/// Aligns columns to the right, for numbers.
 pub fn align_right(table: &mut Table, columns: &[usize]) {
     for index in columns {
         if let Some(column) = table.column_mut(*index) {
@@ -57,32 +57,32 @@ pub fn align_right(table: &mut Table, columns: &[usize]) {
     }
 }
 
-/// The table's text, with a line end and no blanks before it.
+/// The table's text, with a line end, but without blanks before the line end.
 #[must_use]
 pub fn finish(table: &Table) -> String {
     table.trim_fmt() + "\n"
 }
 
-/// An instant of a message: `2026-11-21T10:00:00Z`; `-` when it is unset or none.
+/// An instant of a message: `2026-11-21T10:00:00Z`; `-` if it is unset or not an instant.
 #[must_use]
 pub fn instant(wire: Option<&Timestamp>) -> String {
     time(wire).map_or_else(|| "-".to_owned(), |time| time.to_string())
 }
 
-/// The instant of a message, if it is one.
+/// The instant of a message, if it is valid.
 #[must_use]
 pub fn time(wire: Option<&Timestamp>) -> Option<Time> {
     time_from_wire("", wire?).ok()
 }
 
-/// A length of a message: `2 h`; `-` when it is unset or none.
+/// A length of time in a message: `2 h`; `-` if it is unset or not a length.
 #[must_use]
 pub fn span(wire: Option<&Duration>) -> String {
     let span = wire.and_then(|wire| span_from_wire("", wire).ok());
     span.map_or_else(|| "-".to_owned(), |span| span.to_string())
 }
 
-/// How long something is held yet, in full seconds.
+/// How long something is still held, in full seconds.
 #[must_use]
 pub fn hold_ends(left: &Duration) -> String {
     let left = span_from_wire("expires_in", left).unwrap_or(Span::ZERO);
@@ -90,7 +90,7 @@ pub fn hold_ends(left: &Duration) -> String {
     format!("held: the first of its holds ends in {left}, unless it is booked before")
 }
 
-/// Both ends of a window, the day once when it is one: `2026-11-21 10:00 to 11:00 UTC`.
+/// Both ends of a window, with the day only once if it is the same: `2026-11-21 10:00 to 11:00 UTC`.
 #[must_use]
 pub fn window(wire: Option<&v1::Window>) -> String {
     let ends =
@@ -103,14 +103,14 @@ pub fn window(wire: Option<&v1::Window>) -> String {
     }
 }
 
-/// `2026-11-21 10:00`, with seconds and parts of them only where there are any.
+/// An instant like `2026-11-21 10:00`, with seconds and fractions only if they are not zero.
 fn minutes(time: Time) -> String {
     let text = time.to_string().replace('T', " ");
     let text = text.trim_end_matches('Z');
     text.strip_suffix(":00").unwrap_or(text).to_owned()
 }
 
-/// How long a window is.
+/// The length of a window.
 #[must_use]
 pub fn length(wire: Option<&v1::Window>) -> Option<Span> {
     let window = wire?;
@@ -147,13 +147,13 @@ pub fn state(state: v1::ReservationState) -> &'static str {
     }
 }
 
-/// `1 plan`, `2 plans`.
+/// A number and its noun: `1 plan`, `2 plans`.
 #[must_use]
 pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `a, b and c`.
+/// A list in words: `a, b and c`.
 #[must_use]
 pub fn enumerate(names: &[String]) -> String {
     match names {
@@ -163,13 +163,13 @@ pub fn enumerate(names: &[String]) -> String {
     }
 }
 
-/// A refusal as one sentence; who said it stands in front when it was not the planner.
+/// A refusal as one sentence; it begins with the resource manager that refused, unless the planner did.
 #[must_use]
 pub fn refusal(refusal: &v1::Refusal) -> String {
     refusal_with(refusal, window)
 }
 
-/// A refusal whose window, where its sentence names it, is shown like this.
+/// A refusal as one sentence, in which `shown` formats the window if the sentence names it.
 #[must_use]
 pub fn refusal_with(
     refusal: &v1::Refusal,
@@ -179,7 +179,7 @@ pub fn refusal_with(
         "" => refusal.reason().as_str_name().trim_start_matches("REASON_").to_lowercase(),
         detail => detail.to_owned(),
     };
-    // Daemons write windows as logs do: `[start, end)`.
+    // Daemons write windows as they do in logs: `[start, end)`.
     let detail = match window_from_wire("window", refusal.window.as_ref()) {
         Ok(window) => detail.replace(&window.to_string(), &shown(refusal.window.as_ref())),
         Err(_) => detail,

@@ -1,4 +1,4 @@
-//! `coalloc topology`: sites, paths, exchange points, and which resource managers answer.
+//! `coalloc topology`: shows sites, paths, exchange points, and which resource managers answer.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub async fn run(args: &TopologyArgs) -> Result<Answer, Failure> {
 }
 
 /// A site or a path, with the names of its domain and of its resource manager.
-struct Owned<'a, T> {
+struct OwnedResource<'a, T> {
     domain: &'a str,
     manager: &'a str,
     thing: &'a T,
@@ -50,11 +50,13 @@ struct Owned<'a, T> {
 
 fn describe_file(file: &v1::FederationFile) -> String {
     let sites = file.computes.iter().flat_map(|inventory| {
-        let own = |thing| Owned { domain: &inventory.domain, manager: &inventory.name, thing };
+        let own =
+            |thing| OwnedResource { domain: &inventory.domain, manager: &inventory.name, thing };
         inventory.sites.iter().map(own)
     });
     let paths = file.networks.iter().flat_map(|inventory| {
-        let own = |thing| Owned { domain: &inventory.domain, manager: &inventory.name, thing };
+        let own =
+            |thing| OwnedResource { domain: &inventory.domain, manager: &inventory.name, thing };
         inventory.paths.iter().map(own)
     });
     let mut out = String::new();
@@ -78,11 +80,13 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
         managers.filter_map(|manager| Some((manager, manager.description.as_ref()?)))
     };
     let sites = described().flat_map(|(manager, description)| {
-        let own = |thing| Owned { domain: &description.domain, manager: &manager.name, thing };
+        let own =
+            |thing| OwnedResource { domain: &description.domain, manager: &manager.name, thing };
         description.sites.iter().map(own)
     });
     let paths = described().flat_map(|(manager, description)| {
-        let own = |thing| Owned { domain: &description.domain, manager: &manager.name, thing };
+        let own =
+            |thing| OwnedResource { domain: &description.domain, manager: &manager.name, thing };
         description.paths.iter().map(own)
     });
     let mut out = format!("coordinator {}\n", response.coordinator);
@@ -96,7 +100,7 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     out
 }
 
-/// Says of a coordinator that no resource manager accepts it.
+/// A sentence for a coordinator that no resource manager accepts.
 #[must_use]
 pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String> {
     let managers = &response.resource_managers;
@@ -110,12 +114,15 @@ pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String
     })
 }
 
-fn inventory(sites: &[Owned<'_, v1::Site>], paths: &[Owned<'_, v1::Path>]) -> String {
+fn inventory(
+    sites: &[OwnedResource<'_, v1::Site>],
+    paths: &[OwnedResource<'_, v1::Path>],
+) -> String {
     let cpus: u64 = sites.iter().map(|site| site.thing.cpus).fold(0, u64::saturating_add);
     let mut out = String::from("\n");
     let mut table = text::table(&["site", "CPUs", "points/CPU", "domain", "resource manager"]);
     text::align_right(&mut table, &[1, 2]);
-    for Owned { domain, manager, thing } in sites {
+    for OwnedResource { domain, manager, thing } in sites {
         let value = thing.unit_value.unwrap_or(1).to_string();
         table.add_row([&thing.name, &thing.cpus.to_string(), &value, *domain, *manager]);
     }
@@ -134,7 +141,7 @@ fn inventory(sites: &[Owned<'_, v1::Site>], paths: &[Owned<'_, v1::Path>]) -> St
     ];
     let mut table = text::table(&header);
     text::align_right(&mut table, &[3, 4, 5]);
-    for Owned { manager, thing, .. } in paths {
+    for OwnedResource { manager, thing, .. } in paths {
         let duplex = if thing.full_duplex { "each" } else { "shared" };
         let latency = thing.latency.as_ref().map_or_else(|| "0 s".into(), |l| text::span(Some(l)));
         let rate = text::rate(thing.capacity_bps);

@@ -1,8 +1,8 @@
-//! `coalloc watch`: state changes as they happen, at a coordinator or at one resource manager.
+//! `coalloc watch`: shows state changes as they happen, at a coordinator or at one resource manager.
 //!
-//! One line an event. A broken connection is taken up again with the last resume token, so that no
-//! event is missed or shown twice, whoever was restarted. On a terminal a line at the bottom counts
-//! down to the end of the first hold. [`follow`] is the loop, [`show`] the lines.
+//! Each event is one line. When a connection breaks, the watch resumes with the last resume token, so that
+//! no event is missed or shown twice, no matter which side restarted. On a terminal, a line at the bottom
+//! counts down to the end of the first hold. [`follow`] has the loop, [`show`] the lines.
 
 mod follow;
 mod show;
@@ -16,9 +16,9 @@ use crate::when;
 
 /// Watch state changes as they happen, and resume where you stopped
 ///
-/// One line an event. With ID the whole story of that reservation is told first, otherwise only what
-/// happens from now on, unless --from says where to begin. After Ctrl-C, or whatever else ends it, the
-/// last line on standard error is the resume token for --from.
+/// Each event is one line. With ID, all earlier events of that reservation are shown first; without ID,
+/// only new events are shown, unless --from says where to begin. When the watch ends, by Ctrl-C or
+/// otherwise, the last line on standard error is the resume token for --from.
 #[derive(Debug, Clone, Args)]
 pub struct WatchArgs {
     /// Only this reservation: its id, or that of its request
@@ -37,24 +37,24 @@ pub struct WatchArgs {
     /// Print each event as one line of JSON
     #[arg(long)]
     json: bool,
-    /// End after so many events
+    /// End after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End when the reservation has come to this; exit code 3 when it never will
+    /// End when the reservation has reached this state; exit code 3 when it never will
     #[arg(long, requires = "id")]
-    until: Option<Until>,
-    /// End when nothing has happened for so long, like 30s; exit code 4 when --count or --until was
-    /// not reached
+    until: Option<WatchGoal>,
+    /// End when nothing has happened for this long, like 30s; exit code 4 when --count or --until was not
+    /// reached
     #[arg(long, value_name = "TIME", value_parser = idle)]
     idle: Option<Span>,
 }
 
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Until {
+enum WatchGoal {
     /// Booked everywhere
     Confirmed,
-    /// Refused or released, and nothing is left of it
+    /// Refused or released, with nothing of it left
     Ended,
 }
 
@@ -63,10 +63,12 @@ fn idle(text: &str) -> Result<Span, String> {
     when::span_us(text).filter(|us| *us > 0).map(Span::from_us).ok_or_else(allowed)
 }
 
-/// Runs `coalloc watch`. What it shows goes out as it happens; the answer is only how it ended.
+/// Runs `coalloc watch`.
+///
+/// The events are printed as they happen; the answer only says how the watch ended.
 ///
 /// # Errors
-/// When the token is not one of this ledger, there is no such reservation, or nobody can be asked.
+/// When the token does not belong to this ledger, there is no such reservation, or nobody can be asked.
 pub async fn run(args: &WatchArgs) -> Result<Answer, Failure> {
     let from = match (args.from.as_deref(), &args.id) {
         (Some("start"), _) | (None, Some(_)) => "0",
@@ -81,7 +83,7 @@ pub async fn run(args: &WatchArgs) -> Result<Answer, Failure> {
             user: args.user.clone().unwrap_or_default(),
         },
     };
-    let ends = follow::Ends { count: args.count, until: args.until, idle: args.idle };
+    let ends = follow::WatchLimits { count: args.count, until: args.until, idle: args.idle };
     let exit = follow::follow(source, from.to_owned(), ends, args.json).await?;
     Ok(Answer { text: String::new(), exit })
 }

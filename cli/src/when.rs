@@ -1,4 +1,4 @@
-//! Instants on the command line: RFC 3339, or from now on.
+//! Instants on the command line: RFC 3339, or relative to now.
 
 use std::str::FromStr;
 
@@ -7,15 +7,15 @@ use jiff::{SpanRelativeTo, Timestamp};
 
 /// An instant as a user writes it: `2026-11-21T10:00:00Z`, `now`, `now+2h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
-    /// This instant.
+pub enum InstantArg {
+    /// The given instant.
     At(Time),
-    /// So long after the command was started, on the next full second.
+    /// This long after the command was started, counted from the next full second.
     FromNow(Span),
 }
 
-impl When {
-    /// The instant that is meant, for a command that was started at `now`.
+impl InstantArg {
+    /// The instant that this means for a command that was started at `now`.
     #[must_use]
     pub fn at(self, now: Time) -> Time {
         match self {
@@ -25,7 +25,7 @@ impl When {
     }
 }
 
-/// A length of time as a user writes it: `1h`, `30m`, `1h30m`; more than nothing.
+/// A length of time as a user writes it: `1h`, `30m`, `1h30m`; more than zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length(pub Span);
 
@@ -47,7 +47,7 @@ pub fn next_full(step: Span, time: Time) -> Time {
     time.saturating_add(Span::from_us(missing))
 }
 
-impl FromStr for When {
+impl FromStr for InstantArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -64,7 +64,8 @@ impl FromStr for When {
     }
 }
 
-/// Microseconds of `2h30m`, `1d`, `90 min`; a day has 24 hours. None when it is not a length of time.
+/// Microseconds of a text like `2h30m`, `1d`, `90 min`, with 24 hours per day; `None` if it is not a length
+/// of time.
 pub(crate) fn span_us(text: &str) -> Option<i64> {
     let span: jiff::Span = text.trim().parse().ok()?;
     let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
@@ -78,7 +79,7 @@ mod tests {
     const NOW: Time = Time::from_us(1_795_244_025_250_000); // 2026-11-21T06:53:45.25Z
 
     fn at(text: &str) -> Result<String, String> {
-        text.parse::<When>().map(|when| when.at(NOW).to_string())
+        text.parse::<InstantArg>().map(|when| when.at(NOW).to_string())
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Takefusa 2010, section 3.2 (graph notation).
 
 pub mod amount;
+pub mod disk_space;
 pub mod id;
 pub mod invalid;
 pub mod limits;
@@ -19,7 +20,6 @@ pub mod price;
 pub mod profile;
 pub mod refusal;
 pub mod request;
-pub mod room;
 pub mod segment;
 pub mod suggest;
 pub mod time;
@@ -28,6 +28,7 @@ pub mod topology;
 pub mod vector;
 
 pub use amount::{Amount, BitsPerSecond, Cpus, Unit, UnitValue, Value};
+pub use disk_space::DiskSpace;
 pub use id::{
     CoordinatorName, DomainName, EdgeName, RequestId, ReservationId, ResourceId, RmName, SiteName,
     TransactionId, UserName, VertexName,
@@ -38,7 +39,6 @@ pub use price::PriceSchedule;
 pub use profile::Profile;
 pub use refusal::{Bottleneck, BottleneckKind, NsiError, Reason, Refusal};
 pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
-pub use room::DiskRoom;
 pub use segment::Segment;
 pub use time::{BootTime, Now, Span, Time, Window};
 pub use topology::{EdgeIndex, Topology, VertexIndex};

@@ -166,7 +166,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
 
 /// A half-open stretch of time `[start, end)`, never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Ends")]
+#[serde(try_from = "RawWindow")]
 pub struct Window {
     start: Time,
     end: Time,
@@ -174,15 +174,15 @@ pub struct Window {
 
 /// A window as it was written down, before anybody has looked at it.
 #[derive(Deserialize)]
-struct Ends {
+struct RawWindow {
     start: Time,
     end: Time,
 }
 
-impl TryFrom<Ends> for Window {
+impl TryFrom<RawWindow> for Window {
     type Error = String;
 
-    fn try_from(Ends { start, end }: Ends) -> Result<Self, String> {
+    fn try_from(RawWindow { start, end }: RawWindow) -> Result<Self, String> {
         Self::new(start, end).ok_or_else(|| format!("not a window: from {start} to {end}"))
     }
 }

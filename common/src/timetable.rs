@@ -33,7 +33,7 @@ mod tests;
 mod tree;
 
 use run::Level;
-use tree::{Goal, Tree};
+use tree::{SeekGoal, Tree};
 
 /// Largest capacity a timetable counts with, and largest level: four thousand times the highest rate
 /// there is. Levels are signed 64-bit, and half way through an update a node's change may be twice
@@ -167,7 +167,7 @@ impl Timetable {
     pub fn add(&mut self, layer: Layer, window: Window, amount: Amount) -> Result<(), Shortfall> {
         let free = self.free_min(window);
         if free < amount {
-            let at = self.first_in(window, Goal::TotalAbove(self.beside(amount)));
+            let at = self.first_in(window, SeekGoal::TotalAbove(self.beside(amount)));
             return Err(Shortfall { available: free, requested: amount, at });
         }
         // Nothing can fail from here: the amount is free, so that it is within the capacity.
@@ -192,7 +192,7 @@ impl Timetable {
         let available = self::amount(CAPACITY_MAX - most);
         if available < amount {
             let enough = CAPACITY_MAX - signed(amount);
-            let at = self.first_in(window, Goal::TotalAbove(enough));
+            let at = self.first_in(window, SeekGoal::TotalAbove(enough));
             return Err(Shortfall { available, requested: amount, at });
         }
         // Nothing can fail from here.
@@ -261,7 +261,7 @@ impl Timetable {
         if excess <= 0 {
             return None;
         }
-        let first = self.breakpoints.seek(from, Goal::TotalAbove(self.capacity))?;
+        let first = self.breakpoints.seek(from, SeekGoal::TotalAbove(self.capacity))?;
         Some(Overcommitment { first, excess: amount(excess) })
     }
 
@@ -293,12 +293,12 @@ impl Timetable {
         let enough = self.beside(amount);
         let mut start = within.start();
         loop {
-            start = self.breakpoints.seek(start, Goal::TotalAtMost(enough))?;
+            start = self.breakpoints.seek(start, SeekGoal::TotalAtMost(enough))?;
             if start >= within.end() || within.end().since(start) < length {
                 return None;
             }
             let fit = Window::starting(start, length)?;
-            match self.breakpoints.seek(start, Goal::TotalAbove(enough)) {
+            match self.breakpoints.seek(start, SeekGoal::TotalAbove(enough)) {
                 Some(full) if full < fit.end() => start = full,
                 _ => return Some(fit),
             }
@@ -386,8 +386,8 @@ impl Timetable {
     fn check_has(&self, layer: Layer, window: Window, requested: Amount) -> Result<(), Underflow> {
         let extremes = self.breakpoints.extremes(window.start(), window.end());
         let (least, goal) = match layer {
-            Layer::Held => (extremes.min_held, Goal::HeldBelow(signed(requested))),
-            Layer::Booked => (extremes.min_booked, Goal::BookedBelow(signed(requested))),
+            Layer::Held => (extremes.min_held, SeekGoal::HeldBelow(signed(requested))),
+            Layer::Booked => (extremes.min_booked, SeekGoal::BookedBelow(signed(requested))),
         };
         let available = amount(least);
         if available < requested {
@@ -398,7 +398,7 @@ impl Timetable {
     }
 
     /// The first instant of the window at which a goal is met that is met somewhere in it.
-    fn first_in(&self, window: Window, goal: Goal) -> Time {
+    fn first_in(&self, window: Window, goal: SeekGoal) -> Time {
         // The window's extremes meet the goal, so that the seek ends inside of it.
         self.breakpoints.seek(window.start(), goal).unwrap_or(window.start())
     }

@@ -1,4 +1,4 @@
-//! The targets of `tests/fuzz` under libFuzzer: what they begin with, and which of them is run.
+//! The targets of `tests/fuzz` under libFuzzer: chooses the target that runs, and its initial inputs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -15,8 +15,10 @@ use targets::{ALL, Target};
 
 static RUN: OnceLock<&'static Target> = OnceLock::new();
 
-/// Chooses the target, and writes its sound bytes into `corpus/NAME` and their words into `corpus/NAME.dict`;
-/// libFuzzer reads both after this. The corpus is whatever runs have added to them: nothing of it is committed.
+/// Chooses the target, and writes its sound inputs into `corpus/NAME` and their words into `corpus/NAME.dict`.
+///
+/// libFuzzer reads both after this. The corpus also contains whatever earlier runs have added; none of it
+/// is committed.
 pub fn begin(name: &str) {
     let target = ALL.iter().find(|target| target.name == name).expect("a target of this name");
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
@@ -29,12 +31,12 @@ pub fn begin(name: &str) {
     assert!(RUN.set(target).is_ok(), "begun twice");
 }
 
-/// Runs the target; whether it takes the bytes says nothing here.
+/// Runs the target. Whether the target accepts the bytes does not matter here.
 pub fn check(bytes: &[u8]) {
     (RUN.get().expect("begun").check)(bytes);
 }
 
-/// Every word of the inputs, and numbers at which something changes.
+/// Every word of the inputs, and numbers at which behaviour changes.
 fn dictionary(sound: &[Vec<u8>]) -> String {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-:.".contains(byte);
     let words = sound

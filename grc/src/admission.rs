@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tonic::Status;
 
 use crate::federation::Snapshot;
-use crate::shown::check_digest;
+use crate::plan_cache::check_digest;
 
 /// An admitted request.
 #[derive(Debug, Clone)]

@@ -17,20 +17,20 @@ use coalloc_net::convert::{
     RequestOptions, plan_to_wire, smaller_to_wire, time_to_wire, window_to_wire,
 };
 use coalloc_net::machine::Host;
-use coalloc_plan::nearest::Nearest;
-use coalloc_plan::smaller::{Smaller, smaller};
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing, explain};
+use coalloc_plan::nearest::NearestWindowSearch;
+use coalloc_plan::smaller::{SmallerRequest, smaller};
+use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan, explain};
 use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::admission::Admitted;
 use crate::federation::{Federation, Snapshot};
 use crate::picture;
-use crate::planning::{Explained, Planned, Planners, ip_options};
+use crate::planning::{ExplainedFrames, Planners, PlanningOutcome, ip_options};
 
 /// Who is asked, and who plans.
 #[derive(Debug)]
-pub struct Seeker<'a> {
+pub struct AlternativeSearch<'a> {
     /// Whose clocks count.
     pub host: &'a Host,
     /// The RMs.
@@ -51,14 +51,14 @@ pub fn wanted(options: Option<&v1::PlanOptions>, unless_said: bool) -> bool {
 type Refused = Vec<(Window, Refusal)>;
 
 /// How far the search for a window came.
-struct Searched {
-    nearest: Option<Judged>,
+struct SearchExtent {
+    nearest: Option<RankedPlan>,
     until: Time,
     complete: bool,
     tried: u64,
 }
 
-impl Seeker<'_> {
+impl AlternativeSearch<'_> {
     /// Everything that would do instead of a request of which nothing could be planned.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Seeker<'_> {
         &self,
         wire: &v1::CoAllocationRequest,
         admitted: &Admitted,
-        planned: &mut Planned,
+        planned: &mut PlanningOutcome,
     ) -> Result<v1::Alternatives, Status> {
         // What is beyond the empty federation fits at no time.
         let beyond = |reason| matches!(reason, Reason::BeyondCapacity);
@@ -106,14 +106,15 @@ impl Seeker<'_> {
     }
 
     /// The nearest window: asks in rounds, plans what may fit, earliest first.
-    async fn nearest(&self, admitted: &Admitted) -> Result<Searched, Status> {
+    async fn nearest(&self, admitted: &Admitted) -> Result<SearchExtent, Status> {
         let begun = self.host.now();
         let now = begun.wall;
         let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
         let timing = admitted.request.timing;
         let end = picture::horizon_end(self.snapshot, now);
         let first = timing.earliest_start.max(soonest);
-        let mut search = Nearest::new(first, end.saturating_sub(timing.duration), timing.duration);
+        let mut search =
+            NearestWindowSearch::new(first, end.saturating_sub(timing.duration), timing.duration);
         let mut nearest = None;
         let mut all_answered = true;
         for _ in 0..limits::ALTERNATIVES_ROUNDS_MAX {
@@ -140,15 +141,15 @@ impl Seeker<'_> {
             let found;
             (search, found) = self.planners.run(options.solver, left, work).await?;
             match found {
-                Followed::Fits(plan) => {
+                KnownOutcome::Fits(plan) => {
                     nearest = Some(*plan);
                     break;
                 }
-                Followed::Stopped => break,
-                Followed::AskMore => {}
+                KnownOutcome::Stopped => break,
+                KnownOutcome::AskMore => {}
             }
         }
-        Ok(Searched {
+        Ok(SearchExtent {
             complete: ((search.is_complete() && all_answered) || nearest.is_some())
                 && admitted.options.solver.is_complete(),
             until: search.searched_until(),
@@ -163,8 +164,8 @@ impl Seeker<'_> {
         &self,
         admitted: &Admitted,
         mut refused: Refused,
-        explained: Explained,
-    ) -> Result<(Vec<Smaller<Judged>>, Refused), Status> {
+        explained: ExplainedFrames,
+    ) -> Result<(Vec<SmallerRequest<RankedPlan>>, Refused), Status> {
         let frames = refused.iter().map(|(window, _)| *window).collect();
         let (frames, _) = picture::bookable(self.snapshot, frames, self.host.now().wall);
         if frames.is_empty() {
@@ -180,15 +181,15 @@ impl Seeker<'_> {
             let fits = |tried: &CoAllocation, view: &FrameView| match plan(
                 &snapshot, by, tried, view, stop,
             ) {
-                Tried::Fits(plan) => Some(*plan),
-                Tried::Not | Tried::Stopped => None,
+                FrameOutcome::Fits(plan) => Some(*plan),
+                FrameOutcome::Not | FrameOutcome::Stopped => None,
             };
             let found = smaller(&request, &mut |tried| {
                 picture.views.iter().find_map(|view| fits(tried, view))
             });
             let ip = ip_options(options);
             // What a solver that may miss plans comes close to says nothing of what is missing.
-            let told = explained == Explained::All && options.solver.is_complete();
+            let told = explained == ExplainedFrames::All && options.solver.is_complete();
             let frames = if told { &mut refused[..] } else { &mut [] };
             for (window, refusal) in frames {
                 if let Some(view) = picture.views.iter().find(|view| view.window == *window) {
@@ -206,8 +207,8 @@ impl Seeker<'_> {
 }
 
 /// What planning one frame came to.
-enum Tried {
-    Fits(Box<Judged>),
+enum FrameOutcome {
+    Fits(Box<RankedPlan>),
     Not,
     /// The time is over, or the planner's budget: it is not known.
     Stopped,
@@ -219,9 +220,9 @@ fn plan(
     request: &CoAllocation,
     view: &FrameView,
     stop: &AtomicBool,
-) -> Tried {
+) -> FrameOutcome {
     if stop.load(Ordering::Relaxed) {
-        return Tried::Stopped;
+        return FrameOutcome::Stopped;
     }
     // An outside solver does not hear `stop`, so that no single answer of it may take long.
     let (nodes, solver_time) = (limits::PLANNING_NODES_MAX, limits::ALTERNATIVES_SOLVER_TIME);
@@ -229,28 +230,31 @@ fn plan(
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
     let packing = Packing::new(&snapshot.topology, request, view, ranking, edges);
     match packing.solve(planner, &budget) {
-        Ok(plan) => Tried::Fits(Box::new(plan)),
-        Err(refusal) if refusal.reason == Reason::BudgetExhausted => Tried::Stopped,
-        Err(_) => Tried::Not,
+        Ok(plan) => FrameOutcome::Fits(Box::new(plan)),
+        Err(refusal) if refusal.reason == Reason::BudgetExhausted => FrameOutcome::Stopped,
+        Err(_) => FrameOutcome::Not,
     }
 }
 
 /// How far what is known led.
-enum Followed {
-    Fits(Box<Judged>),
+enum KnownOutcome {
+    Fits(Box<RankedPlan>),
     /// No start that is known fits.
     AskMore,
     Stopped,
 }
 
 /// Tries the starts whose availability is known, in their order.
-fn follow(search: &mut Nearest, plan: impl Fn(&FrameView) -> Tried) -> Followed {
+fn follow(
+    search: &mut NearestWindowSearch,
+    plan: impl Fn(&FrameView) -> FrameOutcome,
+) -> KnownOutcome {
     while let Some(view) = search.candidate() {
         match plan(view) {
-            Tried::Fits(plan) => return Followed::Fits(plan),
-            Tried::Stopped => return Followed::Stopped,
-            Tried::Not => search.refute(),
+            FrameOutcome::Fits(plan) => return KnownOutcome::Fits(plan),
+            FrameOutcome::Stopped => return KnownOutcome::Stopped,
+            FrameOutcome::Not => search.refute(),
         }
     }
-    Followed::AskMore
+    KnownOutcome::AskMore
 }

@@ -2,7 +2,7 @@
 //! there is an outcome, and what would do instead of what could not be had.
 //!
 //! Left out: the attempts themselves, which are the coordinator core's (`coalloc_protocol::coordinator`);
-//! changes ([`crate::modify`]) and tasks ([`crate::tasks`]), which share [`GrcService::followed`].
+//! changes ([`crate::modify`]) and tasks ([`crate::tasks`]), which share [`GrcService::drive_replans`].
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use crate::admission::{self, Admitted};
-use crate::alternatives::Seeker;
+use crate::alternatives::AlternativeSearch;
 use crate::federation::Snapshot;
 use crate::owed::Owed;
-use crate::planning::{Explained, Planned};
+use crate::planning::{ExplainedFrames, PlanningOutcome};
 use crate::service::GrcService;
 use crate::{kept, picture, view};
 
 /// What planning gives a reserve call to try.
-pub(crate) struct Tried {
+pub(crate) struct PlannedCandidates {
     /// RMs that were not asked, or did not answer.
     pub(crate) unreachable: Vec<RmName>,
     /// What can be made instead of an outdated plan.
@@ -70,8 +70,8 @@ impl GrcService {
         admitted: &Admitted,
         replaces: Option<&TransactionId>,
         refusals: &[Refusal],
-        explained: Explained,
-    ) -> Result<Planned, Status> {
+        explained: ExplainedFrames,
+    ) -> Result<PlanningOutcome, Status> {
         let asked = Instant::now();
         let planned = self.plan_once(federation, admitted, replaces, refusals, explained).await?;
         if !planned.is_for_good() {
@@ -98,8 +98,8 @@ impl GrcService {
         admitted: &Admitted,
         replaces: Option<&TransactionId>,
         refusals: &[Refusal],
-        explained: Explained,
-    ) -> Result<Planned, Status> {
+        explained: ExplainedFrames,
+    ) -> Result<PlanningOutcome, Status> {
         let frames = admitted.request.timing.frames(admitted.options.frames);
         let (frames, mut outside) = picture::bookable(federation, frames, self.handle.now().wall);
         let user = &admitted.user;
@@ -132,7 +132,7 @@ impl GrcService {
         let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
         if opened != Reply::Plan {
             // It is known, or another call plans it and this one has waited for that.
-            return Ok((self.stands(opened, id.as_str())?, Vec::new()));
+            return Ok((self.reservation_reply(opened, id.as_str())?, Vec::new()));
         }
         // From here the request counts as being planned; whatever ends the planning must say so.
         let owed = Owed::request(&self.handle, &id);
@@ -151,15 +151,15 @@ impl GrcService {
         let chosen = !wire.plan_digest.is_empty();
         let pausing =
             chosen || !self.options(wire.options.as_ref()).solver.reserves_as_it_searches();
-        let (reply, fresh) = self.followed(answer, fresh, pausing, plan_again).await?;
-        Ok((self.stands(reply, id.as_str())?, fresh))
+        let (reply, fresh) = self.drive_replans(answer, fresh, pausing, plan_again).await?;
+        Ok((self.reservation_reply(reply, id.as_str())?, fresh))
     }
 
     /// Follows what was posted to its outcome; whenever others were faster at every plan, plans again on
     /// what is free then, and says what came of that in any case. `told` is what the planning had to tell
     /// besides; what the last one tells is given back. `pausing`: whoever wants the same again waits a
     /// while first.
-    pub(crate) async fn followed<T, F>(
+    pub(crate) async fn drive_replans<T, F>(
         &self,
         mut answer: oneshot::Receiver<Reply>,
         mut told: T,
@@ -205,7 +205,7 @@ impl GrcService {
         wire: &v1::ReserveRequest,
         id: &RequestId,
     ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
-        let Tried { unreachable, fresh, outcome } = self.candidates(wire, &[]).await?;
+        let PlannedCandidates { unreachable, fresh, outcome } = self.candidates(wire, &[]).await?;
         let notes = view::notes(&unreachable, wire.request.as_ref(), wire.options.as_ref());
         let request = id.clone();
         let posted = self.handle.post(|token| match outcome {
@@ -246,14 +246,14 @@ impl GrcService {
         &self,
         wire: &v1::ReserveRequest,
         refusals: &[Refusal],
-    ) -> Result<Tried, Status> {
+    ) -> Result<PlannedCandidates, Status> {
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let (mut federation, admitted) = self.admitted(request, options).await?;
         if !wire.plan_digest.is_empty() {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
         }
         let planned = self
-            .plan_admitted(&mut federation, &admitted, None, refusals, Explained::Closest)
+            .plan_admitted(&mut federation, &admitted, None, refusals, ExplainedFrames::Closest)
             .await?;
         tracing::info!(
             request = wire.request_id,
@@ -264,7 +264,11 @@ impl GrcService {
         );
         if planned.plans.is_empty() {
             let outcome = Err(planned.refusal());
-            return Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome });
+            return Ok(PlannedCandidates {
+                unreachable: planned.unreachable,
+                fresh: Vec::new(),
+                outcome,
+            });
         }
         let (snapshot, shared) = (Arc::clone(&federation), Arc::new(admitted.request.clone()));
         let candidates = planned.plans.into_iter().map(|judged| {
@@ -275,7 +279,7 @@ impl GrcService {
             candidate(&snapshot, &admitted, &plan, Details::later(write))
         });
         let outcome = Ok(candidates.collect());
-        Ok(Tried { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
+        Ok(PlannedCandidates { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
     }
 
     /// What would do instead of a request that nothing could be planned for.
@@ -284,11 +288,11 @@ impl GrcService {
         federation: &Arc<Snapshot>,
         wire: &v1::CoAllocationRequest,
         admitted: &Admitted,
-        planned: &mut Planned,
+        planned: &mut PlanningOutcome,
     ) -> Option<v1::Alternatives> {
         let (snapshot, planners) = (federation, &self.planners.of(&admitted.user));
         let host = self.handle.host();
-        let seeker = Seeker { host, federation: &self.federation, snapshot, planners };
+        let seeker = AlternativeSearch { host, federation: &self.federation, snapshot, planners };
         match seeker.seek(wire, admitted, planned).await {
             Ok(found) => Some(found),
             // The refusal is the answer; a planner without time for more does not change that.
@@ -309,7 +313,8 @@ impl GrcService {
         let now = self.handle.now().wall;
         let admitted = admission::admit(Some(request), options, self.defaults, &federation, now);
         let admitted = admitted.ok()?;
-        let planned = self.plan_admitted(&mut federation, &admitted, None, &[], Explained::Closest);
+        let planned =
+            self.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::Closest);
         let mut planned = planned.await.ok()?;
         if !planned.plans.is_empty() {
             return None;

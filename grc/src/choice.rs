@@ -15,13 +15,13 @@ use coalloc_protocol::coordinator::Candidate;
 use tonic::Status;
 
 use crate::admission::{self, Admitted};
-use crate::attempts::{Tried, candidate};
+use crate::attempts::{PlannedCandidates, candidate};
 use crate::federation::Snapshot;
 use crate::kept;
 use crate::picture;
-use crate::planning::Explained;
+use crate::plan_cache::ShownPlan;
+use crate::planning::ExplainedFrames;
 use crate::service::GrcService;
-use crate::shown::ShownPlan;
 
 impl GrcService {
     /// What to try when a digest names the plan: that one only.
@@ -30,7 +30,7 @@ impl GrcService {
         wire: &v1::ReserveRequest,
         federation: &std::sync::Arc<Snapshot>,
         admitted: &Admitted,
-    ) -> Result<Tried, Status> {
+    ) -> Result<PlannedCandidates, Status> {
         let digest = &wire.plan_digest;
         let content = admission::request_digest(wire.request.as_ref());
         let shown = self.shown.find(digest, &content);
@@ -44,15 +44,20 @@ impl GrcService {
             Some(shown) => match self.still_feasible(shown, federation, admitted).await {
                 Ok(candidate) => {
                     let (unreachable, fresh) = (Vec::new(), Vec::new());
-                    return Ok(Tried { unreachable, fresh, outcome: Ok(vec![candidate]) });
+                    return Ok(PlannedCandidates {
+                        unreachable,
+                        fresh,
+                        outcome: Ok(vec![candidate]),
+                    });
                 }
                 Err(refusal) => Some(refusal),
             },
             None => None,
         };
         let mut federation = Arc::clone(federation);
-        let planned =
-            self.plan_admitted(&mut federation, admitted, None, &[], Explained::Closest).await?;
+        let planned = self
+            .plan_admitted(&mut federation, admitted, None, &[], ExplainedFrames::Closest)
+            .await?;
         let federation = &federation;
         let plans = planned
             .plans
@@ -65,7 +70,7 @@ impl GrcService {
             let chosen =
                 candidate(federation, admitted, &judged.plan, kept::co_allocation(wire).into());
             let outcome = Ok(vec![at_once(chosen)]);
-            return Ok(Tried { unreachable, fresh: Vec::new(), outcome });
+            return Ok(PlannedCandidates { unreachable, fresh: Vec::new(), outcome });
         }
         let Some(refusal) = outdated else {
             let allowed = "the digest of a plan that this coordinator has shown since it was started, \
@@ -81,7 +86,7 @@ impl GrcService {
             count => format!("{count} others can"),
         };
         let detail = format!("{}; {others}", refusal.detail);
-        Ok(Tried { unreachable, fresh, outcome: Err(Refusal { detail, ..refusal }) })
+        Ok(PlannedCandidates { unreachable, fresh, outcome: Err(Refusal { detail, ..refusal }) })
     }
 
     /// The shown plan as a candidate, or why it cannot be made any more.

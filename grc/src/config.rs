@@ -11,8 +11,8 @@ use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 use tonic::transport::Endpoint;
 
+use crate::parent_settings::ParentSettings;
 use crate::tasks::TaskSettings;
-use crate::upward_config::UpwardConfig;
 
 /// One configured resource manager.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct GrcConfig {
     /// How long its holds last before RMs ask.
     pub hold_for: Option<Span>,
     /// What it is to coordinators above it, if there are any.
-    pub upward: Option<UpwardConfig>,
+    pub upward: Option<ParentSettings>,
     /// How it plans tasks.
     pub tasks: TaskSettings,
 }
@@ -66,7 +66,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
     };
     let name = CoordinatorName::parse("name", &message.name)?;
     let upward =
-        message.upward.as_ref().map(|wire| UpwardConfig::parse(&name, wire)).transpose()?;
+        message.upward.as_ref().map(|wire| ParentSettings::parse(&name, wire)).transpose()?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
     Ok(GrcConfig {
         daemon: daemon_settings(message.daemon.as_ref(), document.folder())?,

@@ -12,13 +12,13 @@ use tonic::service::Routes;
 
 use crate::config::GrcConfig;
 use crate::federation::Federation;
+use crate::parents::ParentService;
 use crate::pauses::Pauses;
+use crate::plan_cache::PlanCache;
 use crate::planning::Planners;
 use crate::reconcile::Reconciler;
 use crate::service::GrcService;
-use crate::shown::Shown;
 use crate::tasks::Pictures;
-use crate::upward::UpwardService;
 use crate::{meters, shell};
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
@@ -68,7 +68,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         federation,
         planners,
         handle: node.handle.clone(),
-        shown: Shown::default(),
+        shown: PlanCache::default(),
         pictures,
         reconciler,
     };
@@ -78,7 +78,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     tracing::info!(%grc, %listen, rms, "serving");
     let mut services = vec!["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
     if let Some(config) = config.upward.clone() {
-        let upward = UpwardService { config, service };
+        let upward = ParentService { config, service };
         routes = routes.add_service(server::resource_manager(upward));
         services.push("coalloc.v1.ResourceManager");
     }

@@ -12,7 +12,7 @@ use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorRecord, Differs, Mends, State, Ticket,
+    Coordinator, CoordinatorRecord, Differs, MendTarget, State, Ticket,
 };
 use coalloc_protocol::message::Decision;
 
@@ -29,7 +29,7 @@ pub struct ReservationEvents {
 
 /// Whose an attempt or a reservation is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whose {
+pub struct AttemptOwner {
     reservation: ReservationId,
     request_id: String,
     user: String,
@@ -40,7 +40,7 @@ pub struct Whose {
 }
 
 /// By the id of the attempt, or of the reservation.
-pub type Owners = BTreeMap<String, Whose>;
+pub type Owners = BTreeMap<String, AttemptOwner>;
 
 impl Events<Coordinator> for ReservationEvents {
     type Message = v1::WatchResponse;
@@ -63,7 +63,10 @@ impl Events<Coordinator> for ReservationEvents {
                     (txn.to_string(), found, (core.is_aborted(txn), given_up))
                 }
             };
-            Some((id, Whose { aborted, given_up, ..Whose::of(&found.id, &found.ticket) }))
+            Some((
+                id,
+                AttemptOwner { aborted, given_up, ..AttemptOwner::of(&found.id, &found.ticket) },
+            ))
         };
         records.iter().filter_map(owner).collect()
     }
@@ -76,7 +79,7 @@ impl Events<Coordinator> for ReservationEvents {
     ) -> Option<v1::WatchResponse> {
         let record = &entry.record;
         let whose = match subject(record) {
-            Subject::Ticket(id, ticket) => Whose::of(id, ticket),
+            Subject::Ticket(id, ticket) => AttemptOwner::of(id, ticket),
             Subject::Reservation(id) => owners.get(id.as_str())?.clone(),
             Subject::Transaction(txn) => owners.get(txn.as_str())?.clone(),
         };
@@ -110,13 +113,13 @@ impl Events<Coordinator> for ReservationEvents {
 }
 
 impl ReservationEvents {
-    fn wants(&self, whose: &Whose) -> bool {
+    fn wants(&self, whose: &AttemptOwner) -> bool {
         let id = |id: &String| whose.reservation.as_str() == id || whose.request_id == *id;
         self.id.as_ref().is_none_or(id) && self.user.as_ref().is_none_or(|user| whose.user == *user)
     }
 }
 
-impl Whose {
+impl AttemptOwner {
     fn of(id: &ReservationId, ticket: &Ticket) -> Self {
         Self {
             reservation: id.clone(),
@@ -143,13 +146,13 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         }
         CoordinatorRecord::Intent { reservation, .. }
         | CoordinatorRecord::ChangeRefused { reservation, .. }
-        | CoordinatorRecord::UpperOpened { reservation, .. }
-        | CoordinatorRecord::UpperReplaced { reservation, .. }
+        | CoordinatorRecord::ParentHoldOpened { reservation, .. }
+        | CoordinatorRecord::ReplacedForParent { reservation, .. }
         | CoordinatorRecord::Superseded { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
         // A tombstone is of no transaction of ours: nothing is told of it.
-        CoordinatorRecord::UpperEnded { txn, .. }
+        CoordinatorRecord::ParentTombstone { txn, .. }
         | CoordinatorRecord::Prepared { txn, .. }
         | CoordinatorRecord::Decided { txn, .. }
         | CoordinatorRecord::Mixed { txn, .. }
@@ -199,7 +202,7 @@ impl Change<'_> {
 }
 
 /// The change that a record is, of an attempt of somebody's.
-fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
+fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a> {
     match record {
         CoordinatorRecord::Refused { refusal, at, .. } => {
             let new = Change::new(State::Failed, "there is no plan".into(), *at);
@@ -211,8 +214,8 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
         CoordinatorRecord::Intent { txn, candidate, replaces, mends, version, at, .. } => {
             let rms: Vec<&str> = candidate.segments.keys().map(RmName::as_str).collect();
             let (state, kind) = match (replaces, mends) {
-                (_, Some(Mends::New)) => (State::Confirmed, " the new version everywhere"),
-                (_, Some(Mends::Old)) => (State::Confirmed, " the old version everywhere"),
+                (_, Some(MendTarget::New)) => (State::Confirmed, " the new version everywhere"),
+                (_, Some(MendTarget::Old)) => (State::Confirmed, " the old version everywhere"),
                 (Some(_), None) => (State::Confirmed, " a new version"),
                 (None, None) => (State::Checking, ""),
             };
@@ -236,7 +239,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
             let new = Change::new(state.unwrap_or(usual), what.into(), *at).booked(*version);
             Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
         }
-        CoordinatorRecord::UpperOpened { order, at, .. } => {
+        CoordinatorRecord::ParentHoldOpened { order, at, .. } => {
             let what = format!("{} wants it held", order.coordinator);
             Change::new(State::Checking, what, *at)
         }
@@ -244,7 +247,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
             let new = Change::new(State::Held, "all hold; the one above decides".into(), *at);
             Change { txn: Some(txn), expires_in: Some(*expires_in), ..new }
         }
-        CoordinatorRecord::UpperEnded { at, .. } => {
+        CoordinatorRecord::ParentTombstone { at, .. } => {
             Change::new(State::Failed, "nothing was held for the one above".into(), *at)
         }
         CoordinatorRecord::Mixed { txn, rm, refusal, at } => {
@@ -281,7 +284,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &Whose) -> Change<'a> {
             let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
-        CoordinatorRecord::UpperReplaced { by, at, .. } => {
+        CoordinatorRecord::ReplacedForParent { by, at, .. } => {
             let what = format!("{by} of the one above has taken its place");
             Change::new(State::Terminated, what, *at)
         }

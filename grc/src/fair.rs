@@ -18,7 +18,7 @@ use tonic::Status;
 
 /// What long searches take turns at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum TurnQueue {
     /// Searches of our own.
     Search,
     /// Outside solvers.
@@ -39,7 +39,7 @@ struct Shared {
 struct State {
     /// Places by user.
     taken: BTreeMap<UserName, usize>,
-    /// By [`Line`].
+    /// By [`TurnQueue`].
     lines: [Waiting; 2],
 }
 
@@ -90,14 +90,14 @@ impl Places {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when all are taken and nobody has more than this user.
-    pub(crate) fn enter(&self, user: &UserName) -> Result<Place, Status> {
+    pub(crate) fn enter(&self, user: &UserName) -> Result<PlanningSlot, Status> {
         let mut state = self.0.lock();
         if state.taken.values().sum::<usize>() >= self.0.places {
             state.make_room(user).ok_or_else(status::busy)?;
         }
         *state.taken.entry(user.clone()).or_default() += 1;
         drop(state);
-        Ok(Place { shared: Arc::clone(&self.0), user: user.clone() })
+        Ok(PlanningSlot { shared: Arc::clone(&self.0), user: user.clone() })
     }
 }
 
@@ -107,13 +107,13 @@ impl Shared {
     }
 
     /// Puts somebody last in the user's queue.
-    fn wait(&self, line: Line, user: &UserName, given: oneshot::Sender<Turn>) {
+    fn wait(&self, line: TurnQueue, user: &UserName, given: oneshot::Sender<Turn>) {
         let queues = &mut self.lock().lines[line as usize].queues;
         queues.entry(user.clone()).or_default().push_back(given);
     }
 
     /// Gives free turns to those that wait.
-    fn give(self: &Arc<Self>, line: Line) {
+    fn give(self: &Arc<Self>, line: TurnQueue) {
         loop {
             let mut state = self.lock();
             let waiting = &mut state.lines[line as usize];
@@ -147,17 +147,17 @@ impl State {
 
 /// A place of a request; free when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct PlanningSlot {
     shared: Arc<Shared>,
     user: UserName,
 }
 
-impl Place {
+impl PlanningSlot {
     /// Waits for a turn.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when the place is given to another user meanwhile.
-    pub(crate) async fn turn(&self, line: Line) -> Result<Turn, Status> {
+    pub(crate) async fn turn(&self, line: TurnQueue) -> Result<Turn, Status> {
         let (given, turn) = oneshot::channel();
         self.shared.wait(line, &self.user, given);
         self.shared.give(line);
@@ -165,7 +165,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PlanningSlot {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         if let Some(count) = state.taken.get_mut(&self.user) {
@@ -181,7 +181,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Turn {
     shared: Arc<Shared>,
-    line: Line,
+    line: TurnQueue,
     given_back: bool,
 }
 
@@ -211,9 +211,9 @@ mod tests {
     }
 
     /// Waits for a turn with the place in hand, in a task.
-    fn waits(place: Place) -> tokio::task::JoinHandle<Result<(Place, Turn), Status>> {
+    fn waits(place: PlanningSlot) -> tokio::task::JoinHandle<Result<(PlanningSlot, Turn), Status>> {
         tokio::spawn(async move {
-            let turn = place.turn(Line::Search).await?;
+            let turn = place.turn(TurnQueue::Search).await?;
             Ok((place, turn))
         })
     }
@@ -276,7 +276,7 @@ mod tests {
         for name in ["a", "a", "a", "b", "b", "c"] {
             let (place, order) = (places.enter(&user(name)).unwrap(), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
-                let _turn = place.turn(Line::Search).await.unwrap();
+                let _turn = place.turn(TurnQueue::Search).await.unwrap();
                 order.lock().unwrap().push(name);
             }));
             settle().await;
@@ -328,6 +328,6 @@ mod tests {
         held.clear();
         drop(next.await.unwrap().unwrap());
         assert!(places.0.lock().taken.is_empty());
-        assert_eq!(places.0.lock().lines[Line::Search as usize].at_work, 0);
+        assert_eq!(places.0.lock().lines[TurnQueue::Search as usize].at_work, 0);
     }
 }

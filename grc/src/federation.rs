@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use coalloc_common::{RmName, Topology, limits};
 use coalloc_net::convert::topology_of_descriptions;
-use coalloc_net::latest::Latest;
+use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
@@ -27,11 +27,11 @@ use crate::picture;
 pub type RmClient = ResourceManagerClient<Channel>;
 
 /// When a round of questions began, and who did not answer it.
-type AskedAnew = (Instant, Vec<RmName>);
+type QuestionRound = (Instant, Vec<RmName>);
 
 /// What is known of one RM.
 #[derive(Debug, Clone)]
-struct Known {
+struct KnownRm {
     address: String,
     client: RmClient,
     /// Asks it for its availability.
@@ -60,12 +60,12 @@ pub struct Snapshot {
 /// All configured RMs. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Federation {
-    known: Arc<RwLock<BTreeMap<RmName, Known>>>,
-    snapshot: Latest<Arc<Snapshot>>,
+    known: Arc<RwLock<BTreeMap<RmName, KnownRm>>>,
+    snapshot: LatestValue<Arc<Snapshot>>,
     /// When it began to ask.
     began: Instant,
     /// When all were asked last because a request was to be refused for good, and who did not answer.
-    asked_anew: Arc<Mutex<Option<AskedAnew>>>,
+    asked_anew: Arc<Mutex<Option<QuestionRound>>>,
     /// This coordinator and those above it: none of them may be below a member.
     lineage: Arc<Vec<String>>,
 }
@@ -77,7 +77,7 @@ impl Federation {
         let known = |(name, peer): (&RmName, &RmPeer)| {
             let client = ResourceManagerClient::new(host.connect(&peer.endpoint))
                 .max_decoding_message_size(limits::ANSWER_MAX_BYTES);
-            let known = Known {
+            let known = KnownRm {
                 address: peer.address.clone(),
                 inquiry: picture::inquiry(name, &client),
                 client,
@@ -88,7 +88,7 @@ impl Federation {
             };
             (name.clone(), known)
         };
-        let known: BTreeMap<RmName, Known> = peers.iter().map(known).collect();
+        let known: BTreeMap<RmName, KnownRm> = peers.iter().map(known).collect();
         let snapshot = Snapshot {
             topology: Arc::new(Topology::new()),
             members: BTreeMap::new(),
@@ -96,7 +96,7 @@ impl Federation {
         };
         Self {
             known: Arc::new(RwLock::new(known)),
-            snapshot: Latest::new(Arc::new(snapshot)),
+            snapshot: LatestValue::new(Arc::new(snapshot)),
             began: Instant::now(),
             asked_anew: Arc::default(),
             lineage: Arc::default(),
@@ -220,7 +220,7 @@ impl Federation {
     #[must_use]
     pub fn statuses(&self) -> Vec<v1::ResourceManagerStatus> {
         self.read_known(|known| {
-            let status = |(name, known): (&RmName, &Known)| v1::ResourceManagerStatus {
+            let status = |(name, known): (&RmName, &KnownRm)| v1::ResourceManagerStatus {
                 name: name.to_string(),
                 address: known.address.clone(),
                 reachable: known.problem.is_empty(),
@@ -315,8 +315,9 @@ impl Federation {
     }
 
     /// Says in the log that an RM denies this coordinator, and that all do.
-    fn tell_denied(&self, name: &RmName, known: &BTreeMap<RmName, Known>) {
-        let denies = |known: &Known| known.description.as_deref().map(|said| self.is_denied(said));
+    fn tell_denied(&self, name: &RmName, known: &BTreeMap<RmName, KnownRm>) {
+        let denies =
+            |known: &KnownRm| known.description.as_deref().map(|said| self.is_denied(said));
         if known.get(name).and_then(denies) != Some(true) {
             return;
         }
@@ -333,7 +334,7 @@ impl Federation {
         }
     }
 
-    fn read_known<T>(&self, look: impl FnOnce(&BTreeMap<RmName, Known>) -> T) -> T {
+    fn read_known<T>(&self, look: impl FnOnce(&BTreeMap<RmName, KnownRm>) -> T) -> T {
         look(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -354,7 +355,7 @@ fn accept(
     }
 }
 
-fn build(known: &BTreeMap<RmName, Known>) -> Result<Snapshot, coalloc_common::InvalidField> {
+fn build(known: &BTreeMap<RmName, KnownRm>) -> Result<Snapshot, coalloc_common::InvalidField> {
     let described: Vec<(&RmName, &v1::DescribeResponse)> = known
         .iter()
         .filter_map(|(name, known)| Some((name, known.description.as_deref()?)))

@@ -13,7 +13,7 @@ use coalloc_protocol::coordinator::{
 };
 use tonic::Status;
 
-use crate::service::{About, GrcService, patient};
+use crate::service::{CallSubject, GrcService, patient};
 
 /// Names that an error lists before it counts the rest.
 const NAMES_SHOWN: usize = 8;
@@ -74,7 +74,7 @@ fn refused(rm: &RmName, id: &ReservationId, why_not: &NotGivenUp) -> Status {
             );
             status::not_now("reservation", id.as_str(), text)
         }
-        NotGivenUp::OfAbove => {
+        NotGivenUp::OfParent => {
             let text = "it belongs to a coordinator above; only that one may end it";
             status::denied(format!("{text}: give up on this coordinator there"))
         }
@@ -134,7 +134,7 @@ impl GrcService {
         let found = self.handle.read(find).await?;
         let own = found.ok_or_else(|| status::not_found("reservation", id))?;
         let of = OfWhat::Reservation(own.clone());
-        match self.gave_up(About("reservation", id), (&rm, of), by, why).await? {
+        match self.gave_up(CallSubject("reservation", id), (&rm, of), by, why).await? {
             Reply::GaveUp(_) => {}
             Reply::NotGivenUp(why_not) => return Err(refused(&rm, &own, &why_not)),
             Reply::Unknown => return Err(status::not_found("reservation", id)),
@@ -156,7 +156,7 @@ impl GrcService {
         if !known && !self.federation.names().contains(&rm) {
             return Err(status::not_found("resource manager", rm.as_str()));
         }
-        let about = About("resource manager", rm.as_str());
+        let about = CallSubject("resource manager", rm.as_str());
         let Reply::GaveUp(on) = self.gave_up(about, (&rm, OfWhat::All), by, why).await? else {
             return Err(status::internal("the coordinator answered another call"));
         };
@@ -170,7 +170,7 @@ impl GrcService {
 
     async fn gave_up(
         &self,
-        about: About<'_>,
+        about: CallSubject<'_>,
         (rm, of): (&RmName, OfWhat),
         by: UserName,
         why: String,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tonic::Status;
 
 /// What a query came to.
-type Answered = Result<Vec<v1::FrameAvailability>, NoAnswer>;
+type QueryOutcome = Result<Vec<v1::FrameAvailability>, NoAnswer>;
 
 /// Why a query has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,19 +36,19 @@ impl NoAnswer {
     }
 }
 /// Sends one query, as part of a trace.
-type Call = dyn Fn(v1::QueryAvailabilityRequest, Span) -> Sending + Send + Sync;
+type QueryCall = dyn Fn(v1::QueryAvailabilityRequest, Span) -> Sending + Send + Sync;
 type Sending = Pin<Box<dyn Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send>>;
 
 /// The way to ask one RM. Cheap to clone.
 #[derive(Clone)]
 pub struct Inquiry {
-    call: Arc<Call>,
-    line: Arc<Mutex<Line>>,
+    call: Arc<QueryCall>,
+    line: Arc<Mutex<QueryBatch>>,
 }
 
 /// Who waits, and what is on its way.
 #[derive(Default)]
-struct Line {
+struct QueryBatch {
     waiting: VecDeque<Ask>,
     in_flight: usize,
 }
@@ -57,7 +57,7 @@ struct Ask {
     request: v1::QueryAvailabilityRequest,
     /// Of whose trace it is.
     span: Span,
-    answer: oneshot::Sender<Answered>,
+    answer: oneshot::Sender<QueryOutcome>,
 }
 
 impl std::fmt::Debug for Inquiry {
@@ -88,7 +88,7 @@ impl Inquiry {
     ///
     /// # Errors
     /// One sentence on why there is no answer.
-    pub async fn ask(&self, request: v1::QueryAvailabilityRequest, span: Span) -> Answered {
+    pub async fn ask(&self, request: v1::QueryAvailabilityRequest, span: Span) -> QueryOutcome {
         let (answer, answered) = oneshot::channel();
         {
             let mut line = self.lock();
@@ -112,7 +112,7 @@ impl Inquiry {
     /// Sends what waits until nothing does.
     async fn send_all(self) {
         // A call that panics must not take its place with it.
-        let mut place = Place { line: Arc::clone(&self.line), taken: true };
+        let mut place = QueryPermit { line: Arc::clone(&self.line), taken: true };
         loop {
             let company = place.next_company();
             let Some(span) = company.first().map(|ask| ask.span.clone()) else { return };
@@ -126,13 +126,13 @@ impl Inquiry {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Line> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, QueryBatch> {
         // Nothing panics while it holds the lock; were it so, the line would still be whole.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
+impl QueryBatch {
     /// The first in line, and all behind that can go with it; nobody when nobody waits.
     fn next_company(&mut self) -> Vec<Ask> {
         // Who has stopped waiting needs no answer.
@@ -158,12 +158,12 @@ impl Line {
 }
 
 /// A place among the queries on their way, given back whatever becomes of them.
-struct Place {
-    line: Arc<Mutex<Line>>,
+struct QueryPermit {
+    line: Arc<Mutex<QueryBatch>>,
     taken: bool,
 }
 
-impl Place {
+impl QueryPermit {
     /// Who goes next. When that is nobody the place is given back in the same moment, so that whoever
     /// comes then finds it free.
     fn next_company(&mut self) -> Vec<Ask> {
@@ -177,7 +177,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueryPermit {
     fn drop(&mut self) {
         if self.taken {
             self.line.lock().unwrap_or_else(PoisonError::into_inner).in_flight -= 1;
@@ -193,7 +193,7 @@ fn together(company: &[Ask]) -> v1::QueryAvailabilityRequest {
 }
 
 /// Gives each the frames that are its own.
-fn part(company: Vec<Ask>, answer: Answered) {
+fn part(company: Vec<Ask>, answer: QueryOutcome) {
     let asked: usize = company.iter().map(|ask| ask.request.frames.len()).sum();
     let answer = answer.and_then(|frames| match frames.len() == asked {
         true => Ok(frames.into_iter()),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// What stands beside a candidate.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kept {
+pub enum KeptPlan {
     /// The plan of a co-allocation.
     CoAllocation(Box<v1::Plan>),
     /// The plan of a task, and what it rests on.
@@ -69,24 +69,24 @@ fn write(form: &impl Serialize) -> String {
 
 /// Reads what was kept; nothing when there is none, or none that this release knows.
 #[must_use]
-pub fn read(text: &str) -> Option<Kept> {
+pub fn read(text: &str) -> Option<KeptPlan> {
     match serde_json::from_str::<Form<Box<v1::Plan>, Box<KeptTask>>>(text) {
-        Ok(Form { kind: Kind::CoAllocation, plan, .. }) => plan.map(Kept::CoAllocation),
-        Ok(Form { kind: Kind::Task, task, .. }) => task.map(Kept::Task),
+        Ok(Form { kind: Kind::CoAllocation, plan, .. }) => plan.map(KeptPlan::CoAllocation),
+        Ok(Form { kind: Kind::Task, task, .. }) => task.map(KeptPlan::Task),
         Err(_) => read_older(text),
     }
 }
 
 /// Reads a text without a kind.
-fn read_older(text: &str) -> Option<Kept> {
+fn read_older(text: &str) -> Option<KeptPlan> {
     let fields: BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_str(text).ok()?;
     if fields.contains_key("kind") {
         return None;
     }
     if fields.contains_key("task_plan") {
-        return serde_json::from_str(text).ok().map(Kept::Task);
+        return serde_json::from_str(text).ok().map(KeptPlan::Task);
     }
-    serde_json::from_str(text).ok().map(Kept::CoAllocation)
+    serde_json::from_str(text).ok().map(KeptPlan::CoAllocation)
 }
 
 #[cfg(test)]
@@ -110,20 +110,20 @@ mod tests {
     fn a_text_says_of_which_kind_it_is_and_is_read_back() {
         let text = co_allocation(&a_plan());
         assert!(text.starts_with(r#"{"kind":"co-allocation","#), "{text}");
-        assert_eq!(read(&text), Some(Kept::CoAllocation(Box::new(a_plan()))));
+        assert_eq!(read(&text), Some(KeptPlan::CoAllocation(Box::new(a_plan()))));
         let text = task(&a_task());
         assert!(text.starts_with(r#"{"kind":"task","#), "{text}");
-        assert_eq!(read(&text), Some(Kept::Task(Box::new(a_task()))));
+        assert_eq!(read(&text), Some(KeptPlan::Task(Box::new(a_task()))));
     }
 
     #[test]
     fn texts_of_older_ledgers_are_read_as_what_they_are() {
         let older = serde_json::to_string(&a_plan()).unwrap();
-        assert_eq!(read(&older), Some(Kept::CoAllocation(Box::new(a_plan()))));
+        assert_eq!(read(&older), Some(KeptPlan::CoAllocation(Box::new(a_plan()))));
         let older = serde_json::to_string(&a_task()).unwrap();
-        assert_eq!(read(&older), Some(Kept::Task(Box::new(a_task()))));
+        assert_eq!(read(&older), Some(KeptPlan::Task(Box::new(a_task()))));
         let empty = serde_json::to_string(&v1::Plan::default()).unwrap();
-        assert_eq!(read(&empty), Some(Kept::CoAllocation(Box::default())));
+        assert_eq!(read(&empty), Some(KeptPlan::CoAllocation(Box::default())));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! Tasks go another way, from [`tasks`] on.
 //!
-//! * [`upward`]: the same federation as one resource manager to the coordinators above.
+//! * [`parents`]: the same federation as one resource manager to parent coordinators.
 //!
 //! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
 //! once, [`reconcile`] compares bookings with theirs and [`repair`] mends what differs,
@@ -38,17 +38,17 @@ pub mod listing;
 pub mod meters;
 mod modify;
 mod owed;
+pub mod parent_settings;
+pub mod parents;
 pub mod pauses;
 pub mod picture;
+pub mod plan_cache;
 pub mod planning;
 pub mod reconcile;
 mod repair;
 pub mod service;
 pub mod shell;
-pub mod shown;
 pub mod tasks;
-pub mod upward;
-pub mod upward_config;
 pub mod view;
 
 use std::path::Path;

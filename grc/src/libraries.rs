@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use coalloc_common::{Span, limits};
 use coalloc_net::metrics;
-use coalloc_plan::ip::mip::aside::{Aside, Elsewhere, Work};
+use coalloc_plan::ip::mip::aside::{DetachedMip, LibraryHost, LibraryJob};
 
 /// The threads. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -48,12 +48,12 @@ enum Stage {
 }
 
 /// One call: its place among those that are under way, given back when the library has ended.
-struct Call {
+struct LibraryCall {
     threads: Arc<Threads>,
     stage: Arc<Mutex<Stage>>,
 }
 
-impl Drop for Call {
+impl Drop for LibraryCall {
     fn drop(&mut self) {
         let mut calls = self.threads.calls();
         match std::mem::replace(&mut *lock(&self.stage), Stage::Ended) {
@@ -83,9 +83,9 @@ impl Libraries {
 
     /// The way to them for one piece of planning, which has time until `end`.
     #[must_use]
-    pub fn until(&self, end: Instant) -> Elsewhere {
+    pub fn until(&self, end: Instant) -> LibraryHost {
         match &self.0 {
-            None => Aside::here(),
+            None => DetachedMip::here(),
             Some(threads) => {
                 let threads = Arc::clone(threads);
                 Arc::new(move |work, time| {
@@ -98,7 +98,7 @@ impl Libraries {
 
 impl Threads {
     /// Runs a library until this time, and leaves it behind then.
-    fn run(self: &Arc<Self>, work: Work, end: Instant) {
+    fn run(self: &Arc<Self>, work: LibraryJob, end: Instant) {
         let Some(call) = self.begin_call(end) else { return };
         let stage = Arc::clone(&call.stage);
         let (done, ended) = sync_channel::<()>(1);
@@ -125,7 +125,7 @@ impl Threads {
     }
 
     /// A place for a call, once there is one; `None` when the time is over first, or too many were left.
-    fn begin_call(self: &Arc<Self>, end: Instant) -> Option<Call> {
+    fn begin_call(self: &Arc<Self>, end: Instant) -> Option<LibraryCall> {
         let mut calls = self.calls();
         loop {
             let now = Instant::now();
@@ -134,7 +134,7 @@ impl Threads {
             }
             if calls.waited_for < self.most {
                 calls.waited_for += 1;
-                return Some(Call { threads: Arc::clone(self), stage: Arc::default() });
+                return Some(LibraryCall { threads: Arc::clone(self), stage: Arc::default() });
             }
             let waited = self.ended.wait_timeout(calls, end - now);
             calls = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     /// A library that works until it is told to come back, and says when it has begun.
-    fn stubborn(begun: &Sender<()>) -> (Work, Sender<()>) {
+    fn stubborn(begun: &Sender<()>) -> (LibraryJob, Sender<()>) {
         let (back, told): (Sender<()>, Receiver<()>) = channel();
         let begun = begun.clone();
         let work = move |_: Span| {

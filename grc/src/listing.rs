@@ -18,7 +18,7 @@ use crate::view;
 
 /// What a listing shows, checked.
 #[derive(Debug, Clone)]
-struct Wanted {
+struct ListFilter {
     /// Empty: of everybody.
     user: String,
     /// Empty: in any.
@@ -26,7 +26,7 @@ struct Wanted {
     size: usize,
 }
 
-impl Wanted {
+impl ListFilter {
     fn parse(wire: &v1::ListRequest) -> Result<Self, InvalidField> {
         let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
         let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")? as usize;
@@ -55,7 +55,7 @@ struct Slice {
 
 impl Slice {
     /// What may be shown from this place on, as far as one slice goes.
-    fn copy(core: &Coordinator, from: usize, wanted: &Wanted) -> Self {
+    fn copy(core: &Coordinator, from: usize, wanted: &ListFilter) -> Self {
         let mut copies = Vec::new();
         for (looked, one) in core.reservations_from(from).enumerate() {
             if looked == limits::LIST_SLICE_LOOKS || copies.len() == limits::LIST_SLICE_COPIES {
@@ -69,7 +69,7 @@ impl Slice {
     }
 
     /// Reads the texts of the copies.
-    fn show(self, wanted: &Wanted, now: Now) -> Vec<v1::Reservation> {
+    fn show(self, wanted: &ListFilter, now: Now) -> Vec<v1::Reservation> {
         let copies = self.copies.iter();
         let shown = copies.map(|(one, ends)| view::shown(one, *ends, now));
         shown.filter(|one| wanted.shows(one)).collect()
@@ -81,7 +81,7 @@ impl Slice {
 /// # Errors
 /// INVALID_ARGUMENT for a size out of range, or what is no token of a page; as [`Handle::read`].
 pub async fn page(handle: &Handle, wire: v1::ListRequest) -> Result<v1::ListResponse, Status> {
-    let wanted = Wanted::parse(&wire).map_err(|error| status::invalid(&error))?;
+    let wanted = ListFilter::parse(&wire).map_err(|error| status::invalid(&error))?;
     let mut next = match wire.page_token.as_str() {
         "" => Some(0),
         token => Some(after(handle, token).await?),

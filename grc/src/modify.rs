@@ -29,14 +29,14 @@ use tonic::Status;
 
 use crate::attempts::Candidates;
 use crate::owed::Owed;
-use crate::planning::Explained;
+use crate::planning::ExplainedFrames;
 use crate::service::GrcService;
 use crate::tasks::receipt;
 use crate::{admission, kept, view};
 
 /// What is booked, as a change sees it.
 #[derive(Debug, Clone)]
-struct Standing {
+struct CurrentBooking {
     id: ReservationId,
     user: UserName,
     transaction: Option<TransactionId>,
@@ -46,7 +46,7 @@ struct Standing {
     options: v1::PlanOptions,
 }
 
-impl Standing {
+impl CurrentBooking {
     fn of(reservation: &Reservation) -> Self {
         let candidate = reservation.candidate.as_ref();
         Self {
@@ -243,18 +243,18 @@ impl GrcService {
             let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
             Ok((self.change_candidates(&wire, &standing, &refusals).await?.1, ()))
         };
-        let (reply, ()) = self.followed(answer, (), true, plan_again).await?;
+        let (reply, ()) = self.drive_replans(answer, (), true, plan_again).await?;
         self.changed(reply, &id, &change)
     }
 
     /// What is booked under an id, by the reservation's or the request's.
-    async fn standing(&self, id: &str) -> Result<Standing, Status> {
+    async fn standing(&self, id: &str) -> Result<CurrentBooking, Status> {
         let wanted = id.to_owned();
         let look = move |coordinator: &Coordinator| {
             let found = coordinator.find(&wanted);
-            let above = found.is_some_and(|found| found.upper.is_some());
+            let above = found.is_some_and(|found| found.parent_transaction.is_some());
             let task = found.is_some_and(|found| receipt::is_task(&found.notes));
-            (found.map(Standing::of), coordinator.planning(&wanted).is_some(), (above, task))
+            (found.map(CurrentBooking::of), coordinator.planning(&wanted).is_some(), (above, task))
         };
         match self.handle.read(look).await? {
             (_, _, (true, _)) => {
@@ -293,7 +293,7 @@ impl GrcService {
     async fn change_candidates(
         &self,
         wire: &v1::ModifyRequest,
-        standing: &Standing,
+        standing: &CurrentBooking,
         refusals: &[Refusal],
     ) -> Result<(Vec<RmName>, Candidates), Status> {
         let now = self.handle.now().wall;
@@ -316,7 +316,7 @@ impl GrcService {
         }
         let replaces = standing.transaction.as_ref();
         let planned = self
-            .plan_admitted(&mut federation, &admitted, replaces, refusals, Explained::Closest)
+            .plan_admitted(&mut federation, &admitted, replaces, refusals, ExplainedFrames::Closest)
             .await?;
         tracing::info!(
             reservation = %standing.id,
@@ -378,13 +378,13 @@ impl GrcService {
                 );
                 Err(status::precondition(&state, id.as_str(), text))
             }
-            reply => self.stands(reply, id.as_str()),
+            reply => self.reservation_reply(reply, id.as_str()),
         }
     }
 }
 
 /// Who asks for which change, checked: the first things that are wrong with a modify call.
-fn ticket(wire: &v1::ModifyRequest, standing: &Standing) -> Result<ChangeTicket, Status> {
+fn ticket(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<ChangeTicket, Status> {
     let user = wire.request.as_ref().map_or("", |request| request.user.as_str());
     let user = user_name("request.user", user).map_err(|error| status::invalid(&error))?;
     if user != standing.user {
@@ -402,7 +402,7 @@ fn ticket(wire: &v1::ModifyRequest, standing: &Standing) -> Result<ChangeTicket,
 }
 
 /// The window and the plan of what is booked.
-fn booked(standing: &Standing) -> Result<(Window, &v1::Plan), Status> {
+fn booked(standing: &CurrentBooking) -> Result<(Window, &v1::Plan), Status> {
     let unknown = || {
         let text = format!("the plan of {} cannot be read, so it cannot be changed", standing.id);
         Status::internal(text)

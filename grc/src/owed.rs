@@ -95,7 +95,7 @@ mod tests {
             CoordinatorEffect::Send { rm, txn, message } => {
                 let _ = sender.send((rm, txn, message.kind()));
             }
-            CoordinatorEffect::AskAbove { .. } => {}
+            CoordinatorEffect::AskParent { .. } => {}
         };
         let node = Node::start("coordinator", &System::host(), core, ledger, on_effect).unwrap();
         node.handle.tell(CoordinatorInput::Start);

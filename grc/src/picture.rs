@@ -23,7 +23,7 @@ const QUERY: &str = "coalloc.v1.ResourceManager/QueryAvailability";
 
 /// What is free, frame by frame.
 #[derive(Debug)]
-pub struct Picture {
+pub struct FrameAvailability {
     /// One view a frame, in the order of the frames.
     pub views: Vec<FrameView>,
     /// By frame: the first instant after its start at which something that is booked ends.
@@ -76,10 +76,10 @@ pub async fn query(
     frames: &[Window],
     user: &UserName,
     replaces: Option<&TransactionId>,
-) -> Picture {
+) -> FrameAvailability {
     let mut unreachable = snapshot.missing.clone();
     if frames.is_empty() {
-        return Picture { views: Vec::new(), changes: Vec::new(), unreachable };
+        return FrameAvailability { views: Vec::new(), changes: Vec::new(), unreachable };
     }
     let mut asked = JoinSet::new();
     for (rm, (_, description)) in &snapshot.members {
@@ -115,7 +115,7 @@ pub async fn query(
     }
     unreachable.sort();
     let changes = (0..frames.len()).map(|frame| next_change(frame, &answers)).collect();
-    Picture { views: assemble(snapshot, frames, &answers), changes, unreachable }
+    FrameAvailability { views: assemble(snapshot, frames, &answers), changes, unreachable }
 }
 
 /// The first that any RM says of a frame.

@@ -14,25 +14,25 @@ use coalloc_net::{metrics, status, traces};
 use coalloc_plan::baseline::slide;
 use coalloc_plan::ip::IpOptions;
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing, Solver};
+use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan, Solver};
 use rayon::prelude::*;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tonic::Status;
 
-use crate::fair::{Line, Place, Places};
+use crate::fair::{Places, PlanningSlot, TurnQueue};
 use crate::federation::Snapshot;
 use crate::libraries::Libraries;
-use crate::picture::Picture;
+use crate::picture::FrameAvailability;
 
 /// What planning came to.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlanningOutcome {
     /// Best first, at most as many as were asked for.
-    pub plans: Vec<Judged>,
+    pub plans: Vec<RankedPlan>,
     /// The frames without one, and why, earliest first.
     pub refused: Vec<(Window, Refusal)>,
     /// Which of them are explained.
-    pub explained: Explained,
+    pub explained: ExplainedFrames,
     /// RMs that were not asked, or did not answer.
     pub unreachable: Vec<RmName>,
 }
@@ -40,20 +40,20 @@ pub struct Planned {
 /// Which refused frames are explained: each takes some milliseconds of a planner's thread in a large
 /// federation, and of a reservation one refusal is shown, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Explained {
+pub enum ExplainedFrames {
     /// Each of them.
     All,
     /// When there is no plan at all, the one that came closest.
     Closest,
 }
 
-impl Planned {
+impl PlanningOutcome {
     /// Why there is no plan at all, when there is none: the refusal of the frame that came closest,
     /// and which RMs were missing.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
         let explained = self.refused.iter().find(|(_, refusal)| refusal.bottleneck.is_some());
-        let explained = explained.filter(|_| self.explained == Explained::Closest);
+        let explained = explained.filter(|_| self.explained == ExplainedFrames::Closest);
         let refusal = explained.or_else(|| closest(&self.refused).map(|at| &self.refused[at]));
         let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
         self.blame(refusal.map_or_else(none, |(_, refusal)| refusal.clone()))
@@ -113,7 +113,7 @@ pub struct Planners {
     outside: Arc<rayon::ThreadPool>,
     libraries: Libraries,
     /// How work gets onto a pool.
-    hand: fn(&rayon::ThreadPool, Work),
+    hand: fn(&rayon::ThreadPool, PoolJob),
     /// Search nodes of the first stage.
     quick_nodes: u64,
     /// Requests that may be planned at once, or wait for it.
@@ -132,7 +132,7 @@ pub enum Depth {
 }
 
 /// What a pool is to do.
-type Work = Box<dyn FnOnce() + Send>;
+type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// Niceness of planners that are at it for long: the least there is.
 const PLANNER_NICENESS: i32 = 19;
@@ -165,7 +165,7 @@ impl Planners {
         let quick = built(pool("planner", cores))?;
         let (search, outside) = (long("search")?, long("solver")?);
         let libraries = Libraries::new(outside.current_num_threads(), yield_to_others);
-        let hand = |pool: &rayon::ThreadPool, work: Work| pool.spawn(work);
+        let hand = |pool: &rayon::ThreadPool, work: PoolJob| pool.spawn(work);
         Ok(Self {
             quick,
             search,
@@ -188,7 +188,7 @@ impl Planners {
         let places = Places::new(limits::PLANNINGS_MAX);
         let (quick, search, outside) = (Arc::clone(&one), Arc::clone(&one), one);
         let libraries = Libraries::at_once();
-        let hand = |pool: &rayon::ThreadPool, work: Work| pool.install(work);
+        let hand = |pool: &rayon::ThreadPool, work: PoolJob| pool.install(work);
         Ok(Self {
             quick,
             search,
@@ -218,13 +218,13 @@ impl Planners {
         federation: Arc<Snapshot>,
         request: CoAllocation,
         options: RequestOptions,
-        picture: Picture,
-        explained: Explained,
-    ) -> Result<Planned, Status> {
+        picture: FrameAvailability,
+        explained: ExplainedFrames,
+    ) -> Result<PlanningOutcome, Status> {
         let place = self.places.enter(&self.user)?;
-        let _counted = metrics::Counted::new(&metrics::grc().plannings);
+        let _counted = metrics::GaugeGuard::new(&metrics::grc().plannings);
         let (span, begun) = (traces::part("planning"), Instant::now());
-        let Picture { views, unreachable, .. } = picture;
+        let FrameAvailability { views, unreachable, .. } = picture;
         let frames: Vec<usize> = (0..views.len()).collect();
         let job = Arc::new(Job { federation, request, options, views, span: span.clone() });
         let answers = match options.solver {
@@ -233,9 +233,9 @@ impl Planners {
         };
         let (plans, refused) = best(answers, options.plans as usize);
         let wanted: Vec<usize> = match explained {
-            Explained::All => (0..refused.len()).collect(),
-            Explained::Closest if plans.is_empty() => closest(&refused).into_iter().collect(),
-            Explained::Closest => Vec::new(),
+            ExplainedFrames::All => (0..refused.len()).collect(),
+            ExplainedFrames::Closest if plans.is_empty() => closest(&refused).into_iter().collect(),
+            ExplainedFrames::Closest => Vec::new(),
         };
         let refused = self.explain(&job, refused, wanted).await?;
         let refused = match plans.is_empty() && unreachable.is_empty() {
@@ -244,7 +244,7 @@ impl Planners {
         };
         count(begun, &plans, &refused);
         span.set("coalloc.plans", plans.len());
-        Ok(Planned { plans, refused, explained, unreachable })
+        Ok(PlanningOutcome { plans, refused, explained, unreachable })
     }
 
     /// Says of some of the refused frames what binds there, on the threads for what may take long.
@@ -281,7 +281,7 @@ impl Planners {
     /// Of a request without a plan: refuses all frames for good when the empty federation has none either.
     async fn never(
         &self,
-        place: &Place,
+        place: &PlanningSlot,
         job: &Arc<Job>,
         mut refused: Vec<(Window, Refusal)>,
     ) -> Result<Vec<(Window, Refusal)>, Status> {
@@ -294,7 +294,7 @@ impl Planners {
                 let job = Arc::clone(job);
                 let work = move |stop: &AtomicBool| job.never(window, stop);
                 // One who waits behind the searches of others hears of it another time.
-                let on = (&*self.search, Some(Line::Search));
+                let on = (&*self.search, Some(TurnQueue::Search));
                 let answer = self.work(place, on, limits::NEVER_TIME, work).await;
                 answer.or_else(|status| match status.code() {
                     tonic::Code::ResourceExhausted => Ok(None),
@@ -315,7 +315,7 @@ impl Planners {
     /// anew, because a short search is soon repeated.
     async fn in_two_stages(
         &self,
-        place: &Place,
+        place: &PlanningSlot,
         job: &Arc<Job>,
         frames: Vec<usize>,
     ) -> Result<Vec<(Window, Answer)>, Status> {
@@ -337,7 +337,7 @@ impl Planners {
     /// Searches frames whole, once it is this request's turn.
     async fn in_turn(
         &self,
-        place: &Place,
+        place: &PlanningSlot,
         job: &Arc<Job>,
         frames: Vec<usize>,
     ) -> Result<Vec<(Window, Answer)>, Status> {
@@ -397,7 +397,7 @@ impl Planners {
     ) -> Result<T, Status> {
         let (pool, line) = match depth {
             Depth::Short => (&self.quick, None),
-            Depth::Whole => (&self.search, Some(Line::Search)),
+            Depth::Whole => (&self.search, Some(TurnQueue::Search)),
         };
         self.run_on(pool, line, time, work).await
     }
@@ -427,7 +427,7 @@ impl Planners {
     async fn run_on<T: Send + 'static>(
         &self,
         pool: &rayon::ThreadPool,
-        line: Option<Line>,
+        line: Option<TurnQueue>,
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
@@ -438,8 +438,8 @@ impl Planners {
     /// The same for who has a place already.
     async fn work<T: Send + 'static>(
         &self,
-        place: &Place,
-        (pool, line): (&rayon::ThreadPool, Option<Line>),
+        place: &PlanningSlot,
+        (pool, line): (&rayon::ThreadPool, Option<TurnQueue>),
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
@@ -477,8 +477,8 @@ impl Planners {
 }
 
 /// Whose turn it is at what a solver may be at for long.
-const fn line(solver: Solver) -> Line {
-    if solver.is_outside() { Line::Outside } else { Line::Search }
+const fn line(solver: Solver) -> TurnQueue {
+    if solver.is_outside() { TurnQueue::Outside } else { TurnQueue::Search }
 }
 
 /// The user of what is planned for nobody in particular, as of requests without a name.
@@ -520,7 +520,7 @@ fn leave_a_core() -> std::io::Result<()> {
 }
 
 /// What planning one request came to.
-fn count(begun: Instant, plans: &[Judged], refused: &[(Window, Refusal)]) {
+fn count(begun: Instant, plans: &[RankedPlan], refused: &[(Window, Refusal)]) {
     let grc = metrics::grc();
     grc.planning_seconds.observe(metrics::seconds(begun.elapsed()));
     // At most `FRAMES_MAX` of each.

@@ -27,7 +27,7 @@ const KINDS: [Differs; 3] = [Differs::MissingThere, Differs::UnknownHere, Differ
 
 /// What the last comparison with one RM came to.
 #[derive(Debug, Clone, Default)]
-pub struct Compared {
+pub struct ComparisonResult {
     /// When it was made.
     pub at: Option<Time>,
     /// Why the last try failed; empty when it did not.
@@ -46,7 +46,7 @@ struct Inner {
     began: Time,
     federation: Federation,
     handle: Handle,
-    compared: RwLock<BTreeMap<RmName, Compared>>,
+    compared: RwLock<BTreeMap<RmName, ComparisonResult>>,
     /// One comparison at a time with each RM.
     turns: BTreeMap<RmName, Mutex<()>>,
     /// Asks for one out of turn.
@@ -136,7 +136,7 @@ impl Reconciler {
 
     /// What the last comparison with an RM came to.
     #[must_use]
-    pub fn compared(&self, rm: &RmName) -> Compared {
+    pub fn compared(&self, rm: &RmName) -> ComparisonResult {
         let compared = self.0.compared.read().unwrap_or_else(PoisonError::into_inner);
         compared.get(rm).cloned().unwrap_or_default()
     }
@@ -253,7 +253,7 @@ impl Reconciler {
         } else if differences.is_empty() && !known.is_empty() {
             tracing::info!(%rm, "the RM's bookings are what is counted on again");
         }
-        *compared = Compared { at: Some(at), problem: String::new(), differences };
+        *compared = ComparisonResult { at: Some(at), problem: String::new(), differences };
     }
 }
 

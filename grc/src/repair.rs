@@ -21,25 +21,32 @@ use coalloc_protocol::coordinator::{
 };
 use tonic::Status;
 
-use crate::kept::{self, Kept};
-use crate::service::{About, GrcService, patient};
+use crate::kept::{self, KeptPlan};
+use crate::service::{CallSubject, GrcService, patient};
 use crate::view;
 
 /// What is offered for a difference, and why; `None`: nothing.
-struct Offer {
+struct RepairOffer {
     repair: Option<v1::RepairKind>,
     why: String,
     user: String,
 }
 
-fn offer(core: &Coordinator, difference: &Difference) -> Offer {
+fn offer(core: &Coordinator, difference: &Difference) -> RepairOffer {
     let known = difference.reservation.as_ref().and_then(|id| core.find(id.as_str()));
     let user = known.map(|known| known.ticket.user.to_string()).unwrap_or_default();
     let (repair, why) = match (difference.differs, known) {
-        (Differs::MissingThere | Differs::OtherContent, Some(known)) if known.upper.is_some() => (
-            None,
-            format!("{} is booked for a coordinator above: released and reserved there", known.id),
-        ),
+        (Differs::MissingThere | Differs::OtherContent, Some(known))
+            if known.parent_transaction.is_some() =>
+        {
+            (
+                None,
+                format!(
+                    "{} is booked for a coordinator above: released and reserved there",
+                    known.id
+                ),
+            )
+        }
         (Differs::MissingThere, _) => {
             let why = "it is confirmed here; it is booked again where that is free".to_owned();
             (Some(v1::RepairKind::BookAgain), why)
@@ -59,7 +66,7 @@ fn offer(core: &Coordinator, difference: &Difference) -> Offer {
             (Some(v1::RepairKind::Release), why)
         }
     };
-    Offer { repair, why, user }
+    RepairOffer { repair, why, user }
 }
 
 fn stands_not(known: &Reservation, txn: &TransactionId) -> String {
@@ -82,7 +89,7 @@ const fn kind(differs: Differs) -> v1::DifferenceKind {
 }
 
 fn shown(core: &Coordinator, difference: &Difference) -> v1::BookingDifference {
-    let Offer { repair, why, user } = offer(core, difference);
+    let RepairOffer { repair, why, user } = offer(core, difference);
     v1::BookingDifference {
         transaction: difference.txn.to_string(),
         kind: kind(difference.differs).into(),
@@ -95,7 +102,7 @@ fn shown(core: &Coordinator, difference: &Difference) -> v1::BookingDifference {
 }
 
 /// A repair as it was asked for.
-struct Asked {
+struct ParsedRepair {
     id: RequestId,
     rm: RmName,
     txn: TransactionId,
@@ -103,7 +110,7 @@ struct Asked {
     why: String,
 }
 
-impl Asked {
+impl ParsedRepair {
     fn parse(wire: v1::RepairRequest) -> Result<Self, InvalidField> {
         let why = wire.why;
         let length = check_range("why", why.chars().count(), 0..=limits::WHY_MAX, "characters");
@@ -138,8 +145,8 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
     }
     // A task's plan says nothing of segments.
     let plan = match kept::read(&again.details.text()) {
-        Some(Kept::CoAllocation(plan)) => Some(*plan),
-        Some(Kept::Task(_)) | None => None,
+        Some(KeptPlan::CoAllocation(plan)) => Some(*plan),
+        Some(KeptPlan::Task(_)) | None => None,
     };
     if let Some(plan) = plan.filter(|_| again.segments != booked.segments) {
         let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
@@ -170,7 +177,7 @@ impl GrcService {
         let compared: BTreeMap<RmName, _> =
             names.into_iter().map(|rm| (rm.clone(), self.reconciler.compared(&rm))).collect();
         let look = move |core: &Coordinator| {
-            let one = |(rm, compared): (&RmName, &crate::reconcile::Compared)| {
+            let one = |(rm, compared): (&RmName, &crate::reconcile::ComparisonResult)| {
                 let all = &compared.differences;
                 let told = all.iter().take(limits::DIFFERENCES_KEPT);
                 let more = all.len().saturating_sub(limits::DIFFERENCES_KEPT);
@@ -193,13 +200,13 @@ impl GrcService {
         &self,
         wire: v1::RepairRequest,
     ) -> Result<v1::RepairResponse, Status> {
-        let asked = Asked::parse(wire).map_err(|error| status::invalid(&error))?;
+        let asked = ParsedRepair::parse(wire).map_err(|error| status::invalid(&error))?;
         let found = self.reconciler.compared(&asked.rm).differences;
         let Some(difference) = found.into_iter().find(|one| one.txn == asked.txn) else {
             if let Some(done) = self.repaired(&asked).await? {
                 return Ok(done);
             }
-            let Asked { rm, txn, .. } = &asked;
+            let ParsedRepair { rm, txn, .. } = &asked;
             let text = format!("no difference at {rm} is known of it; it may be repaired by now");
             return Err(status::not_now("transaction", txn.as_str(), text));
         };
@@ -213,7 +220,7 @@ impl GrcService {
     }
 
     /// The answer to a repair that was made before, when it was a change.
-    async fn repaired(&self, asked: &Asked) -> Result<Option<v1::RepairResponse>, Status> {
+    async fn repaired(&self, asked: &ParsedRepair) -> Result<Option<v1::RepairResponse>, Status> {
         let (id, txn) = (asked.id.clone(), asked.txn.clone());
         let now = self.handle.now();
         let look = move |core: &Coordinator| {
@@ -228,10 +235,10 @@ impl GrcService {
 
     async fn book_again(
         &self,
-        asked: Asked,
+        asked: ParsedRepair,
         id: ReservationId,
     ) -> Result<v1::RepairResponse, Status> {
-        let Asked { id: change, txn, .. } = asked;
+        let ParsedRepair { id: change, txn, .. } = asked;
         let is_lost = |one: &Difference| one.txn == txn && one.differs == Differs::MissingThere;
         let has_lost = |rm: &RmName| self.reconciler.compared(rm).differences.iter().any(is_lost);
         let lost: Vec<RmName> = self.federation.names().into_iter().filter(has_lost).collect();
@@ -257,7 +264,7 @@ impl GrcService {
             let reply = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
             service.changed(reply, &own, &asked_id)
         };
-        let reservation = match patient(About("reservation", id.as_str()), rebook).await? {
+        let reservation = match patient(CallSubject("reservation", id.as_str()), rebook).await? {
             Some(reservation) => reservation,
             None => self.still(id.as_str()).await?,
         };
@@ -267,8 +274,8 @@ impl GrcService {
         Ok(v1::RepairResponse { reservation: Some(reservation), released: false })
     }
 
-    async fn release_nobodys(&self, asked: Asked) -> Result<v1::RepairResponse, Status> {
-        let Asked { rm, txn, by, why, .. } = asked;
+    async fn release_nobodys(&self, asked: ParsedRepair) -> Result<v1::RepairResponse, Status> {
+        let ParsedRepair { rm, txn, by, why, .. } = asked;
         tracing::info!(%rm, %txn, %by, why, "what is nobody's is released");
         let (service, own) = (self.clone(), rm.clone());
         let shown = txn.clone();
@@ -276,7 +283,7 @@ impl GrcService {
             let input = |token| Repair::Disown { rm: own, txn, by, why, token };
             service.handle.call(|token| CoordinatorInput::Repair(input(token))).await
         };
-        let about = About("transaction", shown.as_str());
+        let about = CallSubject("transaction", shown.as_str());
         let released = match patient(about, release).await? {
             None => false,
             Some(Reply::Disowned) => true,

@@ -22,10 +22,10 @@ use crate::alternatives;
 use crate::events::ReservationEvents;
 use crate::federation::Federation;
 use crate::pauses::Pauses;
-use crate::planning::{Explained, Planners};
+use crate::plan_cache::PlanCache;
+use crate::planning::{ExplainedFrames, Planners};
 use crate::reconcile::Reconciler;
 use crate::shell::Handle;
-use crate::shown::Shown;
 use crate::tasks::Pictures;
 use crate::{giving_up, listing, shell, tasks, view};
 
@@ -45,7 +45,7 @@ pub struct GrcService {
     /// The coordinator core.
     pub handle: Handle,
     /// The plans it has shown.
-    pub shown: Shown,
+    pub shown: PlanCache,
     /// How long to wait before planning again.
     pub pauses: Arc<Pauses>,
     /// What it believes of profiles, and how it plans tasks.
@@ -55,7 +55,11 @@ pub struct GrcService {
 }
 
 impl GrcService {
-    pub(crate) fn stands(&self, reply: Reply, id: &str) -> Result<v1::Reservation, Status> {
+    pub(crate) fn reservation_reply(
+        &self,
+        reply: Reply,
+        id: &str,
+    ) -> Result<v1::Reservation, Status> {
         match reply {
             Reply::Stands(reservation) => {
                 let shown = view::reservation(&reservation, self.handle.now().wall);
@@ -75,11 +79,11 @@ impl GrcService {
             | Reply::NotConfirmed(_)
             | Reply::ChangesSpent
             | Reply::PlanChange
-            | Reply::PlanUpper
+            | Reply::PlanParentHold
             | Reply::Disowned
             | Reply::GaveUp(_)
             | Reply::NotGivenUp(_)
-            | Reply::Upper(_) => {
+            | Reply::ToParent(_) => {
                 Err(Status::internal("the coordinator answered another call than this one"))
             }
             Reply::Forgotten | Reply::Plan | Reply::Replan(_) | Reply::Resolution(_) => {
@@ -117,9 +121,9 @@ impl GrcService {
 
 /// What a call is about: of which kind, and the id by which it can be asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct About<'a>(pub(crate) &'static str, pub(crate) &'a str);
+pub(crate) struct CallSubject<'a>(pub(crate) &'static str, pub(crate) &'a str);
 
-impl About<'_> {
+impl CallSubject<'_> {
     fn unknown(self) -> Status {
         status::outcome_unknown(self.0, self.1)
     }
@@ -139,7 +143,7 @@ impl About<'_> {
 /// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself. A call that breaks off
 /// on its way, or whose answer is lost, may have done what it was for; `about` is what can be asked for then.
 pub(crate) async fn patient<T>(
-    about: About<'_>,
+    about: CallSubject<'_>,
     call: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<Option<T>, Status>
 where
@@ -167,7 +171,7 @@ impl CoordinatorRpc for GrcService {
         let service = self.clone();
         let wire = request.into_inner();
         let id = wire.request_id.clone();
-        let about = About("request", &id);
+        let about = CallSubject("request", &id);
         let task = match patient(about, async move { service.submit_whole(wire).await }).await? {
             Some(receipt) => receipt,
             None => about.still(self.task_still(&id).await)?,
@@ -201,7 +205,7 @@ impl CoordinatorRpc for GrcService {
         let service = self.clone();
         let wire = request.into_inner();
         let id = wire.id.clone();
-        let about = About("reservation", &id);
+        let about = CallSubject("reservation", &id);
         let whole = async move { service.modify_whole(wire).await };
         let reservation = match patient(about, whole).await? {
             Some(reservation) => reservation,
@@ -233,7 +237,8 @@ impl CoordinatorRpc for GrcService {
         let wire = request.into_inner();
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let (mut federation, admitted) = self.admitted(request, options).await?;
-        let planned = self.plan_admitted(&mut federation, &admitted, None, &[], Explained::All);
+        let planned =
+            self.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::All);
         let mut planned = planned.await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
@@ -272,7 +277,7 @@ impl CoordinatorRpc for GrcService {
             }
             Ok((reservation, fresh))
         };
-        let about = About("request", &id);
+        let about = CallSubject("request", &id);
         let (reservation, fresh_plans) = match patient(about, whole).await? {
             Some(outcome) => outcome,
             None => (about.still(self.still(&id).await)?, Vec::new()),
@@ -313,7 +318,7 @@ impl CoordinatorRpc for GrcService {
         let reservation = ReservationId::composed(found.id);
         let asked = reservation.clone();
         let above = move |core: &Coordinator| {
-            core.find(asked.as_str()).is_some_and(|known| known.upper.is_some())
+            core.find(asked.as_str()).is_some_and(|known| known.parent_transaction.is_some())
         };
         if self.handle.read(above).await? {
             let text = "it belongs to a coordinator above; only that one may release it";
@@ -324,9 +329,9 @@ impl CoordinatorRpc for GrcService {
         let release = async move {
             let _followed = traces::follow_reservation(&reservation);
             let input = |token| CoordinatorInput::Release { reservation, token };
-            service.stands(service.handle.call(input).await?, &shown)
+            service.reservation_reply(service.handle.call(input).await?, &shown)
         };
-        let about = About("reservation", &id);
+        let about = CallSubject("reservation", &id);
         let reservation = match patient(about, release).await? {
             Some(reservation) => Some(reservation),
             None => Some(about.still(self.still(&id).await)?),
@@ -412,7 +417,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_breaks_off_is_never_told_as_if_nothing_was_done() {
-        let about = About("request", "r7");
+        let about = CallSubject("request", "r7");
         let broken = patient::<()>(about, async { panic!("after a Hold has left") }).await;
         let lost = patient::<()>(about, async { Err(status::answer_lost()) }).await;
         for status in [broken.unwrap_err(), lost.unwrap_err()] {

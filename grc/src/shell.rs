@@ -49,7 +49,7 @@ pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
         hold_for: config.hold_for,
     });
     if let Some(upward) = &config.upward {
-        coordinator.serve_above(upward.above(host.boot_id()));
+        coordinator.serve_parents(upward.parents(host.boot_id()));
     }
     coordinator
 }
@@ -87,7 +87,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     let node = Node::start("coordinator", host, coordinator, ledger, move |effect, waiters| {
         match effect {
             CoordinatorEffect::Reply { token, reply } => waiters.complete(token.0, reply),
-            CoordinatorEffect::AskAbove { coordinator, txn } => {
+            CoordinatorEffect::AskParent { coordinator, txn } => {
                 // The asker ends only with the process.
                 let _ = questions.send((coordinator, txn));
             }
@@ -101,7 +101,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     let (name, federation) = (config.name.to_string(), federation.clone());
     if let Some(upward) = config.upward.clone() {
         let (name, handle) = (name.clone(), node.handle.clone());
-        tokio::spawn(crate::upward::ask_all(name, upward, asked, handle));
+        tokio::spawn(crate::parents::ask_all(name, upward, asked, handle));
     }
     let pictures = pictures.clone();
     tokio::spawn(send_all(name, (federation, pictures), outgoing, node.handle.clone()));

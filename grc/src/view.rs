@@ -8,7 +8,7 @@ use coalloc_protocol::coordinator::{
 };
 use serde_json::Value;
 
-use crate::kept::{self, Kept};
+use crate::kept::{self, KeptPlan};
 use crate::tasks::receipt;
 
 /// What the coordinator core keeps for the shell without looking at it: who was missing when it was
@@ -37,8 +37,8 @@ pub fn options(notes: &str) -> Option<v1::PlanOptions> {
 #[must_use]
 pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
     match kept::read(&candidate?.details.text())? {
-        Kept::CoAllocation(plan) => Some(*plan),
-        Kept::Task(task) => receipt::plan_of(task.task_plan),
+        KeptPlan::CoAllocation(plan) => Some(*plan),
+        KeptPlan::Task(task) => receipt::plan_of(task.task_plan),
     }
 }
 

@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 
 use crate::error::LedgerError;
 use crate::lock::beside;
-use crate::room;
+use crate::reserved_space;
 use crate::sqlite::{APPLICATION_ID, FORMAT_VERSION, Identity, sqlite};
 
 /// STRICT, so that no tool stores a number where a text belongs. The record table is ordered by its
@@ -74,10 +74,10 @@ fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
         "INSERT INTO meta (key, value) VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
         [],
     )?;
-    transaction.execute_batch(room::SCHEMA)?;
+    transaction.execute_batch(reserved_space::SCHEMA)?;
     transaction.commit()?;
     // Here, because it need not go through the write-ahead log.
-    room::add(&mut connection, limits::LEDGER_ROOM_MIN)?;
+    reserved_space::add(&mut connection, limits::LEDGER_ROOM_MIN)?;
     connection.close().map_err(|(_, error)| error)
 }
 

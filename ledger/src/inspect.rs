@@ -40,7 +40,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
 
 /// What a ledger says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct LedgerSummary {
     /// Its own id, made when it was; begins the hash chain.
     pub id: String,
     /// Whose it is.
@@ -51,7 +51,7 @@ pub struct About {
     pub tag: Option<String>,
 }
 
-impl About {
+impl LedgerSummary {
     /// Who the ledger is to others: its id, and another one since a restored copy was accepted, because
     /// numbers that were given after the copy was made must not be given again.
     #[must_use]
@@ -64,7 +64,7 @@ impl About {
 }
 
 /// Checks whose ledger it is and in which format, and gives what it says of itself.
-pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<About, LedgerError> {
+pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<LedgerSummary, LedgerError> {
     let about = about(path)?;
     if about.node != *expected {
         let (found, expected) = (about.node, expected.clone());
@@ -74,7 +74,7 @@ pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<About, LedgerE
 }
 
 /// Checks the format, and gives what the ledger says of itself, whosever it is.
-pub(crate) fn about(path: &Path) -> Result<About, LedgerError> {
+pub(crate) fn about(path: &Path) -> Result<LedgerSummary, LedgerError> {
     header(path)?;
     from_meta(path, &meta(path)?)
 }
@@ -83,7 +83,7 @@ pub(crate) fn about(path: &Path) -> Result<About, LedgerError> {
 pub(crate) fn from_meta(
     path: &Path,
     meta: &BTreeMap<String, String>,
-) -> Result<About, LedgerError> {
+) -> Result<LedgerSummary, LedgerError> {
     let get = |key: &str| {
         meta.get(key).cloned().ok_or_else(|| LedgerError::NotALedger {
             path: path.to_owned(),
@@ -98,7 +98,7 @@ pub(crate) fn from_meta(
             return Err(LedgerError::NotALedger { path: path.to_owned(), why });
         }
     }
-    Ok(About {
+    Ok(LedgerSummary {
         id: get("ledger_id")?,
         node: Identity { kind: get("node_kind")?, name: get("node_name")? },
         created: get("created_at").unwrap_or_default(),

@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 use crate::chain::Hash;
 use crate::error::LedgerError;
-use crate::inspect::{self, About};
+use crate::inspect::{self, LedgerSummary};
 use crate::lock::{Lock, beside};
 use crate::sqlite::{self, End, sqlite};
-use crate::tip::{self, Remembered, Tip};
+use crate::tip::{self, Tip, TipState};
 use crate::wal::{self, Unfinished};
 
 /// Looks at a log before it is called damaged, and the time between two.
@@ -32,15 +32,15 @@ const LOG_PAUSE: std::time::Duration = std::time::Duration::from_millis(40);
 
 /// What a look has found where nothing is wrong.
 #[derive(Debug, Clone)]
-pub struct Sound {
+pub struct SoundLedger {
     /// Whose it is.
-    pub about: About,
+    pub about: LedgerSummary,
     /// Its last record, and the hash that stands for all of it.
     pub tip: Tip,
     /// What the next start will roll back; `None` beside a node at work, which is in the middle of it.
     pub unfinished: Option<Unfinished>,
     /// What stands beside it.
-    pub remembered: Remembered,
+    pub remembered: TipState,
     /// Does a node have it open?
     pub live: bool,
 }
@@ -53,7 +53,7 @@ pub struct Sound {
 pub fn look(
     path: &Path,
     each: impl FnMut(u64, &Hash, &str) -> Result<(), LedgerError>,
-) -> Result<Sound, LedgerError> {
+) -> Result<SoundLedger, LedgerError> {
     // What does not exist is no ledger without a tip either.
     fs::metadata(path).map_err(io(path, "opening"))?;
     // What stands beside it stands beside the file, not beside a link to it.
@@ -62,7 +62,7 @@ pub fn look(
     // Before the ledger is read: the node writes its tip after each record.
     let remembered = sqlite::remembered(path)?;
     inspect::header(path)?;
-    let place = Place::of(path)?;
+    let place = LedgerSource::of(path)?;
     // The log of a node at work changes while it is looked at.
     let unfinished = if live { None } else { check_log(path)? };
     let connection = place.connect().map_err(|source| inspect::unreadable_meta(path, source))?;
@@ -72,14 +72,14 @@ pub fn look(
     let meta = meta.map_err(|source| inspect::unreadable_meta(path, source))?;
     let about = inspect::from_meta(path, &meta)?;
     let wanted = match &remembered {
-        Remembered::Tip(tip) => tip.sequence,
-        Remembered::Nothing | Remembered::Unreadable => 0,
+        TipState::Tip(tip) => tip.sequence,
+        TipState::Nothing | TipState::Unreadable => 0,
     };
     let mut end = End::begin(&about.id);
     sqlite::read_chain(path, &connection, &mut end, wanted, each)?;
     check_pages(path, &connection)?;
     end.judge(path, &remembered)?;
-    Ok(Sound { about, tip: end.tip, unfinished, remembered, live })
+    Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live })
 }
 
 /// The write-ahead log of a ledger that nobody seems to have open. A node in another container is not seen from
@@ -113,7 +113,7 @@ fn check_pages(path: &Path, connection: &Connection) -> Result<(), LedgerError> 
 ///
 /// # Errors
 /// [`LedgerError`] when a node has it open, when it is damaged, or when there is nothing to accept.
-pub fn accept_restored(path: &Path, tag: &str) -> Result<Sound, LedgerError> {
+pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerError> {
     fs::metadata(path).map_err(io(path, "opening"))?;
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let _lock = Lock::take(path)?;
@@ -124,22 +124,22 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<Sound, LedgerError> {
     keeping.map_err(sqlite(path, "opening"))?;
     let remembered = sqlite::remembered(path)?;
     let wanted = match &remembered {
-        Remembered::Tip(tip) => tip.sequence,
-        Remembered::Nothing | Remembered::Unreadable => 0,
+        TipState::Tip(tip) => tip.sequence,
+        TipState::Nothing | TipState::Unreadable => 0,
     };
     let mut end = End::begin(&about.id);
     sqlite::read_chain(path, &connection, &mut end, wanted, |_, _, _| Ok(()))?;
-    if end.judge(path, &remembered).is_ok() && matches!(remembered, Remembered::Tip(_)) {
+    if end.judge(path, &remembered).is_ok() && matches!(remembered, TipState::Tip(_)) {
         return Err(LedgerError::NotRestored { path: path.clone() });
     }
     let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
     let when =
         "INSERT INTO meta (key, value) VALUES (strftime('restored_%Y-%m-%dT%H:%M:%fZ', 'now'), ?1)";
     let note = match &remembered {
-        Remembered::Tip(was) => {
+        TipState::Tip(was) => {
             format!("accepted at record {}; {} were remembered", end.tip.sequence, was.sequence)
         }
-        Remembered::Nothing | Remembered::Unreadable => {
+        TipState::Nothing | TipState::Unreadable => {
             format!("accepted at record {}", end.tip.sequence)
         }
     };
@@ -153,9 +153,9 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<Sound, LedgerError> {
     tip::accept(path, &end.tip).map_err(io(&beside(path, ".tip"), "writing"))?;
     let keeping = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
     keeping.map_err(sqlite(path, "closing"))?;
-    let about = About { tag: Some(tag.to_owned()), ..about };
-    let remembered = Remembered::Tip(end.tip.clone());
-    Ok(Sound { about, tip: end.tip, unfinished, remembered, live: false })
+    let about = LedgerSummary { tag: Some(tag.to_owned()), ..about };
+    let remembered = TipState::Tip(end.tip.clone());
+    Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live: false })
 }
 
 /// Does a process hold the lock? Asked of the system without taking it, so that no start of a node is
@@ -196,7 +196,7 @@ fn is_process(pid: u32) -> bool {
 }
 
 /// What is read: the file, or a copy.
-enum Place {
+enum LedgerSource {
     /// Nobody has written to it since it was closed.
     Closed(PathBuf),
     /// Through SQLite's log, beside whoever has it open.
@@ -205,7 +205,7 @@ enum Place {
     Copy(TempDir),
 }
 
-impl Place {
+impl LedgerSource {
     fn of(path: &Path) -> Result<Self, LedgerError> {
         let wal = beside(path, "-wal");
         let log = fs::metadata(&wal).map_or(0, |log| log.len());

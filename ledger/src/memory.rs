@@ -1,7 +1,7 @@
 //! The simulated twin of the ledger: the same promise, on a disk that fails when told to.
 //!
 //! A [`SimulatedDisk`] outlives the node; a [`MemoryLedger`] is one life of the node upon it. An
-//! append is the point of durability, so there are four places where it can be cut ([`Cut`]), and
+//! append is the point of durability, so there are four places where it can be cut ([`AppendFault`]), and
 //! after each the node is dead: it must be opened again, and replays what the disk kept. Opening
 //! also shuts out the life before, as the lock of the real ledger does, and rolls back a last
 //! transaction that has no end.
@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use coalloc_common::DiskRoom;
+use coalloc_common::DiskSpace;
 use coalloc_common::planted::{self, Bug};
 use coalloc_protocol::{Log, ReplayError};
 use serde::Serialize;
@@ -28,7 +28,7 @@ use crate::replay;
 
 /// Where an append is cut. An I/O error or a full disk is one of the first three; a power cut is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cut {
+pub enum AppendFault {
     /// Nothing was written.
     BeforeWrite,
     /// It was written, and lost before it was durable. The disk looks as after `BeforeWrite`, but
@@ -40,7 +40,7 @@ pub enum Cut {
     BeforeReturn,
 }
 
-impl Cut {
+impl AppendFault {
     /// All of them, in the order of an append.
     pub const ALL: [Self; 4] =
         [Self::BeforeWrite, Self::BeforeDurable, Self::Torn, Self::BeforeReturn];
@@ -93,8 +93,8 @@ struct Disk {
     /// Shared with whoever replays them right now.
     rows: Arc<Vec<Row>>,
     /// Cut the append after so many more.
-    plan: Option<(u64, Cut)>,
-    room: DiskRoom,
+    plan: Option<(u64, AppendFault)>,
+    room: DiskSpace,
     /// The life that may append: how often the disk was opened or crashed.
     life: u64,
     counts: DiskCounts,
@@ -111,7 +111,7 @@ impl SimulatedDisk {
     }
 
     /// Cuts an append: after `appends` more that succeed. Replaces an earlier plan.
-    pub fn cut_after(&self, appends: u64, cut: Cut) {
+    pub fn cut_after(&self, appends: u64, cut: AppendFault) {
         self.disk().plan = Some((appends, cut));
     }
 
@@ -209,7 +209,7 @@ impl SimulatedDisk {
     }
 
     /// From now on there is this much room, as its ledger will say.
-    pub fn set_room(&self, room: DiskRoom) {
+    pub fn set_room(&self, room: DiskSpace) {
         self.disk().room = room;
     }
 
@@ -253,7 +253,7 @@ impl Disk {
     }
 
     /// Is this append to be cut, and where?
-    fn take_cut(&mut self) -> Option<Cut> {
+    fn take_cut(&mut self) -> Option<AppendFault> {
         let (left, cut) = self.plan?;
         self.plan = left.checked_sub(1).map(|left| (left, cut));
         (left == 0).then_some(cut)
@@ -263,8 +263,8 @@ impl Disk {
         let records = rows.len() as u64;
         let cut = self.take_cut();
         match cut {
-            Some(Cut::BeforeWrite | Cut::BeforeDurable) => {}
-            Some(Cut::Torn) => {
+            Some(AppendFault::BeforeWrite | AppendFault::BeforeDurable) => {}
+            Some(AppendFault::Torn) => {
                 if let Some(last) = rows.last_mut() {
                     last.ends = false;
                 }
@@ -276,7 +276,9 @@ impl Disk {
                 rows.iter_mut().for_each(|row| row.ends = false);
                 Arc::make_mut(&mut self.rows).append(&mut rows);
             }
-            Some(Cut::BeforeReturn) | None => Arc::make_mut(&mut self.rows).append(&mut rows),
+            Some(AppendFault::BeforeReturn) | None => {
+                Arc::make_mut(&mut self.rows).append(&mut rows)
+            }
         }
         if let Some(cut) = cut {
             self.counts.cuts += 1;
@@ -294,7 +296,7 @@ impl Disk {
 pub enum SimulatedError {
     /// It was cut here.
     #[error("simulated: the append was cut, {0:?}")]
-    Cut(Cut),
+    Cut(AppendFault),
     /// The node has crashed since it opened the disk, or another life has opened it.
     #[error("simulated: this life of the node is over")]
     Dead,
@@ -378,7 +380,7 @@ impl<R: Serialize + DeserializeOwned> Log for MemoryLedger<R> {
     type Record = R;
     type Error = SimulatedError;
 
-    fn room(&mut self) -> Result<DiskRoom, SimulatedError> {
+    fn room(&mut self) -> Result<DiskSpace, SimulatedError> {
         Ok(self.disk.disk().room)
     }
 
@@ -421,7 +423,7 @@ mod tests {
 
     #[test]
     fn every_cut_leaves_all_or_nothing_and_ends_the_life() {
-        for (cut, kept) in Cut::ALL.into_iter().zip([1, 1, 1, 3]) {
+        for (cut, kept) in AppendFault::ALL.into_iter().zip([1, 1, 1, 3]) {
             let disk = SimulatedDisk::new("north");
             disk.cut_after(1, cut);
             let (mut ledger, _) = open(&disk);
@@ -431,7 +433,7 @@ mod tests {
             let (mut ledger, seen) = open(&disk);
             assert_eq!(seen, [1, 2, 3][..kept], "{cut:?}");
             ledger.append(&[&5]).unwrap();
-            let rolled_back = u64::from(cut == Cut::Torn);
+            let rolled_back = u64::from(cut == AppendFault::Torn);
             let counts = DiskCounts { opens: 2, appends: 2, records: 2, cuts: 1, rolled_back };
             assert_eq!(disk.counts(), counts);
         }

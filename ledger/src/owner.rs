@@ -26,7 +26,7 @@
 //! Inputs of one batch share one reading of the clock, taken after the last of them arrived: no
 //! expiry is judged by a time before its input came.
 //!
-//! The turn is three calls of [`Turning`], so that whoever drives it may let time pass between them: a thread
+//! The turn is three calls of [`OwnerTurn`], so that whoever drives it may let time pass between them: a thread
 //! ([`spawn`], [`on_thread`]) makes one after the other; a simulation waits as long as its disk takes,
 //! and may crash there.
 //!
@@ -41,7 +41,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use coalloc_common::{DiskRoom, Now, limits};
+use coalloc_common::{DiskSpace, Now, limits};
 use coalloc_protocol::{Core, Log, Synced, Unsynced, sync};
 
 use crate::error::chain_text;
@@ -54,17 +54,17 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// A look at the state, between batches.
-pub type Read<C> = Box<dyn FnOnce(&C) + Send>;
+pub type StateQuery<C> = Box<dyn FnOnce(&C) + Send>;
 
 /// What is rung at every post.
-pub type Bell = Box<dyn Fn() + Send + Sync>;
+pub type PostNotifier = Box<dyn Fn() + Send + Sync>;
 
 /// What is posted to an owner.
 pub enum Command<C: Core> {
     /// Something happens to the core.
     Input(C::Input),
     /// Somebody looks at it.
-    Read(Read<C>),
+    Read(StateQuery<C>),
     /// Wakes the owner up to end; see [`Owner::stop`].
     Stop,
 }
@@ -91,7 +91,7 @@ pub struct Owner<C: Core> {
 struct Shared {
     stopping: AtomicBool,
     waiting: AtomicUsize,
-    bell: OnceLock<Bell>,
+    bell: OnceLock<PostNotifier>,
 }
 
 impl Shared {
@@ -228,7 +228,7 @@ pub fn owner<C, L>(
     log: L,
     clock: impl Fn() -> Now + Send + 'static,
     on_effect: impl FnMut(C::Effect) + Send + 'static,
-) -> (Owner<C>, impl Turning + 'static)
+) -> (Owner<C>, impl OwnerTurn + 'static)
 where
     C: Core + Send + 'static,
     C::Input: Send,
@@ -238,7 +238,7 @@ where
 {
     let (sender, inbox) = mpsc::sync_channel(limits::INBOX_MAX);
     let shared = Arc::new(Shared::default());
-    let turner = Turner {
+    let turner = OwnerLoop {
         core,
         log,
         clock,
@@ -248,7 +248,7 @@ where
         stepped: Vec::new(),
         synced: Vec::new(),
         reads: VecDeque::new(),
-        room: DiskRoom::default(),
+        room: DiskSpace::default(),
         last: false,
     };
     (Owner { inbox: sender, shared }, turner)
@@ -262,7 +262,7 @@ where
 /// When the system gives no thread.
 pub fn on_thread(
     name: &str,
-    mut turns: impl Turning + 'static,
+    mut turns: impl OwnerTurn + 'static,
     on_failure: impl FnOnce(String) + Send + 'static,
 ) -> std::io::Result<OwnerThread> {
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -281,7 +281,7 @@ pub fn on_thread(
 }
 
 /// Turns until stopped; the error is for `on_failure`.
-fn run(turns: &mut impl Turning) -> Result<(), String> {
+fn run(turns: &mut impl OwnerTurn) -> Result<(), String> {
     loop {
         turns.step(turns.patience())?;
         turns.sync()?;
@@ -291,10 +291,10 @@ fn run(turns: &mut impl Turning) -> Result<(), String> {
     }
 }
 
-/// The turn of an owner, for whoever drives it: [`Turning::step`], [`Turning::sync`], [`Turning::release`], and
+/// The turn of an owner, for whoever drives it: [`OwnerTurn::step`], [`OwnerTurn::sync`], [`OwnerTurn::release`], and
 /// again. What is released is what was synced, whatever the order of the calls: see
 /// [`coalloc_protocol::durable`].
-pub trait Turning: Send {
+pub trait OwnerTurn: Send {
     /// How long to wait when nothing is posted.
     fn patience(&self) -> Duration;
 
@@ -315,12 +315,12 @@ pub trait Turning: Send {
     /// the last turn.
     fn release(&mut self) -> bool;
 
-    /// Rings at every post from now on: for a driver that has other means to wait than [`Turning::step`].
+    /// Rings at every post from now on: for a driver that has other means to wait than [`OwnerTurn::step`].
     /// The first bell stays.
-    fn ring(&mut self, bell: Bell);
+    fn ring(&mut self, bell: PostNotifier);
 }
 
-impl<T: Turning + ?Sized> Turning for Box<T> {
+impl<T: OwnerTurn + ?Sized> OwnerTurn for Box<T> {
     fn patience(&self) -> Duration {
         (**self).patience()
     }
@@ -337,13 +337,13 @@ impl<T: Turning + ?Sized> Turning for Box<T> {
         (**self).release()
     }
 
-    fn ring(&mut self, bell: Bell) {
+    fn ring(&mut self, bell: PostNotifier) {
         (**self).ring(bell);
     }
 }
 
 /// What the driver has.
-struct Turner<C: Core, L, K, F> {
+struct OwnerLoop<C: Core, L, K, F> {
     core: C,
     log: L,
     clock: K,
@@ -355,14 +355,14 @@ struct Turner<C: Core, L, K, F> {
     /// Steps whose records are, and whose effects have not left.
     synced: Vec<Synced<C::Effect>>,
     /// Taken out, and not run yet.
-    reads: VecDeque<Read<C>>,
+    reads: VecDeque<StateQuery<C>>,
     /// What the core was told last of its disk.
-    room: DiskRoom,
+    room: DiskSpace,
     /// Nobody can post any more.
     last: bool,
 }
 
-impl<C, L, K, F> Turner<C, L, K, F>
+impl<C, L, K, F> OwnerLoop<C, L, K, F>
 where
     C: Core,
     L: Log<Record = C::Record>,
@@ -409,7 +409,7 @@ where
     }
 }
 
-impl<C, L, K, F> Turning for Turner<C, L, K, F>
+impl<C, L, K, F> OwnerTurn for OwnerLoop<C, L, K, F>
 where
     C: Core + Send,
     C::Input: Send,
@@ -470,7 +470,7 @@ where
         !(self.last && self.reads.is_empty())
     }
 
-    fn ring(&mut self, bell: Bell) {
+    fn ring(&mut self, bell: PostNotifier) {
         // One driver, one bell.
         let _ = self.shared.bell.set(bell);
     }

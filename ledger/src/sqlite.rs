@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use coalloc_common::DiskRoom;
+use coalloc_common::DiskSpace;
 use coalloc_protocol::{Log, ReplayError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
@@ -19,10 +19,10 @@ use serde::de::DeserializeOwned;
 
 use crate::chain::{self, Chain, Hash};
 use crate::error::LedgerError;
-use crate::inspect::{About, is_damage};
+use crate::inspect::{LedgerSummary, is_damage};
 use crate::lock::{Lock, beside};
-use crate::room::Room;
-use crate::tip::{self, Keeper, Remembered, Tip};
+use crate::reserved_space::ReservedSpace;
+use crate::tip::{self, Tip, TipState, TipWriter};
 use crate::{create, inspect, replay, wal};
 
 /// The format this binary writes, and the newest it reads.
@@ -63,13 +63,13 @@ impl std::fmt::Display for Identity {
 pub struct SqliteLedger<R> {
     path: PathBuf,
     connection: Connection,
-    about: About,
+    about: LedgerSummary,
     /// Sequence number and hash of the last durable record.
     last: u64,
     tip: Hash,
     /// Where the last one stands beside the ledger.
-    keeper: Keeper,
-    room: Room,
+    keeper: TipWriter,
+    room: ReservedSpace,
     /// An append failed: what the disk has is unknown, so nothing is built upon it.
     failed: bool,
     /// Declared last, so that it is freed after the connection is closed.
@@ -97,7 +97,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         let lock = Lock::take(&path)?;
         let remembered = remembered(&path)?;
         if !inspect::exists(&path)? {
-            if let Remembered::Tip(tip) = &remembered {
+            if let TipState::Tip(tip) = &remembered {
                 let (beside, records) = (beside(&path, ".tip"), tip.sequence);
                 return Err(LedgerError::Gone { path, tip: beside, records });
             }
@@ -117,8 +117,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         // either: what is refused stays as it was.
         keep_log(has_log)?;
         let wanted = match &remembered {
-            Remembered::Tip(tip) => tip.sequence,
-            Remembered::Nothing | Remembered::Unreadable => 0,
+            TipState::Tip(tip) => tip.sequence,
+            TipState::Nothing | TipState::Unreadable => 0,
         };
         let mut end = End::begin(&about.id);
         read_all(&path, &connection, &mut end, wanted, replay)?;
@@ -133,12 +133,13 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
                 "an unfinished last transaction was rolled back: a crash had cut it off, and nobody was told of it"
             );
         }
-        let keeper = Keeper::new_or_none(&path, &end.tip).map_err(|source| LedgerError::Io {
+        let keeper = TipWriter::new_or_none(&path, &end.tip).map_err(|source| LedgerError::Io {
             path: beside(&path, ".tip"),
             doing: "writing",
             source,
         })?;
-        let mut room = Room::new(&path, &connection).map_err(sqlite(&path, "keeping room in"))?;
+        let mut room =
+            ReservedSpace::new(&path, &connection).map_err(sqlite(&path, "keeping room in"))?;
         room.check(&mut connection).map_err(sqlite(&path, "keeping room in"))?;
         tracing::info!(path = %path.display(), records = end.tip.sequence, "ledger open");
         Ok(Self {
@@ -194,15 +195,15 @@ impl End {
     }
 
     /// Is this the ledger that is remembered, and as far as that, or farther?
-    pub(crate) fn judge(&self, path: &Path, remembered: &Remembered) -> Result<(), LedgerError> {
+    pub(crate) fn judge(&self, path: &Path, remembered: &TipState) -> Result<(), LedgerError> {
         let beside = beside(path, ".tip");
         let known = match remembered {
-            Remembered::Nothing => return Ok(()),
-            Remembered::Unreadable => {
+            TipState::Nothing => return Ok(()),
+            TipState::Unreadable => {
                 tracing::warn!(tip = %beside.display(), "nobody can read it; it is written anew");
                 return Ok(());
             }
-            Remembered::Tip(known) => known,
+            TipState::Tip(known) => known,
         };
         let (last, then) = (self.tip.sequence, known.sequence);
         let why = if known.ledger_id != self.tip.ledger_id {
@@ -219,7 +220,7 @@ impl End {
 }
 
 /// What stands beside the ledger.
-pub(crate) fn remembered(path: &Path) -> Result<Remembered, LedgerError> {
+pub(crate) fn remembered(path: &Path) -> Result<TipState, LedgerError> {
     let (tip, doing) = (beside(path, ".tip"), "reading");
     tip::read(path).map_err(|source| LedgerError::Io { path: tip, doing, source })
 }
@@ -282,7 +283,7 @@ impl<R> SqliteLedger<R> {
         &self.about.id
     }
 
-    /// Who the ledger is to others, 32 hexadecimal digits: see [`About::identity`].
+    /// Who the ledger is to others, 32 hexadecimal digits: see [`LedgerSummary::identity`].
     pub fn identity(&self) -> String {
         self.about.identity()
     }
@@ -336,7 +337,7 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
         result
     }
 
-    fn room(&mut self) -> Result<DiskRoom, LedgerError> {
+    fn room(&mut self) -> Result<DiskSpace, LedgerError> {
         if self.failed {
             return Err(LedgerError::Failed { path: self.path.clone() });
         }

@@ -62,7 +62,7 @@ impl Tip {
 
 /// What is beside a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remembered {
+pub enum TipState {
     /// No file: a ledger of before there were tips, or a copy.
     Nothing,
     /// A file that nobody can read.
@@ -75,26 +75,26 @@ pub enum Remembered {
 ///
 /// # Errors
 /// When it is there and the system does not give it.
-pub fn read(ledger: &Path) -> io::Result<Remembered> {
+pub fn read(ledger: &Path) -> io::Result<TipState> {
     let mut bytes = Vec::new();
     match File::open(beside(ledger, ".tip")) {
         Ok(file) => file.take(2 * PLACE as u64).read_to_end(&mut bytes)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Remembered::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(TipState::Nothing),
         Err(error) => return Err(error),
     };
     let tips = bytes.chunks(PLACE).filter_map(Tip::parse);
-    Ok(tips.max_by_key(|tip| tip.sequence).map_or(Remembered::Unreadable, Remembered::Tip))
+    Ok(tips.max_by_key(|tip| tip.sequence).map_or(TipState::Unreadable, TipState::Tip))
 }
 
 /// The tip of an open ledger, written as it moves.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct TipWriter {
     /// Once it cannot be written it is left alone, and said once.
     file: Option<File>,
     second: bool,
 }
 
-impl Keeper {
+impl TipWriter {
     /// Opens or makes the file, and writes where the ledger stands, durably.
     pub(crate) fn new(ledger: &Path, tip: &Tip) -> io::Result<Self> {
         let path = beside(ledger, ".tip");
@@ -155,7 +155,7 @@ fn warn_of(error: &io::Error) {
 
 /// Says where a ledger stands, for good: what its tip said before does not count any more.
 pub(crate) fn accept(ledger: &Path, tip: &Tip) -> io::Result<()> {
-    Keeper::new(ledger, tip)?.sync()
+    TipWriter::new(ledger, tip)?.sync()
 }
 
 /// The tip of a ledger with no record.
@@ -197,11 +197,11 @@ mod tests {
     fn the_later_of_two_places_counts_and_a_torn_one_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = folder.path().join("n.ledger");
-        assert_eq!(read(&ledger).unwrap(), Remembered::Nothing);
-        let mut keeper = Keeper::new(&ledger, &tip(7)).unwrap();
+        assert_eq!(read(&ledger).unwrap(), TipState::Nothing);
+        let mut keeper = TipWriter::new(&ledger, &tip(7)).unwrap();
         for sequence in 8..=9 {
             keeper.moved(&tip(sequence));
-            assert_eq!(read(&ledger).unwrap(), Remembered::Tip(tip(sequence)));
+            assert_eq!(read(&ledger).unwrap(), TipState::Tip(tip(sequence)));
         }
         let path = beside(&ledger, ".tip");
         let sound = std::fs::read(&path).unwrap();
@@ -211,11 +211,11 @@ mod tests {
             let mut torn = sound.clone();
             torn[at] ^= 1;
             std::fs::write(&path, &torn).unwrap();
-            assert_eq!(read(&ledger).unwrap(), Remembered::Tip(tip(8)), "byte {at}");
+            assert_eq!(read(&ledger).unwrap(), TipState::Tip(tip(8)), "byte {at}");
         }
         for bad in ["", "x", "9 zz 01 0123456789abcdef"] {
             std::fs::write(&path, bad).unwrap();
-            assert_eq!(read(&ledger).unwrap(), Remembered::Unreadable, "{bad}");
+            assert_eq!(read(&ledger).unwrap(), TipState::Unreadable, "{bad}");
         }
     }
 }

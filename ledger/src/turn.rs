@@ -1,6 +1,6 @@
 //! What a turn of an owner does to its core, without a thread: the simulated world turns with this too.
 
-use coalloc_common::{DiskRoom, Now};
+use coalloc_common::{DiskSpace, Now};
 use coalloc_protocol::{Core, Log, Unsynced};
 
 /// What a core is to be told of the room on its disk: nothing, unless it has changed since it was told.
@@ -9,7 +9,7 @@ use coalloc_protocol::{Core, Log, Unsynced};
 /// Whatever the log says; the caller must end the process (I16).
 pub fn news_of_room<C: Core, L: Log>(
     log: &mut L,
-    told: &mut DiskRoom,
+    told: &mut DiskSpace,
 ) -> Result<Option<C::Input>, L::Error> {
     let room = log.room()?;
     let news = (room != *told).then(|| C::room(room)).flatten();

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use coalloc_ledger::look::{accept_restored, look};
-use coalloc_ledger::tip::{self, Remembered};
+use coalloc_ledger::tip::{self, TipState};
 use coalloc_ledger::{Identity, LedgerError, SqliteLedger, chain_text};
 use coalloc_protocol::Log;
 use common::{Note, folder, note, open};
@@ -290,7 +290,7 @@ fn a_tip_that_is_older_or_unreadable_or_missing_refuses_nothing() {
             None => fs::remove_file(beside(&path, ".tip")).unwrap(),
         }
         assert_eq!(open(&path).unwrap().1.len(), 6);
-        let Remembered::Tip(tip) = tip::read(&path).unwrap() else { panic!("it is written anew") };
+        let TipState::Tip(tip) = tip::read(&path).unwrap() else { panic!("it is written anew") };
         assert_eq!(tip.sequence, 6);
     }
 }

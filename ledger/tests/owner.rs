@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use coalloc_common::{BootTime, Now, Time, limits};
-use coalloc_ledger::{Cut, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, spawn};
+use coalloc_ledger::{
+    AppendFault, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, spawn,
+};
 use coalloc_protocol::{Core, Log, ReplayError, Unsynced};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -209,7 +211,7 @@ fn nothing_is_said_or_shown_before_it_is_durable() {
 
 #[test]
 fn a_failed_append_releases_nothing_and_ends_the_owner() {
-    for cut in Cut::ALL {
+    for cut in AppendFault::ALL {
         let (watched, disk) = in_memory();
         disk.cut_after(1, cut);
         watched.owner.post(Input::Add(1)).unwrap();

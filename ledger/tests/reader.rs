@@ -10,7 +10,8 @@ use std::thread;
 
 use coalloc_common::limits;
 use coalloc_ledger::{
-    Cut, Entry, LedgerError, LedgerReader, MemoryLedger, MemoryReader, ReadRecords, SimulatedDisk,
+    AppendFault, Entry, LedgerError, LedgerReader, MemoryLedger, MemoryReader, ReadRecords,
+    SimulatedDisk,
 };
 use coalloc_protocol::Log;
 use common::{ID, Note, folder, note, open};
@@ -134,7 +135,7 @@ fn the_simulated_disk_is_read_alike() {
     );
     assert_eq!(reader.hash(300).unwrap(), Some(seen.last().unwrap().hash));
     // What was written and lost was never there to be read.
-    disk.cut_after(0, Cut::BeforeDurable);
+    disk.cut_after(0, AppendFault::BeforeDurable);
     ledger.append(&[&note(301)]).unwrap_err();
     assert!(reader.read(300, 400).unwrap().is_empty());
     assert_eq!(reader.hash(301).unwrap(), None);

@@ -16,7 +16,7 @@ use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
     Disclosure, HoldPolicy, Participant, ParticipantConfig, ParticipantInput,
 };
-use coalloc_protocol::update::{Due, Picture, Strategy, Subscription, Update, UpdateKind};
+use coalloc_protocol::update::{DueUpdate, Picture, Strategy, Subscription, Update, UpdateKind};
 use divan::Bencher;
 use prost::Message as _;
 
@@ -64,13 +64,13 @@ fn bytes(rm: &Participant, subscription: &mut Subscription, now: Now) -> Vec<Vec
     let resources = &rm.config().resources;
     let due = subscription.due(rm.changes(), |n| resources[n as usize].1, now);
     let (mut disclosure, from) = match due {
-        Due::Snapshot => (rm.everything(now.wall), None),
-        Due::Delta { from, touched } => {
+        DueUpdate::Snapshot => (rm.everything(now.wall), None),
+        DueUpdate::Delta { from, touched } => {
             let all = touched.into_iter();
             let windows = all.flat_map(|(n, of)| of.windows.into_iter().map(move |w| (n, w)));
             (Disclosure::of(windows), Some(from))
         }
-        Due::At(_) | Due::Nothing => return Vec::new(),
+        DueUpdate::At(_) | DueUpdate::Nothing => return Vec::new(),
     };
     let revision = rm.changes().revision();
     subscription.told(revision, now.boot);

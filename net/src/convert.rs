@@ -28,8 +28,8 @@ pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, se
 pub use refusal::{denial, refusal_from_wire, refusal_to_wire};
 pub use request::{RequestOptions, plan_options, request_from_wire, user_name};
 pub use task::{
-    AskedTask, AskedTaskOptions, check_task_options, effort_to_wire, found_to_wire, task_from_wire,
-    task_options, whole_to_wire,
+    ParsedTask, ParsedTaskOptions, check_task_options, effort_to_wire, found_to_wire,
+    task_from_wire, task_options, whole_to_wire,
 };
 pub use time::{
     span_from_wire, span_to_wire, time_from_wire, time_to_wire, window_from_wire, window_to_wire,

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// A value that moves on. Clones are the same one.
 #[derive(Debug)]
-pub struct Latest<T>(Arc<Shared<T>>);
+pub struct LatestValue<T>(Arc<Shared<T>>);
 
 #[derive(Debug)]
 struct Shared<T> {
@@ -24,13 +24,13 @@ struct State<T> {
     closed: bool,
 }
 
-impl<T> Clone for Latest<T> {
+impl<T> Clone for LatestValue<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<T: Clone> Latest<T> {
+impl<T: Clone> LatestValue<T> {
     /// It begins with this.
     #[must_use]
     pub fn new(value: T) -> Self {
@@ -88,7 +88,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_wakes_in_the_order_they_came_and_is_let_go_at_the_end() {
-        let level = Latest::new(0);
+        let level = LatestValue::new(0);
         let woken = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
         for number in 0..20 {

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coalloc_common::Now;
-use coalloc_ledger::owner::{Turning, on_thread};
+use coalloc_ledger::owner::{OwnerTurn, on_thread};
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 
@@ -25,10 +25,10 @@ use crate::daemon::die;
 pub type Host = Arc<dyn Machine>;
 
 /// Done when an owner has ended.
-pub type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type OwnerFinished = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Work that may wait for a disk.
-pub type Work = Box<dyn FnOnce() + Send>;
+pub type BlockingWork = Box<dyn FnOnce() + Send>;
 
 /// See the module's text.
 pub trait Machine: fmt::Debug + Send + Sync + 'static {
@@ -46,10 +46,10 @@ pub trait Machine: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When the system gives no thread.
-    fn drive(&self, name: &str, turns: Box<dyn Turning>) -> std::io::Result<Ended>;
+    fn drive(&self, name: &str, turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished>;
 
     /// Does work where waiting for a disk harms nobody. Needs a tokio runtime around it.
-    fn off_the_runtime(&self, work: Work);
+    fn off_the_runtime(&self, work: BlockingWork);
 }
 
 /// Does work where waiting for a disk harms nobody; `None` when it panicked.
@@ -90,7 +90,7 @@ impl Machine for System {
         endpoint.connect_lazy()
     }
 
-    fn drive(&self, name: &str, turns: Box<dyn Turning>) -> std::io::Result<Ended> {
+    fn drive(&self, name: &str, turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {
         let thread = on_thread(name, turns, |reason: String| die(&reason))?;
         Ok(Box::pin(async move {
             // The owner's last batch takes one fsync.
@@ -98,7 +98,7 @@ impl Machine for System {
         }))
     }
 
-    fn off_the_runtime(&self, work: Work) {
+    fn off_the_runtime(&self, work: BlockingWork) {
         drop(tokio::task::spawn_blocking(work));
     }
 }

@@ -42,12 +42,12 @@ pub type Seconds = Gauge<f64, AtomicU64>;
 type Label = (&'static str, Cow<'static, str>);
 
 /// One metric with labels; `N` of them.
-pub struct Labelled<M: Metric, const N: usize> {
+pub struct LabelledMetric<M: Metric, const N: usize> {
     names: [&'static str; N],
-    family: Family<[Label; N], M, New<M>>,
+    family: Family<[Label; N], M, MemberFactory<M>>,
 }
 
-impl<M: Metric + Clone, const N: usize> Labelled<M, N> {
+impl<M: Metric + Clone, const N: usize> LabelledMetric<M, N> {
     /// The metric of these values of the labels, in the order in which they are declared.
     pub fn with(&self, values: [&str; N]) -> M {
         let mut names = self.names.iter();
@@ -65,7 +65,7 @@ impl<M: Metric + Clone, const N: usize> Labelled<M, N> {
     }
 }
 
-impl<M: Metric, const N: usize> fmt::Debug for Labelled<M, N> {
+impl<M: Metric, const N: usize> fmt::Debug for LabelledMetric<M, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Labelled").field("names", &self.names).finish_non_exhaustive()
     }
@@ -73,9 +73,9 @@ impl<M: Metric, const N: usize> fmt::Debug for Labelled<M, N> {
 
 /// How a family makes a new member.
 #[derive(Clone)]
-struct New<M>(fn() -> M);
+struct MemberFactory<M>(fn() -> M);
 
-impl<M> MetricConstructor<M> for New<M> {
+impl<M> MetricConstructor<M> for MemberFactory<M> {
     fn new_metric(&self) -> M {
         (self.0)()
     }
@@ -94,11 +94,11 @@ fn count() -> Histogram {
 
 /// One room's registry, while its metrics are declared.
 #[derive(Debug)]
-struct Room {
+struct MetricGroup {
     registry: Registry,
 }
 
-impl Room {
+impl MetricGroup {
     fn new(name: &str) -> Self {
         Self { registry: Registry::with_prefix(format!("coalloc_{name}")) }
     }
@@ -126,13 +126,13 @@ impl Room {
         names: [&'static str; N],
         name: &str,
         help: &str,
-    ) -> Labelled<M, N>
+    ) -> LabelledMetric<M, N>
     where
-        Family<[Label; N], M, New<M>>: Metric,
+        Family<[Label; N], M, MemberFactory<M>>: Metric,
     {
-        let family = Family::new_with_constructor(New(new));
+        let family = Family::new_with_constructor(MemberFactory(new));
         self.registry.register(name, help, family.clone());
-        Labelled { names, family }
+        LabelledMetric { names, family }
     }
 
     fn counters<const N: usize>(
@@ -140,7 +140,7 @@ impl Room {
         names: [&'static str; N],
         name: &str,
         help: &str,
-    ) -> Labelled<Counter, N> {
+    ) -> LabelledMetric<Counter, N> {
         self.many(Counter::default, names, name, help)
     }
 
@@ -149,7 +149,7 @@ impl Room {
         names: [&'static str; N],
         name: &str,
         help: &str,
-    ) -> Labelled<Gauge, N> {
+    ) -> LabelledMetric<Gauge, N> {
         self.many(Gauge::default, names, name, help)
     }
 }
@@ -157,21 +157,21 @@ impl Room {
 /// What every daemon has: calls and spans.
 #[derive(Debug)]
 pub struct Net {
-    room: Room,
+    room: MetricGroup,
     /// 1, with what it is.
-    pub daemon: Labelled<Gauge, 3>,
+    pub daemon: LabelledMetric<Gauge, 3>,
     /// Calls answered.
-    pub calls: Labelled<Counter, 2>,
+    pub calls: LabelledMetric<Counter, 2>,
     /// How long answers took.
-    pub call_seconds: Labelled<Histogram, 1>,
+    pub call_seconds: LabelledMetric<Histogram, 1>,
     /// Calls that have no answer yet.
     pub calls_in_flight: Gauge,
     /// Connections by what they are.
-    pub connections: Labelled<Gauge, 1>,
+    pub connections: LabelledMetric<Gauge, 1>,
     /// Connections that the server closed, by why.
-    pub connections_closed: Labelled<Counter, 1>,
+    pub connections_closed: LabelledMetric<Counter, 1>,
     /// Spans by what became of them.
-    pub spans: Labelled<Counter, 1>,
+    pub spans: LabelledMetric<Counter, 1>,
     /// Scrapes answered.
     pub scrapes: Counter,
 }
@@ -180,7 +180,7 @@ pub struct Net {
 pub fn net() -> &'static Net {
     static NET: OnceLock<Net> = OnceLock::new();
     NET.get_or_init(|| {
-        let mut room = Room::new("net");
+        let mut room = MetricGroup::new("net");
         Net {
             daemon: room.gauges(
                 ["kind", "name", "version"],
@@ -229,30 +229,30 @@ pub fn net() -> &'static Net {
 /// Ledgers and the owners of the cores behind them.
 #[derive(Debug)]
 pub struct Ledger {
-    room: Room,
+    room: MetricGroup,
     /// One append: its records durable.
-    pub sync_seconds: Labelled<Histogram, 1>,
+    pub sync_seconds: LabelledMetric<Histogram, 1>,
     /// Records that shared one append.
-    pub batch_records: Labelled<Histogram, 1>,
+    pub batch_records: LabelledMetric<Histogram, 1>,
     /// Records in the ledger.
-    pub records: Labelled<Counter, 1>,
+    pub records: LabelledMetric<Counter, 1>,
     /// Size of its files.
-    pub size: Labelled<Gauge, 1>,
+    pub size: LabelledMetric<Gauge, 1>,
     /// Is there room for something new?
-    pub has_room: Labelled<Gauge, 1>,
+    pub has_room: LabelledMetric<Gauge, 1>,
     /// What is kept back for ends.
-    pub room_bytes: Labelled<Gauge, 1>,
+    pub room_bytes: LabelledMetric<Gauge, 1>,
     /// Commands waiting for the owner.
-    pub inbox: Labelled<Gauge, 1>,
+    pub inbox: LabelledMetric<Gauge, 1>,
     /// Commands that the full inbox refused.
-    pub refused: Labelled<Counter, 1>,
+    pub refused: LabelledMetric<Counter, 1>,
 }
 
 /// Metrics of ledgers.
 pub fn ledger() -> &'static Ledger {
     static LEDGER: OnceLock<Ledger> = OnceLock::new();
     LEDGER.get_or_init(|| {
-        let mut room = Room::new("ledger");
+        let mut room = MetricGroup::new("ledger");
         Ledger {
             sync_seconds: room.many(
                 duration,
@@ -300,41 +300,41 @@ pub fn ledger() -> &'static Ledger {
 /// Resource managers.
 #[derive(Debug)]
 pub struct Rm {
-    room: Room,
+    room: MetricGroup,
     /// Holds made (D2).
     pub holds: Counter,
     /// Holds refused.
-    pub refusals: Labelled<Counter, 1>,
+    pub refusals: LabelledMetric<Counter, 1>,
     /// Bookings made (D4).
     pub bookings: Counter,
     /// Ends of holds and bookings (D5).
-    pub ended: Labelled<Counter, 1>,
+    pub ended: LabelledMetric<Counter, 1>,
     /// Holds there are.
     pub live_holds: Gauge,
     /// Age of the oldest of them.
     pub oldest_hold: Seconds,
     /// Questions to coordinators.
-    pub resolves: Labelled<Counter, 1>,
+    pub resolves: LabelledMetric<Counter, 1>,
     /// Who watches profiles.
     pub subscribers: Gauge,
     /// Updates of profiles given to streams.
-    pub updates: Labelled<Counter, 1>,
+    pub updates: LabelledMetric<Counter, 1>,
     /// Their bytes.
     pub update_bytes: Counter,
     /// Their steps.
     pub update_steps: Counter,
     /// What there is of a resource.
-    pub capacity: Labelled<Gauge, 2>,
+    pub capacity: LabelledMetric<Gauge, 2>,
     /// What is booked of it now.
-    pub booked: Labelled<Gauge, 2>,
+    pub booked: LabelledMetric<Gauge, 2>,
     /// What is held of it now.
-    pub held: Labelled<Gauge, 2>,
+    pub held: LabelledMetric<Gauge, 2>,
 }
 
 /// Metrics of resource managers.
 pub fn rm() -> &'static Rm {
     RM.get_or_init(|| {
-        let mut room = Room::new("rm");
+        let mut room = MetricGroup::new("rm");
         Rm {
             holds: room.counter("holds", "Holds made: phase one, answered yes"),
             refusals: room
@@ -394,31 +394,31 @@ pub fn rm() -> &'static Rm {
 /// Coordinators.
 #[derive(Debug)]
 pub struct Grc {
-    room: Room,
+    room: MetricGroup,
     /// Requests that became reservations or refusals.
     pub requests: Counter,
     /// What they came to.
-    pub reservations: Labelled<Counter, 1>,
+    pub reservations: LabelledMetric<Counter, 1>,
     /// Changes of reservations, by outcome.
-    pub changes: Labelled<Counter, 1>,
+    pub changes: LabelledMetric<Counter, 1>,
     /// Why requests failed.
-    pub refusals: Labelled<Counter, 1>,
+    pub refusals: LabelledMetric<Counter, 1>,
     /// Reservations ended by users.
     pub releases: Counter,
     /// Transactions opened (D1).
     pub attempts: Counter,
     /// Why attempts failed.
-    pub attempt_refusals: Labelled<Counter, 1>,
+    pub attempt_refusals: LabelledMetric<Counter, 1>,
     /// Transactions that not every RM has acknowledged.
     pub unfinished: Gauge,
     /// Messages by what became of them.
-    pub messages: Labelled<Counter, 3>,
+    pub messages: LabelledMetric<Counter, 3>,
     /// Messages sent again.
-    pub retried: Labelled<Counter, 2>,
+    pub retried: LabelledMetric<Counter, 2>,
     /// How long an answer took.
-    pub message_seconds: Labelled<Histogram, 1>,
+    pub message_seconds: LabelledMetric<Histogram, 1>,
     /// Availability queries.
-    pub queries: Labelled<Counter, 2>,
+    pub queries: LabelledMetric<Counter, 2>,
     /// How long one took.
     pub query_seconds: Histogram,
     /// All planning of one picture.
@@ -426,7 +426,7 @@ pub struct Grc {
     /// Plans found for one request.
     pub plans: Histogram,
     /// Frames planned.
-    pub frames: Labelled<Counter, 1>,
+    pub frames: LabelledMetric<Counter, 1>,
     /// Requests being planned, or waiting for it.
     pub plannings: Gauge,
     /// Calls of outside solvers that nobody waits for any more.
@@ -434,23 +434,23 @@ pub struct Grc {
     /// Plannings made again because others were faster, or a search that backtracks was refused a choice.
     pub replans: Counter,
     /// Does an RM answer?
-    pub reachable: Labelled<Gauge, 1>,
+    pub reachable: LabelledMetric<Gauge, 1>,
     /// How old what is known of an RM is.
-    pub picture_age: Labelled<Seconds, 1>,
+    pub picture_age: LabelledMetric<Seconds, 1>,
     /// Comparisons of bookings with an RM's.
-    pub comparisons: Labelled<Counter, 2>,
+    pub comparisons: LabelledMetric<Counter, 2>,
     /// Bookings that differ.
-    pub differences: Labelled<Gauge, 2>,
+    pub differences: LabelledMetric<Gauge, 2>,
     /// Ends of which an RM was given up.
-    pub given_up: Labelled<Counter, 1>,
+    pub given_up: LabelledMetric<Counter, 1>,
     /// What RMs have not acknowledged.
-    pub owed: Labelled<Gauge, 2>,
+    pub owed: LabelledMetric<Gauge, 2>,
 }
 
 /// Metrics of coordinators.
 pub fn grc() -> &'static Grc {
     GRC.get_or_init(|| {
-        let mut room = Room::new("grc");
+        let mut room = MetricGroup::new("grc");
         Grc {
             requests: room.counter("requests", "Requests that were planned to an end"),
             reservations: room.counters(
@@ -557,9 +557,9 @@ pub fn seconds(since: Duration) -> f64 {
 
 /// Counts up now and down when it is dropped.
 #[derive(Debug)]
-pub struct Counted(Gauge);
+pub struct GaugeGuard(Gauge);
 
-impl Counted {
+impl GaugeGuard {
     /// One more, for as long as this lives.
     #[must_use]
     pub fn new(gauge: &Gauge) -> Self {
@@ -568,7 +568,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use coalloc_common::{DiskRoom, Now, limits};
+use coalloc_common::{DiskSpace, Now, limits};
 use coalloc_ledger::Ledger;
 use coalloc_ledger::owner::{Owner, PostError};
 use coalloc_ledger::sqlite::{Identity, SqliteLedger};
@@ -20,14 +20,14 @@ use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
 use crate::daemon::DaemonError;
-use crate::machine::{Ended, Host};
+use crate::disk_space::DiskSpaceWatch;
+use crate::machine::{Host, OwnerFinished};
 use crate::metrics::records::Observed;
 use crate::metrics::{self, scrape};
-use crate::room::RoomWatch;
 use crate::traces::Span;
 use crate::turn::{Turn, Turns};
 use crate::waiters::Waiters;
-use crate::watch::{Events, Feed, Following, Watch};
+use crate::watch::{Events, Feed, Watch, WatcherSlot};
 use crate::{status, traces};
 
 /// Opens a node's ledger file, or makes a new one, and replays it into the core.
@@ -61,8 +61,8 @@ pub struct Node<C: Core, A> {
     /// Reads what can only be seen at a moment, for a scrape of metrics.
     pub reader: scrape::Reader,
     /// Whether its disk has room for anything new.
-    pub room: RoomWatch,
-    ended: Ended,
+    pub room: DiskSpaceWatch,
+    ended: OwnerFinished,
 }
 
 impl<C, A> Node<C, A>
@@ -91,7 +91,7 @@ where
         let completed = waiters.clone();
         let size = ledger.size();
         let (announce, feed) = Feed::of(&ledger);
-        let (tell_room, room) = watch::channel(DiskRoom::Enough);
+        let (tell_room, room) = watch::channel(DiskSpace::Enough);
         let ledger = announce.around(Metered::new(name, ledger, turns.clone(), tell_room));
         let clock = Arc::clone(host);
         let (owner, driven) = coalloc_ledger::owner::owner(
@@ -144,11 +144,11 @@ struct Metered<L> {
     records: Counter,
     room: Gauge,
     room_bytes: Gauge,
-    tell_room: watch::Sender<DiskRoom>,
+    tell_room: watch::Sender<DiskSpace>,
 }
 
 impl<L: Ledger> Metered<L> {
-    fn new(name: &str, ledger: L, turns: Turns, tell_room: watch::Sender<DiskRoom>) -> Self {
+    fn new(name: &str, ledger: L, turns: Turns, tell_room: watch::Sender<DiskSpace>) -> Self {
         let metrics = metrics::ledger();
         let records = metrics.records.with([name]);
         records.inc_by(ledger.last_sequence());
@@ -190,7 +190,7 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
         Ok(())
     }
 
-    fn room(&mut self) -> Result<DiskRoom, L::Error> {
+    fn room(&mut self) -> Result<DiskSpace, L::Error> {
         let room = self.ledger.room()?;
         self.room.set(i64::from(!room.is_low()));
         self.room_bytes.set(i64::try_from(self.ledger.room_bytes()).unwrap_or(i64::MAX));
@@ -331,7 +331,7 @@ where
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many watch already, UNAVAILABLE when the node is stopping.
-    pub fn follow(&self) -> Result<Following, Status> {
+    pub fn follow(&self) -> Result<WatcherSlot, Status> {
         self.feed.follow()
     }
 

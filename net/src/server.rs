@@ -22,13 +22,13 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tower_layer::{Identity, Stack};
 
-use self::connection::{Connection, Presence, until};
-use self::gate::{Gate, Order, Place};
+use self::connection::{CallConnection, Connection, until};
+use self::gate::{ConnectionOrder, ConnectionPlace, Gate};
 use self::table::Bounds;
 use self::work::WorkLayer;
+use crate::disk_space::DiskSpaceWatch;
 use crate::files;
 use crate::metrics::calls::CallsLayer;
-use crate::room::RoomWatch;
 
 /// Why a server did not come up or ended.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +122,7 @@ pub async fn serve<L: Listener>(
     listener: L,
     routes: Routes,
     services: &[&str],
-    room: RoomWatch,
+    room: DiskSpaceWatch,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let gate = Gate::new(Bounds::for_files(files::allowed()));
@@ -135,7 +135,7 @@ async fn serve_at<L: Listener>(
     mut listener: L,
     routes: Routes,
     services: &[&str],
-    room: RoomWatch,
+    room: DiskSpaceWatch,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -152,13 +152,13 @@ async fn serve_at<L: Listener>(
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
-    let room = tokio::spawn(crate::room::follow(health.clone(), room));
+    let room = tokio::spawn(crate::disk_space::follow(health.clone(), room));
     let names: Vec<String> = services.iter().map(|name| (*name).to_owned()).collect();
     let stop = async move {
         stop.await;
         room.abort();
         health
-            .set_service_status(crate::room::HOLDS, tonic_health::ServingStatus::NotServing)
+            .set_service_status(crate::disk_space::HOLDS, tonic_health::ServingStatus::NotServing)
             .await;
         for service in names {
             health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
@@ -188,12 +188,12 @@ async fn serve_at<L: Listener>(
     }
     drop(listener);
     stopping.send_replace(true);
-    gate.order_all(Order::Leave);
+    gate.order_all(ConnectionOrder::Leave);
     let ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(limits::STOP_PATIENCE.to_std(), ended).await.is_err() {
         // A watched stream never ends by itself; no transition runs in any of them.
         tracing::info!("calls still open are dropped");
-        gate.order_all(Order::Cut);
+        gate.order_all(ConnectionOrder::Cut);
     }
     Ok(())
 }
@@ -205,7 +205,7 @@ type OneServer = Server<Stack<WorkLayer, Stack<CallsLayer, Identity>>>;
 /// its calls in flight finish, and its client is told that no others are taken.
 async fn attend<S>(
     mut stream: S,
-    place: Place,
+    place: ConnectionPlace,
     server: OneServer,
     routes: Routes,
     mut stopping: watch::Receiver<bool>,
@@ -217,21 +217,21 @@ async fn attend<S>(
         _ = stopping.wait_for(|stopping| *stopping) => None,
     };
     let Some(heard) = heard else { return };
-    let Presence { gate, id } = place.presence();
+    let CallConnection { gate, id } = place.presence();
     let (mut leave, mut insist) = (place.orders(), place.orders());
     let connection = Connection::new(stream, heard, place);
     // A server ends when there are no connections to come; this one is to serve its only one until it ends.
     let only = tokio_stream::once(Ok::<_, std::io::Error>(connection));
     let end = async move {
         tokio::select! {
-            () = until(&mut leave, Order::Leave) => {}
+            () = until(&mut leave, ConnectionOrder::Leave) => {}
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
     };
     let only = only.chain(tokio_stream::pending());
     let served = server.serve_with_incoming_shutdown(routes, only, end);
     let insist = async move {
-        until(&mut insist, Order::Leave).await;
+        until(&mut insist, ConnectionOrder::Leave).await;
         loop {
             tokio::time::sleep(limits::LEAVING_PATIENCE.to_std()).await;
             gate.cut_if_idle(id);

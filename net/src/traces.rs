@@ -82,7 +82,12 @@ impl Span {
     }
 
     /// A part of this one that is over already.
-    pub fn past(&self, name: &'static str, (from, until): (Instant, Instant), facts: Facts) {
+    pub fn past(
+        &self,
+        name: &'static str,
+        (from, until): (Instant, Instant),
+        facts: SpanAttributes,
+    ) {
         let (Self(Some(parent)), Some(tracer)) = (self, TRACER.get()) else { return };
         let builder = SpanBuilder::from_name(name)
             .with_kind(SpanKind::Internal)
@@ -130,7 +135,7 @@ impl Span {
 }
 
 /// Facts of a span: keys and values.
-pub type Facts = Vec<KeyValue>;
+pub type SpanAttributes = Vec<KeyValue>;
 
 /// One fact.
 #[must_use]
@@ -191,28 +196,28 @@ pub(crate) fn server(path: &str, headers: &http::HeaderMap) -> Span {
 }
 
 /// When something began and ended, of this process.
-pub type Past = (Instant, Instant);
+pub type SpanTimes = (Instant, Instant);
 
 /// Requests under way, and the reservations that they became.
 #[derive(Default)]
-struct Followed {
+struct TracedRequests {
     requests: BTreeMap<RequestId, (Span, Option<ReservationId>)>,
     reservations: BTreeMap<ReservationId, Span>,
 }
 
-static FOLLOWED: Mutex<Option<Followed>> = Mutex::new(None);
+static FOLLOWED: Mutex<Option<TracedRequests>> = Mutex::new(None);
 
-fn followed<T>(look: impl FnOnce(&mut Followed) -> T) -> T {
+fn followed<T>(look: impl FnOnce(&mut TracedRequests) -> T) -> T {
     let mut followed = FOLLOWED.lock().unwrap_or_else(PoisonError::into_inner);
-    look(followed.get_or_insert_with(Followed::default))
+    look(followed.get_or_insert_with(TracedRequests::default))
 }
 
 /// Ends the following of a request when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropped, it ends"]
-pub struct Following(Option<RequestId>);
+pub struct TraceGuard(Option<RequestId>);
 
-impl Drop for Following {
+impl Drop for TraceGuard {
     fn drop(&mut self) {
         if let Some(request) = &self.0 {
             followed(|followed| {
@@ -226,32 +231,32 @@ impl Drop for Following {
 
 /// What the coordinator does for this request belongs to the running task's span, until the answer is
 /// dropped. Beyond [`limits::TRACED_MAX`] requests at a time nothing of the others is joined.
-pub fn follow(request: &RequestId) -> Following {
+pub fn follow(request: &RequestId) -> TraceGuard {
     follow_as(request, None)
 }
 
 /// As [`follow`], for a reservation that has been made before.
-pub fn follow_reservation(reservation: &ReservationId) -> Following {
+pub fn follow_reservation(reservation: &ReservationId) -> TraceGuard {
     // No client's id has a reservation's form: admission refuses those that begin like one.
     follow_as(&RequestId::composed(reservation.to_string()), Some(reservation))
 }
 
-fn follow_as(request: &RequestId, reservation: Option<&ReservationId>) -> Following {
+fn follow_as(request: &RequestId, reservation: Option<&ReservationId>) -> TraceGuard {
     let span = Span::current();
     if !span.is_on() {
-        return Following(None);
+        return TraceGuard(None);
     }
     followed(|followed| {
         let full = followed.requests.len() >= limits::TRACED_MAX;
         // A second caller of one request waits for the first: its work is in the first one's trace.
         if full || followed.requests.contains_key(request) {
-            return Following(None);
+            return TraceGuard(None);
         }
         if let Some(reservation) = reservation {
             followed.reservations.insert(reservation.clone(), span.clone());
         }
         followed.requests.insert(request.clone(), (span, reservation.cloned()));
-        Following(Some(request.clone()))
+        TraceGuard(Some(request.clone()))
     })
 }
 
@@ -288,7 +293,7 @@ pub(crate) fn synced(
     reservation: &ReservationId,
     record: &'static str,
     txn: Option<&TransactionId>,
-    past: &Past,
+    past: &SpanTimes,
 ) {
     if is_on() {
         let facts = [Some(fact("coalloc.record", record)), txn.map(transaction)];
@@ -298,7 +303,7 @@ pub(crate) fn synced(
 }
 
 /// As [`synced`], of the reservation that a transaction is an attempt of.
-pub(crate) fn synced_of(txn: &TransactionId, record: &'static str, past: &Past) {
+pub(crate) fn synced_of(txn: &TransactionId, record: &'static str, past: &SpanTimes) {
     if is_on() {
         let facts = vec![fact("coalloc.record", record), transaction(txn)];
         of_transaction(txn).past("ledger sync", *past, facts);

@@ -2,7 +2,7 @@
 //!
 //! The ledger is the log of events. A watch has a cursor into it, a reader of its own and a small
 //! bounded channel; there is no queue that a slow client could fill. The owner of the core announces
-//! the last durable record ([`Announcing`]), which wakes every watch; each then reads on from its cursor:
+//! the last durable record ([`AnnouncingLog`]), which wakes every watch; each then reads on from its cursor:
 //!
 //! ```text
 //!   owner: append, fsync ──announces 1042──┐
@@ -26,7 +26,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use coalloc_common::{DiskRoom, InvalidField, limits};
+use coalloc_common::{DiskSpace, InvalidField, limits};
 use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
 use coalloc_protocol::{Core, Log};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -35,7 +35,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Status};
 
-use crate::latest::Latest;
+use crate::latest::LatestValue;
 use crate::machine::{self, Host};
 use crate::node::Handle;
 use crate::status;
@@ -72,29 +72,29 @@ pub trait Events<C: Core>: Send + Sync + 'static {
 
 /// A log that announces what has become durable.
 #[derive(Debug)]
-pub struct Announcing<L> {
+pub struct AnnouncingLog<L> {
     log: L,
-    announce: Announce,
+    announce: DurableMark,
 }
 
 /// Tells those who watch how far the ledger is durable.
 #[derive(Debug)]
-pub struct Announce(Latest<u64>);
+pub struct DurableMark(LatestValue<u64>);
 
-impl Drop for Announce {
+impl Drop for DurableMark {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-impl Announce {
+impl DurableMark {
     /// Announces every append to this log.
-    pub const fn around<L>(self, log: L) -> Announcing<L> {
-        Announcing { log, announce: self }
+    pub const fn around<L>(self, log: L) -> AnnouncingLog<L> {
+        AnnouncingLog { log, announce: self }
     }
 }
 
-impl<L: Log> Log for Announcing<L> {
+impl<L: Log> Log for AnnouncingLog<L> {
     type Record = L::Record;
     type Error = L::Error;
 
@@ -104,7 +104,7 @@ impl<L: Log> Log for Announcing<L> {
         Ok(())
     }
 
-    fn room(&mut self) -> Result<DiskRoom, L::Error> {
+    fn room(&mut self) -> Result<DiskSpace, L::Error> {
         self.log.room()
     }
 }
@@ -118,7 +118,7 @@ type Readers<R> = dyn Fn() -> Result<Reader<R>, LedgerError> + Send + Sync;
 pub struct Feed<R> {
     readers: Arc<Readers<R>>,
     ledger_id: Arc<str>,
-    durable: Latest<u64>,
+    durable: LatestValue<u64>,
     end: watch::Sender<bool>,
     places: Arc<Semaphore>,
 }
@@ -162,13 +162,13 @@ fn mark(hash: &[u8; 32]) -> String {
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Begin {
+enum WatchStart {
     Now,
     Start,
     After { ledger: String, sequence: u64, mark: String },
 }
 
-impl Begin {
+impl WatchStart {
     fn parse(token: &str) -> Result<Self, InvalidField> {
         let bad = || {
             let allowed = "nothing (from now on), \"0\" (from the beginning), or the resume token of \
@@ -203,14 +203,14 @@ impl Begin {
 /// # Errors
 /// [`InvalidField`] saying what is allowed.
 pub fn check_token(token: &str) -> Result<(), InvalidField> {
-    Begin::parse(token).map(drop)
+    WatchStart::parse(token).map(drop)
 }
 
 impl<R: 'static> Feed<R> {
     /// Of a ledger, and how it is told of every append from here on.
     #[must_use]
-    pub fn of<L: Ledger<Record = R>>(ledger: &L) -> (Announce, Self) {
-        let durable = Latest::new(ledger.last_sequence());
+    pub fn of<L: Ledger<Record = R>>(ledger: &L) -> (DurableMark, Self) {
+        let durable = LatestValue::new(ledger.last_sequence());
         let readers = ledger.readers();
         let feed = Self {
             readers: Arc::new(move || Ok(Box::new(readers()?) as Reader<R>)),
@@ -219,7 +219,7 @@ impl<R: 'static> Feed<R> {
             end: watch::Sender::new(false),
             places: Arc::new(Semaphore::new(limits::WATCHERS_MAX)),
         };
-        (Announce(durable), feed)
+        (DurableMark(durable), feed)
     }
 
     /// Ends every watch, and refuses new ones.
@@ -228,13 +228,13 @@ impl<R: 'static> Feed<R> {
     }
 
     /// See [`Handle::follow`].
-    pub(crate) fn follow(&self) -> Result<Following, Status> {
+    pub(crate) fn follow(&self) -> Result<WatcherSlot, Status> {
         let mut end = self.end.subscribe();
         if *end.borrow_and_update() {
             return Err(status::stopping());
         }
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
-        Ok(Following { durable: self.durable.clone(), end, place })
+        Ok(WatcherSlot { durable: self.durable.clone(), end, place })
     }
 
     /// See [`Handle::watch`].
@@ -251,8 +251,8 @@ impl<R: 'static> Feed<R> {
         A: Send + 'static,
         E: Events<C>,
     {
-        let begin = Begin::parse(token).map_err(|error| status::invalid(&error))?;
-        let Following { durable: _, end, place } = self.follow()?;
+        let begin = WatchStart::parse(token).map_err(|error| status::invalid(&error))?;
+        let WatcherSlot { durable: _, end, place } = self.follow()?;
         let (readers, id) = (Arc::clone(&self.readers), self.ledger_id.to_string());
         let durable = self.durable.get();
         let (reader, cursor) = blocking(handle.host(), move || {
@@ -282,14 +282,14 @@ impl<R: 'static> Feed<R> {
 
 /// A place among those who watch, for whoever tells something else than records; and what wakes it.
 #[derive(Debug)]
-pub struct Following {
-    durable: Latest<u64>,
+pub struct WatcherSlot {
+    durable: LatestValue<u64>,
     end: watch::Receiver<bool>,
     /// Given back when this is dropped.
     place: OwnedSemaphorePermit,
 }
 
-impl Following {
+impl WatcherSlot {
     /// The last record that is durable.
     #[must_use]
     pub fn durable(&self) -> u64 {
@@ -310,13 +310,13 @@ impl Following {
 fn begin_at<R>(
     reader: &mut Reader<R>,
     id: &str,
-    begin: Begin,
+    begin: WatchStart,
     durable: u64,
 ) -> Result<Cursor, Status> {
     let (sequence, expected) = match begin {
-        Begin::Now => (durable, None),
-        Begin::Start => (0, None),
-        Begin::After { ledger, .. } if ledger != id => {
+        WatchStart::Now => (durable, None),
+        WatchStart::Start => (0, None),
+        WatchStart::After { ledger, .. } if ledger != id => {
             let text = format!(
                 "the resume token is of ledger {ledger}, this daemon has ledger {id}: it is another \
                  daemon, or its ledger was replaced, and what happened in between cannot be told. \
@@ -324,7 +324,7 @@ fn begin_at<R>(
             );
             return Err(status::precondition("LEDGER", &ledger, text));
         }
-        Begin::After { sequence, mark, .. } => (sequence, Some(mark)),
+        WatchStart::After { sequence, mark, .. } => (sequence, Some(mark)),
     };
     let hash = if sequence > durable { None } else { reader.hash(sequence).map_err(broken)? };
     match hash {
@@ -365,7 +365,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Why a watch is over, when not for a status.
-enum Over {
+enum WatchEnd {
     /// The daemon stops, or the client is gone.
     Quietly,
     /// The client is told.
@@ -377,7 +377,7 @@ struct Watcher<C: Core, A, E: Events<C>> {
     handle: Handle<C, A>,
     events: Arc<E>,
     ledger_id: Arc<str>,
-    durable: Latest<u64>,
+    durable: LatestValue<u64>,
     end: watch::Receiver<bool>,
     cursor: Cursor,
     sender: mpsc::Sender<Result<E::Message, Status>>,
@@ -392,13 +392,13 @@ where
     E: Events<C>,
 {
     async fn run(mut self, reader: Reader<C::Record>) {
-        if let Err(Over::With(status)) = self.follow(reader).await {
+        if let Err(WatchEnd::With(status)) = self.follow(reader).await {
             // The client may be gone.
             let _ = self.sender.send(Err(status)).await;
         }
     }
 
-    async fn follow(&mut self, mut reader: Reader<C::Record>) -> Result<(), Over> {
+    async fn follow(&mut self, mut reader: Reader<C::Record>) -> Result<(), WatchEnd> {
         // At once: now a client has a token, whatever happens before the first event.
         self.progress().await?;
         let mut told = Instant::now();
@@ -426,10 +426,10 @@ where
             let seen = self.cursor.sequence;
             tokio::select! {
                 biased;
-                _ = self.end.changed() => return Err(Over::Quietly),
-                () = self.sender.closed() => return Err(Over::Quietly),
+                _ = self.end.changed() => return Err(WatchEnd::Quietly),
+                () = self.sender.closed() => return Err(WatchEnd::Quietly),
                 more = self.durable.wait_for(|last| *last > seen) => {
-                    more.ok_or(Over::Quietly)?;
+                    more.ok_or(WatchEnd::Quietly)?;
                     sleep_until(pause).await;
                 }
                 () = sleep_until(quiet) => {
@@ -445,7 +445,7 @@ where
         &self,
         mut reader: Reader<C::Record>,
         last: u64,
-    ) -> Result<(Reader<C::Record>, Vec<Entry<C::Record>>), Over> {
+    ) -> Result<(Reader<C::Record>, Vec<Entry<C::Record>>), WatchEnd> {
         let cursor = self.cursor.sequence;
         let read = blocking(self.handle.host(), move || {
             let chunk = reader.read(cursor, last).map_err(broken)?;
@@ -455,11 +455,11 @@ where
             }
             Ok((reader, chunk))
         });
-        read.await.map_err(Over::With)
+        read.await.map_err(WatchEnd::With)
     }
 
     /// Tells the events of a chunk, and moves behind it. Were there any?
-    async fn tell(&mut self, chunk: Vec<Entry<C::Record>>) -> Result<bool, Over> {
+    async fn tell(&mut self, chunk: Vec<Entry<C::Record>>) -> Result<bool, WatchEnd> {
         let chunk = Arc::new(chunk);
         let facts = self.facts(&chunk).await?;
         let mut any = false;
@@ -474,7 +474,7 @@ where
         Ok(any)
     }
 
-    async fn facts(&self, chunk: &Arc<Vec<Entry<C::Record>>>) -> Result<E::Facts, Over> {
+    async fn facts(&self, chunk: &Arc<Vec<Entry<C::Record>>>) -> Result<E::Facts, WatchEnd> {
         if !chunk.iter().any(|entry| E::needs_facts(&entry.record)) {
             return Ok(E::Facts::default());
         }
@@ -486,24 +486,24 @@ where
                 Err(status) if status.code() == Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
-                Err(_) => return Err(Over::Quietly),
+                Err(_) => return Err(WatchEnd::Quietly),
             }
         }
     }
 
-    async fn progress(&mut self) -> Result<(), Over> {
+    async fn progress(&mut self) -> Result<(), WatchEnd> {
         let token = self.cursor.token(&self.ledger_id);
         let progress = self.events.progress(token);
         self.send(progress).await
     }
 
     /// Waits until the client takes it, has taken nothing for too long, or the daemon stops.
-    async fn send(&mut self, message: E::Message) -> Result<(), Over> {
+    async fn send(&mut self, message: E::Message) -> Result<(), WatchEnd> {
         tokio::select! {
             biased;
-            sent = self.sender.send(Ok(message)) => sent.map_err(|_| Over::Quietly),
-            _ = self.end.changed() => Err(Over::Quietly),
-            () = tokio::time::sleep(limits::WATCH_STALL_MAX.to_std()) => Err(Over::Quietly),
+            sent = self.sender.send(Ok(message)) => sent.map_err(|_| WatchEnd::Quietly),
+            _ = self.end.changed() => Err(WatchEnd::Quietly),
+            () = tokio::time::sleep(limits::WATCH_STALL_MAX.to_std()) => Err(WatchEnd::Quietly),
         }
     }
 }
@@ -520,8 +520,14 @@ mod tests {
         let token = cursor.token(ID);
         assert_eq!(token, format!("{ID}:1042:a0a0a0a0a0a0a0a0"));
         let (ledger, mark) = (ID.to_owned(), "a0".repeat(8));
-        assert_eq!(Begin::parse(&token), Ok(Begin::After { ledger, sequence: 1_042, mark }));
-        assert_eq!((Begin::parse(""), Begin::parse("0")), (Ok(Begin::Now), Ok(Begin::Start)));
+        assert_eq!(
+            WatchStart::parse(&token),
+            Ok(WatchStart::After { ledger, sequence: 1_042, mark })
+        );
+        assert_eq!(
+            (WatchStart::parse(""), WatchStart::parse("0")),
+            (Ok(WatchStart::Now), Ok(WatchStart::Start))
+        );
     }
 
     #[test]
@@ -540,7 +546,7 @@ mod tests {
             format!("{}:1:{mark}", &ID[1..]),
         ];
         for token in cases {
-            let error = Begin::parse(&token).unwrap_err();
+            let error = WatchStart::parse(&token).unwrap_err();
             assert_eq!(error.field, "resume_token", "{token}");
             assert!(error.allowed.contains("from the beginning"), "{token}: {error}");
         }

@@ -16,7 +16,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, Inside, Participant, ParticipantConfig, ParticipantInput, Phase, Question,
+    HoldPolicy, InnerRouter, Participant, ParticipantConfig, ParticipantInput, Phase, Question,
 };
 use divan::Bencher;
 use rand::{RngExt, SeedableRng};
@@ -39,7 +39,7 @@ fn main() {
 const NOW: Now = Now { wall: Time::from_us(1_800_000_000_000_000), boot: BootTime::from_us(0) };
 
 /// A ring of switches and as many chords, 100 Gbit/s each; paths between random switches, 40 Gbit/s.
-fn network(may_move: bool) -> (Vec<v1::Path>, Arc<dyn Inside>) {
+fn network(may_move: bool) -> (Vec<v1::Path>, Arc<dyn InnerRouter>) {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let name = |n: u32| format!("s{n}");
     let mut two = |n: u32| {

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{Amount, ResourceId, Window};
 use coalloc_net::convert::InnerPlan;
-use coalloc_plan::inner::{Demand, Placed, Room, Way};
+use coalloc_plan::inner::{Demand, FreeCapacity, LinkRoute, Placed};
 use coalloc_protocol::participant::{
-    InnerDemand, InnerPlaced, InnerRearranged, InnerRoom, InnerRoute, InnerShort, Inside,
+    InnerDemand, InnerFreeCapacity, InnerPlaced, InnerRearranged, InnerRoute, InnerRouter,
+    InnerShort,
 };
 
 /// A network that routes the paths of one NRM.
@@ -20,9 +21,9 @@ pub struct Network {
 }
 
 /// What is free, by number.
-struct Numbered<'a>(&'a Network, &'a dyn InnerRoom);
+struct Numbered<'a>(&'a Network, &'a dyn InnerFreeCapacity);
 
-impl Room for Numbered<'_> {
+impl FreeCapacity for Numbered<'_> {
     fn free(&self, link: u32, window: Window) -> i64 {
         self.1.free(&self.0.plan.links[link as usize].0, window)
     }
@@ -53,7 +54,7 @@ impl Network {
         })
     }
 
-    fn way(&self, route: &[ResourceId]) -> Option<Way> {
+    fn way(&self, route: &[ResourceId]) -> Option<LinkRoute> {
         route.iter().map(|link| self.index.get(link).copied()).collect()
     }
 
@@ -68,7 +69,7 @@ impl Network {
     }
 }
 
-impl Inside for Network {
+impl InnerRouter for Network {
     fn links(&self) -> &[(ResourceId, Amount)] {
         &self.plan.links
     }
@@ -85,7 +86,7 @@ impl Inside for Network {
     fn route(
         &self,
         demands: &[InnerDemand],
-        room: &dyn InnerRoom,
+        room: &dyn InnerFreeCapacity,
     ) -> Result<Vec<InnerRoute>, InnerShort> {
         let numbered = self.demands(demands)?;
         match self.plan.router.route(&numbered, &Numbered(self, room)) {
@@ -109,7 +110,7 @@ impl Inside for Network {
         &self,
         demands: &[InnerDemand],
         movable: &[InnerPlaced],
-        room: &dyn InnerRoom,
+        room: &dyn InnerFreeCapacity,
         effort: usize,
     ) -> Option<InnerRearranged> {
         let numbered = self.demands(demands).ok()?;

@@ -16,7 +16,7 @@ use coalloc_net::daemon::{DaemonError, Workers, at_line, daemon_settings};
 use coalloc_net::telemetry::LogFormat;
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
-use coalloc_protocol::participant::Inside;
+use coalloc_protocol::participant::InnerRouter;
 use coalloc_rm::config::{Inventory, Kind, RmConfig};
 
 /// Reads and checks the configuration file of a network resource manager.
@@ -36,7 +36,7 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
     let network = owned.inner.as_ref();
     let network =
         network.map(|inner| inner_network("inventory", &owned.paths, inner)).transpose()?;
-    let inside = network.map(|plan| Arc::new(inner::Network::new(plan)) as Arc<dyn Inside>);
+    let inside = network.map(|plan| Arc::new(inner::Network::new(plan)) as Arc<dyn InnerRouter>);
     let inside = owned.inner.clone().zip(inside);
     let inventory = Inventory {
         name: owned.name,

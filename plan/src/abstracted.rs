@@ -6,18 +6,20 @@
 //! together than there is; whoever holds decides. Where they did promise too much, [`short`] says which of
 //! them cannot be had beside those before it, and how much of it could.
 //!
-//! [`Shown`] names all that and turns a hold from above into a request inside, [`periods`] cuts a hold
+//! [`AbstractTopology`] names all that and turns a hold from above into a request inside, [`periods`] cuts a hold
 //! that is not the same all the time, [`refused`] says in the words of the one above why there is nothing. Live
 //! coordinators and simulated ones use the same of it.
 
 pub mod periods;
 pub mod refused;
-mod shown;
+mod topology;
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{Amount, BitsPerSecond, CoAllocation, Span, Topology, VertexIndex};
 
-pub use self::shown::{Inner, Resource, Shown, ShownPath, What, seen_above};
+pub use self::topology::{
+    AbstractTopology, Inner, InnerResource, Resource, ShownPath, seen_by_parent,
+};
 use crate::{Budget, FramePlanner, Instance, Outcome};
 
 /// One path between two end points of the empty federation.

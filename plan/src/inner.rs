@@ -16,10 +16,10 @@
 
 mod load;
 mod rearrange;
+mod routes;
 mod search;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use coalloc_common::Window;
 
@@ -52,7 +52,7 @@ pub struct Path {
 }
 
 /// A route: the links from the path's `a` to its `b`.
-pub type Way = Vec<u32>;
+pub type LinkRoute = Vec<u32>;
 
 /// So much of a path over a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +64,12 @@ pub struct Demand {
     /// When.
     pub window: Window,
     /// The only route it may take: that of something that has begun.
-    pub only: Option<Way>,
+    pub only: Option<LinkRoute>,
 }
 
 /// What is free of a link over a whole window, in bit/s: its minimum; negative where more is promised
 /// than there is.
-pub trait Room {
+pub trait FreeCapacity {
     /// Of the link with this index.
     fn free(&self, link: u32, window: Window) -> i64;
 }
@@ -91,7 +91,7 @@ pub struct Router {
     paths: Vec<Path>,
     links_max: usize,
     /// Some routes of every path, the fewest links first.
-    ways: Vec<Vec<Way>>,
+    ways: Vec<Vec<LinkRoute>>,
     /// Without latencies no route is too slow, and the kernel need not count.
     timed: bool,
 }
@@ -159,7 +159,11 @@ impl Router {
     ///
     /// # Errors
     /// [`Short`]: the first demand that finds none when they are routed in their order, and what would.
-    pub fn route(&self, demands: &[Demand], room: &dyn Room) -> Result<Vec<Way>, Short> {
+    pub fn route(
+        &self,
+        demands: &[Demand],
+        room: &dyn FreeCapacity,
+    ) -> Result<Vec<LinkRoute>, Short> {
         self.search(demands, &mut Load::new(room, self.links.len(), demands.iter()))
     }
 
@@ -173,7 +177,7 @@ impl Router {
         kernel: &mut Kernel,
         path: usize,
         open: impl Fn(u32) -> bool,
-    ) -> Option<Way> {
+    ) -> Option<LinkRoute> {
         let Path { a, b, latency_max } = self.paths[path];
         kernel.cheapest((a, b), self.timed.then_some(latency_max), open)
     }

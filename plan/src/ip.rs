@@ -29,7 +29,7 @@ pub mod outside;
 
 pub use check::{feasible, verify};
 pub use exact::Exact;
-pub use handover::Handover;
+pub use handover::HandoverPlanner;
 pub use mip::{Mip, MipBackend};
 pub use outside::{Outside, Program};
 

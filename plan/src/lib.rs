@@ -27,7 +27,7 @@ pub mod smaller;
 mod solver;
 
 pub use costs::Costs;
-pub use objectives::{Judged, Packing};
+pub use objectives::{Packing, RankedPlan};
 pub use solver::Solver;
 
 use std::collections::BTreeMap;

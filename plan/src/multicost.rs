@@ -2,7 +2,7 @@
 //! path, cluster and both start times are chosen together, in advance.
 //!
 //! Source: Christodoulopoulos 2008 ("joint scheduling") and Stevens 2009 ("multi-cost"), whose
-//! algorithms these are. What a scheduler sees is a [`Picture`]: availability vectors of all links and
+//! algorithms these are. What a scheduler sees is a [`BelievedNetwork`]: availability vectors of all links and
 //! clusters (`coalloc_common::vector`). A [`Task`] on a picture is a [`TaskInstance`]; every
 //! [`TaskPlanner`] makes [`TaskPlan`]s of it, best first, or a [`TaskRefusal`] that names what binds.
 //!
@@ -47,17 +47,17 @@ mod whole;
 
 pub use answer::{Effort, Leg, TaskAnswer, TaskOutcome, TaskPlan, TaskRefusal};
 pub use ect::Ect;
-pub use federation::{ClusterState, Cut, Knowledge};
+pub use federation::{ClusterState, Knowledge, VectorGrid};
 pub use frame::Entries;
 pub use mcb::McB;
 pub use mct::McT;
 pub use output::{Delivery, Output, deliver};
-pub use picture::{ClusterView, LinkView, Picture, PictureSize};
+pub use picture::{BelievedNetwork, ClusterView, LinkView, PictureSize};
 pub use registry::TaskPlannerName;
 pub use samcra::Samcra;
 pub use search::Dominance;
 pub use task::{Signalling, Task, TaskInstance, TaskObjective};
-pub use whole::{Found, Whole, whole};
+pub use whole::{TaskPlanning, WholePlan, whole};
 
 use crate::Budget;
 

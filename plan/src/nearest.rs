@@ -19,7 +19,7 @@ use coalloc_common::{Span, Time, Window};
 
 /// The search for the nearest window.
 #[derive(Debug, Clone)]
-pub struct Nearest {
+pub struct NearestWindowSearch {
     length: Span,
     last: Time,
     /// The next start to try; every earlier one does not fit.
@@ -31,7 +31,7 @@ pub struct Nearest {
     tried: u64,
 }
 
-impl Nearest {
+impl NearestWindowSearch {
     /// Looks for windows of this length that start in `[first, last]`.
     #[must_use]
     pub fn new(first: Time, last: Time, length: Span) -> Self {

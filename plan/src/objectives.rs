@@ -222,13 +222,13 @@ impl<'a> Packing<'a> {
 
     /// Says of a plan of this instance what it is worth.
     #[must_use]
-    pub fn judge(&self, plan: Plan) -> Judged {
+    pub fn judge(&self, plan: Plan) -> RankedPlan {
         let exact = |objective| self.measure.exact(objective, &plan.placements, &plan.routes);
         let values = self.ranking.all().map(|objective| (objective, exact(objective)));
         let coarse = self.parts.iter().filter(|part| part.coarse);
         let milli = shown(Objective::Preference, exact(Objective::Preference));
         let coarse: Vec<Objective> = coarse.map(|part| part.objective).collect();
-        Judged {
+        RankedPlan {
             lower_bound: Value { milli: self.preference_bound(&plan).min(milli) },
             proven_optimal: plan.is_proven_optimal() && coarse.is_empty(),
             preference: Value { milli },
@@ -331,7 +331,7 @@ fn gcd(a: u128, b: u128) -> u128 {
 
 /// A plan and what it is worth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct RankedPlan {
     /// The plan.
     pub plan: Plan,
     /// The value of every objective as people see it, see [`Objective`]: in the order of the ranking.
@@ -352,7 +352,7 @@ pub struct Judged {
 }
 
 /// One frame's answer.
-pub type Answer = Result<Judged, Refusal>;
+pub type Answer = Result<RankedPlan, Refusal>;
 
 impl Packing<'_> {
     /// Lets a planner solve this frame, and judges what it found.
@@ -366,9 +366,9 @@ impl Packing<'_> {
 
 /// Best first, by the ranking that all of them were judged by; then by window, placements and routes,
 /// so that the order is always the same one.
-pub fn sort(plans: &mut [Judged]) {
+pub fn sort(plans: &mut [RankedPlan]) {
     plans.sort_by(|a, b| {
-        let places = |judged: &Judged| (judged.plan.window, judged.plan.placements.clone());
+        let places = |judged: &RankedPlan| (judged.plan.window, judged.plan.placements.clone());
         let keys = a.key.cmp(&b.key);
         keys.then_with(|| places(a).cmp(&places(b))).then_with(|| a.plan.routes.cmp(&b.plan.routes))
     });
@@ -377,7 +377,10 @@ pub fn sort(plans: &mut [Judged]) {
 /// Stage 2iv of Takefusa 2010, section 3.1: the best so many plans of all frames, best first, and the
 /// refusals of the frames without one, earliest first.
 #[must_use]
-pub fn best(answers: Vec<(Window, Answer)>, count: usize) -> (Vec<Judged>, Vec<(Window, Refusal)>) {
+pub fn best(
+    answers: Vec<(Window, Answer)>,
+    count: usize,
+) -> (Vec<RankedPlan>, Vec<(Window, Refusal)>) {
     let (mut plans, mut refused) = (Vec::new(), Vec::new());
     for (window, answer) in answers {
         match answer {

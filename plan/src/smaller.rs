@@ -8,7 +8,7 @@ use coalloc_common::{BitsPerSecond, CoAllocation, Cpus, limits};
 
 /// A smaller request with a plan, as whoever planned it has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Smaller<P> {
+pub struct SmallerRequest<P> {
     /// What is smaller, for people: `3 CPUs a site instead of 8`.
     pub change: String,
     /// The request.
@@ -23,8 +23,8 @@ const MEGABIT: u64 = 1_000_000;
 pub fn smaller<P>(
     request: &CoAllocation,
     fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
-) -> Vec<Smaller<P>> {
-    let mut found: Vec<Smaller<P>> = Vec::new();
+) -> Vec<SmallerRequest<P>> {
+    let mut found: Vec<SmallerRequest<P>> = Vec::new();
     let most = request.sites.iter().map(|site| site.cpus.0).max().unwrap_or(0);
     if let Some((cap, capped, plan)) = largest(most, fits, |cap| with_cpus(request, cap)) {
         let restore = |smaller: &mut CoAllocation, at: usize| {
@@ -38,7 +38,7 @@ pub fn smaller<P>(
             less.map(|(_, site)| (site.name.to_string(), site.cpus.0)).collect();
         let all = less.len() == request.sites.len();
         let change = change(&Cpus(cap).to_string(), "a site", all, &less, |n| n.to_string());
-        found.push(Smaller { change, request: smaller, plan });
+        found.push(SmallerRequest { change, request: smaller, plan });
     }
     let most = request.links.iter().map(|link| link.bandwidth.0).max().unwrap_or(0);
     let rates = largest(most.div_ceil(MEGABIT), fits, |cap| with_rates(request, cap * MEGABIT));
@@ -58,11 +58,11 @@ pub fn smaller<P>(
         let (all, cap) = (less.len() == request.links.len(), BitsPerSecond(cap * MEGABIT));
         let change =
             change(&cap.to_string(), "a link", all, &less, |n| BitsPerSecond(n).to_string());
-        found.push(Smaller { change, request: smaller, plan });
+        found.push(SmallerRequest { change, request: smaller, plan });
     }
     if found.is_empty() && !request.links.is_empty() {
         let both = largest(100, fits, |percent| with_share(request, percent));
-        found.extend(both.map(|(percent, request, plan)| Smaller {
+        found.extend(both.map(|(percent, request, plan)| SmallerRequest {
             change: format!("{percent} % of all CPUs and rates"),
             request,
             plan,
@@ -79,7 +79,7 @@ pub fn smaller<P>(
             let rest = without_site(request, site);
             let plan = fits(&rest)?;
             let change = format!("without {} and its links", request.sites[site].name);
-            Some(Smaller { change, request: rest, plan })
+            Some(SmallerRequest { change, request: rest, plan })
         });
         found.extend(without);
     }

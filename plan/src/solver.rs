@@ -6,8 +6,8 @@ use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Refusal, RmName, Span, Topology, limits};
 
 use crate::baseline::{Backtrack, SlidingWindow, order};
-use crate::ip::mip::aside::{Aside, Elsewhere};
-use crate::ip::{Exact, Handover, IpOptions, Mip, MipBackend};
+use crate::ip::mip::aside::{DetachedMip, LibraryHost};
+use crate::ip::{Exact, HandoverPlanner, IpOptions, Mip, MipBackend};
 use crate::{FramePlanner, Plan, explain};
 
 /// A solver that can be asked for.
@@ -122,16 +122,16 @@ impl Solver {
     pub fn planner(
         self,
         options: IpOptions,
-        elsewhere: Option<Elsewhere>,
+        elsewhere: Option<LibraryHost>,
     ) -> Box<dyn FramePlanner> {
         let backend = MipBackend::default();
         match (self, elsewhere) {
             (Self::Exact, Some(elsewhere)) => {
-                Box::new(Handover::new(options, backend, limits::EXACT_NODES_MAX, elsewhere))
+                Box::new(HandoverPlanner::new(options, backend, limits::EXACT_NODES_MAX, elsewhere))
             }
             (Self::Exact, None) => Box::new(Exact::new(options)),
             (Self::Mip, Some(elsewhere)) => {
-                Box::new(Aside { mip: Mip::new(options, backend), elsewhere })
+                Box::new(DetachedMip { mip: Mip::new(options, backend), elsewhere })
             }
             (Self::Mip, None) => Box::new(Mip::new(options, backend)),
             (Self::Backtrack, _) => Box::new(Backtrack { options }),
@@ -163,7 +163,7 @@ mod tests {
     fn every_solver_is_found_by_its_name_and_its_planner_bears_it() {
         for solver in Solver::ALL {
             assert_eq!(Solver::named(solver.name()), Some(solver));
-            for elsewhere in [None, Some(Aside::here())] {
+            for elsewhere in [None, Some(DetachedMip::here())] {
                 let planner = solver.planner(IpOptions::default(), elsewhere);
                 assert_eq!(planner.name(), solver.name());
             }

@@ -12,7 +12,7 @@ use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, Reason, ResourceId, SiteDemand,
     SiteName, Span, Time, Timing, Topology, VertexIndex, Window, limits,
 };
-use coalloc_plan::abstracted::{Short, Shown, paths, short, widest};
+use coalloc_plan::abstracted::{AbstractTopology, Short, paths, short, widest};
 use coalloc_plan::ip::{Exact, IpOptions};
 use coalloc_plan::{Budget, Instance};
 use rand::{RngExt, SeedableRng};
@@ -273,7 +273,7 @@ fn a_hold_wants_no_more_of_anything_than_a_request_may() {
     let a = topology.add_vertex(fixtures::site("A", "D", 8, 1)).expect("new");
     let b = topology.add_vertex(fixtures::site("B", "D", 8, 1)).expect("new");
     topology.add_edge(fixtures::edge("A-B", a, b, 100, 1)).expect("new");
-    let shown = Shown::of(topology.into(), "g", &BTreeSet::new(), 4).expect("shown");
+    let shown = AbstractTopology::of(topology.into(), "g", &BTreeSet::new(), 4).expect("shown");
     let window = Window::starting(Time::from_us(0), Span::from_secs(60)).expect("a window");
     let wanted = |name: &str, amount| {
         shown.request(window, &[(ResourceId::composed(name), Amount(amount))].into())

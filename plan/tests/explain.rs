@@ -16,7 +16,7 @@ use coalloc_common::{
 use coalloc_plan::explain::{bottleneck, check, combination, explain, never};
 use coalloc_plan::ip::brute::Brute;
 use coalloc_plan::ip::{Exact, verify};
-use coalloc_plan::nearest::Nearest;
+use coalloc_plan::nearest::NearestWindowSearch;
 use coalloc_plan::smaller::smaller;
 use coalloc_plan::{FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
@@ -161,7 +161,7 @@ fn the_nearest_window_is_the_earliest_of_all_booking_ends_that_fits() {
         };
 
         let batch = rng.random_range(1..40);
-        let mut search = Nearest::new(first, last, length);
+        let mut search = NearestWindowSearch::new(first, last, length);
         let mut rounds = 0;
         let nearest = loop {
             for frame in search.questions(batch) {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{BitsPerSecond, CoAllocation, Reason, Span, Topology};
-use coalloc_plan::ip::{Exact, Handover, IpOptions, Mip, MipBackend, verify};
+use coalloc_plan::ip::{Exact, HandoverPlanner, IpOptions, Mip, MipBackend, verify};
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -156,7 +156,8 @@ fn what_exact_leaves_open_mip_closes() {
         let options = IpOptions::default();
         let full = Exact::default().plan(&instance, &AMPLE);
         let part = Exact::default().plan(&instance, &Budget { nodes, ..AMPLE });
-        let both = Handover::here(options, MipBackend::default(), nodes).plan(&instance, &AMPLE);
+        let both =
+            HandoverPlanner::here(options, MipBackend::default(), nodes).plan(&instance, &AMPLE);
         match (full, both) {
             (Outcome::Planned(full), Outcome::Planned(both)) => {
                 assert_eq!(verify(&instance, &options, &both), Ok(()));
@@ -170,7 +171,8 @@ fn what_exact_leaves_open_mip_closes() {
             (full, both) => panic!("seed {seed}: exact {full:?}, both {both:?}"),
         }
         let no_time = Budget { solver_time: Span::ZERO, ..AMPLE };
-        let alone = Handover::here(options, MipBackend::default(), nodes).plan(&instance, &no_time);
+        let alone =
+            HandoverPlanner::here(options, MipBackend::default(), nodes).plan(&instance, &no_time);
         assert_eq!(
             alone,
             Exact::default().plan(&instance, &no_time),

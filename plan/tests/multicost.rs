@@ -13,9 +13,9 @@ use coalloc_common::{
 };
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
-    ClusterView, Dominance, Ect, LinkView, McB, McT, Picture, PictureSize, Scratch, Signalling,
-    Task, TaskAnswer, TaskInstance, TaskObjective, TaskOutcome, TaskPlan, TaskPlanner, TaskRefusal,
-    check,
+    BelievedNetwork, ClusterView, Dominance, Ect, LinkView, McB, McT, PictureSize, Scratch,
+    Signalling, Task, TaskAnswer, TaskInstance, TaskObjective, TaskOutcome, TaskPlan, TaskPlanner,
+    TaskRefusal, check,
 };
 use fixture::{
     Exhaustive, GIGABIT, SLOT_BYTES, TINY, Worth, cluster, grid, link, ms, plan_worth, task, tiny,
@@ -37,30 +37,37 @@ fn planners() -> [Box<dyn TaskPlanner>; 6] {
     ]
 }
 
-fn answer(planner: &dyn TaskPlanner, picture: &Picture, task: &Task, nodes: u64) -> TaskAnswer {
+fn answer(
+    planner: &dyn TaskPlanner,
+    picture: &BelievedNetwork,
+    task: &Task,
+    nodes: u64,
+) -> TaskAnswer {
     let stop = AtomicBool::new(false);
     let budget = Budget { nodes, solver_time: Span::ZERO, stop: &stop };
     let instance = TaskInstance::new(task, picture).unwrap();
     planner.plan(&instance, &budget, &mut Scratch::default())
 }
 
-fn best(planner: &dyn TaskPlanner, picture: &Picture, task: &Task) -> Option<TaskPlan> {
+fn best(planner: &dyn TaskPlanner, picture: &BelievedNetwork, task: &Task) -> Option<TaskPlan> {
     answer(planner, picture, task, u64::MAX).best().cloned()
 }
 
-fn refused(planner: &dyn TaskPlanner, picture: &Picture, task: &Task) -> TaskRefusal {
+fn refused(planner: &dyn TaskPlanner, picture: &BelievedNetwork, task: &Task) -> TaskRefusal {
     match answer(planner, picture, task, u64::MAX).outcome {
         TaskOutcome::Refused(refusal) => *refusal,
         TaskOutcome::Planned(plans) => panic!("{plans:?}"),
     }
 }
 
-fn worth(picture: &Picture, task: &Task, plan: &TaskPlan) -> Worth {
+fn worth(picture: &BelievedNetwork, task: &Task, plan: &TaskPlan) -> Worth {
     plan_worth(picture, task, plan, task.objective)
 }
 
 /// One scratch for all: nothing of one task is left for the next.
-fn compare_with_exhaustive(make: fn(&mut ChaCha8Rng) -> (Picture, Task)) -> (u64, u64, u64) {
+fn compare_with_exhaustive(
+    make: fn(&mut ChaCha8Rng) -> (BelievedNetwork, Task),
+) -> (u64, u64, u64) {
     let (mut planned, mut missed, mut printed, mut scratch) = (0, 0, 0, Scratch::default());
     let stop = AtomicBool::new(false);
     let budget = Budget { nodes: u64::MAX, solver_time: Span::ZERO, stop: &stop };
@@ -157,7 +164,9 @@ fn no_planner_is_better_than_mc_t() {
 }
 
 /// How many plans were compared, and how many of the phases alone were later.
-fn mc_b_and_the_earliest_arrival(make: fn(&mut ChaCha8Rng) -> (Picture, Task)) -> (u64, u64) {
+fn mc_b_and_the_earliest_arrival(
+    make: fn(&mut ChaCha8Rng) -> (BelievedNetwork, Task),
+) -> (u64, u64) {
     let (mut looked, mut later) = (0, 0);
     for seed in 0..NETWORKS {
         let (picture, mut task) = make(&mut ChaCha8Rng::seed_from_u64(seed));
@@ -196,7 +205,7 @@ fn ect_takes_shortest_paths_and_the_earliest_completion_over_them() {
             let Some(plan) = best(&Ect { first_link_only }, &picture, &task) else { continue };
             assert_eq!(plan.vouched, plan.legs.len().min(if first_link_only { 1 } else { 99 }));
             // No path is shorter: on links that are always free, mc-b would arrive no sooner.
-            let mut free = Picture::new(
+            let mut free = BelievedNetwork::new(
                 picture.vertices(),
                 (picture.link_grid(), picture.rate()),
                 (picture.cluster_grid(), picture.cpus()),
@@ -246,9 +255,9 @@ fn picture(
     nodes: usize,
     links: &[(u32, u32, i64, &str)],
     clusters: &[(u32, u64, &str)],
-) -> Picture {
+) -> BelievedNetwork {
     let (cpus, both) = (Cpus(1), grid(TINY.0));
-    let mut picture = Picture::new(nodes, (both, GIGABIT), (both, cpus)).unwrap();
+    let mut picture = BelievedNetwork::new(nodes, (both, GIGABIT), (both, cpus)).unwrap();
     for (index, (from, to, delay, bits)) in (0..).zip(links) {
         let free = vec![vector(TINY.0, bits)];
         picture.add_link(link(index, (*from, *to), Span::from_millis(*delay), free)).unwrap();
@@ -337,7 +346,7 @@ fn cpus_rates_wavelengths_and_signalling_are_kept() {
     let one = best(&McT::optimal(), &two, &slots(0, 2, 3)).unwrap();
     assert_eq!(one.cluster, 0);
     let (grid_of, rate) = (two.link_grid(), GIGABIT);
-    let mut wide = Picture::new(3, (grid_of, rate), (grid_of, Cpus(4))).unwrap();
+    let mut wide = BelievedNetwork::new(3, (grid_of, rate), (grid_of, Cpus(4))).unwrap();
     two.links().iter().for_each(|link| wide.add_link(link.clone()).unwrap());
     two.clusters().iter().for_each(|cluster| wide.add_cluster(cluster.clone()).unwrap());
     let four = Task { cpus: Cpus(4), ..slots(0, 2, 3) };
@@ -352,7 +361,7 @@ fn cpus_rates_wavelengths_and_signalling_are_kept() {
     let waited = best(&McT::optimal(), &two, &Task { signalling: wait, ..slots(0, 2, 3) }).unwrap();
     assert_eq!((waited.departure.as_us(), waited.run), (4_000, ms(7, 10)));
     // Without conversion a burst stays on its wavelength, though each link has a free one at once.
-    let mut parallel = Picture::new(3, (grid_of, rate), (grid_of, Cpus(1))).unwrap();
+    let mut parallel = BelievedNetwork::new(3, (grid_of, rate), (grid_of, Cpus(1))).unwrap();
     let (early, late) = ("1111 0000 0000 1111 1111", "0000 1111 1111 0000 1111");
     for (index, ends, planes) in [(0, (0, 1), [early, late]), (2, (1, 2), [late, early])] {
         let free = planes.map(|bits| vector(TINY.0, bits)).to_vec();
@@ -377,7 +386,7 @@ fn each_objective_takes_its_own_cluster() {
     let busy = "0000 0000 0000 1111 1111 1111";
     let base = picture(4, &links, &[(1, 1, busy), (2, 1, all), (3, 1, all)]);
     let mut counted =
-        Picture::new(4, (base.link_grid(), GIGABIT), (base.link_grid(), Cpus(1))).unwrap();
+        BelievedNetwork::new(4, (base.link_grid(), GIGABIT), (base.link_grid(), Cpus(1))).unwrap();
     base.links().iter().for_each(|link| counted.add_link(link.clone()).unwrap());
     for (view, tasks) in base.clusters().iter().zip([5, 2, 0]) {
         let view = ClusterView { tasks, ..view.clone() };

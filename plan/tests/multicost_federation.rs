@@ -11,7 +11,7 @@ use coalloc_common::topology::Direction;
 use coalloc_common::{AvailabilityVector, BitsPerSecond, Cpus, Slot, SlotGrid, Span, Time, Window};
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
-    ClusterState, McT, Picture, Scratch, Signalling, Task, TaskInstance, TaskObjective,
+    BelievedNetwork, ClusterState, McT, Scratch, Signalling, Task, TaskInstance, TaskObjective,
     TaskPlanner, check,
 };
 
@@ -30,7 +30,8 @@ fn a_plan_becomes_segments_of_the_managers_that_own_what_it_takes() {
         Some(ClusterState { mips: 1_000, busy: Cpus(0), tasks: 0, free })
     };
     let (links, clusters) = ((seconds, rate), (seconds, cpus));
-    let picture = Picture::of_topology(&topology, links, clusters, |_, _| all(), site).unwrap();
+    let picture =
+        BelievedNetwork::of_topology(&topology, links, clusters, |_, _| all(), site).unwrap();
     assert_eq!(picture.links().len(), 2 * topology.edges().len());
     for (index, link) in picture.links().iter().enumerate() {
         let edge = topology.edge(link.edge);

@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use coalloc_common::{AvailabilityVector, Slot, Span, Time, VertexIndex};
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
-    Ect, McT, Output, Picture, Scratch, Task, TaskInstance, TaskObjective, TaskPlanner, check,
-    deliver,
+    BelievedNetwork, Ect, McT, Output, Scratch, Task, TaskInstance, TaskObjective, TaskPlanner,
+    check, deliver,
 };
 use fixture::{Exhaustive, SLOT_BYTES, cluster, relay, tiny};
 use rand::{RngExt, SeedableRng};
@@ -22,14 +22,14 @@ const NETWORKS: u64 = 1_500;
 
 /// The earliest delivery: for each cluster its earliest completion, then the earliest arrival from
 /// there.
-fn exhaustive(picture: &Picture, task: &Task, output: Output) -> Option<i64> {
+fn exhaustive(picture: &BelievedNetwork, task: &Task, output: Output) -> Option<i64> {
     let free = AvailabilityVector::everything(picture.cluster_grid(), Slot(0), 100).unwrap();
     let mut wanted = picture.clone();
     wanted.add_cluster(cluster(output.to.0, 8, 1_000, free)).unwrap();
     let end = picture.clusters().len();
     let delivered = (0..end).filter_map(|index| {
         // One cluster alone, in a picture of its own.
-        let mut alone = Picture::new(
+        let mut alone = BelievedNetwork::new(
             picture.vertices(),
             (picture.link_grid(), picture.rate()),
             (picture.cluster_grid(), picture.cpus()),
@@ -51,7 +51,7 @@ fn exhaustive(picture: &Picture, task: &Task, output: Output) -> Option<i64> {
     delivered.min().filter(|at| task.deadline.is_none_or(|deadline| *at <= deadline.as_us()))
 }
 
-fn compare(make: fn(&mut ChaCha8Rng) -> (Picture, Task)) -> u64 {
+fn compare(make: fn(&mut ChaCha8Rng) -> (BelievedNetwork, Task)) -> u64 {
     let (stop, mut scratch, mut delivered) = (AtomicBool::new(false), Scratch::default(), 0);
     let budget = Budget { nodes: u64::MAX, solver_time: Span::ZERO, stop: &stop };
     for seed in 0..NETWORKS {

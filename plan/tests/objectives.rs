@@ -13,7 +13,7 @@ use coalloc_common::{
 };
 use coalloc_plan::ip::brute::Brute;
 use coalloc_plan::ip::{Exact, IpOptions, Mip, MipBackend};
-use coalloc_plan::{FramePlanner, Judged, Packing, Route, objectives};
+use coalloc_plan::{FramePlanner, Packing, RankedPlan, Route, objectives};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -138,7 +138,7 @@ fn best_of_all(
     best
 }
 
-fn solve(planner: &dyn FramePlanner, packing: &Packing<'_>) -> Option<Judged> {
+fn solve(planner: &dyn FramePlanner, packing: &Packing<'_>) -> Option<RankedPlan> {
     packing.solve(planner, &AMPLE).ok()
 }
 
@@ -249,7 +249,7 @@ fn frames_are_ranked_by_the_same_order() {
             let packing = Packing::new(&topology, &request, view, ranking, 4);
             solve(&Exact::default(), &packing).expect("an empty federation")
         };
-        let mut plans: Vec<Judged> = views.iter().map(plan).collect();
+        let mut plans: Vec<RankedPlan> = views.iter().map(plan).collect();
         objectives::sort(&mut plans);
         let first: Vec<u64> = plans.iter().map(|judged| judged.values[0].1).collect();
         assert!(first.is_sorted(), "{named:?}: {first:?}");

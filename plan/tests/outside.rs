@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{BitsPerSecond, CoAllocation, Reason, Span, Topology};
-use coalloc_plan::ip::outside::{Came, Ended, Errand, Format, Programs, Said};
+use coalloc_plan::ip::outside::{
+    Format, ProgramEnd, ProgramOutcome, ProgramRun, Programs, SolverJob,
+};
 use coalloc_plan::ip::{Exact, IpOptions, Outside, Program, verify};
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
 use microlp::{ComparisonOp, Error, OptimizationDirection, Problem};
@@ -112,7 +114,7 @@ fn read_opb(text: &str) -> Text {
 struct Played;
 
 impl Programs for Played {
-    fn run(&self, errand: &Errand) -> Result<Said, String> {
+    fn run(&self, errand: &SolverJob) -> Result<ProgramRun, String> {
         let text = match errand.program.format() {
             Format::Lp => read_lp(&errand.model),
             Format::Opb => read_opb(&errand.model),
@@ -139,7 +141,7 @@ impl Programs for Played {
 }
 
 /// In the program's own words.
-fn answer(errand: &Errand, costs: &[f64], values: Option<&[bool]>) -> Said {
+fn answer(errand: &SolverJob, costs: &[f64], values: Option<&[bool]>) -> ProgramRun {
     let chosen = |at: usize| values.is_some_and(|values| values[at]);
     let cost: f64 = (0..costs.len()).filter(|at| chosen(*at)).map(|at| costs[at]).sum();
     let count = costs.len();
@@ -168,7 +170,7 @@ fn answer(errand: &Errand, costs: &[f64], values: Option<&[bool]>) -> Said {
     };
     let in_file = errand.program.format() == Format::Lp;
     let (output, answer) = if in_file { (String::new(), Some(text)) } else { (text, None) };
-    Said { ended: Ended::Exited(0), output, errors: String::new(), answer }
+    ProgramRun { ended: ProgramEnd::Exited(0), output, errors: String::new(), answer }
 }
 
 fn outside(program: Program, options: IpOptions, first: bool) -> Outside {
@@ -179,7 +181,7 @@ fn outside(program: Program, options: IpOptions, first: bool) -> Outside {
 fn agrees(own: &Outside, topology: &Topology, request: &CoAllocation, view: &FrameView) -> bool {
     let instance = Instance::new(topology, request, view);
     let (answer, came) = own.answer(&instance, &AMPLE);
-    assert_eq!(came, Came::ToItsEnd);
+    assert_eq!(came, ProgramOutcome::ToItsEnd);
     match (Exact::new(own.options).plan(&instance, &AMPLE), answer) {
         (Outcome::Planned(exact), Outcome::Planned(other)) => {
             assert_eq!(verify(&instance, &own.options, &other), Ok(()));
@@ -245,10 +247,10 @@ fn rates_that_32_bits_do_not_hold_lose_nothing() {
 
 /// A program that answers as it is told to.
 #[derive(Debug)]
-struct Says(Result<Said, String>);
+struct Says(Result<ProgramRun, String>);
 
 impl Programs for Says {
-    fn run(&self, _: &Errand) -> Result<Said, String> {
+    fn run(&self, _: &SolverJob) -> Result<ProgramRun, String> {
         self.0.clone()
     }
 }
@@ -257,7 +259,7 @@ impl Programs for Says {
 fn nothing_is_believed_and_a_failure_is_told() {
     let (topology, request, view) = fixtures::one_bit_short([7, 7]);
     let instance = Instance::new(&topology, &request, &view);
-    let ask = |said: Result<Said, String>| {
+    let ask = |said: Result<ProgramRun, String>| {
         let own = Outside {
             programs: Arc::new(Says(said)),
             ..outside(Program::MinisatPlus, IpOptions::default(), false)
@@ -265,8 +267,8 @@ fn nothing_is_believed_and_a_failure_is_told() {
         own.answer(&instance, &AMPLE)
     };
     let output = |output: &str| {
-        Ok(Said {
-            ended: Ended::Exited(0),
+        Ok(ProgramRun {
+            ended: ProgramEnd::Exited(0),
             output: output.to_owned(),
             errors: String::new(),
             answer: None,
@@ -289,21 +291,21 @@ fn nothing_is_believed_and_a_failure_is_told() {
         let (outcome, came) = ask(said);
         let Outcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
         assert_eq!(refusal.reason, Reason::BudgetExhausted);
-        let Came::Failed(what) = came else { panic!("{expected}: {came:?}") };
+        let ProgramOutcome::Failed(what) = came else { panic!("{expected}: {came:?}") };
         assert!(what.contains(expected) && what.starts_with("minisat+ "), "{expected}: {what}");
         assert!(refusal.to_string().contains(&what), "{refusal}");
     }
     let (outcome, came) = ask(output(&literals(&[1, 4, 5, 12])));
     assert!(matches!(outcome, Outcome::Planned(_)), "{outcome:?}");
-    assert_eq!(came, Came::ToItsEnd);
+    assert_eq!(came, ProgramOutcome::ToItsEnd);
 }
 
 #[test]
 fn a_program_that_is_cut_short_says_so() {
     let (topology, request, view) = fixtures::one_bit_short([7, 7]);
     let instance = Instance::new(&topology, &request, &view);
-    let said = |output: &str| Said {
-        ended: Ended::OutOfTime,
+    let said = |output: &str| ProgramRun {
+        ended: ProgramEnd::OutOfTime,
         output: output.to_owned(),
         errors: String::new(),
         answer: None,
@@ -313,14 +315,18 @@ fn a_program_that_is_cut_short_says_so() {
         ..outside(Program::MinisatPlus, IpOptions::default(), false)
     };
     let (outcome, came) = own(said("")).answer(&instance, &AMPLE);
-    assert_eq!(came, Came::CutShort);
+    assert_eq!(came, ProgramOutcome::CutShort);
     let Outcome::Refused(refusal) = outcome else { panic!("{outcome:?}") };
     assert_eq!(refusal.reason, Reason::BudgetExhausted);
     assert!(refusal.to_string().contains("the time of minisat+ ended"), "{refusal}");
     let (outcome, came) = own(said("s SATISFIABLE\nv x1 x4 x5 x12\n")).answer(&instance, &AMPLE);
-    assert_eq!(came, Came::CutShort);
+    assert_eq!(came, ProgramOutcome::CutShort);
     let Outcome::Planned(plan) = outcome else { panic!("{outcome:?}") };
     assert_eq!((plan.is_proven_optimal(), plan.lower_bound), (false, 0));
     let none = Budget { solver_time: Span::ZERO, ..AMPLE };
-    assert_eq!(own(said("")).answer(&instance, &none).1, Came::CutShort, "nothing is started");
+    assert_eq!(
+        own(said("")).answer(&instance, &none).1,
+        ProgramOutcome::CutShort,
+        "nothing is started"
+    );
 }

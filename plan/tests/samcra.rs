@@ -13,8 +13,8 @@ use coalloc_common::{AvailabilityVector, Cpus, Reason, Slot, Span, Time};
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::samcra::route::{Edge, Graph, Length, Route};
 use coalloc_plan::multicost::{
-    ClusterView, Effort, Picture, Samcra, Scratch, Task, TaskInstance, TaskOutcome, TaskPlanner,
-    check,
+    BelievedNetwork, ClusterView, Effort, Samcra, Scratch, Task, TaskInstance, TaskOutcome,
+    TaskPlanner, check,
 };
 use fixture::{GIGABIT, SLOT_BYTES, TINY, cluster, grid, link, task, tiny};
 use rand::{RngExt, SeedableRng};
@@ -177,7 +177,7 @@ fn edges_without_weight_make_no_circle() {
     }
 }
 
-fn plan(planner: &Samcra, picture: &Picture, task: &Task) -> TaskOutcome {
+fn plan(planner: &Samcra, picture: &BelievedNetwork, task: &Task) -> TaskOutcome {
     let stop = AtomicBool::new(false);
     let budget = Budget { nodes: u64::MAX, solver_time: Span::ZERO, stop: &stop };
     let instance = TaskInstance::new(task, picture).unwrap();
@@ -206,7 +206,8 @@ fn what_samcra_plans_begins_at_once_and_holds_on_the_picture() {
 #[test]
 fn load_and_delay_are_weighed_together() {
     let all = || AvailabilityVector::everything(grid(TINY.0), Slot(0), 40).unwrap();
-    let mut picture = Picture::new(3, (grid(TINY.0), GIGABIT), (grid(TINY.0), Cpus(1))).unwrap();
+    let mut picture =
+        BelievedNetwork::new(3, (grid(TINY.0), GIGABIT), (grid(TINY.0), Cpus(1))).unwrap();
     for (index, to, ms) in [(0, 1, 2), (2, 2, 4)] {
         picture.add_link(link(index, (0, to), Span::from_millis(ms), vec![all()])).unwrap();
     }

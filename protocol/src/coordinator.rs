@@ -43,31 +43,31 @@ mod mending;
 mod mending_tests;
 #[cfg(test)]
 mod one_way_tests;
+mod parent;
+mod parent_change;
+#[cfg(test)]
+mod parent_tests;
 mod promises;
 mod record;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
 mod reservation;
+mod retrying;
 #[cfg(test)]
 mod room_tests;
 mod superseding;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod trying;
 #[cfg(test)]
 mod turn_tests;
-mod upper;
-mod upper_change;
-#[cfg(test)]
-mod upper_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
-    BootTime, CoordinatorName, DiskRoom, Now, Reason, Refusal, RequestId, ReservationId, RmName,
+    BootTime, CoordinatorName, DiskSpace, Now, Reason, Refusal, RequestId, ReservationId, RmName,
     Segment, Span, TransactionId, UserName,
 };
 use serde::{Deserialize, Serialize};
@@ -76,21 +76,21 @@ pub use self::change::{Change, ChangeState, ChangeTicket};
 pub use self::details::Details;
 pub use self::giving_up::{GaveUpOn, GivenUp, NotGivenUp, OfWhat, Owed};
 pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
+pub use self::mending::MendTarget;
 use self::mending::Mending;
-pub use self::mending::Mends;
+pub use self::parent::{ParentConfig, ParentEntry, ParentInput};
 use self::promises::Promises;
 pub use self::promises::{Difference, Differs};
 pub use self::record::CoordinatorRecord;
 use self::repair::Disowning;
 pub use self::repair::Repair;
 pub use self::reservation::{Reservation, State};
-use self::transaction::{Goal, Transaction};
-use self::trying::Trying;
-pub use self::upper::{Above, Upper, UpperEntry};
+use self::retrying::RetryState;
+use self::transaction::{Transaction, TransactionGoal};
 use crate::core::{Core, ReplayError};
+use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
 use crate::message::{Decision, Resolution, Token};
-use crate::room::Room;
 
 /// What a coordinator is told once.
 #[derive(Debug, Clone)]
@@ -155,7 +155,7 @@ pub struct Coordinator {
     past_changes: BTreeMap<ReservationId, BTreeMap<RequestId, Change>>,
     /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
     /// ends.
-    trying: BTreeMap<ReservationId, Trying>,
+    trying: BTreeMap<ReservationId, RetryState>,
     /// Reservations of which some RMs have booked a change and others have not.
     mending: BTreeMap<ReservationId, Mending>,
     /// When each of them is tried again that is not being tried. Forgotten at a restart.
@@ -163,28 +163,28 @@ pub struct Coordinator {
     /// Who waits for the outcome of a reservation. Forgotten at a restart.
     waiting: BTreeMap<ReservationId, Vec<Token>>,
     /// Who may hold here as if this were an RM; nobody unless said.
-    above: Above,
+    parents: ParentConfig,
     /// What they have held, or ended before they could.
-    uppers: BTreeMap<TransactionId, UpperEntry>,
+    parent_entries: BTreeMap<TransactionId, ParentEntry>,
     /// By what they have booked here: who was the last to try to replace it.
-    replacing_above: BTreeMap<ReservationId, ReservationId>,
+    replacing_for_parent: BTreeMap<ReservationId, ReservationId>,
     /// Who waits for which answer upward, one of each kind. Forgotten at a restart.
-    waiting_above: BTreeMap<(ReservationId, MessageKind), Token>,
+    waiting_parents: BTreeMap<(ReservationId, MessageKind), Token>,
     /// Is there room on the disk to begin anything new? Forgotten at a restart.
     /// With what was refused to those above for want of it.
-    room: Room,
+    room: DiskGate,
 }
 
 type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
 
 /// Records and effects as a step gathers them.
 #[derive(Default)]
-struct Gathered {
+struct StepOutput {
     records: Vec<CoordinatorRecord>,
     effects: Vec<CoordinatorEffect>,
 }
 
-impl Gathered {
+impl StepOutput {
     fn reply(&mut self, token: Token, reply: Reply) {
         self.effects.push(CoordinatorEffect::Reply { token, reply });
     }
@@ -211,11 +211,11 @@ impl Coordinator {
             mending: BTreeMap::new(),
             mend_at: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            above: Above::default(),
-            uppers: BTreeMap::new(),
-            replacing_above: BTreeMap::new(),
-            waiting_above: BTreeMap::new(),
-            room: Room::default(),
+            parents: ParentConfig::default(),
+            parent_entries: BTreeMap::new(),
+            replacing_for_parent: BTreeMap::new(),
+            waiting_parents: BTreeMap::new(),
+            room: DiskGate::default(),
         }
     }
 
@@ -266,7 +266,7 @@ impl Coordinator {
     /// Was an attempt decided against? Once decided, this never changes.
     #[must_use]
     pub fn is_aborted(&self, txn: &TransactionId) -> bool {
-        self.transactions.get(txn).is_some_and(|txn| txn.goal == Goal::Abort)
+        self.transactions.get(txn).is_some_and(|txn| txn.goal == TransactionGoal::Abort)
     }
 
     /// When the first of the holds of a reservation, or of its change, ends that are known and neither
@@ -285,7 +285,7 @@ impl Coordinator {
         self.transactions.values().filter(|txn| !txn.is_done()).count()
     }
 
-    fn open(&mut self, ticket: Ticket, token: Token, out: &mut Gathered) {
+    fn open(&mut self, ticket: Ticket, token: Token, out: &mut StepOutput) {
         if let Some(reservation) = self.find_request(&ticket.request) {
             if reservation.ticket != ticket && !planted::is(Bug::OtherContentTaken) {
                 out.reply(token, Reply::OtherContent);
@@ -312,14 +312,14 @@ impl Coordinator {
         self.by_request.get(request).and_then(|id| self.reservations.get(id))
     }
 
-    fn forget(&mut self, request: &RequestId, out: &mut Gathered) {
+    fn forget(&mut self, request: &RequestId, out: &mut StepOutput) {
         for token in self.planning.remove(request).into_iter().flat_map(|(_, waiting)| waiting) {
             out.reply(token, Reply::Forgotten);
         }
     }
 
     /// There is no room to begin what was planned (I17): it was never there, and all who wait for it are told.
-    fn has_no_room(&mut self, request: &RequestId, token: Token, out: &mut Gathered) -> bool {
+    fn has_no_room(&mut self, request: &RequestId, token: Token, out: &mut StepOutput) -> bool {
         if !self.room.is_low() {
             return false;
         }
@@ -344,14 +344,14 @@ impl Coordinator {
         Some((ticket, id))
     }
 
-    fn release(&mut self, id: &ReservationId, token: Token, now: Now, out: &mut Gathered) {
+    fn release(&mut self, id: &ReservationId, token: Token, now: Now, out: &mut StepOutput) {
         let Some(reservation) = self.reservations.get(id) else {
             out.reply(token, Reply::Unknown);
             return;
         };
         let txn = reservation.transaction.clone();
         // What a coordinator above has only that one may end (I21).
-        let ours = !reservation.is_over() && reservation.upper.is_none();
+        let ours = !reservation.is_over() && reservation.parent_transaction.is_none();
         let Some(txn) = txn.filter(|_| ours) else {
             out.reply(token, Reply::Stands(Box::new(reservation.clone())));
             return;
@@ -366,25 +366,25 @@ impl Coordinator {
             return self.send_due(&txn, now, out);
         }
         match self.transactions.get(&txn).map(|txn| txn.goal) {
-            Some(Goal::Hold) => {
+            Some(TransactionGoal::Hold) => {
                 self.trying.remove(id);
                 let text = "released by the user before it was decided";
                 self.abort(&txn, Refusal::new(Reason::Released, text), None, now, out);
             }
-            Some(Goal::Abort) => {
+            Some(TransactionGoal::Abort) => {
                 let replanned = self.trying.remove(id).is_some_and(|trying| trying.is_replanned());
                 if replanned {
                     let text = "released by the user before it was decided";
                     self.conclude(id, Refusal::new(Reason::Released, text), now, out);
                 }
             }
-            Some(Goal::Commit) => {
+            Some(TransactionGoal::Commit) => {
                 let record =
                     CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now };
                 self.record(record, out);
                 self.send_due(&txn, now, out);
             }
-            Some(Goal::Prepared | Goal::Release) | None => {}
+            Some(TransactionGoal::Prepared | TransactionGoal::Release) | None => {}
         }
     }
 
@@ -394,7 +394,7 @@ impl Coordinator {
         rm: &RmName,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let known = self.transactions.get(txn);
         let resolution = match known.map(|txn| txn.goal) {
@@ -404,27 +404,29 @@ impl Coordinator {
             // this one, or not the whole of it (F10, F11): deciding is not for us.
             None if planted::is(Bug::StrangerAborts) => Resolution::Decided(Decision::Abort),
             None => Resolution::NotMine,
-            Some(Goal::Hold) if planted::is(Bug::ResolveUnrecorded) => {
+            Some(TransactionGoal::Hold) if planted::is(Bug::ResolveUnrecorded) => {
                 Resolution::Decided(Decision::Abort)
             }
-            Some(Goal::Hold) => {
+            Some(TransactionGoal::Hold) => {
                 let text = format!("{rm} asked before all had answered");
                 self.abort(txn, Refusal::new(Reason::TimedOut, text), None, now, out);
                 Resolution::Decided(Decision::Abort)
             }
             // Only the one above may decide it: no answer yet.
-            Some(Goal::Prepared) => {
+            Some(TransactionGoal::Prepared) => {
                 self.ask_sooner(txn, now, out);
                 Resolution::Lost
             }
-            Some(Goal::Commit) => Resolution::Decided(Decision::Commit),
-            Some(Goal::Abort | Goal::Release) => Resolution::Decided(Decision::Abort),
+            Some(TransactionGoal::Commit) => Resolution::Decided(Decision::Commit),
+            Some(TransactionGoal::Abort | TransactionGoal::Release) => {
+                Resolution::Decided(Decision::Abort)
+            }
         };
         out.reply(token, Reply::Resolution(resolution));
     }
 
     /// After the replay: what was undecided is aborted, what was decided is finished.
-    fn start(&mut self, now: Now, out: &mut Gathered) {
+    fn start(&mut self, now: Now, out: &mut StepOutput) {
         let open: Vec<TransactionId> = self
             .transactions
             .iter()
@@ -435,14 +437,14 @@ impl Coordinator {
             self.rearm(&txn, now);
             if planted::is(Bug::DecisionForgotten)
                 && let Some(decided) = self.transactions.get_mut(&txn)
-                && decided.goal == Goal::Commit
+                && decided.goal == TransactionGoal::Commit
             {
-                decided.turn(Goal::Abort);
+                decided.turn(TransactionGoal::Abort);
             }
             let goal = self.transactions.get(&txn).map(|txn| txn.goal);
-            if goal == Some(Goal::Prepared) {
+            if goal == Some(TransactionGoal::Prepared) {
                 self.rearm_promise(&txn, now);
-            } else if goal == Some(Goal::Hold) {
+            } else if goal == Some(TransactionGoal::Hold) {
                 self.abort(&txn, self.restarted(&txn), None, now, out);
             } else {
                 self.commit_due(&txn, now, out);
@@ -469,7 +471,7 @@ impl Coordinator {
         }
     }
 
-    fn record(&mut self, mut record: CoordinatorRecord, out: &mut Gathered) {
+    fn record(&mut self, mut record: CoordinatorRecord, out: &mut StepOutput) {
         self.must_apply(&record);
         self.stamp(&mut record);
         out.records.push(record);
@@ -483,7 +485,7 @@ impl Coordinator {
     }
 
     /// Answers all who wait for a reservation that has become definite.
-    fn answer_waiting(&mut self, out: &mut Gathered) {
+    fn answer_waiting(&mut self, out: &mut StepOutput) {
         let reservations = &self.reservations;
         self.waiting.retain(|id, tokens| {
             let Some(reservation) = reservations.get(id).filter(|r| r.is_definite()) else {
@@ -494,7 +496,7 @@ impl Coordinator {
             }
             false
         });
-        self.answer_waiting_above(out);
+        self.answer_waiting_parents(out);
     }
 }
 
@@ -509,7 +511,7 @@ impl Core for Coordinator {
     type Effect = CoordinatorEffect;
 
     fn step(&mut self, input: CoordinatorInput, now: Now) -> Step {
-        let mut out = Gathered::default();
+        let mut out = StepOutput::default();
         match input {
             CoordinatorInput::Start => self.start(now, &mut out),
             CoordinatorInput::Open { ticket, token } => self.open(ticket, token, &mut out),
@@ -558,7 +560,7 @@ impl Core for Coordinator {
                 self.compared(&rm, differences, now, &mut out);
             }
             CoordinatorInput::Repair(input) => self.repair(input, now, &mut out),
-            CoordinatorInput::Upper(input) => self.upper(input, now, &mut out),
+            CoordinatorInput::Parent(input) => self.parent_input(input, now, &mut out),
             CoordinatorInput::Room(room) => self.room.now = room,
             CoordinatorInput::Tick => {
                 self.on_tick(now, &mut out);
@@ -578,7 +580,7 @@ impl Core for Coordinator {
         CoordinatorInput::Tick
     }
 
-    fn room(room: DiskRoom) -> Option<CoordinatorInput> {
+    fn room(room: DiskSpace) -> Option<CoordinatorInput> {
         Some(CoordinatorInput::Room(room))
     }
 
@@ -603,12 +605,12 @@ impl Core for Coordinator {
         for reservation in self.reservations.values() {
             let txn = reservation.transaction.as_ref().and_then(|id| self.transactions.get(id));
             let pursued = txn.is_some_and(|txn| !txn.is_done() && !txn.is_left_behind());
-            let replanned = self.trying.get(&reservation.id).is_some_and(Trying::is_replanned);
+            let replanned = self.trying.get(&reservation.id).is_some_and(RetryState::is_replanned);
             if reservation.state == State::Checking && !pursued && !replanned {
                 return Err(format!("I22: nothing is done about {}", reservation.id));
             }
             if reservation.state == State::Confirmed
-                && !txn.is_some_and(|txn| txn.goal == Goal::Commit && txn.is_done())
+                && !txn.is_some_and(|txn| txn.goal == TransactionGoal::Commit && txn.is_done())
             {
                 return Err(format!("I6: {} is confirmed without all bookings", reservation.id));
             }

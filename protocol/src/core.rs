@@ -1,6 +1,6 @@
 //! What every core is to its shell: a state machine that never waits.
 
-use coalloc_common::{BootTime, DiskRoom, Now};
+use coalloc_common::{BootTime, DiskSpace, Now};
 
 use crate::durable::Unsynced;
 
@@ -31,7 +31,7 @@ pub trait Core {
 
     /// The input that says whether there is room on the disk for something new; `None` of a core that does
     /// not ask. It comes before all others of its batch, and before those of the process's start.
-    fn room(_room: DiskRoom) -> Option<Self::Input> {
+    fn room(_room: DiskSpace) -> Option<Self::Input> {
         None
     }
 

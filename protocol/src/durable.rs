@@ -9,7 +9,7 @@
 //! `Unsynced` in one call of [`sync`]. After omicron's trust quorum and etcd/raft's `Ready`, with the
 //! order enforced instead of written down.
 
-use coalloc_common::DiskRoom;
+use coalloc_common::DiskSpace;
 use coalloc_common::planted::{self, Bug};
 
 /// The durable log of one core, in the order of its records.
@@ -31,8 +31,8 @@ pub trait Log {
     ///
     /// # Errors
     /// When the log cannot go on: as a failed append, it ends the process (I16).
-    fn room(&mut self) -> Result<DiskRoom, Self::Error> {
-        Ok(DiskRoom::Enough)
+    fn room(&mut self) -> Result<DiskSpace, Self::Error> {
+        Ok(DiskSpace::Enough)
     }
 }
 

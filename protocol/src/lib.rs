@@ -18,10 +18,10 @@
 pub mod coordinator;
 pub mod core;
 pub mod digest;
+mod disk_gate;
 pub mod durable;
 pub mod message;
 pub mod participant;
-mod room;
 pub mod update;
 
 pub use crate::core::{Core, ReplayError};

@@ -46,8 +46,8 @@ mod disclosure;
 mod disclosure_tests;
 mod entry;
 pub mod footprint;
+mod inner;
 mod input;
-mod inside;
 mod kept;
 mod overlap;
 mod promised;
@@ -64,27 +64,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, DiskRoom, Now, Reason, Refusal, ResourceId, Span, Time,
+    Amount, BootTime, CoordinatorName, DiskSpace, Now, Reason, Refusal, ResourceId, Span, Time,
     TransactionId, Window, limits,
 };
 
 pub use self::admission::Question;
 pub use self::config::{HoldPolicy, Level, Overcommitted, ParticipantConfig};
 pub use self::disclosure::Disclosure;
-pub use self::entry::{Entry, Held, Phase};
+pub use self::entry::{Entry, HoldClocks, Phase};
 use self::footprint::Footprint;
-pub use self::input::{ParticipantEffect, ParticipantInput};
-use self::inside::{Chosen, inner_footprint};
-pub use self::inside::{
-    InnerDemand, InnerMove, InnerPlaced, InnerRearranged, InnerRoom, InnerRoute, InnerShort, Inside,
+use self::inner::{InnerChoice, inner_footprint};
+pub use self::inner::{
+    InnerDemand, InnerFreeCapacity, InnerMove, InnerPlaced, InnerRearranged, InnerRoute,
+    InnerRouter, InnerShort,
 };
+pub use self::input::{ParticipantEffect, ParticipantInput};
 use self::overlap::Overlaps;
-pub use self::record::{Ending, ParticipantRecord};
+pub use self::record::{ParticipantRecord, TransactionEnd};
 use crate::core::{Core, ReplayError};
 use crate::digest::BookingSet;
+use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
-use crate::room::Room;
 use crate::update::ChangeLog;
 
 /// The participant.
@@ -113,7 +114,7 @@ pub struct Participant {
     changes: ChangeLog,
     numbers: BTreeMap<ResourceId, u32>,
     /// Is there room on the disk? With what was refused for want of it. Forgotten at a restart.
-    room: Room,
+    room: DiskGate,
 }
 
 type Step = Unsynced<ParticipantRecord, ParticipantEffect>;
@@ -143,7 +144,7 @@ impl Participant {
             booked: BTreeMap::new(),
             alarms: BTreeSet::new(),
             boot: None,
-            room: Room::default(),
+            room: DiskGate::default(),
         }
     }
 
@@ -173,7 +174,7 @@ impl Participant {
     }
 
     /// Every hold that is neither committed nor ended, in the order in which they want something.
-    pub fn holds(&self) -> impl ExactSizeIterator<Item = Option<&Held>> {
+    pub fn holds(&self) -> impl ExactSizeIterator<Item = Option<&HoldClocks>> {
         self.alarms.iter().map(|(_, txn)| match &self.entries.get(txn)?.phase {
             Phase::Held(held) => Some(held),
             Phase::Booked | Phase::Refused(_) | Phase::Ended(_) => None,
@@ -223,7 +224,7 @@ impl Participant {
             Some(refusal) => Err(Box::new(refusal)),
             None => self.route_inside(&order, now),
         };
-        let Chosen { inner, moves } = match chosen {
+        let InnerChoice { inner, moves } = match chosen {
             Ok(chosen) => chosen,
             Err(refusal) => {
                 let answer = Answer::Refused((*refusal).clone());
@@ -304,7 +305,7 @@ impl Participant {
             Gate::Known(entry) => match &entry.phase {
                 Phase::Booked => return reply(token, Answer::Done),
                 Phase::Refused(refusal) => return reply(token, Answer::Refused(refusal.clone())),
-                Phase::Ended(Ending::Expired) if planted::is(Bug::CommitOfExpired) => {
+                Phase::Ended(TransactionEnd::Expired) if planted::is(Bug::CommitOfExpired) => {
                     return reply(token, Answer::Done);
                 }
                 Phase::Ended(ending) => {
@@ -316,8 +317,9 @@ impl Participant {
         let cause = Cause::Coordinator(by.clone());
         if let Some(old) = self.lost_old(&txn) {
             let detail = format!("{old}, which {txn} would replace, is not booked any more");
-            let refusal = Refusal::new(Ending::Aborted.reason(), detail).at(&self.config.name);
-            let ending = Ending::Aborted;
+            let refusal =
+                Refusal::new(TransactionEnd::Aborted.reason(), detail).at(&self.config.name);
+            let ending = TransactionEnd::Aborted;
             let record =
                 ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
             return self.record(record, token, Answer::Refused(refusal));
@@ -327,8 +329,11 @@ impl Participant {
             let record = ParticipantRecord::Booked { txn, by: cause, at: now };
             return self.record(record, token, Answer::Done);
         }
-        let (ending, cause) =
-            if known { (Ending::Expired, Cause::Expiry) } else { (Ending::Aborted, cause) };
+        let (ending, cause) = if known {
+            (TransactionEnd::Expired, Cause::Expiry)
+        } else {
+            (TransactionEnd::Aborted, cause)
+        };
         let mut refusal = ending.refusal(&self.config.name, &txn);
         if !known {
             refusal.reason = Reason::NotHeld;
@@ -352,7 +357,7 @@ impl Participant {
             Gate::Unknown if planted::is(Bug::NoTombstone) => return reply(token, Answer::Done),
             Gate::Known(Entry { phase: Phase::Held(_) | Phase::Booked, .. }) | Gate::Unknown => {}
         }
-        self.end(txn, by, Ending::Aborted, token, now)
+        self.end(txn, by, TransactionEnd::Aborted, token, now)
     }
 
     fn release(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
@@ -368,14 +373,14 @@ impl Participant {
             }
             Gate::Known(_) | Gate::Unknown => {}
         }
-        self.end(txn, by, Ending::Released, token, now)
+        self.end(txn, by, TransactionEnd::Released, token, now)
     }
 
     fn end(
         &mut self,
         txn: TransactionId,
         coordinator: CoordinatorName,
-        ending: Ending,
+        ending: TransactionEnd,
         token: Token,
         now: Now,
     ) -> Step {
@@ -395,18 +400,18 @@ impl Participant {
             // The next question was put off when this one was asked.
             Resolution::NotMine | Resolution::Lost => return nothing(),
             Resolution::Decided(Decision::Commit) if self.lost_old(&txn).is_some() => {
-                let ending = Ending::Aborted;
+                let ending = TransactionEnd::Aborted;
                 ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
             }
             Resolution::Decided(Decision::Commit) if now.boot < hard_at => {
                 ParticipantRecord::Booked { txn, by, at: now }
             }
             Resolution::Decided(Decision::Commit) => {
-                let (ending, by) = (Ending::Expired, Cause::Expiry);
+                let (ending, by) = (TransactionEnd::Expired, Cause::Expiry);
                 ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
             }
             Resolution::Decided(Decision::Abort) => {
-                let ending = Ending::Aborted;
+                let ending = TransactionEnd::Aborted;
                 ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
             }
         };
@@ -430,7 +435,7 @@ impl Participant {
             };
             let coordinator = coordinator.clone();
             if now.boot >= held.hard_at {
-                let (ending, by) = (Ending::Expired, Cause::Expiry);
+                let (ending, by) = (TransactionEnd::Expired, Cause::Expiry);
                 let record = ParticipantRecord::Ended { txn, coordinator, ending, by, at: now };
                 self.must_apply(&record);
                 if !planted::is(Bug::ExpiryUnrecorded) {
@@ -485,7 +490,7 @@ impl Participant {
         &self,
         txn: &TransactionId,
         entry: &Entry,
-        held: &Held,
+        held: &HoldClocks,
     ) -> Result<(), String> {
         let replaces = entry.order.as_ref().and_then(|order| order.replaces.as_ref());
         let Some(old) = replaces else { return Ok(()) };
@@ -570,7 +575,7 @@ impl Core for Participant {
         ParticipantInput::Tick
     }
 
-    fn room(room: DiskRoom) -> Option<ParticipantInput> {
+    fn room(room: DiskSpace) -> Option<ParticipantInput> {
         Some(ParticipantInput::Room(room))
     }
 

@@ -31,7 +31,7 @@ mod message;
 mod picture;
 mod strategy;
 
-pub use self::change_log::{Change, ChangeLog, Touched};
+pub use self::change_log::{Change, ChangeLog, ResourceChange};
 pub use self::message::{Part, Update, UpdateKind};
-pub use self::picture::{Counts, Ignored, Known, Picture};
-pub use self::strategy::{Due, Strategy, Subscription, UpdatePolicy};
+pub use self::picture::{Counts, Ignored, Picture, RmPicture};
+pub use self::strategy::{DueUpdate, Strategy, Subscription, UpdatePolicy};

@@ -16,7 +16,7 @@ use coalloc_net::convert::{
 };
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_proto::v1;
-use coalloc_protocol::participant::{HoldPolicy, Inside};
+use coalloc_protocol::participant::{HoldPolicy, InnerRouter};
 use coalloc_protocol::update::UpdatePolicy;
 
 /// Which of the two RMs it is; also the kind in its ledger.
@@ -101,7 +101,7 @@ pub struct RmConfig {
     /// Percent of what is free that a user may take; who is not here may take the least of them.
     pub levels: BTreeMap<UserName, u32>,
     /// What an NRM's paths are routed over, if not each over itself.
-    pub inside: Option<Arc<dyn Inside>>,
+    pub inside: Option<Arc<dyn InnerRouter>>,
     /// The same as it was configured: with another inside other things are free.
     pub inner: Option<v1::InnerNetwork>,
     /// Who may watch profiles.
@@ -161,7 +161,7 @@ impl RmConfig {
 
     /// The same with an inner network, as it was configured and as it routes.
     #[must_use]
-    pub fn with_inside(self, inner: Option<(v1::InnerNetwork, Arc<dyn Inside>)>) -> Self {
+    pub fn with_inside(self, inner: Option<(v1::InnerNetwork, Arc<dyn InnerRouter>)>) -> Self {
         let (inner, inside) = inner.unzip();
         Self { inside, inner, ..self }
     }

@@ -12,7 +12,7 @@ use coalloc_net::convert::{refusal_to_wire, segments_to_wire, span_to_wire, time
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::message::{Cause, HoldOrder};
-use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord};
+use coalloc_protocol::participant::{Participant, ParticipantRecord, TransactionEnd};
 
 /// Every state change of every transaction.
 #[derive(Debug, Clone, Copy)]
@@ -108,10 +108,10 @@ fn change<'a>(record: &'a ParticipantRecord, orders: &Orders) -> Option<Change<'
         }
         ParticipantRecord::Ended { txn, coordinator, ending, by, at } => {
             let state = match ending {
-                Ending::Aborted => S::Aborted,
-                Ending::Expired => S::Expired,
-                Ending::Released => S::Released,
-                Ending::Replaced => S::Replaced,
+                TransactionEnd::Aborted => S::Aborted,
+                TransactionEnd::Expired => S::Expired,
+                TransactionEnd::Released => S::Released,
+                TransactionEnd::Replaced => S::Replaced,
             };
             let booking = booking(txn, coordinator, orders.get(txn), state);
             Change { booking, cause: by.clone(), refusal: None, at: *at }

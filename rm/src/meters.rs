@@ -9,7 +9,7 @@ use coalloc_protocol::participant::{Level, Participant};
 use crate::shell::Handle;
 
 /// What one read sees.
-struct Seen {
+struct MeterReading {
     holds: usize,
     oldest_s: f64,
     levels: Vec<(String, Level)>,
@@ -29,19 +29,19 @@ pub fn reader(handle: Handle, unit: Unit) -> scrape::Reader {
     })
 }
 
-fn look(participant: &Participant, now: Now) -> Seen {
+fn look(participant: &Participant, now: Now) -> MeterReading {
     let holds = participant.holds();
     let count = holds.len();
     let oldest = holds.flatten().map(|held| now.boot.since(held.since.boot)).max();
     let levels = participant.levels(now.wall);
-    Seen {
+    MeterReading {
         holds: count,
         oldest_s: oldest.map_or(0.0, |age| metrics::seconds(age.to_std())),
         levels: levels.map(|(resource, level)| (resource.to_string(), level)).collect(),
     }
 }
 
-fn show(seen: &Seen, unit: Unit) {
+fn show(seen: &MeterReading, unit: Unit) {
     let rm = rm();
     rm.live_holds.set(i64::try_from(seen.holds).unwrap_or(i64::MAX));
     rm.oldest_hold.set(seen.oldest_s);

@@ -26,22 +26,22 @@
 //! higher revision gets a snapshot then, one that comes back after the ledger has grown past it does not notice.
 //! Who a coordinator really is comes with identity. Source: docs/adr/0022-updates.md, 0023-publisher.md.
 
-mod way;
+mod delayed_sender;
 
 use std::sync::Arc;
 
 use coalloc_common::{CoordinatorName, Now, ResourceId, Segment, Span, Time, limits};
-use coalloc_net::watch::{Following, Watch};
+use coalloc_net::watch::{Watch, WatcherSlot};
 use coalloc_net::{convert, metrics, status};
 use coalloc_proto::v1;
 use coalloc_protocol::participant::{Disclosure, Participant};
-use coalloc_protocol::update::{Due, Strategy, Subscription, Update, UpdateKind};
+use coalloc_protocol::update::{DueUpdate, Strategy, Subscription, Update, UpdateKind};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until};
 use tonic::{Code, Status};
 
-use self::way::{Place, Way};
+use self::delayed_sender::{DelayedSender, UpdateSlot};
 use crate::config::{Profiles, RmConfig};
 use crate::shell::Handle;
 
@@ -49,12 +49,12 @@ use crate::shell::Handle;
 #[derive(Debug, Clone)]
 pub struct Publisher {
     handle: Handle,
-    told: Arc<Told>,
+    told: Arc<PublisherConfig>,
 }
 
 /// What never changes while the process lives.
 #[derive(Debug)]
-struct Told {
+struct PublisherConfig {
     profiles: Profiles,
     epoch: u64,
     resources: Vec<ResourceId>,
@@ -64,7 +64,7 @@ impl Publisher {
     /// Of a resource manager with this ledger.
     #[must_use]
     pub fn new(handle: Handle, config: &RmConfig, ledger_id: &str) -> Self {
-        let told = Told {
+        let told = PublisherConfig {
             profiles: config.profiles.clone(),
             epoch: epoch(config, ledger_id),
             resources: config.resources.iter().map(|(resource, _)| resource.clone()).collect(),
@@ -104,15 +104,15 @@ impl Publisher {
         let following = self.handle.follow()?;
         let resumed = (wire.epoch == self.told.epoch).then_some(wire.revision);
         tracing::info!(%coordinator, ?resumed, ?policy, "watches profiles");
-        let (way, stream) = Way::new(policy.delay);
-        let teller = Teller {
+        let (way, stream) = DelayedSender::new(policy.delay);
+        let teller = SubscriberTask {
             publisher: self.clone(),
             following,
             // Whatever the strategy: who comes back is told at once what it missed.
             subscription: Subscription::new(Strategy::EveryChange, resumed, self.handle.now().boot),
             strategy: policy.strategy,
             told: None,
-            _counted: Counted::new(),
+            _counted: SubscriberGuard::new(),
         };
         tokio::spawn(async move {
             teller.run(way).await;
@@ -169,44 +169,44 @@ fn count(kind: &str, update: &v1::ProfileUpdate) {
 }
 
 /// One subscriber in the gauge.
-struct Counted;
+struct SubscriberGuard;
 
-impl Counted {
+impl SubscriberGuard {
     fn new() -> Self {
         metrics::rm().subscribers.inc();
         Self
     }
 }
 
-impl Drop for Counted {
+impl Drop for SubscriberGuard {
     fn drop(&mut self) {
         metrics::rm().subscribers.dec();
     }
 }
 
 /// One subscriber at work.
-struct Teller {
+struct SubscriberTask {
     publisher: Publisher,
-    following: Following,
+    following: WatcherSlot,
     subscription: Subscription,
     /// From the first update on.
     strategy: Strategy,
     /// When something was last sent, and when everything up to the subscription's revision was true by the
     /// clock of this machine; nothing before the first update.
     told: Option<(Instant, Time)>,
-    _counted: Counted,
+    _counted: SubscriberGuard,
 }
 
 /// What one look at the participant saw.
-enum Seen {
+enum ProfileReading {
     /// There is something to tell: from that revision, or everything.
     News { from: Option<u64>, revision: u64, disclosure: Disclosure },
     /// Nothing now; perhaps at that instant, if nothing changes before.
     Nothing { at: Option<Instant>, behind: bool },
 }
 
-impl Teller {
-    async fn run(mut self, way: Way) {
+impl SubscriberTask {
+    async fn run(mut self, way: DelayedSender) {
         let mut place = None;
         loop {
             let free = match place.take() {
@@ -224,12 +224,12 @@ impl Teller {
             };
             let mut wake = None;
             match news {
-                Seen::News { from, revision, disclosure } => {
+                ProfileReading::News { from, revision, disclosure } => {
                     if self.tell(&way, free, (from, revision), disclosure).await.is_none() {
                         return;
                     }
                 }
-                Seen::Nothing { at, behind } => {
+                ProfileReading::Nothing { at, behind } => {
                     wake = at;
                     place = self.sign_of_life(free, behind);
                 }
@@ -243,7 +243,7 @@ impl Teller {
     }
 
     /// What is due; `None` when the daemon stops.
-    async fn look(&mut self) -> Option<Seen> {
+    async fn look(&mut self) -> Option<ProfileReading> {
         let now = self.publisher.handle.now();
         let mut subscription = self.subscription.clone();
         let look = move |participant: &Participant| {
@@ -255,26 +255,28 @@ impl Teller {
             let due = subscription.due(changes, capacity, ever);
             let behind = subscription.revision().is_none_or(|had| changes.is_behind(had));
             let (from, mut disclosure) = match due {
-                Due::Snapshot => (None, participant.everything(now.wall)),
-                Due::Delta { from, touched } => {
+                DueUpdate::Snapshot => (None, participant.everything(now.wall)),
+                DueUpdate::Delta { from, touched } => {
                     let windows = touched.into_iter().flat_map(|(number, of)| {
                         of.windows.into_iter().map(move |window| (number, window))
                     });
                     (Some(from), Disclosure::of(windows))
                 }
-                Due::At(at) => {
+                DueUpdate::At(at) => {
                     let pause = at.since(now.boot).to_std();
                     let at = Some(Instant::now() + pause);
-                    return (subscription, Seen::Nothing { at, behind });
+                    return (subscription, ProfileReading::Nothing { at, behind });
                 }
-                Due::Nothing => return (subscription, Seen::Nothing { at: None, behind }),
+                DueUpdate::Nothing => {
+                    return (subscription, ProfileReading::Nothing { at: None, behind });
+                }
             };
             participant.disclose(&mut disclosure);
-            (subscription, Seen::News { from, revision, disclosure })
+            (subscription, ProfileReading::News { from, revision, disclosure })
         };
         let (subscription, seen) = self.read(look).await?;
         self.subscription = subscription;
-        if let Seen::News { .. } = seen {
+        if let ProfileReading::News { .. } = seen {
             self.told = Some((Instant::now(), now.wall));
         }
         Some(seen)
@@ -283,8 +285,8 @@ impl Teller {
     /// Sends news piece by piece; `None` when the stream is over.
     async fn tell(
         &mut self,
-        way: &Way,
-        mut place: Place,
+        way: &DelayedSender,
+        mut place: UpdateSlot,
         (from, revision): (Option<u64>, u64),
         mut disclosure: Disclosure,
     ) -> Option<()> {
@@ -319,7 +321,7 @@ impl Teller {
 
     /// Says that nothing has changed, or that it is not due, when nothing was said for long. Gives the place
     /// back when it is too early.
-    fn sign_of_life(&mut self, place: Place, behind: bool) -> Option<Place> {
+    fn sign_of_life(&mut self, place: UpdateSlot, behind: bool) -> Option<UpdateSlot> {
         let now = self.publisher.handle.now();
         let Some(revision) = self.subscription.revision() else { return Some(place) };
         let at = match self.told {
@@ -340,7 +342,7 @@ impl Teller {
         None
     }
 
-    fn send(&self, place: Place, word: &str, update: Update) {
+    fn send(&self, place: UpdateSlot, word: &str, update: Update) {
         let steps = update.parts.iter().map(|part| part.steps.len()).sum();
         let update = convert::update_to_wire(&update);
         count(word, &update);
@@ -354,7 +356,7 @@ impl Teller {
     /// Waits for another record than `seen`, an instant, or the time for a sign of life; false when it is over.
     async fn sleep(
         &mut self,
-        way: &Way,
+        way: &DelayedSender,
         seen: u64,
         wake: Option<Instant>,
         looked: Instant,

@@ -13,7 +13,7 @@ use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, HoldOrder};
 use coalloc_protocol::participant::{
-    Ending, Entry, Participant, ParticipantInput, Phase, Question,
+    Entry, Participant, ParticipantInput, Phase, Question, TransactionEnd,
 };
 use prost::Message as _;
 use tonic::{Request, Response, Status};
@@ -433,10 +433,10 @@ fn booking(txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
         }
         Phase::Booked => (v1::BookingState::Booked, None),
         Phase::Refused(_) => (v1::BookingState::Refused, None),
-        Phase::Ended(Ending::Aborted) => (v1::BookingState::Aborted, None),
-        Phase::Ended(Ending::Expired) => (v1::BookingState::Expired, None),
-        Phase::Ended(Ending::Released) => (v1::BookingState::Released, None),
-        Phase::Ended(Ending::Replaced) => (v1::BookingState::Replaced, None),
+        Phase::Ended(TransactionEnd::Aborted) => (v1::BookingState::Aborted, None),
+        Phase::Ended(TransactionEnd::Expired) => (v1::BookingState::Expired, None),
+        Phase::Ended(TransactionEnd::Released) => (v1::BookingState::Released, None),
+        Phase::Ended(TransactionEnd::Replaced) => (v1::BookingState::Replaced, None),
     };
     let order = entry.order.as_ref();
     v1::Booking {

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use coalloc_common::{Span, Time};
-use coalloc_sim::chance::Chance;
+use coalloc_sim::chance::RandomStream;
 use coalloc_sim::engine::Queue;
 
 /// Processor time of this thread.
@@ -24,7 +24,7 @@ fn main() {
     }
     const EVENTS: u64 = 3_000_000;
     for pending in [1_u64, 100, 10_000, 100_000] {
-        let mut chance = Chance::new(1, "bench");
+        let mut chance = RandomStream::new(1, "bench");
         let mut queue = Queue::new(Time::from_us(0));
         for number in 0..pending {
             queue.at(Time::from_us(chance.below(1_000_000) as i64), number);

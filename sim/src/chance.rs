@@ -1,6 +1,6 @@
 //! Chance that is the same on every machine.
 //!
-//! A [`Chance`] is a stream of random numbers by a seed and a name: whoever draws more from one stream
+//! A [`RandomStream`] is a stream of random numbers by a seed and a name: whoever draws more from one stream
 //! changes no other, so that two planners meet the same tasks under the same seed. Exponential values are
 //! made with additions, multiplications and divisions alone, which are exact to the bit everywhere; a
 //! system's own logarithm is not.
@@ -13,9 +13,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// One stream of chance.
 #[derive(Debug, Clone)]
-pub struct Chance(ChaCha8Rng);
+pub struct RandomStream(ChaCha8Rng);
 
-impl Chance {
+impl RandomStream {
     /// The stream of this name under a seed.
     #[must_use]
     pub fn new(seed: u64, name: &str) -> Self {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn the_logarithm_is_the_logarithm() {
-        let mut chance = Chance::new(1, "ln");
+        let mut chance = RandomStream::new(1, "ln");
         for _ in 0..100_000 {
             let x = chance.part();
             let error = (ln(x) - x.ln()).abs();
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn streams_of_one_seed_differ_and_repeat() {
         let draw = |seed, name| {
-            let mut chance = Chance::new(seed, name);
+            let mut chance = RandomStream::new(seed, name);
             (0..8).map(|_| chance.below(1 << 40)).collect::<Vec<_>>()
         };
         assert_eq!(draw(5, "arrivals"), draw(5, "arrivals"));
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn exponential_values_have_their_mean_and_their_median() {
-        let mut chance = Chance::new(3, "exponential");
+        let mut chance = RandomStream::new(3, "exponential");
         let mut all: Vec<f64> = (0..200_000).map(|_| chance.exponential(10.0)).collect();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         assert!((mean - 10.0).abs() < 0.1, "{mean}");
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn who_is_chosen_is_chosen_once() {
-        let mut chance = Chance::new(9, "choose");
+        let mut chance = RandomStream::new(9, "choose");
         let mut seen = [0_u32; 9];
         for _ in 0..900 {
             let mut chosen = chance.choose(3, 9);

@@ -107,7 +107,7 @@ impl<E> Ord for Entry<E> {
 
 #[cfg(test)]
 mod tests {
-    use crate::chance::Chance;
+    use crate::chance::RandomStream;
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn it_is_a_stable_sort_by_time() {
-        let mut chance = Chance::new(7, "queue");
+        let mut chance = RandomStream::new(7, "queue");
         let mut queue = Queue::new(t(0));
         let mut naive: Vec<(i64, u64)> = Vec::new();
         for number in 0..5_000 {

@@ -20,7 +20,7 @@ use coalloc_common::InvalidField;
 pub use file::Experiment;
 pub use measures::Measures;
 pub use results::{Results, Summary};
-pub use trace::{NoTrace, Trace, TraceEvent};
+pub use trace::{SilentTrace, Trace, TraceEvent};
 
 /// Why a model has no measures to give.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -23,5 +23,5 @@ mod trace;
 
 pub use self::checks::Check;
 pub use self::federation::Fault;
-pub use self::scenarios::{ALL, CHANGE_OF_RUNNING, Call, ONE_WAY, Plan, SECOND_PLAN, Scenario};
-pub use self::search::{Bound, Explored, Found, explore};
+pub use self::scenarios::{ALL, CHANGE_OF_RUNNING, ONE_WAY, Plan, SECOND_PLAN, Scenario, UserCall};
+pub use self::search::{Bound, Explored, FailedCheck, explore};

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::limits;
 
-use crate::world::network::Weather;
+use crate::world::network::FaultRates;
 pub use crate::world::{Counts, Fault};
 use crate::world::{Trace, World};
 
@@ -187,7 +187,7 @@ fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
     while world.next_at().is_some_and(|at| at <= world.faults_us) {
         world.step()?;
     }
-    world.weather = Weather::default();
+    world.weather = FaultRates::default();
     world.mend_all();
     world.drop_faults();
     world.restart_within(BACK_US);

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use coalloc_protocol::coordinator::{ChangeState, State};
 
-use crate::world::node::{CrashPoint, Survives};
+use crate::world::node::{CrashPoint, DiskSurvival};
 use crate::world::script::{Script, Sync};
 use crate::world::{Address, Trace, World};
 
@@ -40,14 +40,14 @@ pub struct Scenario {
 
 /// How long a node is down that has died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Down {
+pub enum DownTime {
     /// A second: the process comes back before anybody's patience is over.
     Short,
     /// Longer than every patience, and the machine has been booted anew.
     Long,
 }
 
-impl Down {
+impl DownTime {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Short, Self::Long];
 
@@ -84,7 +84,7 @@ pub enum Outcome {
 
 /// A run that has come to rest as it should.
 #[derive(Debug)]
-pub struct Ran {
+pub struct SettledRun {
     /// Every sync that wrote, in order, from the scenario's first act on.
     pub syncs: Vec<Sync>,
     /// What it came to.
@@ -99,7 +99,12 @@ impl Scenario {
     ///
     /// # Errors
     /// What did not hold.
-    pub fn run(&self, down: Down, crashes: &[&Crash], trace: Trace) -> Result<Ran, String> {
+    pub fn run(
+        &self,
+        down: DownTime,
+        crashes: &[&Crash],
+        trace: Trace,
+    ) -> Result<SettledRun, String> {
         let mut world = World::new(0, trace);
         world.script = Some(down.script());
         let mut world = scenarios::set_up(self, world)?;
@@ -124,7 +129,10 @@ impl Scenario {
         let outcome = outcome(&world)?;
         let syncs = world.script.map(|script| script.syncs).unwrap_or_default();
         let from_us = self.from_ms * 1_000;
-        Ok(Ran { syncs: syncs.into_iter().filter(|sync| sync.at_us >= from_us).collect(), outcome })
+        Ok(SettledRun {
+            syncs: syncs.into_iter().filter(|sync| sync.at_us >= from_us).collect(),
+            outcome,
+        })
     }
 
     /// The role of a node in this scenario.
@@ -142,7 +150,7 @@ impl Scenario {
     ///
     /// # Errors
     /// The dry run's.
-    pub fn crashes(&self, down: Down) -> Result<Vec<Crash>, String> {
+    pub fn crashes(&self, down: DownTime) -> Result<Vec<Crash>, String> {
         Ok(places(&self.run(down, &[], Trace::Off)?.syncs, 0).collect())
     }
 
@@ -150,12 +158,12 @@ impl Scenario {
     ///
     /// # Errors
     /// What did not hold after the first alone.
-    pub fn seconds(&self, down: Down, first: &Crash) -> Result<Vec<Crash>, String> {
+    pub fn seconds(&self, down: DownTime, first: &Crash) -> Result<Vec<Crash>, String> {
         Ok(seconds(&self.run(down, &[first], Trace::Off)?, first).collect())
     }
 
     /// The row of one death: alone, and where it is paired with every second one.
-    pub fn try_crash(&self, down: Down, first: &Crash) -> Row {
+    pub fn try_crash(&self, down: DownTime, first: &Crash) -> Row {
         let mut row = Row { singles: 1, ..Row::default() };
         let name = format!("{self}{down:?} {first}");
         let ran = match self.run(down, &[first], Trace::Off) {
@@ -178,7 +186,7 @@ impl Scenario {
 }
 
 /// What a run that had a first death comes to afterwards.
-fn seconds(ran: &Ran, first: &Crash) -> impl Iterator<Item = Crash> {
+fn seconds(ran: &SettledRun, first: &Crash) -> impl Iterator<Item = Crash> {
     let dead = (first.sync.node, first.sync.number);
     places(&ran.syncs, first.before).filter(move |second| {
         is_paired(second.point) && (second.sync.node, second.sync.number) != dead
@@ -201,7 +209,7 @@ impl std::fmt::Display for Crash {
 /// Every place at which a node may die in one of these syncs, without the first of them.
 fn places(syncs: &[Sync], skipped: usize) -> impl Iterator<Item = Crash> {
     syncs.iter().enumerate().skip(skipped).flat_map(|(before, sync)| {
-        let unsynced = [Survives::Nothing, Survives::Part, Survives::All];
+        let unsynced = [DiskSurvival::Nothing, DiskSurvival::Part, DiskSurvival::All];
         let points = [CrashPoint::BeforeWrite]
             .into_iter()
             .chain(unsynced.map(CrashPoint::BeforeFsync))
@@ -213,7 +221,7 @@ fn places(syncs: &[Sync], skipped: usize) -> impl Iterator<Item = Crash> {
 
 /// Is it not the same as another?
 const fn is_paired(point: CrashPoint) -> bool {
-    !matches!(point, CrashPoint::BeforeFsync(Survives::Nothing | Survives::All))
+    !matches!(point, CrashPoint::BeforeFsync(DiskSurvival::Nothing | DiskSurvival::All))
 }
 
 fn outcome(world: &World) -> Result<Outcome, String> {

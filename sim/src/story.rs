@@ -47,26 +47,26 @@ use std::collections::BTreeMap;
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
-use coalloc_protocol::coordinator::{Above, Candidate, CoordinatorConfig, Details};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details, ParentConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
-use crate::world::clients::{Demand, Visit, Wish};
-use crate::world::network::{Fate, Rule};
-use crate::world::node::{CrashPoint, Survives, WALL_START};
+use crate::world::clients::{Demand, Visit, WantedChange};
+use crate::world::network::{PacketFate, Rule};
+use crate::world::node::{CrashPoint, DiskSurvival, WALL_START};
 use crate::world::trouble::Trouble;
 use crate::world::{Address, Event, Trace, World, print};
 
 /// A story may not take longer than this to settle.
 const SETTLE_US: i64 = 1_200 * 1_000_000;
 
-type Told = Result<(), String>;
+type LineResult = Result<(), String>;
 
 /// The transcript that a script gives, line by line.
 ///
 /// # Errors
 /// The line that is no command, or what did not hold after it.
 pub fn tell(script: &str) -> Result<Vec<String>, String> {
-    Teller::tell(script)
+    ScriptRunner::tell(script)
 }
 
 /// A world with the nodes, demands and changes of a script, and where its demands stand.
@@ -74,13 +74,13 @@ pub(crate) fn set_up(
     script: &str,
     world: World,
 ) -> Result<(World, BTreeMap<String, usize>), String> {
-    let mut teller = Teller::new(script, world);
+    let mut teller = ScriptRunner::new(script, world);
     teller.commands(script)?;
     Ok((teller.world, teller.demands))
 }
 
 /// A world and the names of its demands.
-struct Teller {
+struct ScriptRunner {
     world: World,
     demands: BTreeMap<String, usize>,
     last: Option<usize>,
@@ -90,7 +90,7 @@ struct Teller {
     coordinators: Vec<CoordinatorName>,
 }
 
-impl Teller {
+impl ScriptRunner {
     fn tell(script: &str) -> Result<Vec<String>, String> {
         let mut teller = Self::new(script, World::new(0, Trace::Keep(Vec::new())));
         teller.commands(script)?;
@@ -117,7 +117,7 @@ impl Teller {
         }
     }
 
-    fn commands(&mut self, script: &str) -> Told {
+    fn commands(&mut self, script: &str) -> LineResult {
         for (number, line) in (1..).zip(script.lines()) {
             if line.starts_with('#') || line.trim().is_empty() {
                 continue;
@@ -127,7 +127,7 @@ impl Teller {
         Ok(())
     }
 
-    fn command(&mut self, line: &str) -> Told {
+    fn command(&mut self, line: &str) -> LineResult {
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
         let told = ["grc", "lower", "rm", "demand", "change", "plan", "turns", "one-way"];
@@ -153,11 +153,11 @@ impl Teller {
             }
             "reserve" => self.world.visit(Visit::Open(self.known(&words)?))?,
             "release" => self.world.visit(Visit::Release(self.known(&words)?))?,
-            "lose" => self.rule(&words, Fate::Lose)?,
-            "twice" => self.rule(&words, Fate::Twice)?,
+            "lose" => self.rule(&words, PacketFate::Lose)?,
+            "twice" => self.rule(&words, PacketFate::Twice)?,
             "delay" => {
                 let time = time(words.get(4).ok_or("a time is missing")?)?;
-                self.rule(&words[..4], Fate::Delay(time))?;
+                self.rule(&words[..4], PacketFate::Delay(time))?;
             }
             "cut" | "mend" => {
                 let (from, to) = self.way(&words)?;
@@ -206,20 +206,20 @@ impl Teller {
         self.demands.get(*name).copied().ok_or_else(|| format!("there is no demand {name}"))
     }
 
-    fn grc(&mut self, words: &[&str]) -> Told {
+    fn grc(&mut self, words: &[&str]) -> LineResult {
         let [name, tag, options @ ..] = words else { return Err("NAME TAG".to_owned()) };
         let name = CoordinatorName::composed(*name);
         let hold_for = option(options, "hold_for").map(time).transpose()?;
         self.world.add_grc(CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for })
     }
 
-    fn lower(&mut self, words: &[&str]) -> Told {
+    fn lower(&mut self, words: &[&str]) -> LineResult {
         let [name, tag, top, own, options @ ..] = words else {
             return Err("NAME TAG TOP RM,RM".to_owned());
         };
         let span = |key, or| option(options, key).map_or(Ok(or), time);
         let name = CoordinatorName::composed(*name);
-        let above = Above {
+        let above = ParentConfig {
             coordinators: [CoordinatorName::composed(*top)].into(),
             soft: span("soft", limits::HOLD_SOFT_DEFAULT)?,
             hard: span("hard", limits::HOLD_HARD_DEFAULT)?,
@@ -230,7 +230,7 @@ impl Teller {
         self.world.add_lower(config, above, own)
     }
 
-    fn rm(&mut self, words: &[&str]) -> Told {
+    fn rm(&mut self, words: &[&str]) -> LineResult {
         let [name, options @ ..] = words else { return Err("NAME".to_owned()) };
         let span = |key, or| option(options, key).map_or(Ok(or), time);
         let policy = HoldPolicy {
@@ -256,7 +256,7 @@ impl Teller {
         })
     }
 
-    fn demand(&mut self, words: &[&str]) -> Told {
+    fn demand(&mut self, words: &[&str]) -> LineResult {
         let [name, user, grc, options @ ..] = words else {
             return Err("NAME USER GRC".to_owned());
         };
@@ -276,18 +276,18 @@ impl Teller {
         Ok(())
     }
 
-    fn change(&mut self, words: &[&str]) -> Told {
+    fn change(&mut self, words: &[&str]) -> LineResult {
         let [name, rest @ ..] = words else { return Err("NAME DEMAND".to_owned()) };
         let demand = self.known(rest)?;
         let id = RequestId::composed(*name);
-        let wish = Wish { id, candidates: Vec::new(), outcome: None };
+        let wish = WantedChange { id, candidates: Vec::new(), outcome: None };
         self.world.clients.demands[demand].changes.push(wish);
         self.last = Some(demand);
         self.last_is_change = true;
         Ok(())
     }
 
-    fn plan(&mut self, rest: &str, in_turns: bool, one_way: bool) -> Told {
+    fn plan(&mut self, rest: &str, in_turns: bool, one_way: bool) -> LineResult {
         let demand = self.last.ok_or("a plan belongs to a demand")?;
         let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
         let mut order = Vec::new();
@@ -323,7 +323,7 @@ impl Teller {
         Ok(())
     }
 
-    fn rule(&mut self, words: &[&str], fate: Fate) -> Told {
+    fn rule(&mut self, words: &[&str], fate: PacketFate) -> LineResult {
         let (word, way) = words.split_first().ok_or("WORD A -> B")?;
         let (from, to) = self.way(way)?;
         let times = way.get(3).map_or(Ok(1), |n| n.parse()).map_err(|_| "how often?")?;
@@ -331,7 +331,7 @@ impl Teller {
         Ok(())
     }
 
-    fn crash(&mut self, words: &[&str]) -> Told {
+    fn crash(&mut self, words: &[&str]) -> LineResult {
         let node = self.node(words.first())?;
         match words.get(1..) {
             None | Some([]) => self.world.crash(node, -1, false),
@@ -339,7 +339,7 @@ impl Teller {
                 self.world.crash_next.insert(node, CrashPoint::BeforeWrite);
             }
             Some(["torn-sync"]) => {
-                let point = CrashPoint::BeforeFsync(Survives::Part);
+                let point = CrashPoint::BeforeFsync(DiskSurvival::Part);
                 self.world.crash_next.insert(node, point);
             }
             Some(["after-sync", count]) => {
@@ -351,7 +351,7 @@ impl Teller {
         Ok(())
     }
 
-    fn restore(&mut self, words: &[&str]) -> Told {
+    fn restore(&mut self, words: &[&str]) -> LineResult {
         let node = self.node(words.first())?;
         let lost = words.get(1).ok_or("how many records?")?;
         let lost: usize = lost.parse().map_err(|_| "how many records?")?;
@@ -359,7 +359,7 @@ impl Teller {
         self.world.restore_without(node, lost)
     }
 
-    fn trouble(&mut self, word: &str, words: &[&str]) -> Told {
+    fn trouble(&mut self, word: &str, words: &[&str]) -> LineResult {
         let node = self.node(words.first())?;
         let us = words.get(1).map_or(Ok(Span::ZERO), |text| time(text))?.as_us();
         if word == "freeze" && words.get(2) == Some(&"in-sync") {
@@ -377,7 +377,7 @@ impl Teller {
         self.wait(Span::ZERO)
     }
 
-    fn wait(&mut self, span: Span) -> Told {
+    fn wait(&mut self, span: Span) -> LineResult {
         let until_us = self.world.now_us + span.as_us();
         while self.world.next_at().is_some_and(|at| at <= until_us) {
             self.world.step()?;
@@ -386,7 +386,7 @@ impl Teller {
         Ok(())
     }
 
-    fn settle(&mut self) -> Told {
+    fn settle(&mut self) -> LineResult {
         let until_us = self.world.now_us + SETTLE_US;
         while !(self.world.is_idle() && self.world.are_nodes_quiet()) {
             if self.world.next_at().is_none_or(|at| at > until_us) {

@@ -70,5 +70,5 @@ pub fn check(
     federation: Option<&Topology>,
     seed: u64,
 ) -> Result<(), ModelError> {
-    world::World::new(settings, federation, seed, &mut crate::experiment::NoTrace).map(|_| ())
+    world::World::new(settings, federation, seed, &mut crate::experiment::SilentTrace).map(|_| ())
 }

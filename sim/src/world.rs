@@ -45,8 +45,8 @@ use coalloc_protocol::participant::{
 use self::check::Watch;
 use self::clients::{Clients, Visit};
 pub use self::counts::{Counts, Fault};
-use self::network::{Call, Dice, Packet, Question, Rule, Weather};
-use self::node::{CrashPoint, Finished, Node, Survives};
+use self::network::{FaultRates, OpenCall, Packet, Question, RandomSource, Rule};
+use self::node::{CrashPoint, DiskSurvival, Finished, Node};
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
 use self::watchers::Subscriber;
@@ -84,9 +84,9 @@ pub enum Event {
     /// Something befalls a node or a way, or is over.
     Trouble(Trouble),
     /// A coordinator below has planned what one above wants held.
-    PlannedAbove { grc: usize, life: u64, call: u64, order: HoldOrder },
+    PlannedForParent { grc: usize, life: u64, call: u64, order: HoldOrder },
     /// It has planned it again.
-    ReplannedAbove { grc: usize, life: u64, call: u64, reservation: ReservationId },
+    ReplannedForParent { grc: usize, life: u64, call: u64, reservation: ReservationId },
     /// A user calls, or calls again.
     Visit(Visit),
 }
@@ -101,7 +101,7 @@ pub enum Waiter {
     /// An RM or a coordinator below, for this question.
     Rm { by: Address, ask: u64 },
     /// A coordinator above, for this call.
-    Above { call: u64, order: Option<HoldOrder> },
+    Parent { call: u64, order: Option<HoldOrder> },
     /// An operator.
     Operator,
     /// Somebody who has no business with this transaction (F13).
@@ -148,9 +148,9 @@ pub struct World {
     /// Of the candidates that are held in turns, so many in a thousand are booked one-way.
     pub one_way: u64,
     /// Why each refused what one above wanted held.
-    refused_above: BTreeMap<(usize, TransactionId), Reason>,
-    pub dice: Dice,
-    pub weather: Weather,
+    refused_to_parent: BTreeMap<(usize, TransactionId), Reason>,
+    pub dice: RandomSource,
+    pub weather: FaultRates,
     cuts: BTreeSet<(Address, Address)>,
     pub troubles: Troubles,
     pub rules: Vec<Rule>,
@@ -162,7 +162,7 @@ pub struct World {
     pub freeze_next: BTreeMap<Address, i64>,
     /// Crashes at a node's sync of this number, counted from 1 over all its lives: those that write.
     pub crash_at: BTreeMap<(Address, u64), CrashPoint>,
-    calls: BTreeMap<u64, Call>,
+    calls: BTreeMap<u64, OpenCall>,
     questions: BTreeMap<u64, Question>,
     pub waiters: BTreeMap<u64, Waiter>,
     pub clients: Clients,
@@ -189,9 +189,9 @@ impl World {
             served: BTreeMap::new(),
             in_turns: 0,
             one_way: 0,
-            refused_above: BTreeMap::new(),
-            dice: Dice::new(seed),
-            weather: Weather::default(),
+            refused_to_parent: BTreeMap::new(),
+            dice: RandomSource::new(seed),
+            weather: FaultRates::default(),
             cuts: BTreeSet::new(),
             troubles: Troubles::default(),
             rules: Vec::new(),
@@ -338,11 +338,11 @@ impl World {
             Event::Mend(from, to) => self.mend(from, to),
             Event::WallJump(node, us) => self.wall_jump(node, us),
             Event::Trouble(trouble) => self.trouble(trouble)?,
-            Event::PlannedAbove { grc, life, call, order } => {
-                self.planned_above(grc, life, call, order)?;
+            Event::PlannedForParent { grc, life, call, order } => {
+                self.planned_for_parent(grc, life, call, order)?;
             }
-            Event::ReplannedAbove { grc, life, call, reservation } => {
-                self.replanned_above(grc, life, call, reservation)?;
+            Event::ReplannedForParent { grc, life, call, reservation } => {
+                self.replanned_for_parent(grc, life, call, reservation)?;
             }
             Event::Visit(visit) => self.visit(visit)?,
         }
@@ -520,7 +520,7 @@ impl World {
             self.counts.fault(Fault::F4);
             return Some(CrashPoint::BeforeWrite);
         }
-        let unsynced = [Survives::Nothing, Survives::Part, Survives::All];
+        let unsynced = [DiskSurvival::Nothing, DiskSurvival::Part, DiskSurvival::All];
         let (crash, error) = (self.weather.crash, self.weather.io_error);
         if self.dice.per_mille(error) {
             self.counts.io_errors += 1;
@@ -552,11 +552,11 @@ impl World {
             CrashPoint::BeforeFsync(survives) => {
                 self.counts.before_fsync += 1;
                 match survives {
-                    Survives::Nothing => self.counts.lost_writes += 1,
-                    Survives::Part => self.counts.torn += 1,
-                    Survives::All => {}
+                    DiskSurvival::Nothing => self.counts.lost_writes += 1,
+                    DiskSurvival::Part => self.counts.torn += 1,
+                    DiskSurvival::All => {}
                 }
-                if survives != Survives::All {
+                if survives != DiskSurvival::All {
                     self.counts.fault(Fault::F4);
                 }
             }
@@ -616,7 +616,7 @@ impl World {
                     self.call(index, &rm, txn, message);
                 }
                 CoordinatorEffect::Reply { token, reply } => self.reply(index, token, reply)?,
-                CoordinatorEffect::AskAbove { coordinator, txn } => {
+                CoordinatorEffect::AskParent { coordinator, txn } => {
                     self.ask(Address::Grc(index), &coordinator, txn);
                 }
             }

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use coalloc_sim::explore::{
-    Bound, CHANGE_OF_RUNNING, Check, Explored, Fault, Found, ONE_WAY, SECOND_PLAN, Scenario,
+    Bound, CHANGE_OF_RUNNING, Check, Explored, FailedCheck, Fault, ONE_WAY, SECOND_PLAN, Scenario,
     explore,
 };
 use rayon::prelude::*;
@@ -25,8 +25,8 @@ fn print(scenario: &Scenario, kinds: &[Fault], explored: &Explored) {
     );
 }
 
-fn print_found(check: Check, found: &Found) {
-    let Found { faults, choices, what, trace, states } = found;
+fn print_found(check: Check, found: &FailedCheck) {
+    let FailedCheck { faults, choices, what, trace, states } = found;
     println!(
         "{check:?} fails in {states} states, first after {choices} choices, {faults} of them faults: {what}"
     );

@@ -13,15 +13,15 @@
 mod page;
 
 use coalloc_sim::matrix::scenarios::ALL;
-use coalloc_sim::matrix::{Crash, Down, Outcome, Row, Scenario};
+use coalloc_sim::matrix::{Crash, DownTime, Outcome, Row, Scenario};
 use coalloc_sim::world::Trace;
 use rayon::prelude::*;
 
 #[test]
 fn every_death_and_every_pair_of_them_comes_to_rest_as_it_should() {
-    let mut jobs: Vec<(&Scenario, Down, Crash)> = Vec::new();
+    let mut jobs: Vec<(&Scenario, DownTime, Crash)> = Vec::new();
     for scenario in ALL {
-        for down in Down::ALL {
+        for down in DownTime::ALL {
             let crashes =
                 scenario.crashes(down).unwrap_or_else(|error| panic!("{scenario}{error}"));
             jobs.extend(crashes.into_iter().map(|crash| (scenario, down, crash)));
@@ -84,7 +84,7 @@ fn line(key: &str, row: &Row) -> String {
 fn one_that_is_named_is_told() {
     let Ok(wanted) = std::env::var("COALLOC_CRASH") else { return };
     for scenario in ALL {
-        for down in Down::ALL {
+        for down in DownTime::ALL {
             for first in scenario.crashes(down).unwrap() {
                 let name = format!("{scenario}{down:?} {first}");
                 if wanted == name {

@@ -28,7 +28,7 @@ mod on {
 
     use coalloc_sim::fault::run;
     use coalloc_sim::matrix::scenarios::ALL;
-    use coalloc_sim::matrix::{Crash, Down};
+    use coalloc_sim::matrix::{Crash, DownTime};
     use coalloc_sim::world::Trace;
     use rayon::prelude::*;
 
@@ -38,7 +38,7 @@ mod on {
     const SEEDS_MAX: u64 = 10_000;
 
     /// In which run, what it said, and how many seeds it took.
-    struct Found {
+    struct DetectedBug {
         bug: Bug,
         seeds: u64,
         message: String,
@@ -50,11 +50,11 @@ mod on {
         run(seed, print).map(|_| ()).map_err(|failure| failure.what)
     }
 
-    fn find(bug: Bug) -> Option<Found> {
+    fn find(bug: Bug) -> Option<DetectedBug> {
         planted::with(bug, || {
             (0..SEEDS_MAX).find_map(|seed| {
                 let message = world(seed, false).err()?;
-                Some(Found { bug, seeds: seed + 1, message, deaths: None })
+                Some(DetectedBug { bug, seeds: seed + 1, message, deaths: None })
             })
         })
     }
@@ -66,13 +66,13 @@ mod on {
             for scenario in ALL {
                 let quiet = |crashes: &[&Crash]| {
                     let run =
-                        || scenario.run(Down::Short, crashes, Trace::Off).map(|ran| ran.syncs);
+                        || scenario.run(DownTime::Short, crashes, Trace::Off).map(|ran| ran.syncs);
                     panic::catch_unwind(AssertUnwindSafe(run)).is_ok_and(|end| end.is_ok())
                 };
                 if !quiet(&[]) {
                     return Some(count);
                 }
-                for crash in scenario.crashes(Down::Short).unwrap_or_default() {
+                for crash in scenario.crashes(DownTime::Short).unwrap_or_default() {
                     count += 1;
                     if !quiet(&[&crash]) {
                         return Some(count);
@@ -83,8 +83,8 @@ mod on {
         })
     }
 
-    fn found(bug: Bug) -> Option<Found> {
-        Some(Found { deaths: deaths(bug), ..find(bug)? })
+    fn found(bug: Bug) -> Option<DetectedBug> {
+        Some(DetectedBug { deaths: deaths(bug), ..find(bug)? })
     }
 
     /// Bugs that come to light when a node dies.
@@ -126,7 +126,7 @@ mod on {
         words
     }
 
-    fn row(found: &Found) -> String {
+    fn row(found: &DetectedBug) -> String {
         let (side, what) = found.bug.what();
         let message = short(&found.message);
         let (bug, by, seeds) = (found.bug, caught_by(&found.message), found.seeds);
@@ -155,7 +155,7 @@ mod on {
         }
         // What finds a bug may be a panic, which is caught: no need to read hundreds of them.
         panic::set_hook(Box::new(|_| {}));
-        let found: Vec<(Bug, Option<Found>)> =
+        let found: Vec<(Bug, Option<DetectedBug>)> =
             Bug::ALL.into_par_iter().map(|bug| (bug, found(bug))).collect();
         let _ = panic::take_hook();
         let missed: Vec<Bug> =

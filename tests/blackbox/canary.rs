@@ -1,6 +1,6 @@
-//! The harness reports: what is planted in a journal or at a resource manager is found.
+//! The harness must report what is wrong: faults planted in a journal or at a resource manager are found.
 
-use coalloc_cli::audit::journal::{self, Said};
+use coalloc_cli::audit::journal::{self, CallKnowledge};
 use coalloc_cli::audit::{Audit, hear, judge};
 use coalloc_cli::soak::Soak;
 use coalloc_proto::v1;
@@ -55,9 +55,10 @@ async fn what_is_planted_is_found() {
     let clean = audit(&cluster, &entries).await;
     assert!(clean.holds(), "nothing is planted yet:\n{}", clean.text());
 
-    // What a client was told is not what there is.
+    // A client was told something else than the daemons have.
     let last = |at: usize| entries.iter().rposition(|entry| entry.request == entries[at].request);
-    let stands = |at: &usize| entries[*at].said == Said::Confirmed && last(*at) == Some(*at);
+    let stands =
+        |at: &usize| entries[*at].said == CallKnowledge::Confirmed && last(*at) == Some(*at);
     let told = (0..entries.len()).find(stands).expect("something was confirmed and left alone");
     let mut doctored = entries.clone();
     doctored[told].segments[0].amount += 1;
@@ -65,10 +66,10 @@ async fn what_is_planted_is_found() {
     let found = audit(&cluster, &doctored).await;
     assert!(invariants(&found).contains(&"I6"), "{}", found.text());
     let mut doctored = entries.clone();
-    doctored[told].said = Said::Refused;
+    doctored[told].said = CallKnowledge::Refused;
     assert!(!audit(&cluster, &doctored).await.holds());
 
-    // One transaction booked at one resource manager and aborted at another.
+    // One transaction is booked at one resource manager and aborted at another.
     hold(&cluster, "crm-A", "grc-t-1/1", "A").await;
     let (transaction, coordinator) = ("grc-t-1/1".to_owned(), "grc".to_owned());
     let abort = v1::AbortRequest {
@@ -82,7 +83,7 @@ async fn what_is_planted_is_found() {
     let half = audit(&cluster, &entries).await;
     assert_eq!(invariants(&half), ["I5", "I6"], "{}", half.text());
 
-    // A ledger that is lost: what was confirmed is booked nowhere there.
+    // A ledger is lost: what was confirmed is no longer booked there.
     cluster.federation.kill("crm-B");
     for file in std::fs::read_dir(cluster.federation.dir.path()).unwrap() {
         let path = file.unwrap().path();

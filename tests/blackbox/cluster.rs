@@ -1,4 +1,5 @@
-//! The daemons of a run, every connection between two of them over a relay, one of them on a small disk.
+//! The daemons of a run: every connection between two daemons goes over a relay, and one daemon may have a
+//! small disk.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,32 +10,34 @@ use coalloc_cli::audit::Places;
 use crate::harness::{Federation, free_port};
 use crate::relay::Link;
 
-/// How the coordinators stand.
+/// How the coordinators are arranged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One over all.
+    /// One coordinator over all resource managers.
     One,
-    /// Two over the same resource managers.
+    /// Two coordinators over the same resource managers.
     Rivals,
-    /// One over two, each with its own resource managers.
+    /// One parent coordinator over two child coordinators, each with its own resource managers.
     Tree,
 }
 
-/// Holds are asked about soon. Where `mixed` outcomes are wanted they also end soon: a resource manager
-/// that is paused for longer meets its Commit too late.
+/// Hold policies under which resource managers soon ask about holds.
+///
+/// Where `mixed` outcomes are wanted, holds also end soon: a resource manager that is paused for longer
+/// gets its Commit too late.
 const SOON: &str = "{hold_soft: 2s, hold_hard: 10s}";
 const SOFT: &str = "{hold_soft: 2s}";
-/// Room for the ledger of the longest run, and for what fills it up.
+/// Disk space for the ledger of the longest run, and for the file that fills the disk.
 const DISK_MB: u32 = 64;
 
-/// The daemons.
+/// The daemons of a run.
 pub(crate) struct Cluster {
-    /// First, so that it is unmounted before its folder is removed.
+    /// The disk comes first, so that it is unmounted before its folder is removed.
     pub(crate) disk: Option<Disk>,
     pub(crate) federation: Federation,
-    /// Resource managers first, then coordinators, the one above all last.
+    /// Resource managers first, then coordinators, the parent coordinator last.
     pub(crate) names: Vec<String>,
-    /// Those that customers ask.
+    /// The coordinators that customers ask.
     pub(crate) asked: Vec<String>,
     pub(crate) links: Vec<Arc<Link>>,
 }
@@ -80,7 +83,7 @@ impl Shape {
         }
     }
 
-    /// Who stands over whom, coordinator by coordinator.
+    /// Every coordinator with each daemon directly below it.
     fn edges(self) -> Vec<(&'static str, &'static str)> {
         let managers = self.managers();
         let mut edges: Vec<(&str, &str)> =
@@ -93,7 +96,9 @@ impl Shape {
 }
 
 impl Cluster {
-    /// Everything, up and complete. With `disk`, the first NRM's ledger is on a small one.
+    /// Starts all daemons and waits until the federation is complete.
+    ///
+    /// With `disk`, the first NRM's ledger is on a small disk.
     pub(crate) async fn start(shape: Shape, seed: u64, disk: bool) -> Self {
         let mut federation = Federation::prepare();
         federation.tied = true;
@@ -129,7 +134,7 @@ impl Cluster {
                 let name = format!("{from}>{to}");
                 let listen = format!("127.0.0.1:{}", free_port());
                 let to = &self.federation.addresses[to];
-                // Every link has a random stream of its own.
+                // Every link has its own random stream.
                 let seed = seed.wrapping_mul(1_000).wrapping_add(2 * number + turn as u64);
                 self.links.push(Link::start(name.clone(), seed, &listen, to).await);
                 peers.insert(name, listen);
@@ -177,7 +182,7 @@ impl Cluster {
         }
     }
 
-    /// Whose ledger is on the small disk, when there is one.
+    /// The daemon whose ledger is on the small disk, if there is one.
     pub(crate) fn on_disk(&self) -> &str {
         let nrm = self.names.iter().find(|name| name.starts_with("nrm"));
         nrm.map(String::as_str).unwrap_or_default()
@@ -186,13 +191,13 @@ impl Cluster {
     pub(crate) fn spawn(&mut self, name: &str) {
         let mut command = self.federation.command(name);
         if std::env::var_os("COALLOC_LOG").is_none() {
-            // Thousands of requests: what is told of each would bury what matters.
+            // With thousands of requests, a log of each would hide what matters.
             command.env("COALLOC_LOG", "warn");
         }
         self.federation.adopt(name, command.spawn().unwrap());
     }
 
-    /// Waits until those that customers ask see everybody, whole.
+    /// Waits until the coordinators that customers ask see all daemons completely.
     pub(crate) async fn complete(&self) {
         use coalloc_proto::v1;
         let count = |shown: &v1::DescribeResponse| shown.sites.len() + shown.paths.len();
@@ -204,7 +209,7 @@ impl Cluster {
                 let Ok(answer) = answer else { return false };
                 let whole = answer.into_inner().resource_managers.iter().all(|member| {
                     let shown = member.description.as_ref();
-                    // What is below a coordinator shows a site and a path.
+                    // A child coordinator shows at least a site and a path.
                     let least = if member.name.starts_with("grc") { 2 } else { 1 };
                     member.reachable && shown.is_some_and(|shown| count(shown) >= least)
                 });
@@ -217,33 +222,33 @@ impl Cluster {
         .await;
     }
 
-    /// Where the auditor asks: the daemons themselves, past the relays.
+    /// The addresses for the auditor: those of the daemons themselves, without the relays.
     pub(crate) fn places(&self) -> Places {
         let (coordinators, managers) =
             self.names.iter().partition::<Vec<&String>, _>(|name| name.starts_with("grc"));
         let at = |names: &[&String]| -> Vec<String> {
             names.iter().map(|name| self.federation.addresses[*name].clone()).collect()
         };
-        // A coordinator below another one is found there as a resource manager, too.
+        // A child coordinator is also found as a resource manager, at its own address.
         let lower = coordinators.iter().filter(|name| !self.asked.contains(name));
         let lower: Vec<&String> = lower.copied().collect();
         let managers = [at(&managers), at(&lower)].concat();
         Places { coordinators: at(&coordinators), managers }
     }
 
-    /// Where customers ask.
+    /// The addresses for customers.
     pub(crate) fn entrances(&self) -> Vec<String> {
         self.asked.iter().map(|name| self.federation.addresses[name].clone()).collect()
     }
 }
 
-/// A file system of its own in memory; unmounted with this value.
+/// A separate file system in memory; dropping this value unmounts it.
 pub(crate) struct Disk {
     folder: PathBuf,
 }
 
 impl Disk {
-    /// None where that is not allowed; says why.
+    /// Returns `None` where mounting is not allowed, and prints why.
     fn mount(folder: PathBuf) -> Option<Self> {
         std::fs::create_dir(&folder).unwrap();
         let size = format!("size={DISK_MB}m");
@@ -263,12 +268,12 @@ impl Disk {
         }
     }
 
-    /// Leaves not one byte; gives how many were taken.
+    /// Fills the disk to the last byte; returns how many bytes were written.
     pub(crate) fn fill(&self) -> u64 {
         use std::io::Write as _;
         let mut ballast = std::fs::File::create(self.folder.join("ballast")).unwrap();
         let mut bytes = 0;
-        // Large pieces first, then what is left.
+        // Large pieces are written first, then smaller ones for the rest.
         for size in [1 << 20, 4_096, 1] {
             let piece = vec![0; size];
             while ballast.write_all(&piece).is_ok() {
@@ -285,7 +290,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a daemon of it may still be on its way out.
+        // The unmount is lazy, because a daemon may still be ending on this disk.
         let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
     }
 }

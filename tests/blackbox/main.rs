@@ -1,15 +1,16 @@
-//! Real daemons under a mixed load of reserves, changes and releases, while they are killed, paused and
-//! restarted, while their messages are lost, doubled, delayed, cut one way and broken off, and while a
-//! disk fills up; afterwards `coalloc audit` reads all of them over the public API and checks I1, I5,
-//! I6, I7, I8 and I22 against what clients were told.
+//! Real daemons under a mixed load of reserves, changes and releases.
+//!
+//! Meanwhile they are killed, paused and restarted, their messages are lost, duplicated, delayed, cut in
+//! one direction and broken off, and a disk fills up. Afterwards `coalloc audit` reads all of them over the
+//! public API and checks I1, I5, I6, I7, I8 and I22 against what clients were told.
 //!
 //! [`cluster`] starts the daemons with a [`relay`] on every connection, [`nemesis`] draws a schedule from a
-//! seed and carries it out, `coalloc_cli::soak` is the load and `coalloc_cli::audit` the judge. A run
-//! in which the load fell below [`LEAST_PER_MINUTE`] a core is void, and fails as such. [`canary`] proves
-//! that what is wrong is found.
+//! seed and carries it out, `coalloc_cli::soak` is the load and `coalloc_cli::audit` the judge. A run in
+//! which the load fell below [`LEAST_PER_MINUTE`] per core is void, and fails for that reason. [`canary`]
+//! proves that faults are found.
 //!
 //! `COALLOC_KILLS=1000 COALLOC_PAUSES=300 COALLOC_SEED=7 cargo test -p coalloc --test blackbox one_coordinator --
-//! --nocapture` runs longer, or with another seed, and with so many daemons stopped for 1 s to 60 s.
+//! --nocapture` runs longer, or with another seed, and with so many daemons paused for 1 s to 60 s.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -27,20 +28,20 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use coalloc_cli::audit::journal::{self, Kind, Said, Writer};
+use coalloc_cli::audit::journal::{self, CallKnowledge, Kind, Writer};
 use coalloc_cli::audit::{hear, judge};
 use coalloc_cli::soak::{self, Lines, Soak};
 
 use cluster::{Cluster, Shape};
 use nemesis::Nemesis;
 
-/// Offered co-allocations a minute and core, in every window: below that a run proves nothing.
+/// Co-allocations offered per minute and core, in every window; with fewer, a run proves nothing.
 const LEAST_PER_MINUTE: f64 = 100.0;
-/// How much more is offered: many transactions are under way when a blow falls, and a busy machine does
-/// not make the run void at once.
+/// The factor by which more is offered, so that many transactions are in progress when a fault happens, and
+/// a busy machine does not make the run void at once.
 const MARGIN: f64 = 6.0;
-/// After the last fault, how long until all has come to its end (I22): some of the longest pauses between
-/// two sendings of a message.
+/// Time after the last fault by which everything must have ended (I22): a few times the longest pause
+/// between two sendings of a message.
 const REST: Duration = Duration::from_secs(90);
 
 fn journal_of(cluster: &Cluster) -> PathBuf {
@@ -56,7 +57,7 @@ fn number(name: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: a number")))
 }
 
-/// A whole run: load and faults together, then rest, then judgement.
+/// A complete run: load and faults together, then rest, then the audit.
 async fn run(test: &str, shape: Shape, kills: u64) {
     let (seed, kills) = (number("COALLOC_SEED", 1), number("COALLOC_KILLS", kills));
     let disk = shape == Shape::One;
@@ -82,7 +83,7 @@ async fn run(test: &str, shape: Shape, kills: u64) {
         let until = async { drop(until.await) };
         load.run(&entrances, lines, until).await
     });
-    // On this thread: it is the one that daemons are tied to.
+    // This must run on this thread, because the daemons are tied to it.
     let mut nemesis = Nemesis::new(&mut cluster);
     nemesis.deal(&blows, kills as usize).await;
     let dealt = nemesis.dealt.clone();
@@ -110,9 +111,9 @@ async fn run(test: &str, shape: Shape, kills: u64) {
         .collect();
     let got = |kind, said| outcome.count(kind, said);
     let exercised = [
-        got(Kind::Reserve, Said::Confirmed),
-        got(Kind::Modify, Said::Changed),
-        got(Kind::Release, Said::Released),
+        got(Kind::Reserve, CallKnowledge::Confirmed),
+        got(Kind::Modify, CallKnowledge::Changed),
+        got(Kind::Release, CallKnowledge::Released),
     ];
     let ok = audit.holds() && panicked.is_empty();
     if !ok {

@@ -1,6 +1,6 @@
-//! What is done to the daemons: a schedule drawn from a seed, and its execution.
+//! The faults of a run: a schedule drawn from a seed, and its execution.
 //!
-//! The schedule is the same for the same seed; where exactly in the protocol each blow falls is a matter of
+//! The same seed gives the same schedule. The point of the protocol at which each fault happens depends on
 //! real time, and differs from run to run.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,41 +15,44 @@ use rustix::process::Signal;
 use crate::cluster::Cluster;
 use crate::relay::{FAIR, STORM, pick};
 
-/// Longer than a hold lives ([`crate::cluster`]): a resource manager that is out of reach for so long meets
-/// a Commit that was on its way too late, and the outcome is mixed.
+/// Longer than the life of a hold ([`crate::cluster`]).
+///
+/// A resource manager that is out of reach for this long gets a delayed Commit too late, and the outcome is
+/// mixed.
 const PARTITION_MS: u64 = 10_500;
-/// Nothing goes on meanwhile, so it is rare.
+/// Partitions are rare, because nothing continues during a partition.
 const KILLS_A_PARTITION: usize = 150;
 
-/// Long pauses, from a second to longer than most patiences and holds: drawn so that each doubling is as likely.
+/// Range of long pauses, longer than most timeouts and holds; each doubling of the length is equally likely.
 const LONG_PAUSE_MS: (u64, u64) = (1_000, 60_000);
-/// So many daemons stand still at once at most: with more of them nothing would go on.
+/// Maximum number of daemons that are paused at once: with more of them nothing would continue.
 const PAUSED_MAX: usize = 2;
 
-/// One blow.
+/// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// SIGKILL; started again after so long.
+    /// SIGKILL; started again after this time.
     Kill { name: String, down_ms: u64 },
-    /// SIGSTOP, and SIGCONT after so long.
+    /// SIGSTOP, and SIGCONT after this time.
     Pause { name: String, ms: u64 },
-    /// The same once fewer than [`PAUSED_MAX`] daemons stand still.
+    /// The same, once fewer than [`PAUSED_MAX`] daemons are paused.
     LongPause { name: String, ms: u64 },
-    /// SIGTERM, waited for, and started again.
+    /// SIGTERM, a wait for the end, and a new start.
     Restart { name: String },
-    /// One way of a connection is silent for so long: that of the calls, or that of the answers.
+    /// One direction of a connection is silent for this time: the calls, or the answers.
     Cut { link: usize, back: bool, ms: u64 },
-    /// Coordinator and resource manager cannot reach each other; answers to what was sent before arrive.
+    /// Coordinator and resource manager cannot reach each other; answers to calls that were sent before
+    /// still arrive.
     Partition { edge: usize, ms: u64 },
     /// All connections of a link break.
     Snap { link: usize },
-    /// Every connection is bad for so long.
+    /// Every connection is bad for this time.
     Storm { ms: u64 },
-    /// The small disk is full for so long.
+    /// The small disk is full for this time.
     Fill { ms: u64 },
 }
 
-/// What ends a blow.
+/// What ends a fault.
 #[derive(Debug, Clone)]
 enum End {
     Spawn(String),
@@ -59,7 +62,7 @@ enum End {
     Free,
 }
 
-/// How many of each were dealt.
+/// How many faults of each kind were made.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dealt {
     pub(crate) kills: BTreeMap<String, usize>,
@@ -72,7 +75,7 @@ pub(crate) struct Dealt {
     pub(crate) snaps: usize,
     pub(crate) storms: usize,
     pub(crate) fills: usize,
-    /// Ends of a daemon because its disk was full (I16).
+    /// How often a daemon ended because its disk was full (I16).
     pub(crate) ended_full: usize,
 }
 
@@ -100,19 +103,20 @@ impl fmt::Display for Dealt {
     }
 }
 
-/// What may be done to whom.
+/// The daemons and links that faults may be made on.
 #[derive(Debug, Clone)]
 pub(crate) struct Targets {
     pub(crate) names: Vec<String>,
-    /// Connections; those of one edge, down and up, are neighbours.
+    /// Number of directed connections; the two directions of one edge are neighbours.
     pub(crate) links: usize,
-    /// There is a small disk.
+    /// Whether there is a small disk.
     pub(crate) disk: bool,
-    /// Holds end soon enough for a partition to outlive them.
+    /// Whether holds end soon enough for a partition to outlive them.
     pub(crate) partitions: bool,
 }
 
-/// Blows until so many kills, each with the pause before it, and so many long pauses among them.
+/// Faults for a given number of kills, each with the pause before it, with a given number of long pauses
+/// among them.
 pub(crate) fn schedule(
     seed: u64,
     on: &Targets,
@@ -124,7 +128,7 @@ pub(crate) fn schedule(
     let mut random = ChaCha20Rng::seed_from_u64(seed);
     let mut blows = Vec::new();
     let mut killed = 0;
-    // Seldom drawn or never, and in every run of some length all the same.
+    // Such faults are drawn rarely or never, but every run of some length must have them.
     let mut fill = disk && kills >= 20;
     let mut next_partition =
         if partitions && kills >= 20 { kills.min(KILLS_A_PARTITION) / 3 } else { usize::MAX };
@@ -169,7 +173,7 @@ fn long_pause_ms(random: &mut ChaCha20Rng) -> u64 {
     (low as f64 * (high as f64 / low as f64).powf(share)) as u64
 }
 
-/// Deals the blows.
+/// Makes the faults.
 pub(crate) struct Nemesis<'a> {
     cluster: &'a mut Cluster,
     begun: Instant,
@@ -195,7 +199,8 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Deals all of them, and more kills when some have met a daemon that was dead already; then ends all that is under way, and waits until the federation is whole.
+    /// Makes all faults, and further kills if some kills met a daemon that was dead already; then ends all
+    /// faults, and waits until the federation is complete.
     pub(crate) async fn deal(&mut self, blows: &[(Duration, Blow)], kills: usize) {
         let killing = |(_, blow): &&(Duration, Blow)| matches!(blow, Blow::Kill { .. });
         let mut more = blows.iter().filter(killing).cycle();
@@ -224,7 +229,7 @@ impl<'a> Nemesis<'a> {
         self.note("the federation is whole again");
     }
 
-    /// Ends what is due until another daemon may be stopped.
+    /// Ends faults that are due, until another daemon may be paused.
     async fn wait_for_fewer_pauses(&mut self) {
         while self.paused.len() >= PAUSED_MAX {
             let resumes = self.ends.iter().filter(|(_, end)| matches!(end, End::Resume(_)));
@@ -237,7 +242,7 @@ impl<'a> Nemesis<'a> {
         println!("{:>8.2} s  {what}", self.begun.elapsed().as_secs_f64());
     }
 
-    /// Ends what is due meanwhile.
+    /// Waits, and ends faults that become due meanwhile.
     async fn wait_until(&mut self, until: Instant) {
         loop {
             let next = self.ends.iter().enumerate().min_by_key(|(_, (at, _))| *at);
@@ -258,7 +263,7 @@ impl<'a> Nemesis<'a> {
         match blow {
             Blow::Kill { name, down_ms } => {
                 if self.down.contains(name) {
-                    // It is down already: it dies again while it starts.
+                    // The daemon is down already, so it is killed while it starts.
                     self.end(End::Spawn(name.clone()));
                     self.dealt.kills_while_starting += 1;
                 }
@@ -277,7 +282,7 @@ impl<'a> Nemesis<'a> {
                 }
             }
             Blow::LongPause { name, ms } => {
-                // One that is down or stands still already is not: then it is another one.
+                // A daemon that is down or paused already cannot be paused; another one is paused instead.
                 let names = self.cluster.names.clone();
                 let (before, from): (Vec<_>, Vec<_>) = names.iter().partition(|one| *one < name);
                 if from.into_iter().chain(before).any(|name| self.pause(name, *ms)) {
@@ -289,7 +294,7 @@ impl<'a> Nemesis<'a> {
                     return;
                 }
                 let status = self.cluster.federation.stop(name);
-                // It may have met its full disk first, or have been told before it could listen.
+                // The daemon may have met its full disk first, or got the signal before it could handle it.
                 let early = status.signal() == Some(Signal::TERM.as_raw());
                 assert!(
                     status.success() || early || self.is_full(name),
@@ -333,7 +338,7 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    /// Stops a daemon for so long, if it runs.
+    /// Pauses a daemon for this time, if it runs.
     fn pause(&mut self, name: &str, ms: u64) -> bool {
         if self.down.contains(name) || self.died(name) || !self.paused.insert(name.to_owned()) {
             return false;
@@ -346,7 +351,7 @@ impl<'a> Nemesis<'a> {
     fn end(&mut self, end: End) {
         match end {
             End::Spawn(name) => {
-                // A kill while it was starting has ended this before.
+                // A kill during the start may have ended this fault already.
                 if self.down.remove(&name) {
                     self.cluster.spawn(&name);
                 }
@@ -368,7 +373,8 @@ impl<'a> Nemesis<'a> {
                     disk.free();
                 }
                 self.full = false;
-                // It may have died of it just now, or not be able to start before.
+                // The daemon may have died of the full disk just now, or may not have been able to start
+                // before.
                 let name = self.cluster.on_disk().to_owned();
                 let _ = self.died(&name);
             }
@@ -379,7 +385,7 @@ impl<'a> Nemesis<'a> {
         self.dealt.fills > 0 && self.cluster.disk.is_some() && name == self.cluster.on_disk()
     }
 
-    /// No daemon may end by itself, but the one whose disk is full (I16): that is started again.
+    /// Checks that no daemon ends by itself, except the one whose disk is full (I16), which is started again.
     fn died(&mut self, name: &str) -> bool {
         let Some(status) = self.cluster.federation.ended(name) else { return false };
         let log = self.cluster.federation.log(name);

@@ -1,8 +1,9 @@
-//! A relay in front of a daemon, one for each directed connection between a coordinator and a resource
-//! manager. It understands HTTP/2 and nothing above it: every call is taken in whole and sent on, perhaps
-//! later, twice, or never, and so is its answer. That is how single messages are lost, doubled and
-//! overtaken on a byte stream that itself loses nothing. Below that it breaks connections after a random
-//! number of bytes, in the middle of a frame.
+//! A relay in front of a daemon, one for each directed connection between a coordinator and a resource manager.
+//!
+//! It understands HTTP/2 and nothing above it. It reads every call completely and sends it on, perhaps
+//! later, twice, or never; answers likewise. In this way single messages are lost, duplicated and overtaken
+//! on a byte stream that itself loses nothing. Below that, it breaks connections after a random number of
+//! bytes, in the middle of a frame.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,33 +27,47 @@ use tonic::body::Body;
 use tonic::transport::Channel;
 use tower_service::Service as _;
 
-/// What a connection is like. Chances are of 1,000 calls.
+/// The faults of a connection. Chances are per 1,000 calls.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Weather {
-    /// The call never arrives.
+pub(crate) struct ConnectionFaults {
+    /// Chance that the call never arrives.
     pub(crate) lose: u64,
-    /// It arrives, and its answer does not.
+    /// Chance that the call arrives, but its answer does not.
     pub(crate) lose_answer: u64,
-    /// It arrives twice, the copy up to two seconds later.
+    /// Chance that the call arrives twice, the copy up to two seconds later.
     pub(crate) twice: u64,
-    /// It is lost for its sender and arrives up to five seconds later all the same.
+    /// Chance that the call is lost for its sender, but still arrives up to five seconds later.
     pub(crate) late: u64,
-    /// It or its answer is kept for a while,
+    /// Chance that the call or its answer is delayed.
     pub(crate) slow: u64,
-    /// at most so long.
+    /// Maximum of such a delay, in milliseconds.
     pub(crate) slow_ms: u64,
-    /// Of 1,000 new connections, how many break after some bytes.
+    /// How many of 1,000 new connections break after some bytes.
     pub(crate) snap: u64,
 }
 
-/// An ordinary day.
-pub(crate) const FAIR: Weather =
-    Weather { lose: 4, lose_answer: 4, twice: 10, late: 4, slow: 50, slow_ms: 30, snap: 20 };
-/// A bad one.
-pub(crate) const STORM: Weather =
-    Weather { lose: 80, lose_answer: 80, twice: 100, late: 60, slow: 300, slow_ms: 900, snap: 400 };
+/// Faults in normal times.
+pub(crate) const FAIR: ConnectionFaults = ConnectionFaults {
+    lose: 4,
+    lose_answer: 4,
+    twice: 10,
+    late: 4,
+    slow: 50,
+    slow_ms: 30,
+    snap: 20,
+};
+/// Faults during a storm.
+pub(crate) const STORM: ConnectionFaults = ConnectionFaults {
+    lose: 80,
+    lose_answer: 80,
+    twice: 100,
+    late: 60,
+    slow: 300,
+    slow_ms: 900,
+    snap: 400,
+};
 
-/// What became of calls, by what was done to them.
+/// How many calls had which fault.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) calls: u64,
@@ -66,7 +81,7 @@ pub(crate) struct Counts {
 
 /// One directed connection.
 pub(crate) struct Link {
-    /// `grc>nrm`: who calls whom.
+    /// Caller and called daemon: `grc>nrm`.
     pub(crate) name: String,
     state: Mutex<State>,
     broken: Notify,
@@ -74,15 +89,15 @@ pub(crate) struct Link {
 
 struct State {
     random: ChaCha20Rng,
-    weather: Weather,
-    /// Calls do not arrive.
+    weather: ConnectionFaults,
+    /// Whether calls do not arrive.
     cut_to: bool,
-    /// Answers do not arrive.
+    /// Whether answers do not arrive.
     cut_back: bool,
     counts: Counts,
 }
 
-/// What is done to one call.
+/// The faults of one call.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
     lose: bool,
@@ -91,12 +106,12 @@ struct Fate {
     late: Option<Duration>,
     before: Duration,
     after: Duration,
-    /// How long the sender of a lost call is left without a word.
+    /// How long the sender of a lost call gets no answer at all.
     silence: Duration,
 }
 
 impl Link {
-    /// Listens at one address and calls another.
+    /// Listens at one address and forwards to another.
     pub(crate) async fn start(name: String, seed: u64, listen: &str, to: &str) -> Arc<Self> {
         let state = State {
             random: ChaCha20Rng::seed_from_u64(seed),
@@ -112,24 +127,24 @@ impl Link {
         link
     }
 
-    pub(crate) fn set_weather(&self, weather: Weather) {
+    pub(crate) fn set_weather(&self, weather: ConnectionFaults) {
         self.state.lock().unwrap().weather = weather;
     }
 
-    /// Cuts one way, or heals it.
+    /// Cuts one direction, or heals it.
     pub(crate) fn cut(&self, back: bool, cut: bool) {
         let mut state = self.state.lock().unwrap();
         *(if back { &mut state.cut_back } else { &mut state.cut_to }) = cut;
     }
 
-    /// No more faults.
+    /// Ends all faults of the link.
     pub(crate) fn heal(&self) {
         let mut state = self.state.lock().unwrap();
-        state.weather = Weather::default();
+        state.weather = ConnectionFaults::default();
         (state.cut_to, state.cut_back) = (false, false);
     }
 
-    /// Breaks every connection there is, wherever it is.
+    /// Breaks every connection, whatever it is doing.
     pub(crate) fn snap(&self) {
         self.state.lock().unwrap().counts.snapped += 1;
         self.broken.notify_waiters();
@@ -151,7 +166,7 @@ impl Link {
                 });
                 let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
                 tokio::select! {
-                    // A broken connection is what this is for.
+                    // Broken connections are expected here.
                     _ = server.serve_connection(stream, pass) => {}
                     () = link.broken.notified() => {}
                 }
@@ -175,7 +190,7 @@ impl Link {
         let mut fate = Fate::default();
         let mut chance = |of_1000: u64| pick(random, 0, 999) < of_1000;
         counts.calls += 1;
-        // One of them at most: a call that is lost cannot also be late.
+        // At most one of these applies: a call that is lost cannot also be late.
         if chance(weather.lose) {
             fate.lose = true;
             counts.lost += 1;
@@ -198,7 +213,7 @@ impl Link {
         fate
     }
 
-    /// Waits while this way is cut: nobody says anything, and the caller's own patience ends it.
+    /// Waits while this direction is cut: there is no answer, so the caller's own timeout ends the call.
     async fn while_cut(&self, back: bool) -> bool {
         let mut was_cut = false;
         loop {
@@ -255,7 +270,7 @@ fn lost() -> http::Response<Body> {
     Status::unavailable("lost on the way").into_http()
 }
 
-/// A call that has been taken in whole.
+/// A call that has been read completely.
 #[derive(Debug, Clone)]
 struct Call {
     parts: http::request::Parts,
@@ -273,19 +288,19 @@ impl Call {
     }
 }
 
-/// A number of `low..=high`.
+/// Draws a number from `low..=high`.
 pub(crate) fn pick(random: &mut impl Rng, low: u64, high: u64) -> u64 {
     Uniform::new_inclusive(low, high).unwrap().sample(random)
 }
 
-/// A connection that breaks after so many bytes, both ways together.
+/// A connection that breaks after this many bytes, both directions together.
 struct Fragile {
     stream: TcpStream,
     left: Option<usize>,
 }
 
 impl Fragile {
-    /// How many of these bytes still pass.
+    /// How many of these bytes may still pass.
     fn pass(&self, bytes: usize) -> io::Result<usize> {
         match self.left {
             None => Ok(bytes),
@@ -310,7 +325,7 @@ impl AsyncRead for Fragile {
         let mut part = buffer.take(most);
         ready!(Pin::new(&mut this.stream).poll_read(context, &mut part))?;
         let bytes = part.filled().len();
-        // The part is a view of the same memory; TcpStream has initialised what it has filled.
+        // `part` is a view of the same memory; TcpStream has initialised what it has filled.
         let seen = part.filled().to_vec();
         buffer.put_slice(&seen);
         this.passed(bytes);

@@ -1,5 +1,5 @@
-//! `coalloc soak` from this machine: customers that reserve, change, release, ask twice and vanish, and a
-//! journal of what they are told.
+//! `coalloc soak` from this machine: customers that reserve, change, release, send calls twice and vanish,
+//! and a journal of what they are told.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use coalloc_cli::audit::journal::{Kind, Said, Writer};
+use coalloc_cli::audit::journal::{CallKnowledge, Kind, Writer};
 use coalloc_cli::exit::Failure;
 use coalloc_cli::soak::meter::Outcome;
 use coalloc_cli::soak::{Soak, describe};
@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 
 use crate::testbed::{Testbed, eventually};
 
-/// New customers a second: 100 a minute for each of two cores, and half as many again.
+/// New customers per second: 100 per minute for each of two cores, and half as many again.
 const RATE: u32 = 5;
-/// Fewer than this a minute, at any time, were no load.
+/// The minimum of requests per minute at any time; fewer would be no load.
 const RATE_LEAST: f64 = 200.0;
-/// Answers that are heard in each fault, at least, ...
+/// Minimum number of answers that are received during each fault.
 const ANSWERS: usize = 12;
-/// ... and how long it lasts, at least: longer than a keepalive takes to notice it.
+/// Minimum length of each fault: longer than a keepalive takes to notice it.
 const FAULT: Duration = Duration::from_secs(3);
 
 pub(crate) struct Load {
@@ -31,14 +31,14 @@ pub(crate) struct Load {
     soak: JoinHandle<Result<Outcome, Failure>>,
 }
 
-/// A journal's file that counts the answers in it.
+/// The file of a journal, which counts the answers that are written to it.
 struct Counted {
     file: File,
     answers: Arc<AtomicUsize>,
 }
 
 impl Write for Counted {
-    /// One line at a time, as [`Writer`] writes.
+    /// Each call writes one line, as [`Writer`] does.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         if !text.contains(r#""said":"asked""#) && !text.contains(r#""said":"lost""#) {
@@ -78,18 +78,18 @@ impl Load {
         println!("{seconds:6.1} s  {} answers {when}", answers() - before);
     }
 
-    /// Lets the calls in flight end. A run in which little happened has shown nothing.
+    /// Lets the calls in flight end, and checks that enough happened: otherwise the run has shown nothing.
     pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();
         let outcome = self.soak.await.unwrap().unwrap();
         println!("{}", describe(&outcome));
         assert!(outcome.least_per_minute() >= RATE_LEAST, "{}", outcome.least_per_minute());
         for (kind, said, least) in [
-            (Kind::Reserve, Said::Confirmed, 20),
-            (Kind::Modify, Said::Changed, 3),
-            (Kind::Release, Said::Released, 5),
-            // The coordinator was killed: somebody lost an answer, or found nobody.
-            (Kind::Reserve, Said::Lost, 1),
+            (Kind::Reserve, CallKnowledge::Confirmed, 20),
+            (Kind::Modify, CallKnowledge::Changed, 3),
+            (Kind::Release, CallKnowledge::Released, 5),
+            // The coordinator was killed, so a client lost an answer or could not connect.
+            (Kind::Reserve, CallKnowledge::Lost, 1),
         ] {
             let count = outcome.count(kind, said);
             assert!(count >= least, "{kind:?} {said:?}: {count}, at least {least} wanted");

@@ -1,11 +1,12 @@
-//! The testbed of containers, as a user of `docs/guide/compose.md` has it: every command of that page is
-//! run, in order; and while it stands, a load from this machine goes on while a domain is cut off, containers
-//! are killed and paused, and the coordinator is restarted. Then the auditor compares what everybody has
+//! The testbed of containers, used as in `docs/guide/compose.md`: every command of that page is run, in order.
+//!
+//! While the testbed runs, a load from this machine continues while a domain is cut off, containers are
+//! killed and paused, and the coordinator is restarted. Then the auditor compares what all daemons have
 //! with what clients were told.
 //!
-//! It needs a Docker engine with compose and the image of `deploy/compose/build`, so it runs when
-//! COALLOC_COMPOSE=1 says that they are there, and says otherwise that it did not. It has a project, an
-//! address of loopback and volumes of its own, and removes them also when it fails.
+//! The test needs a Docker engine with compose and the image of `deploy/compose/build`, so it runs only
+//! when COALLOC_COMPOSE=1 says that they are there; otherwise it prints that it was skipped. It has its own
+//! project, loopback address and volumes, and removes them even when it fails.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -18,7 +19,7 @@ use std::time::Duration;
 use load::Load;
 use testbed::{Testbed, eventually};
 
-/// Commands of the guide that come after the faults of this test.
+/// The first command of the guide that comes after the faults of this test.
 const AT_THE_END: &str = "deploy/compose/audit";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,26 +55,26 @@ async fn the_testbed_survives_what_its_guide_and_worse_do_to_it() {
     testbed.is_gone();
 }
 
-/// Each fault lasts until clients have heard several answers in it, so that it is met by requests in all
-/// states, on a slow machine too.
+/// Each fault lasts until clients have received several answers during it, so that it affects requests in
+/// all states, even on a slow machine.
 async fn faults(testbed: &Testbed, load: &Load) {
     testbed.run("deploy/compose/cut N");
     load.goes_on("while N is cut off").await;
     testbed.run("deploy/compose/heal N");
     load.goes_on("after N is back").await;
 
-    // The network manager of one domain and a site of another one, as by a power cut.
+    // The network manager of one domain and a site of another domain, killed as by a power cut.
     testbed.docker("kill", &["nrm-S", "crm-U1"]);
     assert_eq!(testbed.inspect("nrm-S", "{{.State.Status}}"), "exited", "it stays down");
     load.goes_on("without nrm-S and crm-U1").await;
     testbed.docker("start", &["nrm-S", "crm-U1"]);
 
-    // Nobody is gone, but nobody answers: the connections stay.
+    // All daemons are there, but some do not answer: their connections stay open.
     testbed.docker("pause", &["crm-N0", "gate-U"]);
     load.goes_on("with crm-N0 and gate-U paused").await;
     testbed.docker("unpause", &["crm-N0", "gate-U"]);
 
-    // In the middle of whatever it was doing; clients lose their answers.
+    // The coordinator is killed in the middle of its work; clients lose their answers.
     testbed.docker("kill", &["grc"]);
     // One network, with everybody in it at once: a resource manager that lost its network restarts nothing.
     testbed.disconnect("crm-N3", "domain-N");
@@ -87,7 +88,7 @@ async fn faults(testbed: &Testbed, load: &Load) {
     load.goes_on("after everything").await;
 }
 
-/// What is in one domain does not see the inside of another one, nor the exchange.
+/// Checks that a daemon in one domain reaches neither the inside of another domain nor the exchange.
 fn domains_are_apart(testbed: &Testbed) {
     let asks = |from: &str, address: &str| testbed.exec(from, &format!("health {address}"));
     assert!(asks("crm-S0", "gate-S:7000"), "a domain reaches the coordinator through its gate");

@@ -1,4 +1,4 @@
-//! One testbed: its containers, and the commands of the guide on it.
+//! One testbed: its containers, and the guide's commands, run on it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Services of ELGL: 13 resource managers, 3 gates and a coordinator.
+/// Number of services of ELGL: 13 resource managers, 3 gates and a coordinator.
 const SERVICES: usize = 17;
 
 pub(crate) struct Testbed {
     root: PathBuf,
     folder: TempDir,
-    /// Of containers, networks and volumes.
+    /// The Docker project of the containers, networks and volumes.
     project: String,
-    /// An address of loopback, so that a testbed of somebody else has its own ports.
+    /// An address of loopback, so that the ports do not collide with those of another testbed.
     host: String,
 }
 
@@ -25,13 +25,13 @@ impl Drop for Testbed {
             eprintln!("{}", shown(&self.output("deploy/compose/compose ps -a")));
             eprintln!("{}", shown(&self.output("deploy/compose/compose logs --tail 20")));
         }
-        // After the guide's own `down` there is nothing left for it to do.
+        // After the guide's own `down`, this command has nothing left to do.
         let _ = self.output("deploy/compose/down");
     }
 }
 
 impl Testbed {
-    /// Nothing runs.
+    /// A testbed in which nothing runs yet.
     pub(crate) fn new() -> Self {
         let id = std::process::id();
         Self {
@@ -42,17 +42,17 @@ impl Testbed {
         }
     }
 
-    /// For files of the test.
+    /// A folder for files of the test.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Where a port of the testbed is on this machine.
+    /// The address of a port of the testbed on this machine.
     pub(crate) fn address(&self, port: u16) -> String {
         format!("{}:{port}", self.host)
     }
 
-    /// The lines that begin with `$ ` in the `sh` blocks of the page, but those that make the image.
+    /// The lines that begin with `$ ` in the `sh` blocks of the page, except those that build the image.
     pub(crate) fn commands_of_the_guide(&self) -> Vec<String> {
         let page = std::fs::read_to_string(self.root.join("docs/guide/compose.md")).unwrap();
         let mut inside = false;
@@ -85,19 +85,19 @@ impl Testbed {
         shell.args(["-c", line]).current_dir(&self.root).env("PATH", path);
         shell.env("COMPOSE_PROJECT_NAME", &self.project).env("COALLOC_PUBLISH", &self.host);
         shell.env("COALLOC_GRC", self.address(7_000)).env("COLUMNS", "100");
-        // Options of whoever runs the test are not meant.
+        // Options from the environment of the user who runs the test must not apply.
         for option in ["COALLOC_DELAY", "COALLOC_JITTER", "COALLOC_LOSS", "COALLOC_TESTBED"] {
             shell.env_remove(option);
         }
         shell.output().unwrap()
     }
 
-    /// Runs a line of the guide; it ends as its comment says. What it said.
+    /// Runs a line of the guide, checks that it ends as its comment says, and returns what it printed.
     pub(crate) fn run(&self, line: &str) -> String {
         let (command, comment) = line.split_once('#').unwrap_or((line, ""));
         let expected = comment.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
         if command.starts_with("export ") {
-            // The test has an address of its own.
+            // The test has its own address.
             return String::new();
         }
         let began = Instant::now();
@@ -114,13 +114,15 @@ impl Testbed {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs `coalloc` inside a container; did it end well?
+    /// Runs `coalloc` inside a container; did it succeed?
     pub(crate) fn exec(&self, service: &str, arguments: &str) -> bool {
         let container = self.container(service);
         self.output(&format!("docker exec {container} /coalloc {arguments}")).status.success()
     }
 
-    /// Every service's container. Asked of Docker: compose takes a second for it, and it is asked often.
+    /// The container of every service.
+    ///
+    /// Docker is asked directly, because compose takes a second and this is needed often.
     fn containers(&self) -> BTreeMap<String, String> {
         let format = "{{.Label \"com.docker.compose.service\"}} {{.ID}}";
         let label = format!("label=com.docker.compose.project={}", self.project);
@@ -134,7 +136,7 @@ impl Testbed {
         id.unwrap_or_else(|| panic!("{service} has no container"))
     }
 
-    /// `docker WHAT` with the containers of these services.
+    /// Runs `docker WHAT` with the containers of these services.
     pub(crate) fn docker(&self, what: &str, services: &[&str]) {
         let ids: Vec<String> = services.iter().map(|service| self.container(service)).collect();
         self.run_quietly(&format!("docker {what} {}", ids.join(" ")));
@@ -172,7 +174,8 @@ impl Testbed {
         self.docker(&format!("network connect --alias {service} {network}"), &[service]);
     }
 
-    /// Docker restarts what crashed; a test that only looks at the end would not see it.
+    /// Checks that no container crashed: Docker restarts them, so a test that only looks at the end would
+    /// not see it.
     pub(crate) fn nobody_crashed(&self) {
         for service in self.services() {
             let format = "{{.State.Status}} {{.RestartCount}} {{.State.OOMKilled}}";
@@ -180,7 +183,7 @@ impl Testbed {
         }
     }
 
-    /// Nothing of this project is left.
+    /// Checks that nothing of this project is left.
     pub(crate) fn is_gone(&self) {
         let label = format!("--filter label=com.docker.compose.project={}", self.project);
         for (what, list) in

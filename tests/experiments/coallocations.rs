@@ -7,7 +7,7 @@ use coalloc_net::convert::file_topology;
 use coalloc_proto::v1;
 use coalloc_sim::coallocations::{Settings, run, settings};
 use coalloc_sim::experiment::trace::ResourceKind;
-use coalloc_sim::experiment::{ModelError, NoTrace, TraceEvent};
+use coalloc_sim::experiment::{ModelError, SilentTrace, TraceEvent};
 
 fn elgl() -> Topology {
     let text = include_str!("../../deploy/federations/elgl.yaml");
@@ -69,7 +69,7 @@ fn what_is_reserved_never_exceeds_what_there_is_and_adds_up_to_the_load() {
 
 #[test]
 fn competing_coordinators_refuse_one_another_and_alone_nobody_is_refused() {
-    let alone = run(&Settings::default(), &elgl(), 1, &mut NoTrace).unwrap();
+    let alone = run(&Settings::default(), &elgl(), 1, &mut SilentTrace).unwrap();
     assert_eq!(alone.get("holds_refused"), Some(0.0));
     let workload = settings::Workload { interarrival_s: 2.0, requests: 120, ..Default::default() };
     let busy = Settings {
@@ -80,8 +80,8 @@ fn competing_coordinators_refuse_one_another_and_alone_nobody_is_refused() {
         ..Default::default()
     };
     let one = Settings { coordinators: 1, ..busy.clone() };
-    let busy = run(&busy, &elgl(), 1, &mut NoTrace).unwrap();
-    let one = run(&one, &elgl(), 1, &mut NoTrace).unwrap();
+    let busy = run(&busy, &elgl(), 1, &mut SilentTrace).unwrap();
+    let one = run(&one, &elgl(), 1, &mut SilentTrace).unwrap();
     assert_eq!(one.get("holds_refused"), Some(0.0), "one after the other is in nobody's way");
     assert!(one.get("answer_ms").unwrap() > 2.0 * busy.get("answer_ms").unwrap(), "but slow");
     assert!(busy.get("holds_refused").unwrap() > 0.0, "{busy:?}");
@@ -94,24 +94,25 @@ fn every_planner_reserves_in_an_empty_day() {
     for solver in coalloc_plan::Solver::ALL {
         let mut settings = Settings { planner: solver.name().into(), ..small() };
         if solver.is_outside() {
-            // A library takes a second a request without optimisation.
+            // A library takes a second per request without optimisation.
             settings.workload.requests = 4;
         }
-        let measures = run(&settings, &elgl(), 4, &mut NoTrace).unwrap();
+        let measures = run(&settings, &elgl(), 4, &mut SilentTrace).unwrap();
         let success = measures.get("success").unwrap();
         assert!(success > 0.9, "{}: {success} of the first requests", solver.name());
     }
 }
 
-fn compared(planner: &str, every: u32) -> settings::Compared {
-    settings::Compared { planner: planner.to_owned(), every, ..Default::default() }
+fn compared(planner: &str, every: u32) -> settings::ComparedPlannerSettings {
+    settings::ComparedPlannerSettings { planner: planner.to_owned(), every, ..Default::default() }
 }
 
 #[test]
 fn a_planner_beside_another_changes_nothing_and_agrees_with_exact() {
     let mut settings = small();
-    let alone = run(&settings, &elgl(), 1, &mut NoTrace).unwrap();
-    settings.compared = Some(settings::Compared { frames: 2, ..compared("backtrack", 7) });
+    let alone = run(&settings, &elgl(), 1, &mut SilentTrace).unwrap();
+    settings.compared =
+        Some(settings::ComparedPlannerSettings { frames: 2, ..compared("backtrack", 7) });
     let mut events: Vec<TraceEvent<'static>> = Vec::new();
     let both = run(&settings, &elgl(), 1, &mut events).unwrap();
     let planned: Vec<u64> = (events.iter())
@@ -127,11 +128,11 @@ fn a_planner_beside_another_changes_nothing_and_agrees_with_exact() {
         assert_eq!(both.get(name), Some(value), "{name}");
     }
     settings.compared = Some(compared("backtrack", 1));
-    let greedy = run(&settings, &elgl(), 1, &mut NoTrace).unwrap();
+    let greedy = run(&settings, &elgl(), 1, &mut SilentTrace).unwrap();
     assert!(greedy.get("over_optimum").unwrap() > 1.0, "the first that fits is not the best");
     assert!(greedy.get("agreed").unwrap() < 1.0, "{greedy:?}");
     settings.compared = Some(compared("exact", 7));
-    let same = run(&settings, &elgl(), 1, &mut NoTrace).unwrap();
+    let same = run(&settings, &elgl(), 1, &mut SilentTrace).unwrap();
     assert_eq!((same.get("agreed"), same.get("over_optimum")), (Some(1.0), Some(1.0)));
 }
 
@@ -139,7 +140,7 @@ fn a_planner_beside_another_changes_nothing_and_agrees_with_exact() {
 fn a_user_with_half_of_what_is_free_gets_less() {
     let mut settings = Settings::default();
     settings.levels.insert("UserB".into(), 50);
-    let measures = run(&settings, &elgl(), 1, &mut NoTrace).unwrap();
+    let measures = run(&settings, &elgl(), 1, &mut SilentTrace).unwrap();
     let of = |user| measures.get(user).unwrap();
     assert!(of("success_usera") > of("success_userb") + 0.02, "{measures:?}");
 }
@@ -166,7 +167,7 @@ fn bad_settings_name_their_field() {
     for (field, spoil) in cases {
         let mut settings = Settings::default();
         spoil(&mut settings);
-        match run(&settings, &elgl(), 1, &mut NoTrace) {
+        match run(&settings, &elgl(), 1, &mut SilentTrace) {
             Err(ModelError::Setting(error)) => assert_eq!(error.field, field, "{error}"),
             other => panic!("{field}: {other:?}"),
         }
@@ -175,6 +176,6 @@ fn bad_settings_name_their_field() {
     for vertex in elgl().vertices() {
         apart.add_vertex(vertex.clone()).unwrap();
     }
-    let error = run(&Settings::default(), &apart, 1, &mut NoTrace).unwrap_err().to_string();
+    let error = run(&Settings::default(), &apart, 1, &mut SilentTrace).unwrap_err().to_string();
     assert!(error.contains("no path leads to N1"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Federations that experiments name are read as the daemons read them, whichever model they are for.
+//! Federations that experiments name are read as the daemons read them, for every model.
 
 use super::{coalloc, shown};
 

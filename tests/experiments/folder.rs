@@ -1,5 +1,5 @@
-//! The folder of results: the same bytes however the runs came about, and nothing lost when the program is killed, the
-//! disk is full, or somebody else is at work there.
+//! The folder of results: the same bytes however the runs came about, and nothing is lost when the program
+//! is killed, the disk is full, or another process works there.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ fn golden(model: &str) -> String {
     folder.join(format!("{model}.yaml")).to_str().unwrap().to_owned()
 }
 
-/// Runs it to its end.
+/// Runs an experiment to its end.
 fn run(file: &str, out: &Path, more: &[&str]) -> String {
     let words = [&["sim", "run", file, "--out", out.to_str().unwrap()], more].concat();
     let ran = coalloc(&words);
@@ -44,7 +44,7 @@ fn threads_and_stops_change_no_byte() {
     }
 }
 
-/// A program at work, killed when nobody needs it any more.
+/// A program at work, killed when this value is dropped.
 struct Running(Child);
 
 impl Running {
@@ -54,13 +54,13 @@ impl Running {
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    /// Waits until the folder has so many lines.
+    /// Waits until the file has this many lines.
     fn until(&mut self, runs: &Path, lines: usize) {
         let has = || std::fs::read(runs).map(|bytes| bytes.iter().filter(|b| **b == b'\n').count());
         let is_there = || has().is_ok_and(|count| count >= lines);
         while !is_there() {
             if let Some(status) = self.0.try_wait().unwrap() {
-                // It may have written them since they were counted.
+                // The program may have written the lines since they were counted.
                 assert!(is_there(), "ended before it had {lines} lines: {status}");
             }
             std::thread::yield_now();
@@ -83,7 +83,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     run(&file, &whole, &["--seeds", SEEDS]);
     let out = folder.path().join("out");
     let runs = out.join("results.jsonl");
-    // Before its first run, and at some of the 600.
+    // Killed before its first run, and at some of the 600.
     for lines in [0, 1, 2, 40, 90, 200] {
         let mut running = Running::start(&file, &out, SEEDS);
         running.until(&runs, lines);
@@ -138,7 +138,7 @@ fn the_same_command_goes_on_with_its_trace_and_not_with_that_of_another_run() {
     assert_eq!(other.status.code(), Some(2), "{}", shown(&other));
     assert!(shown(&other).contains("is the trace of another run; allowed"), "{}", shown(&other));
     assert_eq!(text(&trace), whole, "overwritten");
-    // In the folder of the results, too, which is made for it.
+    // A trace may also be in the folder of the results, which is created for it.
     let (out, within) = (folder.path().join("new"), folder.path().join("new/day.jsonl"));
     for _ in 0..2 {
         run(&file, &out, &["--trace", within.to_str().unwrap(), "--at", "frames=2"]);
@@ -186,7 +186,7 @@ fn a_folder_of_another_experiment_or_program_is_refused_and_a_new_label_is_not()
     std::fs::write(&runs, &other).unwrap();
     refused("results of two programs are not mixed; choose another --out, or remove the folder");
     assert_eq!(text(&runs), other, "overwritten");
-    // Side by side they may be.
+    // Results of two programs may be compared when they are in different folders.
     let own = folder.path().join("own");
     run(&file, &own, &[]);
     let compared = coalloc(&["sim", "compare", out.to_str().unwrap(), own.to_str().unwrap()]);

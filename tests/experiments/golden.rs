@@ -1,9 +1,11 @@
-//! A change of a world's behaviour raises the revision of its model (`Model::revision`): else results of the program
-//! before and after it are mixed in one folder. A tiny run of every kind of each model is kept here; when it measures
-//! something else under the same revision, this test says so.
+//! A change of a world's behaviour must raise the revision of its model (`Model::revision`); otherwise
+//! results of the program before and after the change would be mixed in one folder.
 //!
-//! To change what a world does: raise the revision, then `COALLOC_BLESS=1 cargo test -p coalloc --test experiments
-//! golden`, and read the diff.
+//! A tiny run of every kind of each model is kept here. If it measures something else under the same
+//! revision, this test fails.
+//!
+//! To change what a world does: raise the revision, then run `COALLOC_BLESS=1 cargo test -p coalloc --test
+//! experiments golden`, and read the diff.
 
 use std::path::Path;
 

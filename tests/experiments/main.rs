@@ -1,6 +1,7 @@
 //! Every experiment that comes with the program still shows what its paper says: a small version of each
-//! runs, and the shapes that are stated hold, those aside that the file itself reports as not met. Never a
-//! figure of ours.
+//! runs, and the stated shapes hold, except those that the file itself reports as not met.
+//!
+//! Our own figures are never checked.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -43,7 +44,7 @@ fn the_shapes_of_every_experiment_hold_in_a_small_run() {
         assert!(ran.status.success(), "{name}: {}", shown(&ran));
         let report = std::fs::read_to_string(out.join("report.md")).unwrap();
         assert!(!shown(&ran).contains("no run has measured"), "{}", shown(&ran));
-        // A small run has no points of some plots.
+        // A small run may have no points of some plots.
         let plots = report.lines().filter(|line| line.starts_with("!["));
         let drawn = plots.map(|line| {
             let plot = line.rsplit('(').next().unwrap().trim_end_matches(')');
@@ -67,7 +68,7 @@ fn every_experiment_file_comes_with_the_program() {
     }
 }
 
-/// An experiment file `mine.yaml` with this text, beside a federation of two sites.
+/// An experiment file `mine.yaml` with this text, next to a federation of two sites.
 fn written(text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.yaml");

@@ -1,5 +1,5 @@
-//! Mistakes in an experiment, its files and the command: each is told with file, line, field, value and what is allowed,
-//! before anything runs, and nothing is written or overwritten.
+//! Mistakes in an experiment, its files and the command: each is reported with file, line, field, value and
+//! what is allowed, before anything runs, and nothing is written or overwritten.
 
 use std::path::Path;
 
@@ -79,7 +79,7 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
     }
 }
 
-/// What `coalloc sim run` refuses these words with.
+/// The message with which `coalloc sim run` refuses these arguments.
 fn refused(words: &[&str]) -> String {
     let ran = coalloc(&[&["sim", "run"], words].concat());
     assert_eq!(ran.status.code(), Some(2), "{words:?}: {}", shown(&ran));
@@ -125,13 +125,13 @@ fn files_that_are_none_or_cut_off_are_told_with_their_line() {
     assert!(said.contains("empty.yaml:1: the file says nothing; expected"), "{said}");
     let said = refused(&[folder.path().to_str().unwrap(), "--out", &out]);
     assert!(said.contains(": is a folder; expected an experiment file"), "{said}");
-    // What it includes, cut off.
+    // A file that the experiment includes is cut off.
     std::fs::write(path("federation.yaml"), &FEDERATION[..60]).unwrap();
     let said = refused(&[&file, "--out", &out]);
     assert!(said.contains("mine.yaml:5: settings.federation:"), "{said}");
     assert!(said.contains("federation.yaml:3: computes"), "{said}");
     assert!(!Path::new(&out).exists(), "something was written");
-    // Both of a pair are read before one is begun.
+    // Both experiments are read before one is started.
     std::fs::write(path("federation.yaml"), FEDERATION).unwrap();
     refused(&[&file, &path("empty.yaml"), "--out", &out]);
     assert!(!Path::new(&out).exists(), "something was written");

@@ -1,5 +1,5 @@
-//! Planners that are programs of their own: real ones where this machine has them, and ones played by scripts
-//! that do what programs should not.
+//! Planners that are separate programs: real ones where this machine has them, and scripts that do what
+//! programs should not do.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use coalloc_plan::ip::Program;
 
 use crate::{FEDERATION, MINE, shown};
 
-/// An experiment of these planners, in a folder of its own.
+/// An experiment with these planners, in its own folder.
 fn experiment(planners: &str, more: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let axis = "{name: frames, path: frames, values: [1, 2]}";
@@ -23,7 +23,7 @@ fn experiment(planners: &str, more: &str) -> tempfile::TempDir {
     folder
 }
 
-/// The experiment with more metrics.
+/// The experiment with additional metrics.
 fn with_metrics(text: &str, metrics: &str) -> String {
     text.replace("plots:", &format!("{metrics}plots:"))
 }
@@ -38,7 +38,7 @@ fn run(folder: &Path, path: &str) -> Output {
     command(folder, path).output().unwrap()
 }
 
-/// A script that is started as this program.
+/// A script that is started instead of this program.
 fn script(folder: &Path, program: Program, text: &str) -> String {
     let file = folder.join(program.executable());
     std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -66,7 +66,7 @@ fn every_program_that_is_here_plans_what_exact_plans() {
         "COALLOC_SOLVERS=1 says that every program is here"
     );
     let names: Vec<&str> = here.iter().map(|program| program.name()).collect();
-    // Any of them drives a day, and each is put beside exact on the paper's federation.
+    // Each of them plans a day, and each is compared with exact on the paper's federation.
     let folder = experiment(&format!("exact, {}", names.join(", ")), "");
     let ran = run(folder.path(), &path);
     assert!(ran.status.success(), "{}", shown(&ran));
@@ -138,7 +138,7 @@ fn what_a_program_has_measured_stays_in_the_report_when_it_is_gone() {
     assert!(shown(&ran).contains("0 runs in"), "{}", shown(&ran));
     assert!(!shown(&ran).contains("left out"), "{}", shown(&ran));
     assert_eq!(std::fs::read_to_string(folder.path().join("out/results.csv")).unwrap(), table);
-    // Of another seed it has no run.
+    // With another seed there is no run yet.
     let ran = command(folder.path(), "/nowhere").args(["--seeds", "2"]).output().unwrap();
     assert!(ran.status.success(), "{}", shown(&ran));
     let said = "minisat+ is not on this machine, left out: planner minisat+\n";
@@ -206,7 +206,7 @@ fn a_program_that_errs_ends_the_run_with_its_words() {
 
 #[test]
 fn a_program_that_does_not_come_to_its_end_is_cut_short_and_counted() {
-    // It does not hear, and has started something that holds its output open.
+    // This program ignores the signal, and has started another one that keeps its output open.
     let folder = experiment("minisat+", "\n  frames: 1\n  solver_s: 1");
     let deaf = "trap '' TERM\n/bin/sleep 600 &\nwait\nwait\n/bin/sleep 600";
     let path = script(folder.path(), Program::MinisatPlus, deaf);
@@ -230,7 +230,7 @@ fn a_stop_in_the_run_that_is_traced_leaves_no_trace() {
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let parts: Vec<String> = names.filter(|name| name.ends_with(".part")).collect();
     assert!(parts.is_empty(), "{parts:?}");
-    // The same command goes on.
+    // The same command continues.
     let path = script(folder.path(), Program::MinisatPlus, "echo 's UNSATISFIABLE'");
     let ran = command(folder.path(), &path).args(["--trace", "day.jsonl"]).output().unwrap();
     assert!(ran.status.success(), "{}", shown(&ran));

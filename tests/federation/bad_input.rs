@@ -1,4 +1,4 @@
-//! What must not get in: each is answered with field, value and allowed range, and leaves nothing.
+//! Input that must be refused: each answer names field, value and allowed range, and nothing is left behind.
 
 use coalloc_proto::v1::{self, Reason, ReservationState as State};
 use tonic::Code;
@@ -37,7 +37,7 @@ async fn malformed_requests_name_field_value_and_range_and_leave_nothing() {
         assert!(violation.field.ends_with(field), "{field}: {violation:?}");
         assert!(violation.description.contains(allowed), "{field}: {violation:?}");
     }
-    // The id of a malformed request is not burnt.
+    // The id of a malformed request can still be used.
     let good = federation.reserve("bad", pair(1, 1, 3_600, 600)).await;
     assert_eq!(good.state(), State::Confirmed);
     federation.audit_at_rest().await;
@@ -120,7 +120,8 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
     };
     let answer = federation.rm("nrm").hold(hold.clone()).await.unwrap().into_inner();
     assert!(denied(answer), "said in the answer: a status may be anybody's");
-    // Another one's id is nobody's to hold, end or tombstone, before it is given and after.
+    // An id that belongs to another coordinator may not be held, ended or tombstoned, neither before it is
+    // given nor after.
     let stolen = v1::HoldRequest { coordinator: "grc".to_owned(), ..hold.clone() };
     assert!(denied(federation.rm("nrm").hold(stolen).await.unwrap().into_inner()));
     let tombstone = v1::AbortRequest {
@@ -148,7 +149,7 @@ async fn a_request_id_must_not_look_like_a_reservation() {
     let error = federation.try_reserve(&next, pair(1, 1, 3_600, 600)).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
     assert!(error.message().contains("request_id"), "{error}");
-    // The id of a request, one that is still to come, and none at all are no tokens.
+    // The id of a request, an id that does not exist yet, and arbitrary text are not tokens.
     for token in ["one", &next, "nowhere"] {
         let list = v1::ListRequest { page_token: token.to_owned(), ..Default::default() };
         let error = federation.grc().list(list).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! The baselines, live: `backtrack` holds one resource manager after the other and goes back when one refuses;
-//! `sliding-window` fixes computers first and slides on when they have no path.
+//! The baselines with real processes: `backtrack` holds at one resource manager after the other and goes
+//! back when one refuses; `sliding-window` fixes computers first and slides on when they have no path.
 
 use std::collections::BTreeMap;
 
@@ -70,10 +70,11 @@ async fn backtrack_holds_one_after_the_other_and_takes_the_next_choice_when_one_
     let wanted = reserve("one", pair(20, 200, 3_600, 600), "backtrack", 1);
     let call = tokio::spawn(async move { grc.reserve(wanted).await });
     let stopped = control.stopped().await;
-    // Its first choice is A and B. crm-A holds, crm-B is being asked, the path is not asked for yet.
+    // The request's first choice is A and B. crm-A holds, crm-B is being asked, and the path is not asked
+    // for yet.
     assert_eq!(states(&federation, "crm-A").await, [BookingState::Held]);
     assert_eq!(states(&federation, "nrm").await, []);
-    // Meanwhile somebody else takes B.
+    // Meanwhile another request takes B.
     let site = v1::SiteRequest {
         name: "b".to_owned(),
         cpus: 50,
@@ -133,7 +134,7 @@ async fn many_searches_at_once_fill_every_start_there_is() {
         assert!(reservation.definite);
         confirmed += usize::from(reservation.state() == State::Confirmed);
     }
-    // The path carries one of them at a time, and whoever holds it books it.
+    // The path carries one request at a time, and each request that holds it books it.
     assert_eq!(confirmed, 3);
     federation.audit_at_rest().await;
 }

@@ -1,5 +1,5 @@
-//! Several coordinators over the same resource managers, all at once: every request ends for certain,
-//! nothing is overbooked or left over, and each coordinator gets its share.
+//! Several coordinators over the same resource managers at the same time: every request gets a definite
+//! outcome, nothing is overbooked or left over, and each coordinator gets its share.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,27 @@ use tokio::task::JoinSet;
 
 use crate::harness::{Federation, RMS, eventually, free_port, pair};
 
-/// Coordinators that compete.
+/// Number of coordinators that compete.
 const GRCS: usize = 3;
 /// Requests of each coordinator in a round, all sent at once.
 const EACH: usize = 13;
-/// Starts that do for every request of a round, an hour apart.
+/// Number of starts, an hour apart, that suit every request of a round.
 const HOURS: i64 = 4;
-/// Requests that fit in an hour: 5 of 200 Mbit/s on 1 Gbit/s. 20 of a round's 39 can be had.
+/// Requests that fit in an hour: 5 of 200 Mbit/s on 1 Gbit/s.
+///
+/// In a round, 20 of the 39 requests can be confirmed.
 const FIT: i64 = 5;
-/// Who is first in one round is luck; over so many it is not.
+/// In one round it is luck who is first; over this many rounds it is not.
 const ROUNDS: i64 = 16;
 
 struct Rivals {
-    /// The RMs, and one federation a coordinator that sees them.
+    /// For each coordinator, a federation of this coordinator and the RMs.
     seen: Vec<Federation>,
     /// The processes.
     _owner: Federation,
 }
 
-/// Three RMs that accept three coordinators, and these.
+/// Three RMs that accept three coordinators, and these coordinators.
 async fn rivals() -> Rivals {
     let mut owner = Federation::prepare();
     let names: Vec<String> = (1..=GRCS).map(|n| format!("grc-{n}")).collect();
@@ -74,7 +76,7 @@ async fn rivals() -> Rivals {
 }
 
 impl Rivals {
-    /// Everything the coordinators know of, all definite.
+    /// All reservations that the coordinators know; all are definite.
     async fn reservations(&self) -> Vec<v1::Reservation> {
         let mut all = Vec::new();
         for federation in &self.seen {
@@ -118,7 +120,7 @@ impl Rivals {
                     assert!(due.iter().any(|d| (&d.resource, d.amount, &d.window)
                         == (&segment.resource, segment.amount, &segment.window)));
                     let start = segment.window.as_ref().unwrap().start.as_ref().unwrap().seconds;
-                    // All windows of one start are equal, and those of two starts are disjoint.
+                    // Windows with the same start are equal, and windows with different starts are disjoint.
                     *taken.entry((segment.resource.clone(), start)).or_default() += segment.amount;
                 }
             }
@@ -136,14 +138,14 @@ async fn three_coordinators_compete_and_each_gets_its_share() {
     let mut won = [0_usize; GRCS];
     let mut all = 0;
     let mut attempts = BTreeMap::<u32, usize>::new();
-    // One origin for all: what starts in the same hour starts in the same second.
+    // All requests share one origin, so that those that start in the same hour start in the same second.
     let template = pair(10, 200, 3_600, 1_800);
     let origin = template.earliest_start.unwrap();
     for round in 0..ROUNDS {
         let mut calls = JoinSet::new();
         for n in 0..EACH {
             for turn in 0..GRCS {
-                // Another coordinator is asked first each time.
+                // Each time another coordinator is asked first.
                 let rival = (turn + n + round as usize) % GRCS;
                 let federation = &rivals.seen[rival];
                 let mut grc = federation.grc();
@@ -184,7 +186,7 @@ async fn three_coordinators_compete_and_each_gets_its_share() {
         assert!(confirmed <= fit, "{confirmed} of {fit}");
         all += confirmed;
     }
-    // Rivals that refuse each other must not leave what they want to nobody.
+    // Coordinators that refuse each other's holds must not leave resources unused.
     let fit = ROUNDS * HOURS * FIT;
     println!("{all} of {fit} that fit were confirmed");
     assert!(all * 10 >= fit * 9, "{all} of {fit}");

@@ -1,15 +1,15 @@
-//! What a dashboard asks for, without Grafana: each query's metrics and labels, against series that
-//! daemons show.
+//! Checks the queries of a dashboard without Grafana: the metrics and labels of each query, against series
+//! that daemons show.
 //!
-//! Knows as much of PromQL as the dashboard uses: selectors with matchers, `by (...)`, `rate`. A query of
-//! anything else that names a metric is looked at all the same, by its names.
+//! It knows only the part of PromQL that the dashboard uses: selectors with matchers, `by (...)`, `rate`.
+//! If a query uses anything else, the metrics that it names are still checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels that the scraper adds: to which daemon a series belongs.
+/// Labels that the scraper adds, to show which daemon a series belongs to.
 const OF_THE_SCRAPER: [&str; 2] = ["daemon", "instance"];
 
-/// Series by their names, as they stand in an exposition: the labels of each.
+/// Series by their names, as an exposition shows them: the labels of each series.
 pub(crate) type Series = BTreeMap<String, Vec<BTreeMap<String, String>>>;
 
 /// Adds the series of one exposition in OpenMetrics text.
@@ -64,7 +64,7 @@ fn grouped(query: &str) -> Option<BTreeSet<&str>> {
     (!groups.is_empty()).then(labels)
 }
 
-/// What of a query nothing that is shown can answer: one sentence each.
+/// The parts of a query that no series can answer, as one sentence each.
 pub(crate) fn problems(query: &str, legend: &str, series: &Series) -> Vec<String> {
     let mut problems = Vec::new();
     let by = grouped(query);
@@ -89,7 +89,8 @@ pub(crate) fn problems(query: &str, legend: &str, series: &Series) -> Vec<String
             problems.push(format!("{name}: counters are rated, and nothing else is"));
         }
         let fits = |one: &&BTreeMap<String, String>| {
-            // A series of which this is not the value may come; of which it must be has to be there.
+            // A matcher with `=` needs a series with this value. For any other operator the label is
+            // enough, because a matching series may still come.
             let of = |(label, operator, value): &(&str, &str, &str)| match *operator {
                 "=" => one.get(*label).is_some_and(|own| own == value),
                 _ => one.contains_key(*label),
@@ -114,7 +115,7 @@ pub(crate) fn problems(query: &str, legend: &str, series: &Series) -> Vec<String
     problems
 }
 
-/// Every query of a dashboard: its panel, itself, its legend.
+/// Every query of a dashboard: its panel, the query, its legend.
 pub(crate) fn queries(dashboard: &serde_json::Value) -> Vec<(String, String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let panels = dashboard["panels"].as_array().into_iter().flatten();

@@ -1,5 +1,7 @@
-//! Disks that are full, and ledgers that are not what they were: real daemons on a small tmpfs (which takes
-//! root; without, it says so and does nothing), and a ledger put back.
+//! Disks that are full, and ledgers that are older than they were: real daemons on a small tmpfs, and a
+//! ledger that was restored.
+//!
+//! The tmpfs needs root; without root, the test prints a message and does nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -54,7 +56,7 @@ async fn health(federation: &Federation, name: &str) -> ServingStatus {
 async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     let Some(small) = Small::mounted(40) else { return };
     let mut federation = Federation::prepare();
-    // Soft expiry never comes: the holds below are of a transaction that the GRC does not know.
+    // Soft expiry never comes: the GRC does not know the transaction of the holds below.
     federation.configure(&Setup { policy: "{hold_soft: 900s}", ..Setup::default() });
     for name in ["nrm", "grc"] {
         move_ledger(&federation, name, small.path());
@@ -68,7 +70,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     assert_eq!(health(&federation, "nrm").await, ServingStatus::Serving);
 
     small.fill();
-    // What is new: refused at once, with a reason for people and for programs.
+    // New requests are refused at once, with a reason for people and for programs.
     let refusal = held(&federation, &hold(3)).await.unwrap_err();
     assert_eq!((refusal.reason(), &*refusal.nsi_error), (Reason::DiskFull, "00600"));
     assert!(refusal.transient && refusal.detail.contains("disk is nearly full"), "{refusal:?}");
@@ -83,7 +85,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
         })
         .await;
     }
-    // What has begun: as ever.
+    // Transactions that have begun continue as usual.
     let end = |number: u32| (hold(number).transaction, "grc".to_owned(), String::new());
     let (transaction, coordinator, resource_manager) = end(1);
     let commit = v1::CommitRequest { transaction, coordinator, resource_manager };
@@ -97,7 +99,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     let released = federation.grc().release(release).await.unwrap().into_inner().reservation;
     assert_eq!(released.unwrap().state(), State::Terminated);
 
-    // Killed, it comes back on the full disk, and nothing is lost.
+    // A daemon that was killed starts again on the full disk, and nothing is lost.
     for name in ["nrm", "grc"] {
         federation.kill(name);
         federation.spawn(name);
@@ -112,13 +114,13 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
 
     small.free();
     eventually("holds are accepted again", || async {
-        // A transaction is refused for good: each try is another one.
+        // A refused transaction stays refused, so each attempt uses a new one.
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(100);
         let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         held(&federation, &hold(next)).await.is_ok()
     })
     .await;
-    // The same request id as before is a new request.
+    // The request id of a request that was turned away can be used for a new request.
     let confirmed = federation.reserve("during", pair(1, 1, 3_600, 600)).await;
     assert_eq!(confirmed.state(), State::Confirmed, "{:?}", confirmed.refusal);
     assert_eq!(health(&federation, "nrm").await, ServingStatus::Serving);
@@ -127,7 +129,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     }
 }
 
-/// Runs `coalloc ledger ...`: its exit code, and all it says.
+/// Runs `coalloc ledger ...`; returns its exit code, and everything it prints.
 fn coalloc(words: &[&str], path: &Path) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
     let output = command.arg("ledger").args(words).arg(path).output().unwrap();
@@ -167,7 +169,7 @@ async fn a_ledger_put_back_stops_the_node_until_it_is_accepted() {
     assert_eq!(exit, Some(0), "{said}");
     federation.spawn("grc");
     federation.complete().await;
-    // The second reservation is forgotten here, and its number is not given again.
+    // The second reservation is forgotten here, and its number is not used again.
     assert_eq!(federation.get("one").await.unwrap().id, first.id);
     assert!(federation.get("two").await.is_err());
     let third = federation.reserve("three", pair(1, 1, 10_800, 600)).await;

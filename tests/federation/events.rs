@@ -1,8 +1,8 @@
-//! What the records of a random world tell those who watch: folded, it is what the listings show.
+//! The events that watchers get from the records of a random world: folded, they give what the listings show.
 //!
-//! The world is that of the protocol's fault simulator: lost and doubled messages, crashes between any
-//! two steps. Every record is turned into its event twice, once soon after it was written and once at
-//! the end: it must be the same event.
+//! The world is that of the protocol's fault simulator: lost and duplicated messages, crashes between any
+//! two steps. Every record is turned into its event twice, once soon after it was written and once at the
+//! end: both must be the same event.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details};
-use coalloc_protocol::participant::{Ending, HoldPolicy, ParticipantConfig, Phase};
+use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase, TransactionEnd};
 use coalloc_rm::events::BookingEvents;
 
 use coalloc_sim::world::clients::{Demand, Visit};
-use coalloc_sim::world::network::Weather;
+use coalloc_sim::world::network::FaultRates;
 use coalloc_sim::world::node::{Node, Record, WALL_START};
 use coalloc_sim::world::{Event, Trace, World};
 
@@ -29,7 +29,7 @@ const SECOND: i64 = 1_000_000;
 const FAULTS_US: i64 = 120 * SECOND;
 const REST_US: i64 = 600 * SECOND;
 
-/// One coordinator, three RMs, users who reserve and release, and bad weather for a while.
+/// One coordinator, three RMs, users who reserve and release, and faults for a while.
 fn make(seed: u64) -> Result<World, String> {
     let mut world = World::new(seed, Trace::Off);
     for number in 1..=3 {
@@ -63,11 +63,11 @@ fn make(seed: u64) -> Result<World, String> {
             world.at(at_us + later, Event::Visit(Visit::Release(index)));
         }
     }
-    world.weather = Weather {
+    world.weather = FaultRates {
         loss: *world.dice.pick(&[0, 50, 200]),
         twice: *world.dice.pick(&[0, 100]),
         crash: *world.dice.pick(&[0, 20, 80]),
-        ..Weather::default()
+        ..FaultRates::default()
     };
     Ok(world)
 }
@@ -87,7 +87,7 @@ fn candidate(world: &mut World) -> Candidate {
     Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
 }
 
-/// The events of a node's log from some record on, with facts of the fold of that log.
+/// The events of a node's log from a given record on, with facts of the fold of that log.
 fn events<C, E>(node: &Node<C>, events: &E, from: usize) -> Vec<(u64, E::Message)>
 where
     C: Core,
@@ -125,14 +125,14 @@ const fn state_of(phase: &Phase) -> v1::BookingState {
         Phase::Held(_) => v1::BookingState::Held,
         Phase::Booked => v1::BookingState::Booked,
         Phase::Refused(_) => v1::BookingState::Refused,
-        Phase::Ended(Ending::Aborted) => v1::BookingState::Aborted,
-        Phase::Ended(Ending::Expired) => v1::BookingState::Expired,
-        Phase::Ended(Ending::Released) => v1::BookingState::Released,
-        Phase::Ended(Ending::Replaced) => v1::BookingState::Replaced,
+        Phase::Ended(TransactionEnd::Aborted) => v1::BookingState::Aborted,
+        Phase::Ended(TransactionEnd::Expired) => v1::BookingState::Expired,
+        Phase::Ended(TransactionEnd::Released) => v1::BookingState::Released,
+        Phase::Ended(TransactionEnd::Replaced) => v1::BookingState::Replaced,
     }
 }
 
-/// Runs one seed; gives how many events of each kind there were.
+/// Runs one seed; returns how many events of each kind there were.
 fn run(seed: u64) -> Result<BTreeMap<String, usize>, String> {
     let mut world = make(seed)?;
     let all = ReservationEvents::default();
@@ -142,12 +142,12 @@ fn run(seed: u64) -> Result<BTreeMap<String, usize>, String> {
     {
         if !calm && world.next_at().is_some_and(|at| at > FAULTS_US) {
             calm = true;
-            world.weather = Weather::default();
+            world.weather = FaultRates::default();
             world.drop_faults();
         }
         world.step()?;
         steps += 1;
-        // Now and then only: each look reads the whole log.
+        // This is done only now and then, because each time the whole log is read.
         if world.now_us >= looked_us + 30 * SECOND {
             looked_us = world.now_us;
             let from = early.last().map_or(0, |(at, _): &(u64, _)| *at as usize);
@@ -198,7 +198,7 @@ fn run(seed: u64) -> Result<BTreeMap<String, usize>, String> {
     Ok(kinds)
 }
 
-/// Quiet after the faults.
+/// Is the world quiet after the faults?
 fn is_quiet_after(world: &World) -> bool {
     world.now_us > FAULTS_US && world.is_quiet()
 }
@@ -212,7 +212,7 @@ fn folded_events_are_what_the_listings_show_in_any_weather() {
             *kinds.entry(kind).or_default() += count;
         }
     }
-    // A calm world proves nothing.
+    // A world without faults proves nothing.
     let states = ["Checking", "Committing", "Confirmed", "Failed", "Terminating", "Terminated"];
     let bookings =
         ["Held by coordinator grc", "Booked by coordinator grc", "Aborted by coordinator grc"];

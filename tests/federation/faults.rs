@@ -1,4 +1,4 @@
-//! Processes killed, paused and restarted between two messages; afterwards everything is audited.
+//! Processes that are killed, paused and restarted between two messages; afterwards everything is audited.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ async fn relayed(policy: &'static str) -> (Federation, Control) {
     (federation, control)
 }
 
-/// Sends a request in the background and waits until it has come to a point.
+/// Sends a request in the background and waits until it has reached a point.
 async fn stop_at(
     federation: &Federation,
     control: &mut Control,
@@ -56,7 +56,7 @@ async fn an_rm_that_is_down_while_planning_is_named_and_nothing_is_held() {
     let refusal = refused.refusal.unwrap();
     assert_eq!(refusal.reason(), Reason::Unreachable);
     assert!(refusal.detail.contains("nrm"), "{refusal:?}");
-    // What does not need it goes on.
+    // Requests that do not need it are still served.
     let mut unlinked = pair(10, 600, 3_600, 600);
     unlinked.links.clear();
     assert_eq!(federation.reserve("two", unlinked).await.state(), State::Confirmed);
@@ -101,7 +101,7 @@ async fn an_rm_killed_before_its_hold_and_restarted_leaves_nothing_half_done() {
     federation.kill("nrm");
     then.send(Then::Lose).unwrap();
     federation.spawn("nrm");
-    // The Hold is sent again within the coordinator's patience, and met by the restarted RM.
+    // The Hold is sent again within the coordinator's timeout, and reaches the restarted RM.
     let answer = call.await.unwrap().unwrap();
     assert_eq!(answer.state(), State::Confirmed, "{answer:?}");
     federation.audit_at_rest().await;
@@ -171,8 +171,8 @@ async fn a_grc_killed_after_its_decision_finishes_it() {
 async fn a_hold_asks_its_coordinator_at_the_soft_expiry() {
     let (federation, mut control) = relayed("{hold_soft: 1s, hold_hard: 600s}").await;
     let (then, call) = stop_at(&federation, &mut control, Point::AfterHold).await;
-    // The answer of the NRM never arrives, so the GRC is undecided when the NRM asks it: the GRC
-    // records abort first, and answers then.
+    // The answer of the NRM never arrives, so the GRC is undecided when the NRM asks it: the GRC first
+    // records abort, then answers.
     eventually("the hold is dropped on the coordinator's answer", || async {
         federation.bookings("nrm").await.is_empty()
     })
@@ -218,7 +218,7 @@ async fn rms_that_have_changed_places_are_not_taken_for_one_another() {
         federation.addresses.insert("crm-A".to_owned(), b);
     };
     swap(&mut federation);
-    // Their own files move them; the GRC's stays as it was.
+    // The daemons' own files give them new addresses; the GRC's file stays as it was.
     let grc_file = std::fs::read_to_string(federation.dir.path().join("grc.yaml")).unwrap();
     federation.configure(&Setup::default());
     federation.write("grc.yaml", &grc_file);

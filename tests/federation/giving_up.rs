@@ -1,5 +1,6 @@
-//! A resource manager that is gone when a reservation is released: an operator gives up on it, the reservation comes
-//! to its end, and the resource manager is told when it returns, whatever was restarted or reconfigured meanwhile.
+//! A resource manager that is gone when a reservation is released: an operator gives up on it, the
+//! reservation ends, and the resource manager is told when it returns, whatever was restarted or
+//! reconfigured in the meantime.
 
 use std::process::Command;
 
@@ -7,7 +8,7 @@ use coalloc_proto::v1::{self, ReservationState as State};
 
 use crate::harness::{Federation, Setup, eventually, pair};
 
-/// Runs `coalloc` against the coordinator: exit code and all that it says.
+/// Runs `coalloc` against the coordinator; returns its exit code and everything it prints.
 fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
     command.args(words);
@@ -21,7 +22,7 @@ fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// Sends a release, and leaves its caller waiting.
+/// Sends a release in the background, where its caller waits.
 fn release(federation: &Federation, id: &str) -> tokio::task::JoinHandle<v1::Reservation> {
     let (mut grc, id, user) = (federation.grc(), id.to_owned(), String::new());
     tokio::spawn(async move {
@@ -63,7 +64,7 @@ async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
     let burnt = ["--why", "disk burnt", "--by", "alice"];
     let give_up = |rm: &'static str| [&["give-up", "one", "--rm", rm], &burnt[..]].concat();
 
-    // What is wanted is not given up.
+    // A reservation that is still wanted is not given up.
     let (code, text) = coalloc(&federation, &give_up("crm-A"));
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("Release it first"), "{text}");
@@ -93,7 +94,7 @@ async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("crm-A was given up on by alice (disk burnt): it may still"), "{text}");
 
-    // Another process knows it, also when it does not know the resource manager.
+    // A restarted coordinator still knows it, even if the resource manager is not in its configuration.
     reconfigured(&mut federation, Some("crm-A"));
     federation.complete().await;
     let known = federation.get("one").await.unwrap();
@@ -107,7 +108,7 @@ async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
     let warned = federation.log("grc").matches("owed to an RM that is not configured").count();
     assert_eq!(warned, 1, "{}", federation.log("grc"));
 
-    // It returns, with its ledger.
+    // The resource manager returns, with its ledger.
     reconfigured(&mut federation, None);
     federation.spawn("crm-A");
     federation.complete().await;

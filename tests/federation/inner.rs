@@ -1,5 +1,7 @@
-//! An NRM with an inner network: a ring of four switches that its paths share. What is true inside is
-//! read from its ledger, after the daemon was killed; outside nothing of it may be heard.
+//! An NRM with an inner network: a ring of four switches that its paths share.
+//!
+//! The true state inside is read from the NRM's ledger after the daemon was killed; nothing of it may be
+//! visible outside.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +44,7 @@ fn configure(federation: &Federation, may_move: bool) {
     federation.write("nrm.yaml", &text);
 }
 
-/// The NRM alone; the test is its coordinator.
+/// The NRM alone; the test acts as its coordinator.
 async fn network(may_move: bool) -> Federation {
     let mut federation = Federation::prepare();
     configure(&federation, may_move);
@@ -58,7 +60,7 @@ async fn up(federation: &mut Federation) {
     .await;
 }
 
-/// From one to two hours from now, to the second the same in one test.
+/// The window from one to two hours from now, the same to the second within one test.
 fn hour(from: &coalloc_proto::Timestamp) -> Option<v1::Window> {
     let end = coalloc_proto::Timestamp { seconds: from.seconds + 3_600, nanos: 0 };
     Some(v1::Window { start: Some(*from), end: Some(end) })
@@ -106,7 +108,7 @@ async fn book(
     assert_eq!(answer.refused, None);
 }
 
-/// The participant as its ledger has it; the daemon must be dead.
+/// The participant as its ledger has it; the daemon must not run.
 fn ledger(federation: &Federation) -> Participant {
     let config = coalloc_nrm::load(&federation.dir.path().join("nrm.yaml")).unwrap();
     let (participant, _) = coalloc_rm::shell::open(&config).unwrap();
@@ -132,7 +134,7 @@ fn routes(participant: &Participant) -> BTreeMap<String, Vec<InnerRoute>> {
     routed.collect()
 }
 
-/// I1 inside: at the start of every segment, what live entries take of each link by their records.
+/// I1 inside: at the start of every segment, the amount that live entries take of each link, by their records.
 fn audit(participant: &Participant) -> BTreeMap<ResourceId, u64> {
     let mut taken: Vec<(ResourceId, i64, i64, u64)> = Vec::new();
     for entry in participant.entries().values() {
@@ -162,7 +164,7 @@ fn audit(participant: &Participant) -> BTreeMap<ResourceId, u64> {
 async fn paths_that_share_the_inside_are_told_apart_from_their_sum_and_nothing_is_disclosed() {
     let federation = network(false).await;
     let from = seconds_from_now(3_600);
-    // Each alone would fit, round the ring if need be.
+    // Each of these alone would fit, if need be around the ring.
     book(&federation, 1, &[("A-C", 600)], &from).await;
     let free = v1::QueryAvailabilityRequest {
         frames: vec![hour(&from).unwrap()],

@@ -1,10 +1,10 @@
-//! What "never" means: that more than there is is refused for good, by what there is now.
+//! What "never" means: a request for more than exists is refused for good, by the current inventory.
 
 use coalloc_proto::v1::{self, Reason, ReservationState as State};
 
 use crate::harness::{Federation, eventually, pair};
 
-/// Gives a CRM so many CPUs, and starts it anew if it runs.
+/// Gives a CRM this many CPUs, and restarts it if it runs.
 async fn give(federation: &mut Federation, name: &str, cpus: u64) {
     let file = format!("{name}.yaml");
     let text = std::fs::read_to_string(federation.dir.path().join(&file)).unwrap();
@@ -17,7 +17,7 @@ async fn give(federation: &mut Federation, name: &str, cpus: u64) {
     eventually("it describes itself", up).await;
 }
 
-/// Does the coordinator know that the first site of a CRM has so many CPUs?
+/// Does the coordinator know that the first site of a CRM has this many CPUs?
 async fn has(federation: &Federation, name: &str, cpus: u64) -> bool {
     let told = federation.grc().describe_federation(v1::DescribeFederationRequest {}).await;
     let managers = told.unwrap().into_inner().resource_managers;
@@ -41,14 +41,14 @@ async fn what_was_added_is_used_by_the_first_request_and_only_then_never_is_said
     assert_eq!(refused.state(), State::Failed, "{refused:?}");
     assert_eq!(refusal(&refused).reason(), Reason::BeyondCapacity, "{refused:?}");
     assert!(!refusal(&refused).transient, "{refused:?}");
-    // No pause: it is the refusal for good that asks anew.
+    // There is no pause here: the refusal for good makes the coordinator ask again.
     give(&mut federation, "crm-A", 200).await;
     let confirmed = federation.reserve("two", at_a(150)).await;
     assert_eq!(confirmed.state(), State::Confirmed, "{confirmed:?}");
-    // And without any request the description gets younger by itself.
+    // Without any request, the description is refreshed as well.
     give(&mut federation, "crm-B", 300).await;
     eventually("the coordinator knows of it", async || has(&federation, "crm-B", 300).await).await;
-    // Taken away again, it is never once more.
+    // When the CPUs are taken away again, such a request is again refused for good.
     give(&mut federation, "crm-B", 100).await;
     eventually("the coordinator knows of that", async || has(&federation, "crm-B", 100).await)
         .await;
@@ -58,7 +58,7 @@ async fn what_was_added_is_used_by_the_first_request_and_only_then_never_is_said
     assert!(!refusal(&refused).transient, "{refused:?}");
 }
 
-/// Three sites and one path in all: two links in a chain will never have two.
+/// There are three sites and only one path, so a chain with two links is never possible.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_told_to_try_again_what_the_empty_federation_could_not_serve() {
     let federation = Federation::start().await;
@@ -83,12 +83,12 @@ async fn nobody_is_told_to_try_again_what_the_empty_federation_could_not_serve()
     let refused = federation.reserve("chain", chain.clone()).await;
     assert_eq!(refusal(&refused).reason(), Reason::BeyondCapacity, "{refused:?}");
     assert!(!refusal(&refused).transient, "{refused:?}");
-    // What does fit when nothing is booked is another matter.
+    // A request that fits when nothing is booked is only refused for now.
     let full = federation.reserve("full", pair(1, 1_000, 3_600, 600)).await;
     assert_eq!(full.state(), State::Confirmed, "{full:?}");
     let later = federation.reserve("later", pair(1, 1_000, 3_600, 600)).await;
     assert!(refusal(&later).transient, "{later:?}");
-    // Of one that is silent nobody knows what it could have.
+    // Nobody knows what a silent resource manager could have.
     federation.kill("nrm");
     let silent = federation.reserve("silent", chain).await;
     assert_eq!(refusal(&silent).reason(), Reason::Unreachable, "{silent:?}");

@@ -1,9 +1,11 @@
-//! Real daemons on loopback: bad input, races and faults, each ended by an audit of every resource
-//! manager over the public API. What is audited is in `harness`: nothing overbooked, nothing held at
-//! rest, nothing booked that no confirmed reservation owns, nothing confirmed that is not booked.
+//! Real daemons on loopback: bad input, races and faults, each followed by an audit of every resource
+//! manager over the public API.
 //!
-//! Faults between two messages are made exact by `middle`, a gRPC relay in front of a resource
-//! manager that stops, delays or kills at the message a test names.
+//! `harness` has the audit: nothing overbooked, nothing held at rest, nothing booked that no confirmed
+//! reservation owns, nothing confirmed that is not booked.
+//!
+//! `middle` makes faults exactly between two messages. It is a gRPC relay in front of a resource manager
+//! that stops, delays or kills at the message that a test names.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -1,5 +1,7 @@
-//! A relay in front of an RM: it passes every call on, and at the messages a test names it stops, so
-//! that the test can kill, pause or cut exactly there.
+//! A relay in front of an RM.
+//!
+//! It forwards every call, and stops at the messages that a test names, so that the test can kill, pause or
+//! cut exactly there.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-/// Where a call can be stopped.
+/// The points at which a call can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Point {
     BeforeQuery,
@@ -37,14 +39,14 @@ pub(crate) struct Middle {
     stops: mpsc::UnboundedSender<Stop>,
 }
 
-/// The test's hand on the relay.
+/// The test's control over the relay.
 pub(crate) struct Control {
     stop_at: Arc<Mutex<Option<Point>>>,
     stops: mpsc::UnboundedReceiver<Stop>,
 }
 
 impl Control {
-    /// The next call that comes to this point stops there; later ones do not.
+    /// Stops the next call that reaches this point; later calls are not stopped.
     pub(crate) fn stop_at(&self, point: Point) {
         *self.stop_at.lock().unwrap() = Some(point);
     }

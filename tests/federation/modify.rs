@@ -1,5 +1,7 @@
-//! Changes of reservations: extended, shortened, grown, refused, of the wrong ones, and killed in the
-//! middle. After each the reservation is wholly the old version or wholly the new one.
+//! Changes of reservations: extended, shortened, enlarged, refused, of the wrong reservation, and killed in
+//! the middle.
+//!
+//! After each change the reservation is completely the old version or completely the new one.
 
 use coalloc_proto::v1::{
     self, BookingState, ChangeState, Reason, ReservationState as State, hold_response,
@@ -57,7 +59,7 @@ fn ends(reservation: &v1::Reservation) -> (i64, i64) {
     (window.start.as_ref().unwrap().seconds, window.end.as_ref().unwrap().seconds)
 }
 
-/// Every booking of an RM, those that have ended too, by transaction.
+/// Every booking of an RM, also those that have ended, by transaction.
 async fn history(federation: &Federation, rm: &str) -> Vec<v1::Booking> {
     let request = v1::ListBookingsRequest { include_ended: true, ..Default::default() };
     federation.rm(rm).list_bookings(request).await.unwrap().into_inner().bookings
@@ -70,7 +72,7 @@ async fn it_is_extended_grown_and_shrunk_beside_others_and_each_change_counts_it
     let one = federation.reserve("one", request.clone()).await;
     assert_eq!((one.state(), one.version), (State::Confirmed, 1));
     assert_eq!(one.request, Some(request.clone()));
-    // 40 CPUs are free beside it: less than it has, enough for what it wants more.
+    // 40 other CPUs are free: fewer than the reservation has, but enough for the additional ones.
     let longer = modify(&federation, "one", "longer", lasting(&request, 1_800)).await;
     assert_eq!(change_of(&longer), (ChangeState::Done, 2), "{longer:?}");
     assert_eq!(ends(&longer), (ends(&one).0, ends(&one).0 + 1_800));
@@ -93,7 +95,7 @@ async fn it_is_extended_grown_and_shrunk_beside_others_and_each_change_counts_it
     let replaced = [BookingState::Replaced; 3].into_iter();
     let expected: Vec<BookingState> = replaced.chain([BookingState::Booked; 2]).collect();
     assert_eq!(states, expected);
-    // I8, also after a restart; and after changes that came later.
+    // I8 also holds after a restart, and after later changes.
     federation.kill("grc");
     federation.spawn("grc");
     federation.complete().await;
@@ -133,8 +135,9 @@ async fn what_does_not_fit_beside_others_is_refused_and_the_old_version_stays_wh
     federation.audit_at_rest().await;
 }
 
-/// The RM itself admits a new version, whatever a coordinator has planned. (SuPA, an NSI provider, takes
-/// the capacity of a modified reservation without looking at what is free.)
+/// The RM itself admits a new version, whatever a coordinator has planned.
+///
+/// (SuPA, an NSI provider, takes the capacity of a modified reservation without looking at what is free.)
 #[tokio::test(flavor = "multi_thread")]
 async fn the_resource_manager_itself_checks_the_capacity_of_a_new_version() {
     let federation = Federation::start().await;
@@ -190,7 +193,7 @@ async fn an_active_reservation_is_extended_grown_and_shortened_and_its_past_stay
     let one = federation.reserve("one", request.clone()).await;
     assert_eq!(one.state(), State::Confirmed, "{:?}", one.refusal);
     let (start, end) = ends(&one);
-    // Somebody else stands behind its end, on half of what is there.
+    // Another reservation begins at its end, and takes half of the capacity.
     let mut behind = pair(40, 300, 0, 600);
     behind.earliest_start = Some(coalloc_proto::Timestamp { seconds: end, nanos: 0 });
     assert_eq!(federation.reserve("two", behind).await.state(), State::Confirmed);
@@ -264,8 +267,10 @@ async fn what_is_not_ones_own_released_or_beyond_the_horizon_is_not_changed() {
     }
 }
 
-/// A federation whose GRC reaches the NRM through a relay, with one reservation, and a change of it to
-/// 800 Mbit/s that has come to a point.
+/// A federation whose GRC reaches the NRM through a relay, with one reservation and a change that has
+/// reached a point.
+///
+/// The change asks for 800 Mbit/s.
 async fn stopped_at(
     point: Point,
 ) -> (
@@ -304,7 +309,7 @@ async fn an_rm_killed_in_the_middle_of_a_change_ends_with_the_new_version() {
         federation.kill("nrm");
         then.send(Then::Lose).unwrap();
         federation.spawn("nrm");
-        // The message is sent again, and met by the restarted RM.
+        // The message is sent again, and reaches the restarted RM.
         let changed = call.await.unwrap().unwrap();
         assert_eq!(change_of(&changed), (ChangeState::Done, 2), "{point:?}: {changed:?}");
         federation.audit_at_rest().await;
@@ -338,7 +343,7 @@ async fn a_grc_killed_before_it_has_decided_a_change_keeps_the_old_version_whole
 async fn a_grc_killed_after_it_has_decided_a_change_finishes_it() {
     for point in [Point::BeforeCommit, Point::AfterCommit] {
         let (mut federation, _control, then, call) = stopped_at(point).await;
-        // Another one is not begun meanwhile, and nothing is done.
+        // Another change is not begun in the meantime, and nothing is done.
         let other = pair(10, 900, 3_600, 600);
         let error = try_modify(&federation, "one", "other", other).await.unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition, "{error:?}");
@@ -406,7 +411,7 @@ async fn a_service_level_bounds_what_is_shown_what_is_held_and_what_a_change_may
     assert_eq!(shown("UserB", "").await, 600);
     assert_eq!(shown("Stranger", "").await, 300, "the smallest share");
     assert_eq!(shown("UserA", &one.transaction).await, 500, "half of the 1000 without its own");
-    // At the RM itself: enough is free, the level alone says no.
+    // At the RM itself: enough is free; only the service level refuses.
     let hold = v1::HoldRequest {
         transaction: "grc-t-1/1".to_owned(),
         coordinator: "grc".to_owned(),

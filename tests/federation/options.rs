@@ -1,5 +1,5 @@
-//! Options of Takefusa 2010, section 3.4, and plans taken by their digest: real processes, checked from
-//! what the resource managers have booked.
+//! Options of Takefusa 2010, section 3.4, and plans taken by their digest: real processes, checked by what
+//! the resource managers have booked.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::harness::{Federation, Setup};
 const HOUR_US: i64 = 3_600_000_000;
 const DAY_US: i64 = 24 * HOUR_US;
 
-/// Midnight UTC of the day after tomorrow: far from now, well within every horizon.
+/// Midnight UTC of the day after tomorrow: far from now, but well within every horizon.
 fn midnight() -> i64 {
     let now = coalloc_net::clock::now().wall.as_us();
     (now / DAY_US + 2) * DAY_US
@@ -22,7 +22,7 @@ fn timestamp(us: i64) -> Option<coalloc_proto::Timestamp> {
     Some(time_to_wire(coalloc_common::Time::from_us(us)))
 }
 
-/// One site for an hour, somewhere between two instants.
+/// A request for one site for an hour, somewhere between two instants.
 fn one_site(cpus: u64, earliest_us: i64, latest_us: i64) -> v1::CoAllocationRequest {
     v1::CoAllocationRequest {
         sites: vec![v1::SiteRequest { name: "a".into(), cpus, ..Default::default() }],
@@ -95,7 +95,7 @@ async fn reserve(
     Ok(federation.grc().reserve(request).await?.into_inner())
 }
 
-/// CPUs booked by site, over all time.
+/// CPUs booked by site, summed over all time.
 async fn booked(federation: &Federation) -> BTreeMap<String, u64> {
     let mut sum = BTreeMap::new();
     for rm in ["crm-A", "crm-B"] {
@@ -120,7 +120,7 @@ const DAY_AND_NIGHT: &str = "  \
 async fn price_chooses_the_night_and_the_start_does_not() {
     let federation = federation(DAY_AND_NIGHT).await;
     let noon = midnight() + 12 * HOUR_US;
-    // Not at B, which asks no price at any time.
+    // B is excluded, because it is always free of charge.
     let mut request = one_site(10, noon, noon + 18 * HOUR_US);
     request.sites[0].excluded = vec!["B".into()];
     let early = plan(&federation, &request, options(&[], 19)).await;
@@ -131,7 +131,8 @@ async fn price_chooses_the_night_and_the_start_does_not() {
     let cheap = plan(&federation, &request, options(&[v1::Objective::Price], 19)).await;
     assert_eq!(start_us(&cheap[0]), midnight() + DAY_US, "the first hour of the night");
     let prices: Vec<u64> = cheap.iter().map(|p| value(p, v1::Objective::Price)).collect();
-    // Seven starts of the hour from 00:00 to 06:00, the last of them by day; the rest by day, at B2.
+    // Seven starts are at the full hours from 00:00 to 06:00; the last of them is by day. All other starts
+    // are by day, at B2.
     assert_eq!(prices[..6], [10 * 500; 6]);
     assert_eq!(prices[6..], [10 * 1_500; 13]);
     assert_eq!(cheap[6].placements[0].at, "B2");
@@ -156,7 +157,7 @@ const UNLIKE: &str = "  \
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quality_and_preference_choose_unlike_sites() {
-    // B, of crm-B, has unit value 1 and full quality.
+    // B, which belongs to crm-B, has unit value 1 and full quality.
     let federation = federation(UNLIKE).await;
     let at = midnight();
     let mut request = one_site(4, at, at);
@@ -203,7 +204,7 @@ async fn load_balancing_spreads_what_preference_piles_up() {
         let by_site = booked(&federation).await;
         match name {
             "pile" => assert_eq!(by_site, BTreeMap::from([("A".into(), 40)])),
-            // Five requests of two CPUs each, and what was piled up two hours before.
+            // The sum of five requests of two CPUs each, and of the bookings made two hours before.
             _ => assert_eq!(
                 by_site,
                 [("A", 50), ("C", 10), ("D", 10), ("E", 10)]
@@ -225,14 +226,14 @@ async fn a_plan_is_reserved_by_its_digest_while_it_can_be_made() {
         let (federation, request) = (&federation, &request);
         async move { reserve(federation, id, request, options(&[], 5), &digest).await }
     };
-    // Not the best one: the fourth, and that only.
+    // The fourth plan is taken, not the best one, and no other.
     let taken = take("fourth", plans[3].digest.clone()).await.unwrap().reservation.unwrap();
     assert_eq!(taken.state(), v1::ReservationState::Confirmed);
     assert_eq!(taken.plan.as_ref(), Some(&plans[3]), "exactly what was shown");
     let booked = federation.bookings("crm-A").await;
     assert_eq!((booked.len(), booked[0].segments[0].window), (1, plans[3].window));
 
-    // Taken already: 60 of 100 CPUs are gone there, and now there are others.
+    // This plan cannot be taken again: 60 of 100 CPUs are gone there, and now there are other plans.
     let answer = take("again", plans[3].digest[..12].to_owned()).await.unwrap();
     let refused = answer.reservation.unwrap();
     assert_eq!((refused.state(), refused.definite), (v1::ReservationState::Failed, true));
@@ -245,10 +246,10 @@ async fn a_plan_is_reserved_by_its_digest_while_it_can_be_made() {
     assert_eq!(answer.fresh_plans[3].placements[0].at, "B");
     assert_eq!(federation.bookings("crm-A").await.len(), 1, "nothing else was tried");
     assert!(federation.bookings("crm-B").await.is_empty(), "nothing else was tried");
-    // The same request again gets the same answer, for ever (I8); without the fresh plans.
+    // The same request again always gets the same answer (I8), but without the fresh plans.
     let same = take("again", plans[3].digest[..12].to_owned()).await.unwrap();
     assert_eq!(same.reservation.unwrap().refusal, Some(refusal));
-    // A fresh plan can be taken by its digest in turn.
+    // A fresh plan can be taken by its digest, too.
     let fresh = take("fresh", answer.fresh_plans[3].digest.clone()).await.unwrap();
     let fresh = fresh.reservation.unwrap();
     assert_eq!(fresh.state(), v1::ReservationState::Confirmed);
@@ -276,22 +277,22 @@ async fn digests_that_mean_nothing_are_refused_with_what_they_should_be() {
             "nothing was done"
         );
     }
-    // Of another request, though it would fit.
+    // The digest belongs to another request, so it is refused although the plan would fit.
     let other = one_site(61, at, at);
     let error = reserve(&federation, "other", &other, options(&[], 1), &digest).await.unwrap_err();
     assert!(error.message().contains("for this very request"), "{error}");
-    // After a restart the memory is empty; a plan that would be made now is known all the same.
+    // After a restart the coordinator remembers no plans, but it recognises a plan that it would make now.
     federation.kill("grc");
     federation.spawn("grc");
     federation.complete().await;
     let answer = reserve(&federation, "after", &request, options(&[], 1), &digest).await.unwrap();
     assert_eq!(answer.reservation.unwrap().state(), v1::ReservationState::Confirmed);
-    // The digest is part of what was asked for (I8).
+    // The digest is part of the request (I8).
     let error = reserve(&federation, "after", &request, options(&[], 1), "").await.unwrap_err();
     assert_eq!(error.code(), Code::AlreadyExists, "{error}");
 }
 
-/// A change that lets its sites move, to so many CPUs.
+/// A change to this many CPUs, in which sites may move.
 async fn change(
     federation: &Federation,
     change: &str,
@@ -322,7 +323,7 @@ async fn a_change_is_planned_as_its_reservation_was_unless_it_says_otherwise() {
     let mine = reserve(&federation, "mine", &request, cheap.clone(), "").await.unwrap();
     let mine = mine.reservation.unwrap();
     assert_eq!((at(&mine), &mine.options), ("B2".to_owned(), &Some(cheap.clone())));
-    // By day B2 is cheaper; of equal value, A is the first.
+    // By day B2 is cheaper; among equal values, A comes first.
     let request = v1::CoAllocationRequest { latest_start: None, ..request };
     let with = |cpus: u64| {
         let mut request = request.clone();
@@ -331,7 +332,7 @@ async fn a_change_is_planned_as_its_reservation_was_unless_it_says_otherwise() {
     };
     let kept = change(&federation, "kept", &with(11), None).await;
     assert_eq!((at(&kept), kept.options), ("B2".to_owned(), Some(cheap.clone())));
-    // Durable: after a restart it is still cheap. What is said of one option leaves the others.
+    // The objectives are durable: after a restart the plan is still cheap. Setting one option keeps the others.
     federation.kill("grc");
     federation.spawn("grc");
     federation.complete().await;
@@ -340,7 +341,7 @@ async fn a_change_is_planned_as_its_reservation_was_unless_it_says_otherwise() {
     assert_eq!((at(&kept), kept.plan.as_ref().unwrap().solver.as_str()), ("B2".to_owned(), "mip"));
     let both = v1::PlanOptions { solver: mip.solver, ..cheap };
     assert_eq!(kept.options, Some(both.clone()));
-    // Said otherwise, from now on.
+    // From now on, other objectives are set.
     let objectives = vec![v1::Objective::Preference.into()];
     let preferred = v1::PlanOptions { objectives, ..Default::default() };
     let moved = change(&federation, "moved", &with(13), Some(preferred.clone())).await;
@@ -351,7 +352,7 @@ async fn a_change_is_planned_as_its_reservation_was_unless_it_says_otherwise() {
     federation.audit_at_rest().await;
 }
 
-/// So many thousandths of a point for each CPU and second.
+/// The price in thousandths of a point for each CPU and second.
 const BY_THE_SECOND: &str = "  \
   price:
     bands: [{from: \"00:00\", to: \"24:00\", unit_price_millipoints: 3600000}]
@@ -375,7 +376,7 @@ async fn what_is_changed_while_it_runs_is_worth_what_all_of_it_is() {
     assert_eq!(price(&longer), 10 * 1_200 * 1_000, "of the whole, not of what is left");
     let start = value(longer.plan.as_ref().unwrap(), v1::Objective::Start);
     assert_eq!(start, begun.unsigned_abs(), "when it began, not when it was changed");
-    // What was used costs what was used; what is to come is more.
+    // The part that was used keeps its cost; the part that is to come costs more.
     let larger = change(&federation, "larger", &lasting(30, 1_200), None).await;
     let booked = federation.bookings("crm-A").await;
     let seconds = |segment: &v1::Segment| {

@@ -1,4 +1,4 @@
-//! Many at once, and the same twice.
+//! Many requests at the same time, and the same request twice.
 
 use coalloc_proto::v1::{self, ReservationState as State};
 use tokio::task::JoinSet;
@@ -66,7 +66,7 @@ async fn a_request_id_resent_gets_the_same_answer_also_after_a_restart() {
     federation.kill("grc");
     federation.spawn("grc");
     federation.complete().await;
-    // It would fit now, but the answer of this id was given.
+    // The request would fit now, but this id already has its answer.
     assert_eq!(federation.reserve("two", request.clone()).await, refused);
     assert_eq!(federation.reserve("one", request.clone()).await, released);
     let other = federation.try_reserve("one", pair(11, 600, 3_600, 600)).await.unwrap_err();

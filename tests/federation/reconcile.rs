@@ -1,5 +1,7 @@
-//! An RM that has lost its ledger, or was given an older one: its coordinator says what differs, and
-//! `coalloc repair` books again what is free, releases what is nobody's, and says what was sold.
+//! An RM that has lost its ledger, or was given an older one: its coordinator reports what differs.
+//!
+//! `coalloc repair` books again what is free, releases bookings that belong to no reservation, and reports
+//! what has been sold.
 
 use std::process::Command;
 
@@ -7,7 +9,7 @@ use coalloc_proto::v1::{self, ReservationState as State};
 
 use crate::harness::{Federation, eventually, pair};
 
-/// What the coordinator has found by itself: resource manager, transaction, kind.
+/// The differences that the coordinator has found by itself: resource manager, transaction, kind.
 async fn found(federation: &Federation) -> Vec<(String, String, v1::DifferenceKind)> {
     let last = v1::ListDifferencesRequest::default();
     let answer = federation.grc().list_differences(last).await.unwrap().into_inner();
@@ -19,7 +21,7 @@ async fn found(federation: &Federation) -> Vec<(String, String, v1::DifferenceKi
     answer.resource_managers.into_iter().flat_map(of).collect()
 }
 
-/// Waits until the coordinator says so, by itself.
+/// Waits until the coordinator has found these differences by itself.
 async fn finds(federation: &Federation, expected: &[(&str, &str, v1::DifferenceKind)]) {
     let mut expected: Vec<(String, String, v1::DifferenceKind)> =
         expected.iter().map(|(rm, txn, kind)| ((*rm).into(), (*txn).into(), *kind)).collect();
@@ -28,7 +30,7 @@ async fn finds(federation: &Federation, expected: &[(&str, &str, v1::DifferenceK
     eventually(&what, || async { found(federation).await == expected }).await;
 }
 
-/// Whoever watches this reservation from its beginning hears this.
+/// Checks that a watcher of this reservation, from its beginning, gets this event.
 async fn hears(federation: &Federation, id: &str, what: &str) {
     let from_first =
         v1::WatchRequest { resume_token: "0".into(), id: id.into(), ..Default::default() };
@@ -45,7 +47,7 @@ async fn hears(federation: &Federation, id: &str, what: &str) {
     tokio::time::timeout(std::time::Duration::from_secs(30), heard).await.expect(what);
 }
 
-/// Runs `coalloc` against the coordinator: exit code and standard output.
+/// Runs `coalloc` against the coordinator; returns its exit code and standard output.
 fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
     command.args(words).args(["--grc", &federation.addresses["grc"]]);
@@ -55,7 +57,7 @@ fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text)
 }
 
-/// Stops a daemon, changes its ledger, starts it again.
+/// Stops a daemon, changes its ledger, and starts the daemon again.
 async fn with_ledger_changed(
     federation: &mut Federation,
     name: &str,
@@ -67,7 +69,7 @@ async fn with_ledger_changed(
     federation.complete().await;
 }
 
-/// Everything that belongs to a ledger: the file, and what stands beside it.
+/// All files that belong to a ledger: the ledger itself and those next to it.
 fn files(ledger: &std::path::Path) -> Vec<std::path::PathBuf> {
     let name = ledger.file_name().unwrap().to_str().unwrap().to_owned();
     let all = std::fs::read_dir(ledger.parent().unwrap()).unwrap();
@@ -102,7 +104,8 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
         "{text}"
     );
 
-    // The capacity of the first is sold meanwhile, as nobody at crm-A knows of it.
+    // The capacity of the first reservation is sold in the meantime, because crm-A does not know of it any
+    // more.
     let sold = federation.reserve("sold", alone(60, 3_600)).await;
     assert_eq!(sold.state(), State::Confirmed, "{:?}", sold.refusal);
     assert_eq!(sold.plan.as_ref().unwrap().placements[0].at, "A");
@@ -123,7 +126,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     assert_ne!(booked.transaction, two);
     finds(&federation, &[("crm-A", &one, missing)]).await;
     hears(&federation, "two", "crm-A has what is counted on again").await;
-    // The one that was sold is released by its user: at crm-A there is nothing of it, elsewhere it ends.
+    // The user releases the reservation whose capacity was sold: crm-A has nothing of it, elsewhere it ends.
     assert_eq!(coalloc(&federation, &["release", "one"]).0, Some(0));
     let (code, text) = coalloc(&federation, &["repair"]);
     assert_eq!(code, Some(0), "{text}");
@@ -133,7 +136,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     assert!(text.contains("3 compared, 0 differences"), "{text}");
 }
 
-/// CPUs at A alone.
+/// A request for CPUs at A only.
 fn alone(cpus: u64, start_s: i64) -> v1::CoAllocationRequest {
     let mut request = pair(cpus, 1, start_s, 600);
     request.links.clear();
@@ -150,7 +153,7 @@ async fn an_older_ledger_has_what_is_nobodys_and_lacks_what_is_somebodys() {
     with_ledger_changed(&mut federation, "nrm", |ledger| backup = std::fs::read(ledger).unwrap())
         .await;
     assert_eq!(coalloc(&federation, &["release", "one"]).0, Some(0));
-    // It needs what the released one had.
+    // This request needs what the released one had.
     let two = federation.reserve("two", pair(60, 600, 3_600, 600)).await;
     assert_eq!((one.state(), two.state()), (State::Confirmed, State::Confirmed));
     with_ledger_changed(&mut federation, "nrm", |ledger| {

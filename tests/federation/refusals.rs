@@ -1,5 +1,5 @@
-//! Every kind of refusal, provoked and checked against the timetables: what is said to be short is short
-//! by exactly that, and what is said to do instead does, and nothing before it.
+//! Every kind of refusal, provoked and checked against the timetables: a shortage is exactly as large as
+//! the refusal says, and the alternative that it names works, and nothing earlier does.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tonic_types::StatusExt as _;
 
 use crate::harness::{Federation, Setup, pair, seconds_from_now};
 
-/// The paths of these tests: beside the one of 1 Gbit/s a detour over X1.
+/// The paths of these tests: the path of 1 Gbit/s, and a detour over X1.
 const PATHS: [(&str, &str, u64); 5] = [
     ("nrm", "A-B", 1_000_000_000),
     ("nrm", "A-X1:ab", 600_000_000),
@@ -47,7 +47,7 @@ fn ends(window: Option<&v1::Window>) -> (i64, i64) {
     (seconds(window.start.as_ref()), seconds(window.end.as_ref()))
 }
 
-/// What is free of a resource over a window, by its RM's own list of bookings.
+/// The free amount of a resource over a window, computed from its RM's own list of bookings.
 async fn free(federation: &Federation, resource: &str, window: (i64, i64)) -> u64 {
     let site = [("crm-A", "A", 100), ("crm-B", "B", 100)];
     let all = PATHS.iter().chain(&site);
@@ -62,7 +62,8 @@ async fn free(federation: &Federation, resource: &str, window: (i64, i64)) -> u6
             (start, end, segment.amount)
         })
         .collect();
-    // The level changes where something starts; at the window's start it is what reaches into it.
+    // The level only rises where a booking starts; at the window's start it includes the bookings that
+    // reach into it.
     let instants = taken.iter().map(|one| one.0).chain([window.0]);
     let most = instants
         .filter(|at| window.0 <= *at && *at < window.1)
@@ -84,7 +85,7 @@ fn pinned(mut request: v1::CoAllocationRequest) -> v1::CoAllocationRequest {
     request
 }
 
-/// The same request with links both ways.
+/// The same request with links in both directions.
 fn both_ways(mut request: v1::CoAllocationRequest) -> v1::CoAllocationRequest {
     let there = request.links[0].clone();
     request.links.push(v1::LinkRequest { from: there.to.clone(), to: there.from.clone(), ..there });
@@ -127,7 +128,8 @@ async fn what_is_said_to_be_short_is_short_by_exactly_that() {
         assert_eq!(found.kind(), expected, "{refusal:?}");
         assert!(found.requested > found.available, "{refusal:?}");
         let beyond = reason == Reason::BeyondCapacity;
-        // Beyond the federation it is about when nothing is booked: long before the first booking.
+        // A refusal for more than the federation has is about an empty timetable, so the window is long
+        // before the first booking.
         let window = if beyond { (0, 1) } else { ends(frame.window.as_ref()) };
         let mut frees = Vec::new();
         for resource in &found.resources {
@@ -198,7 +200,7 @@ async fn the_nearest_window_reserves_and_no_earlier_end_of_a_booking_does() {
     assert_eq!(Some(nearest), expected);
     assert!(earlier.len() >= 3, "{earlier:?}");
 
-    // And so say the resource managers.
+    // The resource managers confirm it.
     let at = |seconds: i64| {
         let start = Some(Timestamp { seconds, nanos: 0 });
         v1::CoAllocationRequest { earliest_start: start, ..asked.clone() }
@@ -284,7 +286,7 @@ async fn a_typo_is_never_a_lack_of_resources() {
     let error = federation.try_reserve("typo", typo).await.unwrap_err();
     assert!(error.message().ends_with("did you mean right?"), "{error}");
 
-    // At a resource manager, in the order in which it refuses.
+    // The errors at a resource manager, in the order in which it checks for them.
     let hold = |n: u32, resource: &str, amount: u64, start_s: i64| v1::HoldRequest {
         transaction: format!("grc-typo-{n}/1"),
         coordinator: "grc".to_owned(),

@@ -1,4 +1,4 @@
-//! What every daemon does around its service: health, reflection, identity, configuration, stop, logs.
+//! What every daemon does apart from its service: health, reflection, identity, configuration, stop, logs.
 
 use std::process::Output;
 
@@ -8,7 +8,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::harness::{Federation, RMS, Setup, eventually, pair};
 
-/// The services that a daemon lists by one version of reflection; both have the same messages.
+/// The services that a daemon lists in one version of reflection; both versions have the same messages.
 macro_rules! reflected {
     ($version:ident, $channel:expr) => {{
         use tonic_reflection::pb::$version::server_reflection_client::ServerReflectionClient;
@@ -41,7 +41,7 @@ async fn health_and_reflection_are_served_by_every_daemon() {
             let health = HealthClient::new(channel.clone()).check(request).await.unwrap();
             assert_eq!(health.into_inner().status, 1, "{name} {service}: SERVING");
         }
-        // Many clients know only the older of the two.
+        // Many clients know only the older of the two versions.
         assert!(reflected!(v1, channel).contains(&service.to_owned()), "{name}");
         assert!(reflected!(v1alpha, channel).contains(&service.to_owned()), "{name}");
     }
@@ -56,12 +56,12 @@ fn run_to_its_end(federation: &Federation, name: &str) -> Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_daemons_never_share_an_identity() {
     let federation = Federation::start().await;
-    // The same address.
+    // A second daemon with the same address.
     let output = run_to_its_end(&federation, "nrm");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("cannot be bound"), "{text}");
-    // Another address, the same ledger.
+    // A second daemon with another address, but the same ledger.
     let config = std::fs::read_to_string(federation.dir.path().join("nrm.yaml")).unwrap();
     let other = format!("127.0.0.1:{}", crate::harness::free_port());
     let twin = config.replace(&federation.addresses["nrm"], &other);
@@ -70,13 +70,13 @@ async fn two_daemons_never_share_an_identity() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("nrm.ledger"), "names the ledger: {text}");
-    // Another node on this ledger.
+    // A node with another name on this ledger.
     let renamed = twin.replace("{name: nrm,", "{name: nrm-2,");
     assert_ne!(renamed, twin);
     federation.write("nrm-twin.yaml", &renamed);
     let output = run_to_its_end(&federation, "nrm-twin");
     assert_eq!(output.status.code(), Some(1));
-    // One name twice, one address twice in a GRC's configuration.
+    // A GRC's configuration with the same name twice, and with the same address twice.
     let config = std::fs::read_to_string(federation.dir.path().join("grc.yaml")).unwrap();
     let doubled = [config.replace("crm-B", "crm-A"), {
         let (a, b) = (&federation.addresses["crm-A"], &federation.addresses["crm-B"]);
@@ -95,7 +95,7 @@ async fn two_daemons_never_share_an_identity() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_federation_is_noticed_and_named() {
     let mut federation = Federation::prepare();
-    // The GRC takes crm-A for crm-B and the other way around.
+    // The GRC's configuration swaps the addresses of crm-A and crm-B.
     let swapped = [
         ("crm-A".to_owned(), federation.addresses["crm-B"].clone()),
         ("crm-B".to_owned(), federation.addresses["crm-A"].clone()),
@@ -124,7 +124,7 @@ async fn a_wrong_federation_is_noticed_and_named() {
     assert!(error.message().contains("crm-A"), "{error}");
 }
 
-/// Plans a request, its left site pinned or free, as soon as the coordinator takes connections.
+/// Plans a request, with its left site pinned or free, as soon as the coordinator accepts connections.
 async fn plan_at_once(
     federation: &Federation,
     pin: Option<&str>,
@@ -163,7 +163,7 @@ async fn while_nobody_has_been_heard_of_nothing_is_refused_for_good_pinned_or_no
     let request = pair(10, 600, 3_600, 600);
     let error = federation.try_reserve("one", request.clone()).await.unwrap_err();
     assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
-    // The same request under the same id is reserved once they are there.
+    // Once the resource managers are there, the same request under the same id is reserved.
     for name in RMS {
         federation.spawn(name);
     }

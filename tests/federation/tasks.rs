@@ -1,6 +1,8 @@
-//! Tasks over real processes: two network and two compute resource managers, coordinators that plan
-//! centrally or on pictures, two-phase and one-way. Each test ends with an audit of its own: to the
-//! microsecond, nothing overbooked, and booked is what was confirmed.
+//! Tasks over real processes: two network and two compute resource managers, and coordinators that plan
+//! centrally or with pictures, two-phase and one-way.
+//!
+//! Each test ends with its own audit, exact to the microsecond: nothing is overbooked, and exactly what was
+//! confirmed is booked.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::{Federation, eventually, free_port};
 
-/// A to X to B, a domain each; B's computers are twice as fast.
+/// The paths from A to X and from X to B, each in its own domain; B's computers are twice as fast.
 const MANAGERS: [(&str, &str); 4] = [
     ("nrm-1", "paths: [{name: A-X, a: A, b: X, capacity_bps: 1000000000, latency: 0.002s}]"),
     ("nrm-2", "paths: [{name: X-B, a: X, b: B, capacity_bps: 1000000000, latency: 0.002s}]"),
@@ -23,10 +25,10 @@ const MANAGERS: [(&str, &str); 4] = [
 const CENTRAL: &str = "{mode: TASK_MODE_CENTRAL}";
 const DISTRIBUTED: &str = "{mode: TASK_MODE_DISTRIBUTED}";
 
-/// Resource managers and coordinators, by what the latter are told about tasks.
+/// Resource managers, and coordinators with different settings for tasks.
 struct Testbed {
     owner: Federation,
-    /// One a coordinator: sees all, owns none.
+    /// For each coordinator, a federation that sees all daemons and owns none.
     seen: BTreeMap<String, Federation>,
 }
 
@@ -35,7 +37,7 @@ impl Testbed {
         Self::start_with(coordinators, &[]).await
     }
 
-    /// `denied`: managers that let nobody watch.
+    /// Starts the testbed; the managers in `denied` let nobody watch them.
     async fn start_with(coordinators: &[(&str, &str)], denied: &[&str]) -> Self {
         let mut owner = Federation::prepare();
         owner.addresses.clear();
@@ -95,7 +97,7 @@ impl Testbed {
         &self.seen[name]
     }
 
-    /// What one coordinator believes.
+    /// The picture of one coordinator.
     async fn picture(&self, name: &str) -> Result<v1::ReadPictureResponse, tonic::Status> {
         let request = v1::ReadPictureRequest {
             bandwidth_bps: 600_000_000,
@@ -107,7 +109,7 @@ impl Testbed {
         Ok(self.grc(name).grc().read_picture(request).await?.into_inner())
     }
 
-    /// Waits until a coordinator has heard of every manager.
+    /// Waits until a coordinator has heard from every resource manager.
     async fn heard(&self, name: &str) {
         eventually("the picture is whole", || async {
             let picture = self.picture(name).await;
@@ -119,7 +121,8 @@ impl Testbed {
         .await;
     }
 
-    /// Nothing overbooked at any microsecond, nothing held, booked exactly what is confirmed.
+    /// Checks that nothing is overbooked at any microsecond, nothing is held, and exactly what is confirmed
+    /// is booked.
     async fn audit(&self) {
         let mut confirmed: BTreeMap<(String, String), Vec<v1::Segment>> = BTreeMap::new();
         for federation in self.seen.values() {
@@ -182,7 +185,8 @@ impl Testbed {
     }
 }
 
-/// 25 MB at 600 Mbit/s, a third of a second, and a run of 3 CPUs for a second at B; none at A.
+/// A task with 25 MB at 600 Mbit/s (a third of a second) and a run of 3 CPUs for a second at B; A has too
+/// few CPUs.
 fn task() -> v1::TaskRequest {
     v1::TaskRequest {
         source: "A".to_owned(),
@@ -243,7 +247,7 @@ async fn every_planner_answers_live() {
         let receipt = submit(at, wire).await;
         assert!(receipt.confirmed, "{name}: {receipt:?}");
         assert_eq!(receipt.plan.map(|plan| plan.planner).as_deref(), Some(name));
-        // Room for the next, some of which begin at once or not at all.
+        // This makes space for the next tasks, some of which begin at once or not at all.
         let request =
             v1::ReleaseReservationRequest { id: receipt.reservation, ..Default::default() };
         at.grc().release(request).await.unwrap();
@@ -278,12 +282,12 @@ async fn a_task_is_planned_booked_shown_and_released_in_both_modes_and_manners()
                 let start = us(segment.window.as_ref().unwrap().start.as_ref());
                 assert!(start >= before, "nothing begins in the past");
             }
-            // The same again is the same answer, and something else under its id an error.
+            // The same task again gets the same answer; a different task under its id is an error.
             assert_eq!(submit(at, wire.clone()).await, receipt);
             let other = v1::SubmitTaskRequest { tries: Some(2), ..wire };
             let error = try_submit(at, other).await.unwrap_err();
             assert_eq!(error.code(), tonic::Code::AlreadyExists, "{error:?}");
-            // It is a reservation as any other.
+            // A task's reservation is a reservation like any other.
             let shown = at.get(&id).await.unwrap();
             assert_eq!((shown.state(), &shown.id), (State::Confirmed, &receipt.reservation));
             assert_eq!(shown.plan.as_ref().unwrap().segments, plan.segments);
@@ -317,7 +321,7 @@ async fn a_picture_moves_with_what_is_booked_and_a_plan_holds_nothing() {
         assert!(answer.plans[0].proven_optimal);
         assert!(answer.effort.unwrap().tried > 0);
     }
-    // Somebody else books B for ten seconds.
+    // Another coordinator books B for ten seconds.
     let long = v1::TaskRequest { work_mi: 200_000, ..task() };
     let receipt = submit(bed.grc("grc-c"), submission("long", long)).await;
     assert!(receipt.confirmed, "{receipt:?}");
@@ -325,7 +329,7 @@ async fn a_picture_moves_with_what_is_booked_and_a_plan_holds_nothing() {
         free_at_b(bed.picture("grc-d").await.unwrap()) <= all - 9
     })
     .await;
-    // Who plans on the picture goes after it without asking anybody.
+    // A coordinator that plans with its picture plans after this booking, without asking any resource manager.
     let receipt = submit(bed.grc("grc-d"), submission("after", task())).await;
     assert!(receipt.confirmed && receipt.tries.is_empty(), "{receipt:?}");
     bed.audit().await;
@@ -333,7 +337,7 @@ async fn a_picture_moves_with_what_is_booked_and_a_plan_holds_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_outdated_pictures_tries_are_refused_facts_are_merged_and_nothing_is_overbooked() {
-    // Updates come too late for tasks that are submitted at once: only answers to Hold say what happens.
+    // Updates come too late for tasks that are submitted at once, so only answers to Hold show what is free.
     let late = "{mode: TASK_MODE_DISTRIBUTED, updates: {delay: 6s}}";
     let one_way = "{mode: TASK_MODE_DISTRIBUTED, updates: {delay: 6s}, reservation: TASK_RESERVATION_ONE_WAY}";
     let bed = Testbed::start(&[("grc-1", late), ("grc-2", one_way), ("grc-3", late)]).await;
@@ -391,7 +395,7 @@ async fn after_kill_9_of_a_manager_the_picture_goes_on_and_with_another_inventor
     .await;
     let after = part(bed.picture("grc-d").await.unwrap());
     assert_eq!(after.ignored, 0, "{after:?}");
-    // More CPUs: nothing that was told before counts any more.
+    // The cluster now has more CPUs: nothing that was told before counts any more.
     assert!(bed.owner.stop("crm-B").success());
     bed.write_rm("crm-B", "sites: [{name: B, cpus: 16, mips: 20000}]", &["grc-d"], true);
     bed.owner.spawn("crm-B");
@@ -417,7 +421,7 @@ async fn without_permission_the_refusal_names_the_manager_and_the_setting() {
         assert_eq!(refusal.reason(), v1::Reason::Denied, "{refusal:?}");
         assert_eq!(refusal.resource_manager, "crm-B", "{refusal:?}");
         assert!(refusal.detail.contains("`profiles.coordinators`"), "{refusal:?}");
-        // What needs nothing of that manager is done.
+        // A task that needs nothing of that resource manager succeeds.
         let small = v1::TaskRequest { cpus: Some(2), ..task() };
         let receipt = submit(bed.grc(name), submission(&format!("{name}-2"), small)).await;
         assert!(receipt.confirmed, "{receipt:?}");
@@ -464,7 +468,7 @@ async fn what_is_wrong_with_a_task_is_named_and_a_deadline_too_early_is_refused_
         assert_eq!(error.code(), tonic::Code::InvalidArgument, "{field}: {error:?}");
         assert!(error.message().contains(field), "{field}: {error:?}");
     }
-    // A third of a second on the way, a hundred of work.
+    // The data take a third of a second, the run a hundred seconds.
     let now = coalloc_net::clock::now().wall.as_us();
     let soon = now + 60_000_000;
     let deadline =
@@ -479,6 +483,6 @@ async fn what_is_wrong_with_a_task_is_named_and_a_deadline_too_early_is_refused_
     let end = us(nearest.run.unwrap().end.as_ref());
     assert!((100_300_000..160_000_000).contains(&(end - i128::from(now))), "{end} after {now}");
     assert_eq!(submit(at, wire).await, receipt, "the same answer for ever");
-    // Nothing came of any of them.
+    // None of these tasks has left anything behind.
     bed.audit().await;
 }

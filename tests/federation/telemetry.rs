@@ -1,5 +1,5 @@
-//! Metrics and traces of real daemons: what is counted equals what the ledgers say, one request is one
-//! trace across all daemons, and a collector that is dead changes nothing.
+//! Metrics and traces of real daemons: counters equal what the ledgers say, one request is one trace across
+//! all daemons, and a dead collector changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,9 +20,9 @@ use tonic::transport::server::TcpIncoming;
 use crate::dashboard;
 use crate::harness::{Federation, RMS, Setup, eventually, free_port, pair};
 
-/// One span, as the collector got it.
+/// One span, as the collector received it.
 #[derive(Debug, Clone)]
-struct Seen {
+struct CollectedSpan {
     daemon: String,
     trace: Vec<u8>,
     id: Vec<u8>,
@@ -37,7 +37,7 @@ struct Seen {
 /// A collector in this process.
 #[derive(Debug, Clone, Default)]
 struct Collector {
-    spans: Arc<Mutex<Vec<Seen>>>,
+    spans: Arc<Mutex<Vec<CollectedSpan>>>,
 }
 
 fn text(facts: &[KeyValue], key: &str) -> Option<String> {
@@ -61,7 +61,7 @@ impl TraceService for Collector {
                 let keys = span.attributes.iter().map(|fact| fact.key.clone());
                 let facts =
                     keys.filter_map(|key| Some((key.clone(), text(&span.attributes, &key)?)));
-                let seen = Seen {
+                let seen = CollectedSpan {
                     daemon: daemon.clone(),
                     facts: facts.collect(),
                     trace: span.trace_id,
@@ -80,7 +80,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Starts one; also says where it is.
+    /// Starts a collector; also returns its address.
     async fn start() -> (Self, String) {
         let collector = Self::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -91,16 +91,17 @@ impl Collector {
         (collector, format!("http://{address}"))
     }
 
-    /// The spans of the trace that a request is in.
-    fn trace_of(&self, request: &str) -> Vec<Seen> {
+    /// The spans of the trace that contains a request.
+    fn trace_of(&self, request: &str) -> Vec<CollectedSpan> {
         let spans = self.spans.lock().unwrap();
-        let wanted = |span: &&Seen| span.facts.get("coalloc.request").is_some_and(|r| r == request);
+        let wanted =
+            |span: &&CollectedSpan| span.facts.get("coalloc.request").is_some_and(|r| r == request);
         let Some(root) = spans.iter().find(wanted) else { return Vec::new() };
         spans.iter().filter(|span| span.trace == root.trace).cloned().collect()
     }
 }
 
-/// A federation whose daemons serve metrics, and send traces somewhere.
+/// A federation whose daemons serve metrics, and send traces to a collector.
 struct Watched {
     federation: Federation,
     metrics: BTreeMap<String, String>,
@@ -111,7 +112,7 @@ impl Watched {
         Self::start_with(collector, "").await
     }
 
-    /// `more`: goes into the configuration of every resource manager.
+    /// Starts the federation; `more` is added to the configuration of every resource manager.
     async fn start_with(collector: &str, more: &str) -> Self {
         let mut federation = Federation::prepare();
         federation.configure(&Setup::default());
@@ -131,7 +132,7 @@ impl Watched {
         Self { federation, metrics }
     }
 
-    /// What a daemon shows: each sample, its labels in the order of their names.
+    /// The samples that a daemon shows, each with its labels in the order of their names.
     async fn scrape(&self, daemon: &str) -> Scrape {
         let (head, body) = get(&self.metrics[daemon], "/metrics").await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -141,7 +142,7 @@ impl Watched {
     }
 }
 
-/// Adds to the `daemon` part of a configuration.
+/// Adds lines to the `daemon` part of a configuration.
 fn tell(federation: &Federation, name: &str, told: &str) {
     let file = federation.dir.path().join(format!("{name}.yaml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -177,7 +178,7 @@ impl Scrape {
         sum
     }
 
-    /// All names, as queries write them: counters with their `_total`.
+    /// All names of metrics, as queries write them: counters end with `_total`.
     fn names(&self) -> BTreeSet<String> {
         let types = self.0.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         let name = |line: &str| match line.split_once(' ').unwrap() {
@@ -194,7 +195,7 @@ async fn one_request_is_one_trace_across_the_coordinator_and_every_resource_mana
     let mut watched = Watched::start(&endpoint).await;
     let reservation = watched.federation.reserve("traced", pair(10, 100, 3_600, 600)).await;
     assert_eq!(reservation.state(), State::Confirmed);
-    // A caller that has a trace of its own is joined to it, and one that wants none has none.
+    // A caller that has its own trace is joined to it, and a caller that wants no trace gets none.
     for (id, flags) in [("joined", "01"), ("untraced", "00")] {
         let mut request = tonic::Request::new(v1::ReserveRequest {
             request_id: id.to_owned(),
@@ -205,7 +206,8 @@ async fn one_request_is_one_trace_across_the_coordinator_and_every_resource_mana
         request.metadata_mut().insert("traceparent", parent.parse().unwrap());
         watched.federation.grc().reserve(request).await.unwrap();
     }
-    // Stopping sends the last spans before the process ends: nothing is waited for after it.
+    // A daemon that stops sends its last spans before the process ends, so nothing needs to be waited for
+    // afterwards.
     for name in ["grc", "crm-A", "crm-B", "nrm"] {
         assert!(watched.federation.stop(name).success(), "{name}");
     }
@@ -215,9 +217,10 @@ async fn one_request_is_one_trace_across_the_coordinator_and_every_resource_mana
     assert!(joined.iter().any(|span| span.daemon == "nrm"));
     assert!(collector.trace_of("untraced").is_empty());
     let spans = collector.trace_of("traced");
-    let by_id: BTreeMap<&[u8], &Seen> = spans.iter().map(|span| (&span.id[..], span)).collect();
+    let by_id: BTreeMap<&[u8], &CollectedSpan> =
+        spans.iter().map(|span| (&span.id[..], span)).collect();
     assert_eq!(by_id.len(), spans.len(), "no span is sent twice");
-    let roots: Vec<&Seen> = spans.iter().filter(|span| span.parent.is_empty()).collect();
+    let roots: Vec<&CollectedSpan> = spans.iter().filter(|span| span.parent.is_empty()).collect();
     assert_eq!(roots.len(), 1, "{roots:#?}");
     let root = roots[0];
     assert_eq!(
@@ -229,7 +232,7 @@ async fn one_request_is_one_trace_across_the_coordinator_and_every_resource_mana
         assert!(span.from <= span.until, "{span:#?}");
         assert!(span.id == root.id || by_id.contains_key(&span.parent[..]), "orphan: {span:#?}");
     }
-    let children = |of: &Seen, name: &str| -> Vec<&Seen> {
+    let children = |of: &CollectedSpan, name: &str| -> Vec<&CollectedSpan> {
         spans.iter().filter(|span| span.parent == of.id && span.name == name).collect()
     };
     assert_eq!(children(root, "admission").len(), 1);
@@ -294,7 +297,7 @@ async fn a_task_is_one_trace_from_its_picture_to_its_bookings() {
     let root = spans.iter().find(|span| span.parent.is_empty()).unwrap();
     assert_eq!(root.name, "coalloc.v1.Coordinator/SubmitTask");
     assert_eq!(root.facts["coalloc.reservation"], receipt.reservation);
-    let parts: Vec<&Seen> = spans.iter().filter(|span| span.parent == root.id).collect();
+    let parts: Vec<&CollectedSpan> = spans.iter().filter(|span| span.parent == root.id).collect();
     for name in ["admission", "picture", "planning"] {
         assert_eq!(parts.iter().filter(|part| part.name == name).count(), 1, "{name}");
     }
@@ -352,7 +355,7 @@ async fn counters_equal_the_timetables_and_the_reservations_and_survive_a_kill()
 
     for rm in RMS {
         let before = check_rm(&watched, rm).await;
-        // The counters are the fold of the ledger: a crash takes nothing from them.
+        // The counters are a fold of the ledger, so a crash does not change them.
         watched.federation.kill(rm);
         watched.federation.spawn(rm);
         watched.federation.complete().await;
@@ -365,9 +368,9 @@ async fn counters_equal_the_timetables_and_the_reservations_and_survive_a_kill()
     every_name_is_documented(&watched).await;
 }
 
-/// Confirmed, refused by the planner, refused by an RM, aborted, and released.
+/// Requests that are confirmed, refused by the planner, refused by an RM, aborted, and released.
 async fn mixed_load(federation: &Federation) {
-    // Runs now, so that it shows as utilisation.
+    // This reservation runs now, so that it shows as utilisation.
     let now = federation.reserve("now", pair(30, 100, 0, 3_600)).await;
     assert_eq!(now.state(), State::Confirmed, "{now:?}");
     for n in 0..4 {
@@ -385,7 +388,7 @@ async fn mixed_load(federation: &Federation) {
     let released = federation.get("later-0").await.unwrap().id;
     let request = v1::ReleaseReservationRequest { id: released, ..Default::default() };
     federation.grc().release(request).await.unwrap();
-    // Another client of the federation's only coordinator: one hold refused, one aborted.
+    // This acts in the name of the federation's only coordinator: one hold is refused, one is aborted.
     for (number, cpus) in [(1, 101), (2, 5)] {
         let transaction = format!("grc-hand-{number}/1");
         let segment = v1::Segment {
@@ -408,7 +411,7 @@ async fn mixed_load(federation: &Federation) {
     }
 }
 
-/// What one RM shows against what its timetable lists; gives the counters.
+/// Compares what one RM shows with what its timetable lists; returns the counters.
 async fn check_rm(watched: &Watched, rm: &str) -> Vec<f64> {
     let request = v1::ListBookingsRequest {
         include_ended: true,
@@ -459,14 +462,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// Names of metrics in a text, as they are written there.
+/// The names of metrics in a text, as they are written there.
 fn names_in(text: &str) -> BTreeSet<String> {
     let inside = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !inside(c)).filter(|word| word.starts_with("coalloc_"));
     words.map(str::to_owned).collect()
 }
 
-/// The guide's table has every metric that there is and no other; the dashboard's queries get an answer.
+/// Checks that the guide's table has every metric and no other, and that the dashboard's queries get an answer.
 async fn every_name_is_documented(watched: &Watched) {
     let (mut shown, mut series) = (BTreeSet::new(), dashboard::Series::new());
     for name in watched.metrics.keys() {
@@ -489,7 +492,7 @@ async fn every_name_is_documented(watched: &Watched) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_never_answers_costs_spans_and_nothing_else() {
-    // It takes connections and says nothing.
+    // This collector accepts connections and never answers.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let mut watched = Watched::start(&endpoint).await;

@@ -1,4 +1,6 @@
-//! What coordinators above do with what they have: change it, watch it, and be refused in their own words.
+//! What parent coordinators do with their bookings: change them, watch them, and get refusals in their own
+//! terms.
+//!
 //! The tree is that of [`trees`](crate::trees).
 
 use coalloc_proto::v1::{self, BookingState, ReservationState as State};
@@ -9,7 +11,7 @@ use crate::trees::{INNER, LOWER, commit, held, hold, live, nothing_left, prepare
 
 const MBIT: u64 = 1_000_000;
 
-/// The same hold as a new version of another one.
+/// The same hold, as a new version of another transaction.
 fn replacing(old: &str, order: v1::HoldRequest) -> v1::HoldRequest {
     v1::HoldRequest { replaces: old.to_owned(), ..order }
 }
@@ -21,7 +23,7 @@ async fn refused(tree: &Federation, order: v1::HoldRequest) -> v1::Refusal {
     }
 }
 
-/// What all RMs have, sorted: state, resource, amount.
+/// Everything that all RMs have, sorted: state, resource, amount.
 async fn taken(tree: &Federation) -> Vec<(BookingState, String, u64)> {
     let live = live(tree).await;
     let mut taken: Vec<_> = live.into_iter().map(|(_, state, what, n)| (state, what, n)).collect();
@@ -61,7 +63,7 @@ async fn a_reservation_of_two_levels_is_changed_and_a_refused_change_leaves_it_w
     let reservation = tree.reserve("one", first).await;
     assert_eq!(reservation.state(), State::Confirmed, "{:?}", reservation.refusal);
 
-    // Longer, more CPUs, and a higher rate: what it has counts as free.
+    // Longer, with more CPUs and a higher rate: what the reservation has counts as free.
     let new = v1::CoAllocationRequest { earliest_start: at, ..pair(80, 900, 0, 3_600) };
     let changed = modify(&tree, "one", "more", new.clone()).await;
     let (version, state, change) = last(&changed);
@@ -77,7 +79,8 @@ async fn a_reservation_of_two_levels_is_changed_and_a_refused_change_leaves_it_w
         assert_eq!(ends(tree.bookings(rm).await), [end], "{rm}");
     }
 
-    // The same again has the same answer; too much is refused, and nothing has changed anywhere.
+    // The same change again gets the same answer; a change for too much is refused, and nothing has changed
+    // anywhere.
     assert_eq!(last(&modify(&tree, "one", "more", new.clone()).await).0, 2);
     let much = v1::CoAllocationRequest { earliest_start: at, ..pair(101, 900, 0, 3_600) };
     let same = modify(&tree, "one", "too-much", much).await;
@@ -85,7 +88,7 @@ async fn a_reservation_of_two_levels_is_changed_and_a_refused_change_leaves_it_w
     assert_eq!((same.state(), same.version), (State::Confirmed, 2));
     assert_eq!(taken(&tree).await, more);
 
-    // Less, and one site less: nothing is left of it there.
+    // Fewer CPUs, and one site less: nothing of the reservation is left there.
     let mut less = v1::CoAllocationRequest { earliest_start: at, ..pair(5, 900, 0, 3_600) };
     less.links.clear();
     less.sites.truncate(1);
@@ -129,7 +132,7 @@ async fn what_has_begun_keeps_what_was_and_goes_on_otherwise() {
             of("B-X", high),
         ]
     );
-    // One after the other, without a gap.
+    // The windows follow one another without a gap.
     for rm in INNER {
         let bookings = tree.bookings(rm).await;
         let mut windows: Vec<(i64, i64)> = bookings[0]
@@ -154,7 +157,7 @@ async fn a_promise_to_change_survives_and_the_old_version_stands_until_the_decis
     assert_eq!(taken(&tree).await, old);
 
     held(&tree, replacing("grc-t-1/1", hold("grc-t-1/2", 25))).await;
-    // One hold replaces a booking at a time; one that is dropped leaves it whole.
+    // Only one hold at a time may replace a booking; a hold that is dropped leaves the booking unchanged.
     let second = refused(&tree, replacing("grc-t-1/1", hold("grc-t-1/3", 5))).await;
     assert_eq!(second.reason(), v1::Reason::NotHeld, "{second:?}");
     tree.kill("grc-1");
@@ -187,7 +190,7 @@ async fn a_promise_to_change_survives_and_the_old_version_stands_until_the_decis
     assert_eq!(states, expected);
     assert_eq!(list[1].replaces, "grc-t-1/1");
 
-    // Nothing is needed any more.
+    // The new version needs nothing any more.
     let empty =
         v1::HoldRequest { segments: Vec::new(), ..replacing("grc-t-1/2", hold("grc-t-1/5", 1)) };
     held(&tree, empty).await;
@@ -212,7 +215,7 @@ fn order(txn: &str, wanted: &[(&str, u64)]) -> v1::HoldRequest {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_names_what_is_short_of_several_and_how_much_of_it_can_be_had() {
     let mut tree = prepare("{}");
-    // A switch becomes known above, so that there are three paths.
+    // A switch becomes a border point, which the parent coordinator sees, so that there are three paths.
     let file = std::fs::read_to_string(tree.dir.path().join("grc-1.yaml")).unwrap();
     let more = file.replace("border_points: [X]", "border_points: [X, switch1]");
     tree.write("grc-1.yaml", &more);
@@ -241,7 +244,7 @@ async fn a_refusal_names_what_is_short_of_several_and_how_much_of_it_can_be_had(
     assert_eq!(told(&refusal), (short, "A".to_owned(), 31, 30), "CPUs are CPUs");
     let refusal = refused(&tree, order("grc-t-66/1", &[(switch, 700 * MBIT)])).await;
     let beyond = v1::Reason::BeyondCapacity;
-    // Alone it can go by X.
+    // On its own, this path can be routed by X.
     assert_eq!(told(&refusal), (beyond, switch.to_owned(), 700 * MBIT, 600 * MBIT));
     let again =
         refused(&tree, order("grc-t-62/1", &[("A", 100), (x, 650 * MBIT), (switch, 500 * MBIT)]));
@@ -251,7 +254,7 @@ async fn a_refusal_names_what_is_short_of_several_and_how_much_of_it_can_be_had(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_direction_is_booked_as_it_was_asked_for() {
     let mut tree = prepare("{}");
-    // One edge has a capacity for each direction, the others share theirs.
+    // One edge has a capacity for each direction; the directions of the others share theirs.
     let file = std::fs::read_to_string(tree.dir.path().join("nrm-1.yaml")).unwrap();
     let mixed = file.replace("name: A-X,", "name: A-X, full_duplex: true,");
     assert_ne!(file, mixed);
@@ -263,7 +266,7 @@ async fn a_direction_is_booked_as_it_was_asked_for() {
     held(&tree, order("grc-t-50/1", &[("grc-1:A--X:ba", 700 * MBIT)])).await;
     assert_eq!(commit(&tree, "grc-t-50/1").await, None);
     assert_eq!(taken(&tree).await, booked(&[("A-X:ba", 700 * MBIT)]));
-    // The other direction is as wide as ever.
+    // The other direction still has its full capacity.
     held(&tree, order("grc-t-51/1", &[("grc-1:A--X:ab", 1_000 * MBIT)])).await;
     assert_eq!(commit(&tree, "grc-t-51/1").await, None);
     let both = booked(&[("A-X:ab", 1_000 * MBIT), ("A-X:ba", 700 * MBIT)]);
@@ -295,9 +298,9 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
     assert!(refusal.detail.contains("50 %"), "{refusal:?}");
     held(&tree, by_eve(order("grc-t-72/1", &[("A", 50), ("grc-1:A--X", 500 * MBIT)]))).await;
     assert_eq!(commit(&tree, "grc-t-72/1").await, None);
-    // Half of what the way by the switch has.
+    // This is half of the capacity of the route by the switch.
     assert_eq!(free("eve", "").await, [25, 300 * MBIT]);
-    // What one has is never taken away by a level.
+    // A service level never takes away what a coordinator already has.
     assert_eq!(free("eve", "grc-t-72/1").await, [50, 500 * MBIT]);
     held(&tree, by_eve(replacing("grc-t-72/1", order("grc-t-73/1", &[("A", 45)])))).await;
     held(&tree, order("grc-t-81/1", &[("A", 50)])).await;
@@ -358,7 +361,7 @@ async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
     let expected: Vec<(String, S)> =
         expected.iter().map(|(txn, state)| ((*txn).to_owned(), *state)).collect();
     assert_eq!(heard, expected);
-    // And from where it stopped.
+    // A watch can also resume from where it stopped.
     let request = v1::WatchBookingsRequest { resume_token: token };
     let mut stream = tree.rm("grc-1").watch_bookings(request).await.unwrap().into_inner();
     let next = loop {

@@ -1,5 +1,5 @@
-//! A tree of two levels: `grc` above `grc-1` (site A) and `grc-2` (site B), each with a CRM and an
-//! NRM of its own; the two domains meet at the exchange point X.
+//! A tree of two levels: `grc` is the parent coordinator of `grc-1` (site A) and `grc-2` (site B), each
+//! with its own CRM and NRM; the two domains meet at the exchange point X.
 
 use coalloc_proto::Duration;
 use coalloc_proto::v1::{self, BookingState, ReservationState as State};
@@ -9,7 +9,7 @@ use crate::harness::{Federation, eventually, pair, seconds_from_now};
 pub(crate) const INNER: [&str; 4] = ["crm-A", "nrm-1", "crm-B", "nrm-2"];
 pub(crate) const LOWER: [&str; 2] = ["grc-1", "grc-2"];
 
-/// Configurations of all seven; `policy` is what the lower coordinators promise.
+/// Writes the configurations of all seven daemons; `policy` is the hold policy of the child coordinators.
 pub(crate) fn prepare(policy: &str) -> Federation {
     let mut tree = Federation::prepare();
     tree.addresses.retain(|name, _| name == "grc");
@@ -27,7 +27,8 @@ pub(crate) fn prepare(policy: &str) -> Federation {
         let sites = format!("sites: [{{name: {site}, cpus: 100}}]");
         let inventory = format!("inventory: {{name: {crm}, domain: D{nth}, {sites}}}\n");
         tree.write(&format!("{crm}.yaml"), &(daemon(&crm) + &coordinators + &inventory));
-        // Two ways from the site to the border: 1 Gbit/s, and 600 Mbit/s by a switch nobody knows of.
+        // Two routes from the site to the border: 1 Gbit/s, and 600 Mbit/s by a switch that nobody outside
+        // knows.
         let path = |a: &str, b: &str, mbps: u64| {
             format!("{{name: {a}-{b}, a: {a}, b: {b}, capacity_bps: {mbps}000000}}")
         };
@@ -58,7 +59,7 @@ pub(crate) async fn start(policy: &str) -> Federation {
     tree
 }
 
-/// Waits until the one above sees both sites and a path from each to X.
+/// Waits until the parent coordinator sees both sites and a path from each to X.
 pub(crate) async fn whole(tree: &Federation) {
     eventually("the tree is whole", || async {
         let answer = tree.grc().describe_federation(v1::DescribeFederationRequest {}).await;
@@ -150,7 +151,7 @@ async fn one_request_is_committed_across_two_levels_and_released_and_a_refused_o
     assert_eq!(refused.state(), State::Failed);
     assert_eq!(live(&tree).await.len(), 4, "the refused one has left nothing");
 
-    // What belongs to the one above is not for users of the one below.
+    // What belongs to the parent coordinator is not for users of the child coordinator.
     let mut lower = v1::coordinator_client::CoordinatorClient::new(
         coalloc_net::client::channel("grc", &tree.addresses["grc-1"]).unwrap(),
     );
@@ -203,7 +204,7 @@ async fn a_lower_coordinator_killed_between_held_and_commit_keeps_its_promise() 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_upper_coordinator_dies_before_its_decision_and_everything_is_aborted() {
     let mut tree = start("{}").await;
-    // One of the two lower ones cannot hold while its NRM is silent, so nothing can be decided.
+    // One of the two child coordinators cannot hold while its NRM is silent, so nothing can be decided.
     tree.pause("nrm-2");
     let call = {
         let mut grc = tree.grc();
@@ -289,7 +290,7 @@ async fn a_cycle_is_reported_and_not_used() {
     .await;
     eventually("and its log too", || async { tree.log("grc").contains("cycle") }).await;
 
-    // Who names itself does not even start.
+    // A coordinator that names itself as its resource manager does not start.
     let file = std::fs::read_to_string(tree.dir.path().join("grc-2.yaml")).unwrap();
     let own = file.replace("{name: crm-B,", "{name: grc-2,");
     tree.write("grc-9.yaml", &own);
@@ -299,7 +300,7 @@ async fn a_cycle_is_reported_and_not_used() {
     assert!(log.contains("resource_managers[0].name") && log.contains("cycle"), "{log}");
 }
 
-/// More than one slice of the core's thread, and pages that end within one.
+/// The list takes more than one slice of the core's thread, and has pages that end within a slice.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_above_has_is_listed_page_by_page_once_each() {
     let tree = start("{hold_soft: 60s, hold_hard: 120s}").await;

@@ -1,5 +1,5 @@
-//! Watching real daemons: nothing lost and nothing told twice, whoever is killed; slow watchers harm
-//! nobody; tokens of another past are refused; an expired hold is seen.
+//! Watching real daemons: nothing is lost or told twice, whoever is killed; slow watchers harm nobody;
+//! tokens of another past are refused; an expired hold is seen.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -24,9 +24,9 @@ use tonic_types::StatusExt as _;
 use crate::harness::{Federation, PATIENCE, Setup, eventually, free_port, pair, seconds_from_now};
 use crate::middle::{self, Point, Then};
 
-/// What one message of either stream is.
+/// A message of either stream.
 #[derive(Debug, Clone, PartialEq)]
-enum Told {
+enum WatchMessage {
     Reservation(v1::ReservationEvent),
     Booking(v1::BookingEvent),
     Progress(String),
@@ -49,17 +49,21 @@ impl Stream {
         Ok(Self::Rm(federation.rm(node).watch_bookings(request).await?.into_inner()))
     }
 
-    async fn next(&mut self) -> Result<Told, Status> {
+    async fn next(&mut self) -> Result<WatchMessage, Status> {
         let next = async {
             match self {
                 Self::Grc(stream) => match stream.message().await?.unwrap().what.unwrap() {
-                    v1::watch_response::What::Event(event) => Ok(Told::Reservation(event)),
-                    v1::watch_response::What::Progress(at) => Ok(Told::Progress(at.resume_token)),
+                    v1::watch_response::What::Event(event) => Ok(WatchMessage::Reservation(event)),
+                    v1::watch_response::What::Progress(at) => {
+                        Ok(WatchMessage::Progress(at.resume_token))
+                    }
                 },
                 Self::Rm(stream) => match stream.message().await?.unwrap().what.unwrap() {
-                    v1::watch_bookings_response::What::Event(event) => Ok(Told::Booking(event)),
+                    v1::watch_bookings_response::What::Event(event) => {
+                        Ok(WatchMessage::Booking(event))
+                    }
                     v1::watch_bookings_response::What::Progress(at) => {
-                        Ok(Told::Progress(at.resume_token))
+                        Ok(WatchMessage::Progress(at.resume_token))
                     }
                 },
             }
@@ -68,7 +72,7 @@ impl Stream {
     }
 }
 
-impl Told {
+impl WatchMessage {
     fn token(&self) -> &str {
         match self {
             Self::Reservation(event) => &event.resume_token,
@@ -82,15 +86,15 @@ impl Told {
     }
 }
 
-/// Everything from the beginning until now.
-async fn history(federation: &Federation, node: &str) -> Vec<Told> {
+/// All messages from the beginning until now.
+async fn history(federation: &Federation, node: &str) -> Vec<WatchMessage> {
     let now = Stream::open(federation, node, "").await.unwrap().next().await.unwrap().sequence();
     let mut stream = Stream::open(federation, node, "0").await.unwrap();
     let mut all = Vec::new();
     loop {
         let told = stream.next().await.unwrap();
         let over = told.sequence() >= now;
-        if !matches!(told, Told::Progress(_)) {
+        if !matches!(told, WatchMessage::Progress(_)) {
             all.push(told);
         }
         if over {
@@ -99,9 +103,13 @@ async fn history(federation: &Federation, node: &str) -> Vec<Told> {
     }
 }
 
-/// Follows a node over as many connections as it takes, until it was told `done` and has nothing
-/// more to hear.
-async fn follow(federation: &Federation, node: &str, done: &AtomicBool) -> (Vec<Told>, usize) {
+/// Follows a node over as many connections as necessary, until `done` was set and all messages have been
+/// received.
+async fn follow(
+    federation: &Federation,
+    node: &str,
+    done: &AtomicBool,
+) -> (Vec<WatchMessage>, usize) {
     let (mut token, mut all, mut connections) = ("0".to_owned(), Vec::new(), 0);
     loop {
         let was_done = done.load(Ordering::SeqCst);
@@ -114,15 +122,15 @@ async fn follow(federation: &Federation, node: &str, done: &AtomicBool) -> (Vec<
         while let Ok(told) = stream.next().await {
             token = told.token().to_owned();
             match told {
-                // At the beginning, and when all of the past was told.
-                Told::Progress(_) if !std::mem::take(&mut first) && was_done => {
+                // Progress messages come at the beginning, and when the whole past has been sent.
+                WatchMessage::Progress(_) if !std::mem::take(&mut first) && was_done => {
                     return (all, connections);
                 }
-                Told::Progress(_) => {}
+                WatchMessage::Progress(_) => {}
                 event => all.push(event),
             }
             if !was_done && done.load(Ordering::SeqCst) {
-                // Once more, from the last token: what comes now is the rest.
+                // The watch resumes once more from the last token, to receive the rest.
                 break;
             }
         }
@@ -152,7 +160,7 @@ async fn streams_resumed_over_kills_of_both_sides_are_one_history_without_gap_or
             };
             calls.spawn(async move { grc.reserve(request).await.map(|_| ()) });
         }
-        // In the middle of it, wherever that is.
+        // After the first answer the other calls are still in progress, at some unknown point.
         let _ = calls.join_next().await;
         for name in if round % 2 == 0 { ["nrm", "grc"] } else { ["grc", "nrm"] } {
             federation.kill(name);
@@ -176,17 +184,19 @@ async fn streams_resumed_over_kills_of_both_sides_are_one_history_without_gap_or
     }
 }
 
-/// The last event of each is what the listing shows.
-async fn fold(federation: &Federation, node: &str, history: &[Told]) {
+/// Checks that the last event of each transaction is what the listing shows.
+async fn fold(federation: &Federation, node: &str, history: &[WatchMessage]) {
     let mut states = std::collections::BTreeMap::new();
     for told in history {
         match told {
-            Told::Reservation(event) => states.insert(event.reservation.clone(), event.state),
-            Told::Booking(event) => {
+            WatchMessage::Reservation(event) => {
+                states.insert(event.reservation.clone(), event.state)
+            }
+            WatchMessage::Booking(event) => {
                 let booking = event.booking.clone().unwrap();
                 states.insert(booking.transaction, booking.state)
             }
-            Told::Progress(_) => None,
+            WatchMessage::Progress(_) => None,
         };
     }
     let listed: std::collections::BTreeMap<String, i32> = if node == "grc" {
@@ -202,7 +212,7 @@ async fn fold(federation: &Federation, node: &str, history: &[Told]) {
 
 const BIG: u64 = 60_000;
 
-/// A ledger of the NRM with many refusals in it.
+/// Writes a ledger of the NRM that contains many refusals.
 fn big_ledger(federation: &Federation) {
     let path = federation.dir.path().join("nrm.ledger");
     let identity = Identity { kind: "nrm".into(), name: "nrm".into() };
@@ -250,7 +260,7 @@ async fn watchers_that_take_nothing_delay_nobody_and_cost_no_memory() {
     big_ledger(&federation);
     federation.start_all().await;
     let before = memory(&federation, "nrm");
-    // A window of 1 KiB that nobody empties.
+    // These watchers have a window of 1 KiB and never read.
     let endpoint =
         Endpoint::from_shared(format!("http://{}", federation.addresses["nrm"])).unwrap();
     let endpoint = endpoint.initial_stream_window_size(Some(1_024));
@@ -264,7 +274,7 @@ async fn watchers_that_take_nothing_delay_nobody_and_cost_no_memory() {
         let one = federation.reserve(&format!("r{n}"), pair(1, 10, 3_600, 600)).await;
         assert_eq!(one.state(), State::Confirmed, "{:?}", one.refusal);
     }
-    // One of them wakes up, and somebody else reads all of it: neither misses anything.
+    // One of them starts to read, and another watcher reads everything: neither misses anything.
     let request = v1::WatchBookingsRequest { resume_token: "0".to_owned() };
     let quick = federation.rm("nrm").watch_bookings(request).await.unwrap().into_inner();
     for (mut stream, last) in [(slow.pop().unwrap(), 2_000), (quick, BIG)] {
@@ -278,7 +288,7 @@ async fn watchers_that_take_nothing_delay_nobody_and_cost_no_memory() {
         }
     }
     let after = memory(&federation, "nrm");
-    // The records are 30 MB as JSON: 23 watchers that kept them would need far more than this.
+    // The records are 30 MB as JSON: 23 watchers with a copy each would need far more than this.
     let grown = after.saturating_sub(before);
     assert!(grown < 96 << 20, "grown by {} MiB", grown >> 20);
     federation.audit_at_rest().await;
@@ -297,12 +307,13 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
         assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
         violation(&status)
     };
-    // Another daemon's.
+    // A token of another daemon.
     let grc = history_token(&federation, "grc").await;
     let (id, _) = grc.split_once(':').unwrap();
     let text = refused(Stream::open(&federation, "nrm", &grc).await);
     assert!(text.contains(id) && text.contains("List what stands now"), "{text}");
-    // Of the same ledger, before an older copy was put back, with its tip: without, the node would notice.
+    // A token of the same ledger, from before an older copy was restored. The tip is restored too;
+    // otherwise the node would notice.
     federation.stop("nrm");
     let file = |name: &str| federation.dir.path().join(name);
     let copies = [("nrm.ledger", "nrm.copy"), ("nrm.ledger.tip", "nrm.copy.tip")]
@@ -325,7 +336,7 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
     up(&federation).await;
     let text = refused(Stream::open(&federation, "nrm", &token).await);
     assert!(text.contains("an older copy was put back"), "{text}");
-    // Even when it has grown beyond the token meanwhile.
+    // The token is refused even when the ledger has grown beyond it in the meantime.
     for n in 0..6 {
         federation.reserve(&format!("new{n}"), pair(1, 10, 7_200, 600)).await;
     }
@@ -349,7 +360,7 @@ async fn up(federation: &Federation) {
     federation.complete().await;
 }
 
-/// Where a node stands now.
+/// The current token of a node.
 async fn history_token(federation: &Federation, node: &str) -> String {
     let mut stream = Stream::open(federation, node, "").await.unwrap();
     stream.next().await.unwrap().token().to_owned()
@@ -364,7 +375,7 @@ async fn an_expired_hold_is_seen_with_its_cause() {
     let mut stream = Stream::open(&federation, "nrm", "").await.unwrap();
     let window =
         v1::Window { start: Some(seconds_from_now(3_600)), end: Some(seconds_from_now(7_200)) };
-    // The GRC never opened this, so nobody decides it.
+    // The GRC never opened this transaction, so nobody decides it.
     let hold = v1::HoldRequest {
         transaction: "grc-nobody-1/1".to_owned(),
         coordinator: "grc".to_owned(),
@@ -380,7 +391,7 @@ async fn an_expired_hold_is_seen_with_its_cause() {
     federation.rm("nrm").hold(hold).await.unwrap();
     let mut events = Vec::new();
     while events.len() < 2 {
-        if let Told::Booking(event) = stream.next().await.unwrap() {
+        if let WatchMessage::Booking(event) = stream.next().await.unwrap() {
             events.push(event);
         }
     }
@@ -446,7 +457,7 @@ async fn a_filter_tells_of_one_reservation_or_one_user_and_unknown_ids_are_not_f
         let stream = federation.grc().watch(request).await.unwrap().into_inner();
         let (mut stream, mut story) = (Stream::Grc(stream), Vec::new());
         while story.len() < 4 {
-            if let Told::Reservation(event) = stream.next().await.unwrap() {
+            if let WatchMessage::Reservation(event) = stream.next().await.unwrap() {
                 story.push((event.request_id, event.user, event.state));
             }
         }
@@ -472,7 +483,8 @@ async fn the_command_goes_on_by_itself_after_a_kill_and_prints_every_event_once(
     command.args(["--grc", &federation.addresses["grc"]]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     federation.reserve("one", pair(1, 1, 3_600, 600)).await;
-    // It follows once it has printed something; only then is an end of the connection an interruption.
+    // The command is following once it has printed something; only then does an end of the connection count
+    // as an interruption.
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (first, lines) =
         tokio::task::spawn_blocking(|| (lines.next().unwrap().unwrap(), lines)).await.unwrap();
@@ -494,7 +506,7 @@ async fn the_command_goes_on_by_itself_after_a_kill_and_prints_every_event_once(
         })
         .collect();
     let history = history(&federation, "grc").await;
-    assert_eq!(printed, history.iter().map(Told::sequence).collect::<Vec<_>>());
+    assert_eq!(printed, history.iter().map(WatchMessage::sequence).collect::<Vec<_>>());
     assert!(errors.contains("to go on from here: --from "), "{errors}");
 }
 
@@ -517,7 +529,7 @@ async fn how_long_it_is_held_yet_is_shown_while_it_is() {
     };
     let call = tokio::spawn(async move { grc.reserve(request).await.unwrap().into_inner() });
     let go = control.stopped().await;
-    // The NRM has not heard of the decision: it holds yet.
+    // The NRM has not heard of the decision, so it still holds.
     let held = federation.get("one").await.unwrap();
     let left = held.expires_in.expect("it is held").seconds;
     assert_eq!(held.state(), State::Committing);

@@ -1,4 +1,4 @@
-//! Files of people.
+//! Fuzzes files that people write.
 
 use crate::targets::files as targets;
 use crate::{fuzz, mutate};

@@ -1,10 +1,11 @@
-//! Every decoder, from the network and from the disk, on what nobody would send: messages, files, ledger
-//! records, write-ahead logs, tokens, command lines.
+//! Every decoder for input from the network and the disk, on input that nobody would send: messages, files,
+//! ledger records, write-ahead logs, tokens, command lines.
 //!
-//! Each target is a function of bytes ([`targets`]): it must not panic, takes bounded time and memory, gives
-//! back what it took when it took it, and says which field was wrong with which value when it did not. The
-//! bytes are sound seeds (encodings of valid messages, the repository's own example files, records of real
-//! cores) after a few mutations, of bytes and of structure, and sometimes raw noise ([`mutate`]).
+//! Each target is a function of bytes ([`targets`]). It must not panic, and must take bounded time and
+//! memory. What it accepts must survive a round trip; what it refuses must be reported with field and
+//! value. The bytes are sound inputs (encodings of valid messages, the repository's own example files,
+//! records of real cores) after a few mutations of bytes and of structure, and sometimes random noise
+//! ([`mutate`]).
 //!
 //! ```text
 //! cargo test -p coalloc --test fuzz                                        some seconds a target
@@ -12,7 +13,7 @@
 //! COALLOC_FUZZ_SEED=77 cargo test -p coalloc --test fuzz messages          one input again
 //! ```
 //!
-//! Guided by coverage, the same targets run under libFuzzer in a workspace of their own, [`fuzz/`](../../fuzz):
+//! Guided by coverage, the same targets run under libFuzzer in a separate workspace, [`fuzz/`](../../fuzz):
 //! `just fuzz-guided TARGET SECONDS`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -31,20 +32,20 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
-/// How long each target is run when nobody says.
+/// Default time for each target.
 const SECONDS: f64 = 2.0;
-/// No input may take longer, on a machine however busy.
+/// Maximum time for one input, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(20);
 
 fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs a target on inputs made from seed numbers, until its time is over; says how many.
+/// Runs a target on inputs made from seed numbers until its time is over, and prints how many.
 fn fuzz(name: &str, target: impl Fn(&mut ChaCha8Rng)) {
     let one: Option<u64> = number("COALLOC_FUZZ_SEED");
     let time = Duration::from_secs_f64(number("COALLOC_FUZZ_SECONDS").unwrap_or(SECONDS));
-    // Another stretch of numbers each day is worth more than the same one; short runs stay the same.
+    // Testing different numbers each day finds more than testing the same ones; short runs stay the same.
     let first = one.unwrap_or_else(|| number("COALLOC_FUZZ_FIRST").unwrap_or(0));
     let (begun, mut done) = (Instant::now(), 0_u64);
     for seed in first.. {
@@ -64,7 +65,7 @@ fn fuzz(name: &str, target: impl Fn(&mut ChaCha8Rng)) {
     eprintln!("{name}: {done} inputs from {first} in {:.1} s", begun.elapsed().as_secs_f64());
 }
 
-/// The guided fuzzer has every target, and begins with bytes that are taken.
+/// Checks that the guided fuzzer has every target, and begins with bytes that the target accepts.
 #[test]
 fn each_target_takes_sound_bytes_and_has_its_file() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/fuzz_targets");

@@ -1,4 +1,4 @@
-//! Messages of the network.
+//! Fuzzes messages of the network.
 
 use prost::Message as _;
 

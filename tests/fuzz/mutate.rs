@@ -1,10 +1,10 @@
-//! From sound bytes, texts and JSON to those that nearly are.
+//! Turns sound bytes, texts and JSON into input that is nearly sound.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-/// Numbers at which something changes.
+/// Numbers at which behaviour changes.
 const EDGES: [i64; 16] = [
     0,
     1,
@@ -24,7 +24,7 @@ const EDGES: [i64; 16] = [
     86_400_000_000,
 ];
 
-/// Texts that names are not.
+/// Texts that are not valid names.
 const WORDS: [&str; 14] = [
     "",
     " ",
@@ -42,12 +42,12 @@ const WORDS: [&str; 14] = [
     "9999999999999999999999",
 ];
 
-/// One of them.
+/// One of these values.
 pub(crate) fn one<'a, T>(rng: &mut ChaCha8Rng, all: &'a [T]) -> &'a T {
     &all[rng.random_range(0..all.len())]
 }
 
-/// Changes bytes in some places; once in a while all of them.
+/// Changes bytes in some places; occasionally replaces all of them.
 pub(crate) fn bytes(rng: &mut ChaCha8Rng, sound: &[u8]) -> Vec<u8> {
     let mut all = sound.to_vec();
     if rng.random_ratio(1, 20) {
@@ -63,7 +63,7 @@ pub(crate) fn bytes(rng: &mut ChaCha8Rng, sound: &[u8]) -> Vec<u8> {
             3 => all.insert(at, rng.random()),
             4 if !all.is_empty() => drop(all.remove(at)),
             5 => {
-                // A stretch again, elsewhere.
+                // This repeats a stretch of bytes at another place.
                 let end = (at + rng.random_range(0..40)).min(all.len());
                 let again = all[at..end].to_vec();
                 let to = if all.is_empty() { 0 } else { rng.random_range(0..all.len()) };
@@ -79,7 +79,7 @@ pub(crate) fn bytes(rng: &mut ChaCha8Rng, sound: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The same of a text, in characters.
+/// Does the same with the characters of a text.
 pub(crate) fn text(rng: &mut ChaCha8Rng, sound: &str) -> String {
     let mut text = String::from_utf8_lossy(&bytes(rng, sound.as_bytes())).into_owned();
     if rng.random_ratio(1, 3) {
@@ -92,7 +92,7 @@ pub(crate) fn text(rng: &mut ChaCha8Rng, sound: &str) -> String {
     text
 }
 
-/// Changes JSON in one place, keeping it JSON.
+/// Changes JSON in one place, so that it stays JSON.
 pub(crate) fn json(rng: &mut ChaCha8Rng, value: &mut Value) {
     let places = count(value);
     let mut place = rng.random_range(0..places);

@@ -1,4 +1,4 @@
-//! What is on the disk.
+//! Fuzzes what is on the disk.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::targets::records as targets;
 use crate::{fuzz, mutate};
 
-/// A log in which records are changed, left out, doubled and in another order, one record as text broken.
+/// A log in which records are changed, removed, duplicated and reordered, with the text of one record broken.
 fn spoil(rng: &mut ChaCha8Rng, sound: &[Value]) -> Vec<String> {
     let mut log = sound.to_vec();
     for _ in 0..rng.random_range(0..4) {
@@ -60,7 +60,7 @@ fn ledgers() {
     fuzz("ledgers", |rng| {
         let spoiled = rng.random_range(0..3);
         let mut files = sound.clone();
-        // Of the main file the first pages and the last say something; the others are room.
+        // In the main file, only the first pages and the last one have content; the other pages are empty.
         files[spoiled] = mutate::bytes(rng, &sound[spoiled]);
         targets::look_at(&files);
     });

@@ -1,4 +1,4 @@
-//! Small texts.
+//! Fuzzes small texts.
 
 use crate::targets::texts as targets;
 use crate::{fuzz, mutate};

@@ -1,9 +1,12 @@
-//! The user's guide is true: every command in the `console` blocks of its pages is run, in order, from
-//! the root of the repository, and ends with the exit code that the page says. Each page of
-//! `docs/guide/` stands alone: it starts the federation that it needs, in /tmp/elgl.
+//! The user's guide is true: every command in the `console` blocks of its pages is run, in order, from the
+//! root of the repository, and ends with the exit code that the page says.
+//!
+//! Each page of `docs/guide/` stands alone: it starts the federation that it needs, in /tmp/elgl.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +19,7 @@ struct Guide {
 
 impl Drop for Guide {
     fn drop(&mut self) {
-        // The federation that `demo --keep` has left running.
+        // This stops the federation that `demo --keep` has left running.
         if let Ok(pids) = std::fs::read_to_string(self.folder.path().join("elgl/pids")) {
             let _ = Command::new("kill").args(pids.split_whitespace()).status();
         }
@@ -27,7 +30,7 @@ impl Guide {
     fn run(&mut self, line: &str) {
         let (command, comment) = line.split_once('#').unwrap_or((line, ""));
         let expected = comment.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
-        // Elsewhere it would stay behind, and be in the way of the next run.
+        // Anywhere else, the folder would stay and disturb the next run.
         assert!(
             !(command.contains("--dir") || command.contains("--out"))
                 || command.contains("/tmp/elgl"),
@@ -37,7 +40,7 @@ impl Guide {
         let command = command.replace("/tmp/elgl", &folder.to_string_lossy());
         let mut words = command.split_whitespace();
         match words.next() {
-            // The demo has said where its coordinator is; the guide shows an example.
+            // The demo has printed the address of its coordinator; the guide only shows an example.
             Some("export") => return,
             Some("coalloc") => {}
             other => panic!("the guide may only show `coalloc` and `export`: {other:?}"),
@@ -66,7 +69,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The guide's pages: the first, and the chapters.
+/// The guide's pages: the first page, and the chapters.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("docs/guide.md")];
     let chapters = std::fs::read_dir(root().join("docs/guide")).unwrap();
@@ -125,7 +128,7 @@ fn every_example_file_is_mentioned_and_every_mentioned_file_is_there() {
     }
 }
 
-/// The functions that ARCHITECTURE.md names are in the files it links them to.
+/// Checks that the functions that ARCHITECTURE.md names are in the files that it links to.
 #[test]
 fn the_ten_hops_are_where_the_architecture_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,5 +1,5 @@
-//! A small federation of real processes: two sites `A` and `B`, each with its CRM, and one NRM with a
-//! path of 1 Gbit/s between them.
+//! A small federation of real processes: two sites `A` and `B`, each with its CRM, and one NRM with a path
+//! of 1 Gbit/s between them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,9 +22,10 @@ pub(crate) const RMS: [&str; 3] = ["crm-A", "crm-B", "nrm"];
 /// Nothing in these tests takes longer than this unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A port for this process alone, below the range that the system gives to outgoing connections. Daemons
-/// listen on its TCP side, now and then and again; its UDP side is bound here for as long as this
-/// process lives and tells other test processes that it is taken.
+/// Returns a port that only this process uses, below the range that the system gives to outgoing connections.
+///
+/// Daemons listen on the TCP port, with pauses and restarts. The UDP port of the same number is bound here
+/// as long as this process lives, which tells other test processes that the number is taken.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
@@ -44,16 +45,16 @@ pub(crate) struct Federation {
     pub(crate) dir: TempDir,
     pub(crate) addresses: BTreeMap<String, String>,
     children: BTreeMap<String, Child>,
-    /// Daemons stop when this process dies without a word. Then all of them must be started by the thread
-    /// that lives longest: the system means the thread.
+    /// Whether daemons stop when this process dies without stopping them. If so, the thread that lives
+    /// longest must start all of them, because the system ties them to that thread.
     pub(crate) tied: bool,
 }
 
-/// What a test may want otherwise.
+/// The settings that a test may change.
 pub(crate) struct Setup {
-    /// YAML of the RMs' hold policy.
+    /// The RMs' hold policy, as YAML.
     pub(crate) policy: &'static str,
-    /// Where the GRC finds an RM, when that is not the RM itself.
+    /// Where the GRC finds an RM, if not at the RM's own address.
     pub(crate) relayed: BTreeMap<String, String>,
 }
 
@@ -64,7 +65,7 @@ impl Default for Setup {
 }
 
 impl Federation {
-    /// A whole federation, up and complete.
+    /// Starts a whole federation, and waits until it is complete.
     pub(crate) async fn start() -> Self {
         let mut federation = Self::prepare();
         federation.configure(&Setup::default());
@@ -72,7 +73,7 @@ impl Federation {
         federation
     }
 
-    /// Addresses only; nothing runs.
+    /// Chooses the addresses only; nothing runs.
     pub(crate) fn prepare() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut addresses = BTreeMap::new();
@@ -82,7 +83,7 @@ impl Federation {
         Self { dir, addresses, children: BTreeMap::new(), tied: false }
     }
 
-    /// Sees the daemons of another federation, and owns none.
+    /// A view of the daemons of another federation, which owns none of them.
     pub(crate) fn elsewhere(addresses: BTreeMap<String, String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { dir, addresses, children: BTreeMap::new(), tied: false }
@@ -137,7 +138,7 @@ impl Federation {
         self.adopt(name, child);
     }
 
-    /// Takes over a daemon that was started otherwise.
+    /// Takes over a daemon that was started in another way.
     pub(crate) fn adopt(&mut self, name: &str, child: Child) {
         self.children.insert(name.to_owned(), child);
     }
@@ -172,7 +173,7 @@ impl Federation {
         Pid::from_child(&self.children[name])
     }
 
-    /// How a daemon ended that was not told to; None while it runs.
+    /// How a daemon ended that was not told to end; `None` while it runs.
     pub(crate) fn ended(&mut self, name: &str) -> Option<ExitStatus> {
         let ended = self.children.get_mut(name)?.try_wait().unwrap();
         if ended.is_some() {
@@ -181,7 +182,7 @@ impl Federation {
         ended
     }
 
-    /// SIGKILL, and the process is gone when this returns.
+    /// Sends SIGKILL; the process is gone when this returns.
     pub(crate) fn kill(&mut self, name: &str) {
         let mut child = self.children.remove(name).unwrap();
         child.kill().unwrap();
@@ -196,7 +197,7 @@ impl Federation {
         kill_process(self.pid(name), Signal::CONT).unwrap();
     }
 
-    /// SIGTERM, and how the process ended.
+    /// Sends SIGTERM, and returns how the process ended.
     pub(crate) fn stop(&mut self, name: &str) -> std::process::ExitStatus {
         let mut child = self.children.remove(name).unwrap();
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -241,13 +242,13 @@ impl Federation {
         Ok(answer.into_inner().reservation.unwrap())
     }
 
-    /// What one RM holds and has booked.
+    /// Everything that one RM holds and has booked.
     pub(crate) async fn bookings(&self, rm: &str) -> Vec<v1::Booking> {
         let request = v1::ListBookingsRequest { page_size: Some(10_000), ..Default::default() };
         self.rm(rm).list_bookings(request).await.unwrap().into_inner().bookings
     }
 
-    /// Waits until no RM holds anything undecided and no reservation is unfinished, then audits all.
+    /// Waits until no RM holds anything undecided and no reservation is unfinished, then audits everything.
     pub(crate) async fn audit_at_rest(&self) {
         eventually("every transaction has ended", || async {
             let list = self.grc().list(v1::ListRequest::default()).await;
@@ -263,7 +264,7 @@ impl Federation {
         self.audit().await;
     }
 
-    /// I1, I5, I6, I7 as an outsider sees them.
+    /// Checks I1, I5, I6 and I7 from outside.
     pub(crate) async fn audit(&self) {
         let list = self.grc().list(v1::ListRequest::default()).await.unwrap().into_inner();
         let confirmed: BTreeMap<&str, &v1::Reservation> = list
@@ -345,7 +346,7 @@ pub(crate) fn seconds_from_now(s: i64) -> coalloc_proto::Timestamp {
     coalloc_proto::Timestamp { seconds: now + s, nanos: 0 }
 }
 
-/// CPUs at two sites and a link of so many Mbit/s between them, from `start_s` seconds from now.
+/// Two sites with CPUs, and a link of this many Mbit/s between them, from `start_s` seconds from now.
 pub(crate) fn pair(cpus: u64, mbps: u64, start_s: i64, duration_s: i64) -> v1::CoAllocationRequest {
     let site = |name: &str| v1::SiteRequest { name: name.to_owned(), cpus, ..Default::default() };
     v1::CoAllocationRequest {

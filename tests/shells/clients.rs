@@ -1,10 +1,10 @@
-//! Clients that reserve, change, release and ask again, that set short deadlines or go away in the middle of a
-//! call, and write down what they were told.
+//! Clients that reserve, change, release and repeat calls, set short deadlines or go away in the middle of
+//! a call, and write down what they were told.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coalloc_cli::audit::journal::{Entry, Kind, Said};
+use coalloc_cli::audit::journal::{CallKnowledge, Entry, Kind};
 use coalloc_net::status::{self, Effect};
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::{Timestamp, v1};
@@ -16,30 +16,30 @@ use crate::federation::{GRC, coordinator};
 use crate::machine::EPOCH_US;
 use crate::trace::Trace;
 
-/// Users at work.
+/// Number of users.
 pub(crate) const USERS: u64 = 3;
-/// Windows that requests are about; few, so that they are in each other's way.
+/// Number of windows that requests ask for; there are few, so that requests conflict.
 const SLOTS: u64 = 4;
-/// How long one is.
+/// Length of a window, in seconds.
 const SLOT: i64 = 1_800;
-/// How long a user asks again at last.
+/// How long a user repeats its questions at the end.
 const LAST: Duration = Duration::from_secs(90);
 
-/// What all clients were told.
+/// Everything that clients were told.
 pub(crate) type Journal = Arc<Mutex<Vec<Entry>>>;
 
 /// How a client waits for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// As long as it takes.
+    /// The client waits as long as it takes.
     Waits,
-    /// It says how long it will.
+    /// The client sets a deadline.
     Deadline(Duration),
-    /// It goes away without a word (F8).
+    /// The client goes away without a word (F8).
     Vanishes(Duration),
 }
 
-/// CPUs at both sites and Mbit/s between them, in one of the windows.
+/// A request for CPUs at both sites and Mbit/s between them, in one of the windows.
 pub(crate) fn wanted(cpus: u64, mbps: u64, slot: u64) -> v1::CoAllocationRequest {
     let site = |name: &str| v1::SiteRequest { name: name.to_owned(), cpus, ..Default::default() };
     let first = EPOCH_US / 1_000_000 + 3_600;
@@ -58,7 +58,7 @@ pub(crate) fn wanted(cpus: u64, mbps: u64, slot: u64) -> v1::CoAllocationRequest
     }
 }
 
-/// A call, as it is journalled.
+/// A call, as it is written into the journal.
 #[derive(Debug, Clone)]
 enum Call {
     Reserve(v1::ReserveRequest),
@@ -106,16 +106,16 @@ impl Call {
     }
 }
 
-/// One request of a user, and what is known of it.
+/// One request of a user, and what the user knows about it.
 #[derive(Debug, Clone)]
 struct Mine {
     id: String,
     wire: v1::CoAllocationRequest,
-    /// What the last change was to.
+    /// The request of the last change.
     changed: Option<v1::CoAllocationRequest>,
-    /// Told confirmed, and not told otherwise since.
+    /// Whether the user was told that it is confirmed, and nothing else since.
     confirmed: bool,
-    /// Told that nothing of it is left.
+    /// Whether the user was told that nothing of it is left.
     over: bool,
     changes: u32,
 }
@@ -137,7 +137,8 @@ impl User {
         Self { name: name.to_owned(), draws, journal, trace, client: coordinator(), requests }
     }
 
-    /// A user's whole day: as long as faults are made, and then whatever it wants to know at last.
+    /// Everything that a user does: calls as long as faults are made, then perhaps questions about the
+    /// outcomes.
     pub(crate) async fn work(mut self) {
         while turmoil::sim_elapsed().unwrap_or_default() < FAULTS {
             tokio::time::sleep(self.draws.between(20, 1_500)).await;
@@ -179,7 +180,7 @@ impl User {
         self.make(at, Call::Reserve(wire), manner).await;
     }
 
-    /// Repeats a request: of one whose answer was lost, or of any.
+    /// Repeats a request: one whose answer was lost, or any other.
     async fn again(&mut self, manner: Manner) {
         if !self.requests.is_empty() {
             let at = self.draws.below(self.requests.len() as u64) as usize;
@@ -198,7 +199,7 @@ impl User {
     async fn modify(&mut self, manner: Manner) {
         let Some(at) = self.a_confirmed() else { return };
         let wire = self.draw_wanted();
-        // One change in three is the one before, asked for again.
+        // One change in three repeats the previous one.
         let again = self.requests[at].changes > 0 && self.draws.percent(33);
         let mine = &mut self.requests[at];
         if !again {
@@ -221,11 +222,11 @@ impl User {
         self.make(at, Call::Release(v1::ReleaseReservationRequest { id, user }), manner).await;
     }
 
-    /// Some users want to know in the end what became of their requests; the others never ask.
+    /// Some users ask in the end for the outcome of their requests; the others never ask.
     async fn ask_at_last(&mut self) {
         let began = turmoil::sim_elapsed().unwrap_or_default();
         for at in 0..self.requests.len() {
-            // A change is not what was asked for first.
+            // A change asks for something else than the first request.
             let open = |mine: &Mine| !mine.confirmed && !mine.over && mine.changes == 0;
             if self.draws.percent(40) {
                 continue;
@@ -245,7 +246,7 @@ impl User {
         self.journal.lock().unwrap().push(entry.clone());
     }
 
-    /// Makes a call, and writes down what came of it.
+    /// Makes a call, and writes down its outcome.
     async fn make(&mut self, at: usize, call: Call, manner: Manner) {
         let id = self.requests[at].id.clone();
         let asked = Entry::asked(GRC, &id, call.kind(), call.change());
@@ -256,12 +257,12 @@ impl User {
         };
         let answer = call.send(self.client.clone(), deadline);
         let answer = match manner {
-            // Dropped in the middle, wherever that is.
+            // The call is dropped in the middle, wherever that is.
             Manner::Vanishes(after) => tokio::time::timeout(after, answer).await.ok(),
             Manner::Waits | Manner::Deadline(_) => Some(answer.await),
         };
         let (entry, more) = match &answer {
-            None => (asked.ended(Said::Lost), String::new()),
+            None => (asked.ended(CallKnowledge::Lost), String::new()),
             Some(Ok(None)) => {
                 self.trace.accuse(format!("{id}: an answer without a reservation"));
                 return;
@@ -277,8 +278,8 @@ impl User {
             Some(Err(status)) => {
                 self.check_status(&id, status);
                 let said = match status::effect(status) {
-                    Effect::Rejected => Said::Rejected,
-                    Effect::Unknown => Said::Lost,
+                    Effect::Rejected => CallKnowledge::Rejected,
+                    Effect::Unknown => CallKnowledge::Lost,
                 };
                 (asked.ended(said), format!(" {:?}: {}", status.code(), status.message()))
             }
@@ -286,13 +287,13 @@ impl User {
         self.note(&entry, &more);
         let mine = &mut self.requests[at];
         match entry.said {
-            Said::Confirmed | Said::Changed => mine.confirmed = true,
-            Said::Refused | Said::Released => mine.over = true,
+            CallKnowledge::Confirmed | CallKnowledge::Changed => mine.confirmed = true,
+            CallKnowledge::Refused | CallKnowledge::Released => mine.over = true,
             _ => {}
         }
     }
 
-    /// No fault makes a daemon say that it is broken, or that a request is another one.
+    /// Checks that no fault makes a daemon report an internal error, or that a request is a different one.
     fn check_status(&self, id: &str, status: &Status) {
         let broken = [Code::Internal, Code::DataLoss, Code::Unimplemented, Code::AlreadyExists];
         if broken.contains(&status.code()) {

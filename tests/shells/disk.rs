@@ -1,8 +1,8 @@
-//! `MemoryLedger` as the node of a daemon takes it.
+//! A wrapper that makes `MemoryLedger` usable as the ledger of a daemon's node.
 
 use std::sync::Arc;
 
-use coalloc_common::DiskRoom;
+use coalloc_common::DiskSpace;
 use coalloc_ledger::{
     Ledger, LedgerError, MemoryLedger, MemoryReader, SimulatedDisk, SimulatedError,
 };
@@ -12,18 +12,18 @@ use serde::de::DeserializeOwned;
 
 use crate::machine::Hardware;
 
-/// One life of a ledger on a host's disk.
+/// The ledger on a host's disk, from one start of the host to its crash.
 pub(crate) struct SimLedger<R> {
     id: String,
     last: u64,
     log: MemoryLedger<R>,
     disk: SimulatedDisk,
-    /// Said to be durable, and not written: the planted fault.
+    /// Records that were reported durable but not written: the planted fault.
     owed: Option<Vec<R>>,
 }
 
 impl<R: Serialize + DeserializeOwned> SimLedger<R> {
-    /// Begins a life: replays what the disk has kept into the core.
+    /// Opens the ledger: replays what the disk has kept into the core.
     pub(crate) fn open<C: Core<Record = R>>(
         hardware: &Arc<Hardware>,
         core: &mut C,
@@ -55,7 +55,7 @@ impl<R: Serialize + DeserializeOwned> Log for SimLedger<R> {
         Ok(())
     }
 
-    fn room(&mut self) -> Result<DiskRoom, SimulatedError> {
+    fn room(&mut self) -> Result<DiskSpace, SimulatedError> {
         self.log.room()
     }
 }

@@ -1,9 +1,9 @@
-//! What happens to the federation, drawn from the seed before anything runs.
+//! The faults of a run, drawn from the seed before anything runs.
 
 use std::time::Duration;
 
-use coalloc_common::DiskRoom;
-use coalloc_ledger::Cut;
+use coalloc_common::DiskSpace;
+use coalloc_ledger::AppendFault;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
@@ -12,71 +12,72 @@ use crate::federation::{DAEMONS, GRC, RMS, USERS};
 /// How long faults are made.
 pub(crate) const FAULTS: Duration = Duration::from_secs(25);
 
-/// One thing done to the federation, at a moment.
+/// One fault that is made at a given moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing passes between two hosts (F2).
+    /// No messages pass between two hosts (F2).
     Partition(&'static str, &'static str),
-    /// Nothing passes from one to the other (F2).
+    /// No messages pass from the first host to the second (F2).
     OneWay(&'static str, &'static str),
-    /// What passes between two hosts is held back, and comes all at once in the end (F3).
+    /// Messages between two hosts are held back, and all arrive together at the end (F3).
     Hold(&'static str, &'static str),
-    /// Messages between two hosts take so long (F3, F6).
+    /// Messages between two hosts take this long (F3, F6).
     Slow(&'static str, &'static str, Duration),
-    /// The link is as it was.
+    /// The link works normally again.
     Heal(&'static str, &'static str),
     /// A process is killed, or its machine loses power (F1).
     Crash(&'static str, Reboot),
-    /// A process dies in its next write but so many (F1, F4).
-    CutAfter(&'static str, u64, Cut),
-    /// A process that is not there is started again.
+    /// A process dies in a write, after this many further writes (F1, F4).
+    CutAfter(&'static str, u64, AppendFault),
+    /// A process that is not running is started again.
     Start(&'static str),
-    /// A disk is nearly full, or has room again (F4).
-    Disk(&'static str, DiskRoom),
+    /// A disk is nearly full, or has space again (F4).
+    Disk(&'static str, DiskSpace),
 }
 
-/// Does the machine go down with the process, and boot again? Peers then hear nothing, not even that nobody
-/// is there.
+/// Does the machine go down with the process, and boot again?
+///
+/// Peers then get no answer at all, not even that nobody listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reboot {
     No,
     Yes,
 }
 
-/// A generator with the draws that are wanted here.
+/// A random generator with the draws that are needed here.
 #[derive(Debug)]
 pub(crate) struct Draws(pub(crate) ChaCha8Rng);
 
 impl Draws {
-    /// 0 to `below`, without it.
+    /// A number from 0 up to, but not including, `below`.
     pub(crate) fn below(&mut self, below: u64) -> u64 {
         self.0.next_u64() % below
     }
 
-    /// True so often.
+    /// True in this percentage of calls.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// From one time to another.
+    /// A duration between two times.
     pub(crate) fn between(&mut self, from_ms: u64, until_ms: u64) -> Duration {
         Duration::from_millis(from_ms + self.below(until_ms - from_ms))
     }
 
-    /// One of them.
+    /// One of these values.
     pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 }
 
-/// Links that anybody uses.
+/// The links that are in use.
 fn links() -> Vec<(&'static str, &'static str)> {
     let mut links: Vec<_> = RMS.iter().map(|rm| (GRC, *rm)).collect();
     links.push((USERS, GRC));
     links
 }
 
-/// All faults of a run, in order of time. Every one of a link ends before the next of that link begins.
+/// All faults of a run, in order of time. Each fault of a link ends before the next fault of that link begins.
 pub(crate) fn plan(draws: &mut Draws) -> Vec<(Duration, Fault)> {
     let mut plan = Vec::new();
     let wild = draws.one_of(&[1, 1, 2, 4]);
@@ -102,7 +103,7 @@ pub(crate) fn plan(draws: &mut Draws) -> Vec<(Duration, Fault)> {
             let fault = match draws.below(4) {
                 0 => Fault::Crash(name, Reboot::Yes),
                 1 => Fault::Crash(name, Reboot::No),
-                _ => Fault::CutAfter(name, draws.below(4), draws.one_of(&Cut::ALL)),
+                _ => Fault::CutAfter(name, draws.below(4), draws.one_of(&AppendFault::ALL)),
             };
             plan.push((at, fault));
             at += draws.between(100, 6_000);
@@ -113,9 +114,9 @@ pub(crate) fn plan(draws: &mut Draws) -> Vec<(Duration, Fault)> {
     for name in DAEMONS {
         if draws.percent(40) {
             let at = draws.between(0, 20_000);
-            plan.push((at, Fault::Disk(name, DiskRoom::Low)));
+            plan.push((at, Fault::Disk(name, DiskSpace::Low)));
             let until = at + draws.between(500, 8_000);
-            plan.push((until.min(FAULTS), Fault::Disk(name, DiskRoom::Enough)));
+            plan.push((until.min(FAULTS), Fault::Disk(name, DiskSpace::Enough)));
         }
     }
     plan.sort_by_key(|(at, _)| *at);

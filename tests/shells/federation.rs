@@ -1,5 +1,5 @@
-//! The federation: one GRC, one NRM and two CRMs, each on a host of its own, from configuration files as
-//! the daemons read them.
+//! The federation: one GRC, one NRM and two CRMs, each on its own host, from configuration files that are
+//! read as the daemons read them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -21,13 +21,13 @@ use crate::trace::Trace;
 pub(crate) const GRC: &str = "grc";
 /// The resource managers.
 pub(crate) const RMS: [&str; 3] = ["nrm", "crm-A", "crm-B"];
-/// Everybody with a ledger.
+/// All daemons with a ledger.
 pub(crate) const DAEMONS: [&str; 4] = [GRC, "nrm", "crm-A", "crm-B"];
-/// Where all clients are.
+/// The host of all clients.
 pub(crate) const USERS: &str = "users";
 /// CPUs of each site.
 pub(crate) const CPUS: u64 = 10;
-/// Mbit/s between them.
+/// Mbit/s between the sites.
 pub(crate) const MBPS: u64 = 1_000;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Configs {
     rms: BTreeMap<&'static str, RmConfig>,
 }
 
-/// As the daemons read them from files.
+/// The configurations, read from text as the daemons read them from files.
 fn configs() -> &'static Configs {
     static CONFIGS: OnceLock<Configs> = OnceLock::new();
     CONFIGS.get_or_init(|| {
@@ -46,7 +46,8 @@ fn configs() -> &'static Configs {
             std::fs::write(&path, text).unwrap();
             path
         };
-        // Every host listens on its own port; holds are short, so that a run comes to rest soon.
+        // Every host has its own network, so all daemons use the same port. Holds are short, so that a run
+        // comes to rest soon.
         let daemon =
             |name: &str| format!("daemon: {{listen: \"127.0.0.1:{PORT}\", ledger: {name}}}\n");
         let rm = |name: &str, inventory: &str| {
@@ -74,7 +75,7 @@ fn configs() -> &'static Configs {
     })
 }
 
-/// One life of a daemon on its host: ends only with its host.
+/// Runs a daemon on its host; it only ends when its host ends.
 pub(crate) async fn serve(hardware: Arc<Hardware>, trace: Trace) -> turmoil::Result {
     if hardware.is_absent() {
         return std::future::pending().await;
@@ -105,12 +106,12 @@ fn channel(name: &str) -> Channel {
     connect(&client::endpoint("address", &format!("{name}:{PORT}")).unwrap())
 }
 
-/// A client of the coordinator, on the host that asks for it.
+/// A client of the coordinator, on the host that calls this.
 pub(crate) fn coordinator() -> CoordinatorClient<Channel> {
     CoordinatorClient::new(channel(GRC))
 }
 
-/// A client of a resource manager, on the host that asks for it.
+/// A client of a resource manager, on the host that calls this.
 pub(crate) fn manager(name: &str) -> ResourceManagerClient<Channel> {
     ResourceManagerClient::new(channel(name))
 }

@@ -1,5 +1,5 @@
-//! A simulated machine: its clocks are those of the simulation, its connections go over turmoil's
-//! network, and its owners are tasks whose disk takes its time.
+//! A simulated machine: its clocks are those of the simulation, its connections use turmoil's network, and
+//! its owners are tasks whose disk takes simulated time.
 
 use std::fmt;
 use std::future::Future;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use coalloc_common::{BootTime, Now, Time};
 use coalloc_ledger::SimulatedDisk;
-use coalloc_ledger::owner::Turning;
-use coalloc_net::machine::{Ended, Machine, Work};
+use coalloc_ledger::owner::OwnerTurn;
+use coalloc_net::machine::{BlockingWork, Machine, OwnerFinished};
 use coalloc_net::server::Listener;
 use http::Uri;
 use hyper_util::rt::TokioIo;
@@ -25,21 +25,21 @@ use turmoil::net::{TcpListener, TcpStream};
 
 use crate::trace::Trace;
 
-/// The port of every daemon; each has a host of its own.
+/// The port of every daemon; each daemon has its own host.
 pub(crate) const PORT: u16 = 7_000;
-/// When a simulation begins: 2027-01-01T00:00:00Z.
+/// The start of every simulation: 2027-01-01T00:00:00Z.
 pub(crate) const EPOCH_US: i64 = 1_798_761_600_000_000;
-/// What boot-time clocks show then.
+/// The value of boot-time clocks at that time.
 const BOOT_US: i64 = 1_000_000_000;
 
-/// What outlives a host's crashes: its disk, and what is known of its boots.
+/// The parts of a host that outlive its crashes: its disk, and the facts about its boots.
 #[derive(Debug)]
 pub(crate) struct Hardware {
     pub(crate) name: &'static str,
     pub(crate) disk: SimulatedDisk,
     /// The ledger's identity.
     pub(crate) id: String,
-    /// Says of every write that it is durable, and makes it so with the next one: a planted fault.
+    /// A planted fault: reports every write as durable, and makes it durable only with the next write.
     pub(crate) lies: bool,
     trace: Trace,
     state: Mutex<State>,
@@ -49,11 +49,11 @@ pub(crate) struct Hardware {
 struct State {
     boots: u32,
     booted_us: i64,
-    /// How long the disk takes, time after time.
+    /// Random numbers for the time that the disk takes.
     disk_time: ChaCha8Rng,
-    /// The process has ended by itself: a write failed.
+    /// Whether the process has ended by itself because a write failed.
     dead: bool,
-    /// The machine is on, and no process is there: whoever calls is told so at once.
+    /// Whether the machine is on without the process: a caller learns this at once.
     absent: bool,
 }
 
@@ -72,7 +72,7 @@ impl Hardware {
             dead: false,
             absent: false,
         };
-        // 32 hexadecimal digits; what ids of reservations begin with says who and which seed.
+        // 32 hexadecimal digits. The ids of reservations begin with them, and so show the daemon and the seed.
         let id = format!("{:04x}{:04x}{seed:024x}", hash(name) & 0xffff, seed & 0xffff);
         Arc::new(Self {
             name,
@@ -84,7 +84,9 @@ impl Hardware {
         })
     }
 
-    /// The process is gone, and with it what it had not synced. With `reboot` the boot-time clock begins anew.
+    /// Ends the process, which loses everything that was not synced.
+    ///
+    /// With `reboot` the boot-time clock starts again.
     pub(crate) fn crash(&self, now_us: i64, reboot: bool) {
         self.disk.crash();
         let mut state = self.state.lock().unwrap();
@@ -100,7 +102,7 @@ impl Hardware {
         self.state.lock().unwrap().absent
     }
 
-    /// From the next start of the machine on.
+    /// Sets this from the next start of the machine.
     pub(crate) fn set_absent(&self, absent: bool) {
         self.state.lock().unwrap().absent = absent;
     }
@@ -110,8 +112,8 @@ impl Hardware {
         self.state.lock().unwrap().dead
     }
 
-    /// How long a write takes, before it is durable and until that is known: some milliseconds, now and then a
-    /// good part of a second.
+    /// How long a write takes before it is durable, and then until that is reported: some milliseconds,
+    /// occasionally a good part of a second.
     fn disk_time(&self) -> [Duration; 2] {
         let draws = &mut self.state.lock().unwrap().disk_time;
         let mut draw = || {
@@ -122,14 +124,14 @@ impl Hardware {
     }
 }
 
-/// FNV-1a: the same in every process.
+/// FNV-1a, which gives the same value in every process.
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// One life of a host.
+/// A host from one start to its next crash.
 pub(crate) struct SimMachine(pub(crate) Arc<Hardware>);
 
 impl fmt::Debug for SimMachine {
@@ -153,7 +155,7 @@ impl Machine for SimMachine {
         connect(endpoint)
     }
 
-    fn drive(&self, name: &str, mut turns: Box<dyn Turning>) -> std::io::Result<Ended> {
+    fn drive(&self, name: &str, mut turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {
         let (hardware, name) = (Arc::clone(&self.0), name.to_owned());
         let posted = Arc::new(Notify::new());
         let bell = Arc::clone(&posted);
@@ -166,7 +168,8 @@ impl Machine for SimMachine {
                     hardware.trace.accuse(format!("{}: {name}: {text}", hardware.name));
                 }
                 hardware.state.lock().unwrap().dead = true;
-                // Whatever the process still had in memory is never said: it is crashed before long.
+                // What the process still had in memory is never reported, because the process will be
+                // crashed soon.
                 std::future::pending::<()>().await;
             }
             drop(done);
@@ -176,18 +179,18 @@ impl Machine for SimMachine {
         }))
     }
 
-    fn off_the_runtime(&self, work: Work) {
+    fn off_the_runtime(&self, work: BlockingWork) {
         // The simulated disk answers at once.
         work();
     }
 }
 
-/// How an owner ends, but for being told to.
+/// Why an owner ends, unless it was told to end.
 #[derive(Debug)]
 enum End {
     /// A write failed, as planned.
     Cut(String),
-    /// The core is not what it must be.
+    /// The core violates an invariant.
     Broken(String),
 }
 
@@ -198,10 +201,10 @@ impl fmt::Display for End {
     }
 }
 
-/// What a thread does in `coalloc_ledger::owner`, with the time that the disk takes.
+/// Does the work of a thread in `coalloc_ledger::owner`, with the time that the disk takes.
 async fn turn_by_turn(
     hardware: &Hardware,
-    turns: &mut dyn Turning,
+    turns: &mut dyn OwnerTurn,
     posted: &Notify,
 ) -> Result<(), End> {
     loop {
@@ -216,7 +219,7 @@ async fn turn_by_turn(
         }
         sound(|| turns.sync())?.map_err(End::Cut)?;
         if records > 0 {
-            // Durable, and nobody knows yet.
+            // The records are durable, but this is not reported yet.
             tokio::time::sleep(told).await;
         }
         if !sound(|| turns.release())? {
@@ -231,7 +234,7 @@ impl From<String> for End {
     }
 }
 
-/// A panic of a core ends its process.
+/// Runs a part of a turn; a panic of a core ends its process.
 fn sound<T>(part: impl FnOnce() -> T) -> Result<T, End> {
     catch_unwind(AssertUnwindSafe(part)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

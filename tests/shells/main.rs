@@ -1,17 +1,17 @@
-//! The real services and shells of one GRC, one NRM and two CRMs over a simulated network, on simulated
-//! time.
+//! The real services and shells of one GRC, one NRM and two CRMs over a simulated network, in simulated time.
 //!
-//! What runs is what the daemons run: `coalloc_grc::daemon::serve_on`, `coalloc_rm::daemon::serve_on`, tonic,
-//! the schema, the owners, the watches. Only the machine under them is simulated ([`machine`], [`disk`]):
-//! clocks, connections, and a ledger that forgets what was not synced. turmoil is the network and the time.
-//! Seeds draw [`faults`]; [`clients`] write down what they are told; [`verdict`] asks everybody over the public
-//! API and has the auditor of `coalloc audit` judge.
+//! The tests run the same code as the daemons: `coalloc_grc::daemon::serve_on`,
+//! `coalloc_rm::daemon::serve_on`, tonic, the schema, the owners, the watches. Only the machine below is
+//! simulated ([`machine`], [`disk`]): clocks, connections, and a ledger that forgets what was not synced.
+//! turmoil simulates the network and the time. Seeds determine the [`faults`]; [`clients`] write down what
+//! they are told; [`verdict`] asks every daemon over the public API and lets the auditor of `coalloc audit`
+//! judge.
 //!
-//! Left out: TCP itself (a message that is dropped breaks its connection, as turmoil has it), the threads of
-//! owners and planners, SQLite. The protocol under far more faults and seeds is `sim/`; real
-//! processes are `tests/federation` and `tests/blackbox`.
+//! TCP itself is left out (in turmoil, a dropped message breaks its connection), and so are the threads of
+//! owners and planners, and SQLite. `sim/` tests the protocol under far more faults and seeds;
+//! `tests/federation` and `tests/blackbox` use real processes.
 //!
-//! `COALLOC_SHELL_SEEDS=n` runs so many seeds, `COALLOC_SEED=n` this one alone, with its log.
+//! `COALLOC_SHELL_SEEDS=n` runs n seeds, `COALLOC_SEED=n` runs only seed n, with its log.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
 

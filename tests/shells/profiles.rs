@@ -1,7 +1,9 @@
-//! Subscribers of profiles through crashes: within the epoch of a ledger revisions only rise, and what changes goes on
-//! from what its subscriber has (I13). A ledger that nobody has put back stays in its epoch, whatever dies.
+//! Subscribers of profiles through crashes: within the epoch of a ledger, revisions only rise, and changes
+//! continue from what the subscriber has (I13).
 //!
-//! What a subscriber then believes is compared with the truth in `tests/updates` and in the worlds of `sim/`.
+//! A ledger that nobody has restored stays in its epoch, whatever dies.
+//!
+//! `tests/updates` and the worlds of `sim/` compare what a subscriber then believes with the truth.
 
 use std::time::Duration;
 
@@ -11,20 +13,20 @@ use tonic::Status;
 use crate::federation::{GRC, RMS, manager};
 use crate::trace::Trace;
 
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(400);
-/// A stream that says nothing for so long is broken: a resource manager has something to say each second.
+/// A stream that is silent this long is broken: a resource manager sends something each second.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// An epoch and a revision in it.
 type Point = (u64, u64);
 
-/// What a subscriber has.
+/// What a subscriber has received.
 #[derive(Debug, Default)]
 struct Had {
-    /// A whole picture, to go on from.
+    /// The last complete picture, from which the subscriber can continue.
     picture: Option<Point>,
-    /// The last that it was told, of a picture that is not whole yet, too.
+    /// The last update, which may belong to a picture that is not complete yet.
     told: Option<Point>,
 }
 
@@ -44,12 +46,12 @@ pub(crate) fn follow_all(trace: &Trace) {
     }
 }
 
-/// One stream, until it breaks.
+/// Follows one stream until it breaks.
 async fn follow(name: &'static str, had: &mut Had, trace: &Trace) -> Result<(), Status> {
     let (epoch, revision) = had.picture.unwrap_or_default();
     let request =
         v1::WatchProfilesRequest { coordinator: GRC.to_owned(), epoch, revision, policy: None };
-    // Kept: see `watching`.
+    // The client must be kept: see `watching`.
     let mut client = manager(name);
     let mut stream = client.watch_profiles(request).await?.into_inner();
     loop {
@@ -74,7 +76,7 @@ async fn follow(name: &'static str, had: &mut Had, trace: &Trace) -> Result<(), 
     }
 }
 
-/// Takes an update over, if it is one that may come.
+/// Accepts an update if it may come now.
 fn take(had: &mut Had, update: &v1::ProfileUpdate) -> Result<(), String> {
     let new = (update.epoch, update.revision);
     if let Some((epoch, revision)) = had.told {

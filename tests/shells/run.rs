@@ -1,11 +1,11 @@
-//! One run: a federation on simulated machines, its clients, and what the seed does to them.
+//! One run: a federation on simulated machines, its clients, and the faults of the seed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coalloc_common::DiskRoom;
-use coalloc_ledger::Cut;
+use coalloc_common::DiskSpace;
+use coalloc_ledger::AppendFault;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use turmoil::Sim;
@@ -19,36 +19,36 @@ use crate::trace::Trace;
 use crate::verdict::judge_at_rest;
 use crate::watching;
 
-/// Every host runs for so long at a time; faults come between.
+/// Length of one step of every host; faults are made between steps.
 const TICK: Duration = Duration::from_millis(10);
 const LATENCY: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(40)];
-/// A run that takes longer than this has lost its way.
+/// A run that takes longer than this is broken.
 const LONGEST: Duration = Duration::from_secs(400);
-/// A process that has died by itself is started again after this, if not before.
+/// A process that has died by itself is started again after this time at the latest.
 const DOWN_MAX: Duration = Duration::from_secs(4);
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) lines: Vec<String>,
     pub(crate) faults: Vec<String>,
 }
 
-/// What runs.
+/// The kind of ledger that the daemons use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ledgers {
-    /// They keep what they say.
+    /// The ledgers keep everything that they report.
     Sound,
-    /// A planted fault: they say so before they have it.
+    /// A planted fault: the ledgers report records before they have them.
     Lying,
 }
 
-/// The generator of one part of a run.
+/// The random generator of one part of a run.
 pub(crate) fn draws(seed: u64, part: &str) -> Draws {
     Draws(ChaCha8Rng::seed_from_u64(seed ^ crate::machine::hash(part)))
 }
 
-/// A simulated network with hosts for all daemons, none of them started badly.
+/// A simulated network with hosts for all daemons; all of them start cleanly.
 pub(crate) fn federation<'a>(
     seed: u64,
     ledgers: Ledgers,
@@ -100,12 +100,12 @@ pub(crate) fn run(seed: u64, ledgers: Ledgers) -> Outcome {
     Outcome { lines: trace.lines(), faults: trace.faults() }
 }
 
-/// Whoever does all that to the federation.
+/// Makes the faults.
 struct Nemesis {
     hosts: BTreeMap<&'static str, Arc<Hardware>>,
-    /// Processes that are not there, and since when.
+    /// Processes that are not running, and since when.
     down: BTreeMap<&'static str, Duration>,
-    /// What is done to links now.
+    /// The faults that links have now.
     dark: BTreeMap<(&'static str, &'static str), Fault>,
     trace: Trace,
 }
@@ -158,8 +158,8 @@ impl Nemesis {
         if self.down.contains_key(name) {
             return;
         }
-        // In which order turmoil drops what a process has differs from run to run; so nothing of it may be
-        // seen outside.
+        // The order in which turmoil drops the parts of a process differs from run to run, so none of it
+        // may be visible from outside.
         let others: Vec<&str> =
             DAEMONS.into_iter().chain([USERS]).filter(|other| *other != name).collect();
         others.iter().for_each(|other| sim.partition(name, *other));
@@ -183,7 +183,7 @@ impl Nemesis {
         }
     }
 
-    /// Processes that have died by themselves are gone, and somebody starts them again.
+    /// Removes processes that have died by themselves, and starts them again when their time has come.
     fn bury(&mut self, sim: &mut Sim<'_>, now: Duration) {
         for name in DAEMONS {
             if self.hosts[name].is_dead() {
@@ -196,27 +196,27 @@ impl Nemesis {
         }
     }
 
-    /// No fault is made any more, and none goes on.
+    /// Ends all faults; no further fault is made.
     fn stop(&mut self, sim: &mut Sim<'_>) {
         for ((a, b), _) in std::mem::take(&mut self.dark) {
             heal(sim, a, b);
         }
         for name in DAEMONS {
-            // Later than anybody writes.
-            self.hosts[name].disk.cut_after(u64::MAX, Cut::BeforeWrite);
-            self.hosts[name].disk.set_room(DiskRoom::Enough);
+            // This is more writes than a run makes.
+            self.hosts[name].disk.cut_after(u64::MAX, AppendFault::BeforeWrite);
+            self.hosts[name].disk.set_room(DiskSpace::Enough);
             self.start(sim, name);
         }
         self.trace.add("fault", format_args!("no more faults"));
     }
 }
 
-/// The two ends of a link, whoever comes first.
+/// The two ends of a link, in a fixed order.
 fn in_order(a: &'static str, b: &'static str) -> (&'static str, &'static str) {
     if a < b { (a, b) } else { (b, a) }
 }
 
-/// Does something to a link.
+/// Applies a fault to a link.
 fn bend(sim: &Sim<'_>, fault: Fault) {
     match fault {
         Fault::Partition(a, b) => sim.partition(a, b),
@@ -231,7 +231,7 @@ fn bend(sim: &Sim<'_>, fault: Fault) {
     }
 }
 
-/// The link is as at first; what was held back comes now.
+/// Restores a link; messages that were held back arrive now.
 fn heal(sim: &Sim<'_>, a: &'static str, b: &'static str) {
     sim.release(a, b);
     sim.set_link_latency(a, b, LATENCY[0]);

@@ -1,4 +1,4 @@
-//! Many seeds, each a run of its own; and the proof that a run can fail.
+//! Runs many seeds, each in its own run, and proves that a run can fail.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,9 +8,9 @@ use coalloc_net::telemetry::LogFormat;
 
 use crate::run::{Ledgers, Outcome, run};
 
-/// Runs of an ordinary test.
+/// Number of runs of an ordinary test.
 const SEEDS: u64 = 240;
-/// Seeds within which a planted fault must be found.
+/// Number of seeds within which a planted fault must be found.
 const PLANTED_SEEDS: u64 = 40;
 
 fn number(variable: &str) -> Option<u64> {
@@ -18,7 +18,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text:?} is no number")))
 }
 
-/// Shows a run that has failed, and how to run it again.
+/// Shows a run that has failed, and how to repeat it.
 fn report(seed: u64, outcome: &Outcome) -> String {
     let lines = outcome.lines.join("\n");
     let faults = outcome.faults.join("\n  ");
@@ -28,7 +28,8 @@ fn report(seed: u64, outcome: &Outcome) -> String {
     )
 }
 
-/// What must happen in the runs of a test, as its log says it; a run in which nothing happens proves nothing.
+/// Events that must occur in the runs of a test, as the log shows them; a run in which nothing happens
+/// proves nothing.
 const HAPPENS: [&str; 26] = [
     " Confirmed ",
     " Changed ",
@@ -58,7 +59,7 @@ const HAPPENS: [&str; 26] = [
     " begins anew at revision ",
 ];
 
-/// How often each of that has happened.
+/// How often each of these events has occurred.
 #[derive(Debug, Default)]
 struct Tally(Mutex<BTreeMap<&'static str, usize>>);
 
@@ -71,7 +72,7 @@ impl Tally {
         }
     }
 
-    /// Shows it; an ordinary run fails when something has not happened at all.
+    /// Prints the counts; an ordinary run fails if one of the events never occurred.
     fn check(&self, seeds: u64) {
         let counts = self.0.lock().unwrap();
         println!("{seeds} seeds");
@@ -86,7 +87,7 @@ impl Tally {
     }
 }
 
-/// Runs seeds on all cores until one has something to say against what ran; gives the first that did.
+/// Runs seeds on all cores until `against` finds a fault in one; returns the first seed that failed.
 fn first_failing(
     seeds: u64,
     ledgers: Ledgers,
@@ -137,8 +138,8 @@ fn seeds_hold_every_promise() {
 
 #[test]
 fn a_ledger_that_says_more_than_it_has_is_found() {
-    // Not by a follower who is told what is not there yet, which is the first thing to go wrong, but by the
-    // auditor: what a client was told is not so any more.
+    // The fault must be found by the auditor: what a client was told is no longer true. It is not enough
+    // that a follower notices it first, because it was told of records that do not exist yet.
     let by_the_auditor = |outcome: &Outcome| {
         outcome.faults.iter().any(|fault| fault.starts_with("I6") || fault.starts_with("I8"))
     };

@@ -1,5 +1,5 @@
-//! Without any fault: clients that go away, or set a deadline shorter than their transaction, cancel their
-//! own waiting and nothing else (F8).
+//! Without any fault: clients that go away, or set a deadline shorter than their transaction, cancel only
+//! their own waiting (F8).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::federation::{USERS, coordinator};
 use crate::run::{Ledgers, federation};
 use crate::trace::Trace;
 
-/// A reservation takes some 200 ms; these leave before, in the middle of and after it.
+/// A reservation takes some 200 ms; these clients leave before it, in the middle of it and after it.
 const MOMENTS: u64 = 20;
 const STEP: Duration = Duration::from_millis(15);
 
@@ -24,7 +24,7 @@ enum Leaves {
 }
 
 async fn everything_begun_is_finished(leaves: Leaves) -> turmoil::Result {
-    // Until the coordinator knows everybody.
+    // Wait until the coordinator knows every resource manager.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut unanswered = 0;
     for moment in 0..MOMENTS {
@@ -44,7 +44,7 @@ async fn everything_begun_is_finished(leaves: Leaves) -> turmoil::Result {
         };
         unanswered += u64::from(left);
     }
-    // Longer than any transaction; nobody asks for any of them again.
+    // This is longer than any transaction; nobody asks for any of them again.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (mut confirmed, mut never_came) = (0, 0);
     for moment in 0..MOMENTS {

@@ -1,10 +1,10 @@
-//! The log of one run: what happened when, and what must not have.
+//! The log of one run: the events with their times, and the faults that were found.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A run's log. Clones are the same one.
+/// The log of a run. Clones share one log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace(Arc<Mutex<Lines>>);
 
@@ -16,12 +16,12 @@ struct Lines {
 }
 
 impl Trace {
-    /// The simulation has come so far, for whoever speaks from outside of it.
+    /// Sets how far the simulation has come, for entries from outside of the simulation.
     pub(crate) fn at(&self, at: Duration) {
         self.0.lock().unwrap().at = at;
     }
 
-    /// Something happened.
+    /// Adds an event.
     pub(crate) fn add(&self, who: &str, what: fmt::Arguments<'_>) {
         let mut lines = self.0.lock().unwrap();
         let at = turmoil::sim_elapsed().unwrap_or(lines.at).as_micros();
@@ -29,7 +29,7 @@ impl Trace {
         lines.lines.push(line);
     }
 
-    /// Something is wrong.
+    /// Adds a fault.
     pub(crate) fn accuse(&self, fault: String) {
         self.0.lock().unwrap().faults.push(fault);
     }

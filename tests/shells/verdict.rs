@@ -1,10 +1,10 @@
-//! The end of a run: waits until nothing moves any more, asks everybody over the public API, and has
+//! The end of a run: waits until nothing moves any more, asks every daemon over the public API, and lets
 //! the auditor judge (`coalloc_cli::audit`).
 
 use std::time::Duration;
 
 use coalloc_cli::audit::hear::Coordinator;
-use coalloc_cli::audit::{Heard, Testimony, judge};
+use coalloc_cli::audit::{FederationReport, Testimony, judge};
 use coalloc_cli::rpc;
 use coalloc_proto::v1;
 use tonic::Status;
@@ -13,8 +13,8 @@ use crate::clients::Journal;
 use crate::federation::{GRC, RMS, coordinator, manager};
 use crate::trace::Trace;
 
-/// Once faults have stopped, everything has ended after so long (I22): a request may be planned again for a
-/// minute, then a hold's hard expiry (15 s), and the longest pause between two messages (10 s).
+/// Time after the last fault by which everything has ended (I22): a request may be planned again for a
+/// minute, then come a hold's hard expiry (15 s) and the longest pause between two messages (10 s).
 const REST: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -46,10 +46,12 @@ pub(crate) async fn judge_at_rest(journal: &Journal, trace: &Trace) {
     trace.accuse(format!("I22: no rest {REST:?} after the last fault: {last}"));
 }
 
-/// Everything that anybody says. What was read from many places one after the other is what they all had at one
-/// time only when the coordinator says the same before and after.
-async fn hear() -> Result<Heard, Status> {
-    let mut heard = Heard::default();
+/// The answers of all daemons.
+///
+/// Answers that were read one after the other describe one common point in time only if the coordinator
+/// answers the same before and after.
+async fn hear() -> Result<FederationReport, Status> {
+    let mut heard = FederationReport::default();
     let all = v1::ListRequest::default();
     let before = rpc::all_reservations(&mut coordinator(), all.clone()).await?;
     for name in RMS {
@@ -65,8 +67,8 @@ async fn hear() -> Result<Heard, Status> {
     Ok(heard)
 }
 
-/// What moves yet.
-fn restless(heard: &Heard) -> Option<String> {
+/// Something that still moves, if there is anything.
+fn restless(heard: &FederationReport) -> Option<String> {
     if let Some(text) = heard.restless.first() {
         return Some(text.clone());
     }

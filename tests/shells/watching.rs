@@ -1,4 +1,4 @@
-//! Streams through crashes: whoever follows one with its resume tokens has, in the end, every event once.
+//! Streams through crashes: a follower that resumes with its tokens has, in the end, received every event once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tonic::{Code, Status, Streaming};
 use crate::federation::{coordinator, manager};
 use crate::trace::Trace;
 
-/// Whom to follow.
+/// The stream to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
     /// The bookings of the NRM.
@@ -20,16 +20,18 @@ enum Stream {
 }
 
 const ALL: [Stream; 2] = [Stream::Bookings, Stream::Reservations];
-/// Between two attempts.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(300);
-/// How long a follower may take at last.
+/// How long a follower may take at the end.
 const LAST: Duration = Duration::from_secs(40);
 
-/// One message: where to resume, and the event, if it is one.
-type Told = (String, Option<String>);
+/// One message: the token to resume from, and the event, if the message is one.
+type WatchMessage = (String, Option<String>);
 
-/// An open stream, and the client that opened it: once no call can be made any more, hyper takes a connection
-/// for idle, whatever streams over it, and a peer that is gone without a word is not noticed.
+/// An open stream, and the client that opened it.
+///
+/// The client must be kept: when no call can be made any more, hyper takes the connection for idle even if
+/// a stream uses it, and does not notice a peer that is gone without a word.
 enum Open {
     Bookings(Streaming<v1::WatchBookingsResponse>, #[expect(dead_code)] ResourceManager),
     Reservations(Streaming<v1::WatchResponse>, #[expect(dead_code)] Coordinator),
@@ -53,7 +55,7 @@ impl Stream {
 }
 
 impl Open {
-    async fn next(&mut self) -> Result<Option<Told>, Status> {
+    async fn next(&mut self) -> Result<Option<WatchMessage>, Status> {
         Ok(match self {
             Self::Bookings(stream, _) => {
                 use v1::watch_bookings_response::What;
@@ -87,7 +89,7 @@ impl Open {
     }
 }
 
-/// What a follower has heard.
+/// The events that a follower has received.
 type Heard = Arc<Mutex<Vec<String>>>;
 
 /// Follows every stream from its beginning, for as long as the run lasts.
@@ -127,7 +129,7 @@ async fn follow(stream: Stream, heard: Heard, trace: Trace) {
     }
 }
 
-/// Compares what followers have heard with what one hears who comes at last.
+/// Compares the events of each follower with those that a new follower receives at the end.
 pub(crate) async fn compare_all(followed: Vec<Heard>, trace: &Trace) {
     for (stream, heard) in ALL.into_iter().zip(followed) {
         let all = match everything(stream).await {
@@ -150,11 +152,11 @@ pub(crate) async fn compare_all(followed: Vec<Heard>, trace: &Trace) {
     }
 }
 
-/// Every event that there is, in one go.
+/// All events of a stream, read at once.
 async fn everything(stream: Stream) -> Result<Vec<String>, Status> {
     let mut open = stream.open("0".to_owned()).await?;
     let (mut all, mut progress) = (Vec::new(), 0);
-    // One at the start, and one when the past has been told.
+    // One progress message comes at the start, and one when all past events have been sent.
     while progress < 2 {
         match open.next().await? {
             Some((_, Some(event))) => all.push(event),

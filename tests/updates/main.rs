@@ -1,5 +1,5 @@
-//! Updates of profiles from real resource managers: what a subscriber believes is what the timetable says,
-//! across kills, pauses and everything a subscriber may ask for.
+//! Updates of profiles from real resource managers: a subscriber's picture equals the timetable, across
+//! kills, pauses and everything that a subscriber may ask for.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

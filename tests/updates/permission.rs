@@ -1,4 +1,4 @@
-//! Who may watch, how many may, and settings that are refused.
+//! Who may watch, how many may watch, and settings that are refused.
 
 use coalloc_common::limits;
 use coalloc_proto::{Duration, v1};
@@ -21,7 +21,7 @@ async fn try_watch(
 async fn only_those_with_the_permission_watch_and_only_so_many() {
     let rm = Rm::start("{coordinators: [grc]}", 64).await;
     let mut client = rm.client();
-    // One that may hold here is not one that may watch.
+    // Permission to hold is not permission to watch.
     for stranger in ["other", "nobody"] {
         let error = try_watch(&mut client, stranger, None).await.unwrap_err();
         assert_eq!(error.code(), Code::PermissionDenied, "{error}");

@@ -1,4 +1,4 @@
-//! A network resource manager in this process or in one of its own, and a subscriber of it.
+//! A network resource manager in this process or in a separate one, and a subscriber.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ use crate::harness::{PATIENCE, free_port};
 
 pub(crate) type Client = ResourceManagerClient<Channel>;
 
-/// Resources of every resource manager here: a shared path, and one that is full-duplex.
+/// The resources of every resource manager here: a shared path, and a path that is full-duplex.
 pub(crate) const RESOURCES: [(&str, u64); 3] = [("A-B", 1_000), ("A-C:ab", 500), ("A-C:ba", 500)];
 
-/// A configuration with this `profiles`.
+/// A configuration with this text for `profiles`.
 pub(crate) fn configuration(address: &str, profiles: &str) -> String {
     format!(
         "daemon: {{listen: \"{address}\", ledger: nrm.ledger}}\n\
@@ -43,7 +43,7 @@ pub(crate) struct Rm {
 }
 
 impl Rm {
-    /// With this `profiles`, and a ring of so many changes.
+    /// Starts it with this text for `profiles`, and a ring of this many changes.
     pub(crate) async fn start(profiles: &str, changes_kept: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = format!("127.0.0.1:{}", free_port());
@@ -52,7 +52,7 @@ impl Rm {
         rm
     }
 
-    /// Ends it and begins it again from its ledger.
+    /// Stops it and starts it again from its ledger.
     pub(crate) async fn restart(&mut self, profiles: &str, changes_kept: usize) {
         drop(self.stop.take());
         self.running.take().unwrap().await.unwrap();
@@ -81,7 +81,7 @@ impl Rm {
         client_of(&self.address)
     }
 
-    /// A client that lets little be under way to it.
+    /// A client with a small window, so that little data is in transit to it.
     pub(crate) fn narrow_client(&self) -> Client {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
         let window = Some(4_096);
@@ -99,7 +99,7 @@ pub(crate) fn now() -> Now {
     Now { wall, boot: BootTime::from_us(0) }
 }
 
-/// A window in seconds from some instant an hour ahead, the same for the whole process.
+/// A window in seconds, counted from an instant an hour ahead that is the same for the whole process.
 pub(crate) fn window(from: i64, length: i64) -> v1::Window {
     static BASE: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
     let base = *BASE.get_or_init(|| now().wall.as_us() / 1_000_000 + 3_600);
@@ -127,7 +127,7 @@ pub(crate) fn order(
     }
 }
 
-/// An id of coordinator `grc`, told from others by a short name.
+/// An id of coordinator `grc`, made from a short name.
 pub(crate) fn transaction(name: &str) -> String {
     let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
     format!("grc-t-{number}/1")
@@ -161,7 +161,7 @@ pub(crate) async fn release(client: &mut Client, txn: &str) {
     client.release(request).await.unwrap();
 }
 
-/// What one subscriber hears and believes.
+/// What one subscriber receives and believes.
 pub(crate) struct Subscriber {
     pub(crate) picture: Picture,
     pub(crate) cursor: (u64, u64),
@@ -180,7 +180,7 @@ impl Subscriber {
         Self { picture, cursor: (0, 0), stream: None }
     }
 
-    /// Watches, or goes on from where it was.
+    /// Starts to watch, or continues from where it was.
     pub(crate) async fn watch(
         &mut self,
         client: &mut Client,
@@ -193,7 +193,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// The next update, believed.
+    /// Receives the next update and applies it to the picture.
     pub(crate) async fn next(&mut self) -> Result<Update, Status> {
         let stream = self.stream.as_mut().expect("it watches");
         let next = tokio::time::timeout(PATIENCE, stream.message());
@@ -208,19 +208,19 @@ impl Subscriber {
         Ok(update)
     }
 
-    /// Reads on until what it believes is what the resource manager lists; the updates on the way.
+    /// Reads until the picture equals what the resource manager lists; returns the updates on the way.
     pub(crate) async fn until_right(&mut self, client: &mut Client) -> Vec<Update> {
         let truth = truth(client).await;
         let (mut heard, begun) = (Vec::new(), std::time::Instant::now());
         while !self.believes(&truth) {
-            // Signs of life never end.
+            // The stream always sends signs of life, so only the time can end this loop.
             assert!(begun.elapsed() < PATIENCE, "never right: {truth:?}, {:?}", self.picture);
             heard.push(self.next().await.unwrap());
         }
         heard
     }
 
-    /// Is what it believes of every instant from now on what is listed?
+    /// Does the picture equal the listing, for every instant from now on?
     pub(crate) fn believes(&self, truth: &BTreeMap<&str, Profile>) -> bool {
         let Some(known) = self.picture.known(&rm_name()) else { return false };
         truth.iter().all(|(name, truth)| {
@@ -234,7 +234,7 @@ impl Subscriber {
     }
 }
 
-/// What is free of every resource from now on, by what is listed as held and booked.
+/// What is free of every resource from now on, computed from the listed holds and bookings.
 pub(crate) async fn truth(client: &mut Client) -> BTreeMap<&'static str, Profile> {
     let request = v1::ListBookingsRequest { page_size: Some(10_000), ..Default::default() };
     let bookings = client.list_bookings(request).await.unwrap().into_inner().bookings;
@@ -264,7 +264,7 @@ pub(crate) async fn truth(client: &mut Client) -> BTreeMap<&'static str, Profile
     RESOURCES.into_iter().map(of).collect()
 }
 
-/// Is it a whole picture or a piece of one?
+/// Is it a complete picture, or a piece of one?
 pub(crate) fn is_snapshot(update: &Update) -> bool {
     matches!(update.kind, UpdateKind::Snapshot { .. })
 }

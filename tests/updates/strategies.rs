@@ -1,4 +1,4 @@
-//! When subscribers are told: strategies, the resource manager's setting, the added delay.
+//! When subscribers get updates: strategies, the resource manager's setting, the added delay.
 
 use coalloc_proto::{Duration, v1};
 use coalloc_protocol::update::Update;
@@ -20,7 +20,7 @@ fn policy(
     }
 }
 
-/// The next signs of life: none brings news.
+/// Checks that the next signs of life bring no news.
 async fn nothing_is_told(subscriber: &mut Subscriber) {
     let at = subscriber.picture.known(&crate::rm::rm_name()).unwrap().at;
     let cursor = subscriber.cursor;
@@ -29,7 +29,7 @@ async fn nothing_is_told(subscriber: &mut Subscriber) {
         assert!(update.parts.is_empty(), "{update:?}");
     }
     assert_eq!(subscriber.cursor, cursor);
-    // Something has changed that it was not told of: its picture is no younger than it was.
+    // A change happened that the subscriber was not told of: its picture is no younger than before.
     assert_eq!(subscriber.picture.known(&crate::rm::rm_name()).unwrap().at, at);
 }
 
@@ -51,14 +51,14 @@ async fn periodic_and_threshold_keep_changes_back() {
     every.until_right(&mut client).await;
     nothing_is_told(&mut periodic).await;
     nothing_is_told(&mut threshold).await;
-    // Half of what there is has changed by now; of both bookings it hears at once.
+    // By now half of the capacity has changed, and the subscriber gets both bookings at once.
     book(&mut client, order("b", ("A-B", 100), window(100, 50))).await;
     let told = threshold.until_right(&mut client).await;
     let news: Vec<&Update> = told.iter().filter(|update| !update.parts.is_empty()).collect();
     assert_eq!(news.len(), 1, "{told:?}");
     assert_eq!(news[0].parts.len(), 2);
     nothing_is_told(&mut periodic).await;
-    // Who comes back is told what it missed, whatever its strategy.
+    // A subscriber that returns gets what it missed, whatever its strategy.
     let of = policy(v1::UpdateStrategy::Periodic, HOUR, 0);
     periodic.watch(&mut client, Some(of)).await.unwrap();
     assert_eq!(periodic.until_right(&mut client).await.len(), 1);

@@ -1,4 +1,4 @@
-//! Snapshot, deltas, restarts, and a subscriber that does not read.
+//! Snapshots, deltas, restarts, and a subscriber that does not read.
 
 use coalloc_proto::v1;
 use coalloc_protocol::update::UpdateKind;
@@ -55,7 +55,8 @@ async fn what_is_told_is_the_timetable_also_across_kill() {
     );
     assert_eq!(abort(&mut client, "t0").await, None, "one-way: Abort ends the booking");
     subscriber.until_right(&mut client).await;
-    // Killed with the subscriber at its stream: it goes on from where it was, and no snapshot is needed.
+    // The daemon is killed while the subscriber reads: the stream continues from where it was, without a
+    // new snapshot.
     federation.kill("nrm");
     let error = loop {
         match subscriber.next().await {
@@ -77,7 +78,7 @@ async fn what_is_told_is_the_timetable_also_across_kill() {
     assert!(!heard.is_empty() && !heard.iter().any(is_snapshot), "{heard:?}");
     assert_eq!(subscriber.cursor.0, before.0, "the same epoch");
     assert!(subscriber.cursor.1 > before.1);
-    // Of another ledger it is another epoch.
+    // Another ledger has another epoch.
     federation.kill("nrm");
     for file in ["nrm.ledger", "nrm.ledger-wal", "nrm.ledger-shm", "nrm.ledger.tip"] {
         let _ = std::fs::remove_file(federation.dir.path().join(file));
@@ -96,13 +97,13 @@ async fn what_is_told_is_the_timetable_also_across_kill() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_reads_nothing_for_long_gets_a_snapshot_and_is_right() {
-    // A ring of so few that 2,000 changes are far beyond it.
+    // The ring keeps so few changes that 2,000 changes are far beyond it.
     let rm = Rm::start(MAY, 64).await;
     let (mut client, mut narrow) = (rm.client(), rm.narrow_client());
     let mut subscriber = Subscriber::new();
     subscriber.watch(&mut narrow, None).await.unwrap();
     assert!(is_snapshot(&subscriber.next().await.unwrap()));
-    // Many at once, so that the ledger syncs few times.
+    // Many changes are made at once, so that the ledger syncs only a few times.
     let mut changes = 0;
     for round in 0..20_i64 {
         let booked = (0..50_i64).map(|n| {
@@ -124,9 +125,9 @@ async fn who_reads_nothing_for_long_gets_a_snapshot_and_is_right() {
     assert_eq!(changes, 1_000);
     let heard = subscriber.until_right(&mut client).await;
     assert!(heard.iter().any(is_snapshot), "it fell off the ring");
-    // What was under way is older; what it missed is not told one by one.
+    // Updates that were in transit are older; missed changes are not sent one by one.
     assert!(heard.len() < 900, "{} updates for 1,900 changes", heard.len());
-    // And it goes on like any other.
+    // After that, the subscriber continues like any other.
     book(&mut client, order("after", ("A-B", 1), window(0, 50))).await;
     let heard = subscriber.until_right(&mut client).await;
     assert!(!heard.is_empty() && !heard.iter().any(is_snapshot), "{heard:?}");
@@ -141,17 +142,18 @@ async fn a_cursor_of_elsewhere_gets_a_snapshot_and_one_of_here_goes_on_after_a_r
     subscriber.watch(&mut client, None).await.unwrap();
     subscriber.until_right(&mut client).await;
     let cursor = subscriber.cursor;
-    // From the future of this ledger, and from no ledger.
+    // A position in the future of this ledger, and a position in an unknown epoch.
     for strange in [(cursor.0, cursor.1 + 1_000), (cursor.0 ^ 1, cursor.1)] {
         let mut other = Subscriber::new();
         other.cursor = strange;
         other.watch(&mut client, None).await.unwrap();
-        // What it said it had was made up.
+        // The position that it sent was made up.
         other.cursor = (0, 0);
         let first = other.next().await;
         assert!(is_snapshot(&first.unwrap()), "{strange:?}");
     }
-    // The same ledger and inventory: a stop is no reason for another epoch, and back at once is alive.
+    // Ledger and inventory are the same: a restart is no reason for another epoch, and the first message is
+    // a sign of life.
     rm.restart(MAY, 64).await;
     let mut client = rm.client();
     subscriber.watch(&mut client, None).await.unwrap();
@@ -171,14 +173,14 @@ async fn an_answer_to_hold_brings_facts_to_those_who_may_watch() {
     };
     let yes = hold(&mut client, order("a", ("A-B", 600), window(10, 50))).await;
     assert_eq!(free(&yes), [vec![400]]);
-    // A refusal says what it ran into: half of the window has less.
+    // A refusal shows what is free: half of the window has less than the request needs.
     let no = hold(&mut client, order("b", ("A-B", 600), window(40, 50))).await;
     assert!(matches!(no.answer, Some(v1::hold_response::Answer::Refused(_))), "{no:?}");
     assert_eq!(free(&no), [vec![400, 1_000]]);
     let mut other = order("c", ("A-B", 1), window(40, 50));
     other.coordinator = "other".to_owned();
     assert_eq!(hold(&mut client, other).await.fresh, None);
-    // They mend a picture which has not heard of it.
+    // These amounts correct a picture that has not received the booking.
     let mut subscriber = Subscriber::new();
     let hour = coalloc_proto::Duration { seconds: 3_600, nanos: 0 };
     let policy = v1::UpdatePolicy {

@@ -1,9 +1,9 @@
-//! Finds every daemon of a federation, waits until nothing moves any more, and reads all of it.
+//! Finds every daemon of a federation, waits until nothing moves any more, and reads everything.
 //!
-//! Coordinators name their resource managers; a resource manager that has coordinators below it is one
-//! itself, and is asked like one. At rest every outcome is final, nobody holds anything, and the
-//! coordinators say the same before and after the resource managers were asked: what was read from many
-//! places one after the other is then what they all had at one time.
+//! Coordinators name their resource managers. A resource manager that reports coordinators below itself is
+//! a child coordinator, and is asked like a coordinator. At rest, every outcome is final, nobody holds
+//! anything, and the coordinators give the same answer before and after the resource managers are asked.
+//! Only then do the answers, read one after the other, describe one common point in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,24 +17,24 @@ use super::{Lower, Testimony};
 use crate::exit::{Exit, Failure};
 use crate::rpc;
 
-/// Pause between two looks.
+/// Pause between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Where to ask.
+/// The addresses to ask.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     /// host:port of coordinators.
     pub coordinators: Vec<String>,
-    /// host:port of resource managers that are not where their coordinators find them (behind a relay,
-    /// or in a network of their own).
+    /// host:port of resource managers that are not where their coordinators find them (behind a relay, or
+    /// in their own network).
     pub managers: Vec<String>,
 }
 
 impl Places {
-    /// Those of a folder of configurations, as `coalloc demo --dir` leaves one.
+    /// The addresses in a folder of configurations, such as `coalloc demo --dir` leaves.
     ///
     /// # Errors
-    /// When it cannot be read, or has no coordinator's configuration.
+    /// When the folder cannot be read, or has no coordinator's configuration.
     pub fn of_folder(folder: &Path) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             Failure::bad_input(format!("--dir: {}: {error}", folder.display()))
@@ -67,35 +67,36 @@ impl Places {
     }
 }
 
-/// One coordinator, as it was found.
+/// One coordinator and its answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coordinator {
     /// Its name.
     pub name: String,
-    /// All that it knows of.
+    /// All reservations that it knows.
     pub reservations: Vec<v1::Reservation>,
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// How its resource managers differ from what it counts on, by itself; nothing of one that cannot tell.
+    /// The differences that the coordinator itself finds between its resource managers and its own records;
+    /// empty if it cannot compare.
     pub compared: Vec<v1::ComparedBookings>,
 }
 
-/// What everybody says.
+/// The answers of all daemons.
 #[derive(Debug, Clone, Default)]
-pub struct Heard {
-    /// Resource managers that are no coordinators.
+pub struct FederationReport {
+    /// Resource managers that are not coordinators.
     pub testimonies: Vec<Testimony>,
-    /// Coordinators below another one.
+    /// Child coordinators.
     pub lower: Vec<Lower>,
-    /// All coordinators, those below others too.
+    /// All coordinators, child coordinators included.
     pub coordinators: Vec<Coordinator>,
-    /// What still moved when the patience ended; empty: nothing did. A hold whose transaction is over
-    /// does not move.
+    /// Everything that still moved when the timeout passed; empty if nothing did. A hold whose transaction
+    /// is over does not count as moving.
     pub restless: Vec<String>,
 }
 
-impl Heard {
-    /// Nothing moves, and nobody holds anything.
+impl FederationReport {
+    /// Does nothing move, and does nobody hold anything?
     fn is_at_rest(&self) -> bool {
         let lower = self.lower.iter().map(|lower| &lower.testimony);
         let mut all = self.testimonies.iter().chain(lower);
@@ -103,11 +104,11 @@ impl Heard {
     }
 }
 
-/// Asks everybody again and again until all is at rest, or the patience ends.
+/// Asks every daemon again and again until all is at rest, or the timeout passes.
 ///
 /// # Errors
-/// When the patience ends before everybody has answered once.
-pub async fn hear(places: &Places, patience: Duration) -> Result<Heard, Failure> {
+/// When the timeout passes before every daemon has answered once.
+pub async fn hear(places: &Places, patience: Duration) -> Result<FederationReport, Failure> {
     let end = Instant::now() + patience;
     loop {
         match hear_once(places).await {
@@ -120,12 +121,12 @@ pub async fn hear(places: &Places, patience: Duration) -> Result<Heard, Failure>
     }
 }
 
-/// With what every coordinator finds that compares now.
-async fn compared(mut heard: Heard) -> Heard {
+/// Adds the differences that every coordinator finds when it compares now.
+async fn compared(mut heard: FederationReport) -> FederationReport {
     for coordinator in &mut heard.coordinators {
         let Ok(mut client) = rpc::coordinator(&coordinator.address) else { continue };
         let fresh = v1::ListDifferencesRequest { fresh: true, ..Default::default() };
-        // One of before there was this question says nothing of it.
+        // An older coordinator that does not know this call is left out.
         if let Ok(answer) = client.list_differences(fresh).await {
             coordinator.compared = answer.into_inner().resource_managers;
         }
@@ -133,7 +134,7 @@ async fn compared(mut heard: Heard) -> Heard {
     heard
 }
 
-async fn hear_once(places: &Places) -> Result<Heard, Failure> {
+async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
     let mut direct = BTreeMap::new();
     for address in &places.managers {
         let client = rpc::resource_manager(address);
@@ -141,11 +142,11 @@ async fn hear_once(places: &Places) -> Result<Heard, Failure> {
         let described = described.map_err(|status| failed(address, &status))?.into_inner();
         direct.insert(described.name, address.clone());
     }
-    let mut heard = Heard::default();
+    let mut heard = FederationReport::default();
     let mut addresses: Vec<String> = places.coordinators.clone();
     let mut asked: BTreeSet<String> = BTreeSet::new();
     let mut by_address = BTreeMap::new();
-    // Coordinators first, and again at the end; what is below one is found by asking it.
+    // Coordinators are asked first, and again at the end; asking a coordinator finds its child coordinators.
     while let Some(address) = addresses.pop() {
         if by_address.contains_key(&address) {
             continue;
@@ -197,8 +198,8 @@ async fn hear_once(places: &Places) -> Result<Heard, Failure> {
     Ok(heard)
 }
 
-/// What moves yet.
-fn restless(heard: &Heard) -> Vec<String> {
+/// Everything that still moves.
+fn restless(heard: &FederationReport) -> Vec<String> {
     let mut restless = Vec::new();
     for Coordinator { name, reservations, .. } in &heard.coordinators {
         let open = reservations.iter().filter(|one| !one.definite).count();

@@ -1,8 +1,8 @@
-//! What clients were told: one JSON object a line, in the order in which each client heard it.
+//! What clients were told: one JSON object per line, in the order in which each client was told.
 //!
-//! A line `asked` stands before a call is sent, so that a client that vanishes has left what it might
-//! have caused; the line after it says what came of the call. Lines of one request are in order; those of
-//! several may stand in any.
+//! A line `asked` is written before a call is sent, so that the journal shows what a client that vanishes
+//! may have caused. The next line gives the outcome of the call. The lines of one request are in order;
+//! those of several requests may be mixed in any order.
 
 use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
@@ -18,84 +18,84 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Reserve.
+    /// A call to reserve.
     Reserve,
-    /// Modify.
+    /// A call to change a reservation.
     Modify,
-    /// Release.
+    /// A call to release a reservation.
     Release,
 }
 
-/// What the client knows of a call.
+/// What the client knows about the outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
-    /// It is about to be sent.
+pub enum CallKnowledge {
+    /// The call is about to be sent.
     Asked,
     /// The reservation is confirmed, as `version` of `transaction` with these `segments`.
     Confirmed,
-    /// Definitely not: nothing is reserved.
+    /// Definitely refused: nothing is reserved.
     Refused,
     /// The change is made, as `version` of `transaction` with these `segments`.
     Changed,
     /// The change is definitely not made.
     Unchanged,
-    /// Released, definitely: nothing is booked any more.
+    /// Definitely released: nothing is booked any more.
     Released,
-    /// An answer that says that it is not finished.
+    /// The answer says that the call is not finished.
     Indefinite,
-    /// The coordinator has refused the call itself (FAILED_PRECONDITION, say): it has done nothing.
+    /// The coordinator has refused the call itself (FAILED_PRECONDITION, for example), and has done nothing.
     Rejected,
-    /// No answer: a lost connection, a deadline, a client that did not wait.
+    /// No answer: a lost connection, a timeout, or a client that did not wait.
     Lost,
 }
 
-/// A segment as the client was told it.
+/// A segment, as it was reported to the client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
-    /// Where.
+pub struct ReportedSegment {
+    /// The resource manager.
     pub resource_manager: String,
-    /// Which resource.
+    /// The resource at the resource manager.
     pub resource: String,
-    /// CPUs or bit/s.
+    /// The amount in CPUs or bit/s.
     pub amount: u64,
-    /// Microseconds since 1970.
+    /// The start, in microseconds since 1970.
     pub start_us: i64,
-    /// Microseconds since 1970; not part of it any more.
+    /// The end, in microseconds since 1970; not part of the segment.
     pub end_us: i64,
 }
 
-/// One line.
+/// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
-    /// When, by the client's clock.
+    /// The time of the line, by the client's clock.
     pub time: String,
-    /// The name of the coordinator that was asked. Empty: the only one.
+    /// The name of the coordinator that was asked; empty if there is only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub grc: String,
     /// The client's id of its request, in every line about it.
     pub request: String,
-    /// Which call.
+    /// The kind of call.
     pub kind: Kind,
     /// The client's id of the change, in calls of Modify.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub change: String,
-    /// What is known of it.
-    pub said: Said,
+    /// What the client knows about the outcome.
+    pub said: CallKnowledge,
     /// The id of the reservation, once it is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reservation: String,
-    /// The transaction that was told.
+    /// The transaction that the client was told.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub transaction: String,
-    /// The version that was told.
+    /// The version that the client was told.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub version: u32,
-    /// What is booked, as it was told.
+    /// The booked segments that the client was told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub segments: Vec<Told>,
+    pub segments: Vec<ReportedSegment>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks
@@ -113,7 +113,7 @@ impl Entry {
             request: request.to_owned(),
             kind,
             change: change.to_owned(),
-            said: Said::Asked,
+            said: CallKnowledge::Asked,
             reservation: String::new(),
             transaction: String::new(),
             version: 0,
@@ -121,13 +121,13 @@ impl Entry {
         }
     }
 
-    /// What came of that call, without an answer to show.
+    /// The outcome of that call when there is no answer.
     #[must_use]
-    pub fn ended(&self, said: Said) -> Self {
+    pub fn ended(&self, said: CallKnowledge) -> Self {
         Self { time: coalloc_net::clock::now().wall.to_string(), said, ..self.clone() }
     }
 
-    /// What came of that call.
+    /// The outcome of that call, taken from its answer.
     #[must_use]
     pub fn answered(&self, reservation: &v1::Reservation) -> Self {
         let said = said(self.kind, &self.change, reservation);
@@ -135,54 +135,56 @@ impl Entry {
         entry.reservation.clone_from(&reservation.id);
         entry.transaction.clone_from(&reservation.transaction);
         entry.version = reservation.version;
-        if matches!(said, Said::Confirmed | Said::Changed) {
+        if matches!(said, CallKnowledge::Confirmed | CallKnowledge::Changed) {
             entry.segments = told(reservation);
         }
         entry
     }
 }
 
-/// What an answer tells the client that made this call.
+/// What an answer tells the client about the outcome of this call.
 #[must_use]
-pub fn said(kind: Kind, change: &str, reservation: &v1::Reservation) -> Said {
+pub fn said(kind: Kind, change: &str, reservation: &v1::Reservation) -> CallKnowledge {
     use v1::ReservationState as S;
     let state = reservation.state();
     match kind {
         Kind::Reserve => match state {
-            // A change that is under way leaves the old version confirmed.
-            S::Confirmed | S::PassedEndTime => Said::Confirmed,
-            S::Failed if reservation.definite => Said::Refused,
-            S::Terminated if reservation.definite => Said::Released,
-            _ => Said::Indefinite,
+            // While a change is under way, the old version is still confirmed.
+            S::Confirmed | S::PassedEndTime => CallKnowledge::Confirmed,
+            S::Failed if reservation.definite => CallKnowledge::Refused,
+            S::Terminated if reservation.definite => CallKnowledge::Released,
+            _ => CallKnowledge::Indefinite,
         },
         Kind::Modify => {
             let mine = reservation.change.as_ref().filter(|found| found.change_id == change);
             match (state, mine.map(v1::Change::state)) {
-                (S::Confirmed | S::PassedEndTime, Some(v1::ChangeState::Done)) => Said::Changed,
-                (S::Confirmed | S::PassedEndTime, Some(v1::ChangeState::Refused)) => {
-                    Said::Unchanged
+                (S::Confirmed | S::PassedEndTime, Some(v1::ChangeState::Done)) => {
+                    CallKnowledge::Changed
                 }
-                // A mixed outcome, or a release meanwhile, has ended the whole reservation.
-                (S::Failed | S::Terminated, _) if reservation.definite => Said::Released,
-                _ => Said::Indefinite,
+                (S::Confirmed | S::PassedEndTime, Some(v1::ChangeState::Refused)) => {
+                    CallKnowledge::Unchanged
+                }
+                // A mixed outcome, or a release in the meantime, has ended the whole reservation.
+                (S::Failed | S::Terminated, _) if reservation.definite => CallKnowledge::Released,
+                _ => CallKnowledge::Indefinite,
             }
         }
         Kind::Release => match state {
-            S::Terminated | S::Failed if reservation.definite => Said::Released,
-            _ => Said::Indefinite,
+            S::Terminated | S::Failed if reservation.definite => CallKnowledge::Released,
+            _ => CallKnowledge::Indefinite,
         },
     }
 }
 
 /// The segments of a reservation, in order.
-fn told(reservation: &v1::Reservation) -> Vec<Told> {
+fn told(reservation: &v1::Reservation) -> Vec<ReportedSegment> {
     let places = pieces_of(reservation);
     let all = places.into_iter().flat_map(|(manager, pieces)| {
-        pieces.into_iter().map(move |Piece { resource, start, end, amount }| Told {
+        pieces.into_iter().map(move |Piece { resource, start, end, amount }| ReportedSegment {
             resource_manager: manager.clone(),
             resource,
             amount,
-            // Of a coordinator's answer; the range is that of Time.
+            // The values come from a coordinator's answer, so they are in the range of Time.
             start_us: i64::try_from(start).unwrap_or_default(),
             end_us: i64::try_from(end).unwrap_or_default(),
         })
@@ -190,22 +192,22 @@ fn told(reservation: &v1::Reservation) -> Vec<Told> {
     all.collect()
 }
 
-/// A journal that is being written.
+/// Writes a journal.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes into this.
+    /// A writer to this output.
     pub const fn new(out: W) -> Self {
         Self { out }
     }
 
-    /// Adds a line, and flushes it: whoever is killed has left what it was told.
+    /// Adds a line, and flushes it, so that a client that is killed leaves everything it was told.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the line cannot be written.
     pub fn add(&mut self, entry: &Entry) -> std::io::Result<()> {
         let mut line = serde_json::to_string(entry)?;
         line.push('\n');
@@ -217,8 +219,8 @@ impl<W: Write> Writer<W> {
 /// Reads a journal.
 ///
 /// # Errors
-/// When it cannot be read, or a line is none; names file and line. A last line that was cut off is left
-/// out: its writer was killed.
+/// When the file cannot be read, or a line is not an entry; the error names file and line. A last line that
+/// was cut off is ignored, because its writer was killed.
 pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     let bad = |text: String| Failure::bad_input(format!("{}{text}", path.display()));
     let file = std::fs::File::open(path).map_err(|error| bad(format!(": {error}")))?;
@@ -243,7 +245,7 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     Ok(entries)
 }
 
-/// What no line may lack.
+/// Checks the fields that every line must have.
 fn check(entries: &[Entry]) -> Result<(), (usize, String)> {
     for (entry, number) in entries.iter().zip(1..) {
         if entry.request.is_empty() {
@@ -259,7 +261,8 @@ fn check(entries: &[Entry]) -> Result<(), (usize, String)> {
 /// The segments of a line, by resource manager.
 pub(super) fn pieces(entry: &Entry) -> std::collections::BTreeMap<String, Vec<Piece>> {
     let mut places = std::collections::BTreeMap::<String, Vec<Piece>>::new();
-    for Told { resource_manager, resource, amount, start_us, end_us } in &entry.segments {
+    for ReportedSegment { resource_manager, resource, amount, start_us, end_us } in &entry.segments
+    {
         places.entry(resource_manager.clone()).or_default().push(Piece {
             resource: resource.clone(),
             start: Time::from_us(*start_us).as_us().into(),
@@ -280,8 +283,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal");
         let asked = Entry::asked("grc", "r1", Kind::Modify, "c1");
-        let mut told = asked.ended(Said::Changed);
-        told.segments = vec![Told {
+        let mut told = asked.ended(CallKnowledge::Changed);
+        told.segments = vec![ReportedSegment {
             resource_manager: "crm".into(),
             resource: "A".into(),
             amount: 4,
@@ -322,10 +325,10 @@ mod tests {
             ..Default::default()
         };
         let reserve = |state, definite| said(Kind::Reserve, "", &of(state, definite));
-        assert_eq!(reserve(S::Confirmed, true), Said::Confirmed);
-        assert_eq!(reserve(S::Failed, true), Said::Refused);
-        assert_eq!(reserve(S::Failed, false), Said::Indefinite);
-        assert_eq!(reserve(S::Committing, false), Said::Indefinite);
+        assert_eq!(reserve(S::Confirmed, true), CallKnowledge::Confirmed);
+        assert_eq!(reserve(S::Failed, true), CallKnowledge::Refused);
+        assert_eq!(reserve(S::Failed, false), CallKnowledge::Indefinite);
+        assert_eq!(reserve(S::Committing, false), CallKnowledge::Indefinite);
         let change = |state: v1::ChangeState, id: &str| v1::Reservation {
             change: Some(v1::Change {
                 change_id: id.into(),
@@ -335,11 +338,11 @@ mod tests {
             ..of(S::Confirmed, true)
         };
         let modify = |of: &v1::Reservation| said(Kind::Modify, "c1", of);
-        assert_eq!(modify(&change(v1::ChangeState::Done, "c1")), Said::Changed);
-        assert_eq!(modify(&change(v1::ChangeState::Refused, "c1")), Said::Unchanged);
-        assert_eq!(modify(&change(v1::ChangeState::Done, "c0")), Said::Indefinite);
-        assert_eq!(modify(&of(S::Failed, true)), Said::Released, "a mixed outcome");
-        assert_eq!(said(Kind::Release, "", &of(S::Terminated, true)), Said::Released);
-        assert_eq!(said(Kind::Release, "", &of(S::Terminating, false)), Said::Indefinite);
+        assert_eq!(modify(&change(v1::ChangeState::Done, "c1")), CallKnowledge::Changed);
+        assert_eq!(modify(&change(v1::ChangeState::Refused, "c1")), CallKnowledge::Unchanged);
+        assert_eq!(modify(&change(v1::ChangeState::Done, "c0")), CallKnowledge::Indefinite);
+        assert_eq!(modify(&of(S::Failed, true)), CallKnowledge::Released, "a mixed outcome");
+        assert_eq!(said(Kind::Release, "", &of(S::Terminated, true)), CallKnowledge::Released);
+        assert_eq!(said(Kind::Release, "", &of(S::Terminating, false)), CallKnowledge::Indefinite);
     }
 }

@@ -1,4 +1,4 @@
-//! What an audit shows: one line a check, and what violates it.
+//! The output of an audit: one line per check, with its violations.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use super::{Audit, Check};
 use crate::exit::Failure;
 use crate::text;
 
-/// Violations of one check that are shown; the others are counted.
+/// Violations that are shown for one check; the others are only counted.
 const SHOWN: usize = 10;
 
 /// The checks for people.
@@ -30,7 +30,7 @@ pub fn lines(checks: &[Check]) -> String {
 }
 
 impl Audit {
-    /// All of it for people.
+    /// The whole audit for people.
     #[must_use]
     pub fn text(&self) -> String {
         let managers = text::count(self.managers, "resource manager");
@@ -48,10 +48,10 @@ impl Audit {
         out
     }
 
-    /// All of it for programs.
+    /// The whole audit for programs.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// When the audit cannot be written as JSON.
     pub fn json(&self) -> Result<String, Failure> {
         text::json(&json!({
             "holds": self.holds(),

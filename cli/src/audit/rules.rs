@@ -1,8 +1,8 @@
-//! The rules: what the daemons say of themselves, checked by an auditor who shares nothing with them.
+//! The rules: checks the reports of the daemons, by an auditor that shares no code with them.
 //!
-//! It knows the public messages only. It sweeps naively (everything that begins or ends, in the order of
-//! time, added up) and on purpose not with `common::timetable`, which is what the resource managers count
-//! with: one mistake must not hide behind itself.
+//! The auditor knows only the public messages. It sweeps naively: it adds up everything that begins or
+//! ends, in the order of time. It deliberately does not use `common::timetable`, which the resource
+//! managers count with, because a mistake there would then hide itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use coalloc_proto::{Timestamp, v1};
 use super::testimony::is_live;
 use super::{Check, Lower, Testimony, Violation};
 
-/// Checks everything: nothing overbooked, all confirmed booked exactly, nothing else booked, nothing half
-/// booked, no hold.
+/// Makes all checks: nothing is overbooked, everything confirmed is booked exactly, nothing else is booked,
+/// nothing is half booked, no hold is left.
 #[must_use]
 pub fn audit(testimonies: &[Testimony], reservations: &[v1::Reservation]) -> Vec<Check> {
     let promised = promised(reservations);
@@ -35,7 +35,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// None when the window is missing.
+    /// Returns `None` when the window is missing.
     pub(crate) fn of(segment: &v1::Segment) -> Option<Self> {
         let window = segment.window.as_ref()?;
         Some(Self {
@@ -56,7 +56,7 @@ impl Piece {
     }
 }
 
-/// Several pieces for people.
+/// A sentence for people about several pieces.
 pub(crate) fn sentence(pieces: &[Piece]) -> String {
     if pieces.is_empty() {
         return "nothing".to_owned();
@@ -77,15 +77,15 @@ fn is_booked(booking: &v1::Booking) -> bool {
     booking.state() == v1::BookingState::Booked
 }
 
-/// What is the fullest instant of one timetable?
-struct Fullest<'a> {
+/// The fullest instant of one timetable.
+struct FullestInstant<'a> {
     resource: &'a str,
     total: u128,
     capacity: u64,
 }
 
-impl Fullest<'_> {
-    /// Is this one fuller than the other, as a share of its capacity?
+impl FullestInstant<'_> {
+    /// Is this instant fuller than the other, as a share of its capacity?
     fn above(&self, other: &Self) -> bool {
         self.total * u128::from(other.capacity) > other.total * u128::from(self.capacity)
     }
@@ -94,7 +94,7 @@ impl Fullest<'_> {
 /// I1: held + booked <= capacity at every instant.
 pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
     let (mut found, mut timetables, mut bookings, mut instants) = (Vec::new(), 0, 0, 0);
-    let mut fullest: Option<Fullest<'_>> = None;
+    let mut fullest: Option<FullestInstant<'_>> = None;
     let mut gone = Vec::new();
     for testimony in testimonies {
         let Live { pieces, retired, malformed } = live_pieces(testimony);
@@ -105,7 +105,8 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
             let mine: Vec<&(String, Piece)> =
                 pieces.iter().filter(|(_, piece)| piece.resource == *resource).collect();
             timetables += 1;
-            // What begins and what ends, by instants; a window is half open, so both count at its ends.
+            // The amounts that begin and that end at each instant. A window is half open, so both count at
+            // its ends.
             let mut changes: BTreeMap<i128, (u128, u128)> = BTreeMap::new();
             for (_, piece) in &mine {
                 changes.entry(piece.start).or_default().0 += u128::from(piece.amount);
@@ -114,7 +115,7 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
             instants += changes.len();
             let mut total = 0;
             for (instant, (begins, ends)) in changes {
-                // Never below zero: what ends has begun before, because no window here is reversed.
+                // This never falls below zero: what ends has begun before, because no window here is reversed.
                 total = (total + begins).saturating_sub(ends);
                 if total > u128::from(*capacity) {
                     let who = mine.iter().filter(|(_, piece)| piece.covers(instant));
@@ -126,7 +127,7 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
                         format!("{total} taken"),
                     ));
                 }
-                let here = Fullest { resource, total, capacity: *capacity };
+                let here = FullestInstant { resource, total, capacity: *capacity };
                 if fullest.as_ref().is_none_or(|before| here.above(before)) {
                     fullest = Some(here);
                 }
@@ -135,7 +136,7 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
     }
     let fullest = fullest.filter(|fullest| fullest.total > 0).map_or_else(
         || "nothing is taken".to_owned(),
-        |Fullest { resource, total, capacity }| {
+        |FullestInstant { resource, total, capacity }| {
             format!("fullest: {resource} at {} %", total * 100 / u128::from(capacity.max(1)))
         },
     );
@@ -149,18 +150,19 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
     Check::new("I1", found, sentence)
 }
 
-/// What is held or booked at one resource manager, and by whom.
+/// Everything held or booked at one resource manager, with its transactions.
 #[derive(Default)]
 struct Live {
     pieces: Vec<(String, Piece)>,
-    /// Booked of equipment that its manager had and does not describe any more: the bookings live on, and
-    /// there is no capacity to compare them with. That somebody was promised them is another rule's (I6).
+    /// Bookings of equipment that the resource manager once had and no longer describes. The bookings stay
+    /// valid, but there is no capacity to compare them with. Another rule (I6) checks that they were
+    /// promised.
     retired: Vec<(String, Piece)>,
-    /// What cannot be counted.
+    /// Bookings that cannot be counted.
     malformed: Vec<Violation>,
 }
 
-/// What is still booked of each thing that one resource manager does not have any more.
+/// One sentence for each resource that the resource manager no longer has and that is still booked.
 fn retired_sentence(manager: &str, retired: &[(String, Piece)]) -> Vec<String> {
     let mut things: BTreeMap<&str, (BTreeSet<&str>, i128)> = BTreeMap::new();
     for (transaction, Piece { resource, end, .. }) in retired {
@@ -198,20 +200,20 @@ fn live_pieces(testimony: &Testimony) -> Live {
     Live { pieces, retired, malformed }
 }
 
-/// Transaction and resource manager.
-pub(crate) type Place = (String, String);
+/// The transaction and the resource manager of a booking.
+pub(crate) type BookingKey = (String, String);
 
-/// What was promised to the users: by transaction and resource manager, in order.
-pub(super) struct Promised {
+/// The bookings that users were promised: by transaction and resource manager, in order.
+pub(super) struct PromisedBookings {
     reservations: usize,
-    places: BTreeMap<Place, Vec<Piece>>,
-    /// Of reservations whose window is over: resource managers may have them yet, or not.
+    places: BTreeMap<BookingKey, Vec<Piece>>,
+    /// Transactions of reservations whose window is over: resource managers may still have them or not.
     over: BTreeSet<String>,
     without_plan: Vec<Violation>,
 }
 
-pub(super) fn promised(reservations: &[v1::Reservation]) -> Promised {
-    let mut promised = Promised {
+pub(super) fn promised(reservations: &[v1::Reservation]) -> PromisedBookings {
+    let mut promised = PromisedBookings {
         reservations: 0,
         places: BTreeMap::new(),
         over: BTreeSet::new(),
@@ -245,7 +247,7 @@ pub(super) fn promised(reservations: &[v1::Reservation]) -> Promised {
     promised
 }
 
-/// What a reservation's plan has at each resource manager, in order.
+/// The pieces of a reservation's plan at each resource manager, in order.
 pub(crate) fn pieces_of(reservation: &v1::Reservation) -> BTreeMap<String, Vec<Piece>> {
     let mut places: BTreeMap<String, Vec<Piece>> = BTreeMap::new();
     for segment in reservation.plan.iter().flat_map(|plan| &plan.segments) {
@@ -257,9 +259,9 @@ pub(crate) fn pieces_of(reservation: &v1::Reservation) -> BTreeMap<String, Vec<P
     places
 }
 
-/// What is booked, by transaction and resource manager, in order.
-pub(crate) fn booked(testimonies: &[Testimony]) -> BTreeMap<Place, Vec<Piece>> {
-    let mut booked: BTreeMap<Place, Vec<Piece>> = BTreeMap::new();
+/// All bookings, by transaction and resource manager, in order.
+pub(crate) fn booked(testimonies: &[Testimony]) -> BTreeMap<BookingKey, Vec<Piece>> {
+    let mut booked: BTreeMap<BookingKey, Vec<Piece>> = BTreeMap::new();
     for testimony in testimonies {
         for booking in testimony.bookings.iter().filter(|booking| is_booked(booking)) {
             let place = (booking.transaction.clone(), testimony.name.clone());
@@ -271,8 +273,8 @@ pub(crate) fn booked(testimonies: &[Testimony]) -> BTreeMap<Place, Vec<Piece>> {
     booked
 }
 
-/// How one transaction stands at one resource manager, for people.
-pub(crate) fn standing(testimonies: &[Testimony], (transaction, manager): &Place) -> String {
+/// The state of one transaction at one resource manager, for people.
+pub(crate) fn standing(testimonies: &[Testimony], (transaction, manager): &BookingKey) -> String {
     let Some(testimony) = testimonies.iter().find(|one| one.name == *manager) else {
         return format!("no resource manager {manager} that could be asked");
     };
@@ -292,8 +294,8 @@ fn state(booking: &v1::Booking) -> String {
     booking.state().as_str_name().trim_start_matches("BOOKING_STATE_").to_lowercase()
 }
 
-/// I6: what a coordinator calls confirmed is booked at every one, with exactly those segments.
-pub(super) fn confirmed_is_booked(testimonies: &[Testimony], promised: &Promised) -> Check {
+/// I6: what a coordinator calls confirmed is booked at every resource manager, with exactly those segments.
+pub(super) fn confirmed_is_booked(testimonies: &[Testimony], promised: &PromisedBookings) -> Check {
     let booked = booked(testimonies);
     let mut found = promised.without_plan.clone();
     let (mut segments, mut managers) = (0, BTreeSet::new());
@@ -317,15 +319,17 @@ pub(super) fn confirmed_is_booked(testimonies: &[Testimony], promised: &Promised
     Check::new("I6", found, sentence)
 }
 
-/// I6 and I5: what is booked is confirmed. With `coordinators`, only what they have opened is judged.
+/// I6 and I5: everything booked is confirmed.
+///
+/// With `coordinators`, only the bookings that they opened are checked.
 pub(super) fn nothing_else_booked(
     testimonies: &[Testimony],
-    promised: &Promised,
+    promised: &PromisedBookings,
     coordinators: Option<&BTreeSet<&str>>,
 ) -> Check {
     let (mut found, mut bookings, mut of_others) = (Vec::new(), 0, 0);
     for testimony in testimonies {
-        // A change that a resource manager has no part in any more leaves a booking of nothing there.
+        // A change that no longer involves a resource manager leaves an empty booking there.
         let of_something =
             |booking: &&v1::Booking| is_booked(booking) && !booking.segments.is_empty();
         for booking in testimony.bookings.iter().filter(of_something) {
@@ -353,8 +357,9 @@ pub(super) fn nothing_else_booked(
     Check::new("I6", found, sentence)
 }
 
-/// I5: no transaction is booked at one resource manager and has ended at another. Of a recorded mixed
-/// outcome everything is released, so at rest it is booked nowhere either.
+/// I5: no transaction is booked at one resource manager and ended at another.
+///
+/// After a recorded mixed outcome everything is released, so at rest it is not booked anywhere either.
 pub(super) fn nothing_half_booked(testimonies: &[Testimony]) -> Check {
     let mut ends: BTreeMap<&str, Vec<(&str, String)>> = BTreeMap::new();
     for testimony in testimonies {
@@ -402,7 +407,7 @@ pub(super) fn no_hold_left(testimonies: &[Testimony]) -> Check {
     Check::new("I7", found, sentence)
 }
 
-/// I22: every reservation has come to its end.
+/// I22: every reservation is final.
 pub(super) fn all_have_ended(reservations: &[v1::Reservation]) -> Check {
     let restless = reservations.iter().filter(|one| !one.definite);
     let found = restless.map(|one| {

@@ -1,4 +1,4 @@
-//! What one daemon answers of itself, read over the public API and nothing else.
+//! The answers of one daemon about itself, read over the public API only.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,26 @@ pub struct Testimony {
     pub name: String,
     /// Its resources and their capacities, from Describe.
     pub capacities: BTreeMap<String, u64>,
-    /// The two ends of each of them that is a path, from Describe.
+    /// The two ends of each resource that is a path, from Describe.
     pub ends: BTreeMap<String, [String; 2]>,
     /// Its live holds and bookings, from ListBookings.
     pub bookings: Vec<v1::Booking>,
-    /// Those that have ended, from ListBookings.
+    /// Its holds and bookings that have ended, from ListBookings.
     pub ended: Vec<v1::Booking>,
 }
 
-/// What a coordinator below another one answered, as a resource manager and as a coordinator.
+/// The answers of a child coordinator, both as a resource manager and as a coordinator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lower {
-    /// What it says to the one above.
+    /// Its answers to its parent coordinator.
     pub testimony: Testimony,
-    /// What it has reserved at its own resource managers.
+    /// Its reservations at its own resource managers.
     pub reservations: Vec<v1::Reservation>,
 }
 
 impl Testimony {
-    /// Asks the resource manager at an address; also gives the coordinators below it, when it is one itself.
+    /// Asks the resource manager at an address; if it is a child coordinator, also returns the coordinators
+    /// below it.
     ///
     /// # Errors
     /// The status of the call that failed.
@@ -41,7 +42,7 @@ impl Testimony {
         Self::of(&mut client.map_err(|failure| Status::invalid_argument(failure.message))?).await
     }
 
-    /// Asks the resource manager that a client calls, as [`Testimony::hear`].
+    /// Asks the resource manager that a client is connected to, like [`Testimony::hear`].
     ///
     /// # Errors
     /// The status of the call that failed.
@@ -72,7 +73,7 @@ pub(super) fn is_live(booking: &v1::Booking) -> bool {
     matches!(booking.state(), v1::BookingState::Held | v1::BookingState::Booked)
 }
 
-/// What there is of each resource, and where those that are paths end.
+/// The capacity of each resource, and the two ends of each resource that is a path.
 fn resources(
     described: &v1::DescribeResponse,
 ) -> (BTreeMap<String, u64>, BTreeMap<String, [String; 2]>) {

@@ -1,17 +1,17 @@
-//! What an audit says: checks, each with what violates it.
+//! The results of an audit: checks, each with its violations.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// One thing that is not as it must be.
+/// One violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which invariant, by its number in `docs/PROTOCOL.md`.
+    /// The invariant, by its number in `docs/PROTOCOL.md`.
     pub invariant: &'static str,
-    /// Whose; empty when it is nobody's alone.
+    /// The transaction; empty if the violation does not belong to a single one.
     pub transaction: String,
-    /// Where: the resource manager; empty when it is nobody's alone.
+    /// The resource manager; empty if the violation does not belong to a single one.
     #[serde(rename = "resourceManager")]
     pub manager: String,
     /// What should be there.
@@ -21,7 +21,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Of an invariant, of one transaction at one resource manager; either may be empty.
+    /// A violation of an invariant, of one transaction at one resource manager; either may be empty.
     pub(crate) fn new(
         invariant: &'static str,
         (transaction, manager): (&str, &str),
@@ -50,14 +50,14 @@ impl fmt::Display for Violation {
 /// One line of the proof.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Does it hold?
+    /// Does the check hold?
     pub passed: bool,
-    /// The invariants it is about.
+    /// The invariants that are checked.
     pub invariant: &'static str,
-    /// What was checked, with numbers.
+    /// A sentence about what was checked, with numbers.
     #[serde(rename = "checked")]
     pub sentence: String,
-    /// What is wrong.
+    /// The violations found.
     pub violations: Vec<Violation>,
 }
 
@@ -70,7 +70,7 @@ impl Check {
         Self { passed: violations.is_empty(), invariant, sentence, violations }
     }
 
-    /// The same, said of one level of a tree.
+    /// The same check, labelled with a level of a tree.
     pub(crate) fn of(self, level: &str) -> Self {
         Self { sentence: format!("{level}: {}", self.sentence), ..self }
     }

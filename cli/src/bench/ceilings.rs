@@ -1,4 +1,4 @@
-//! What this machine could do at all: bare gRPC calls, and bare fsyncs.
+//! What this machine can do at all: bare gRPC calls, and bare fsyncs.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,14 +12,14 @@ use crate::demo::layout::Post;
 use crate::exit::Failure;
 use crate::rpc;
 
-/// Bytes of one bare write: about a record of a ledger with its page.
+/// Bytes of one bare write: about one record of a ledger with its page.
 const WRITE_BYTES: usize = 4_096;
 
-/// Bare gRPC calls a second: Describe, which reads a constant, at every resource manager, with as many
-/// in flight as the load has.
+/// Measures bare gRPC calls per second: Describe, which reads a constant, at every resource manager, with
+/// as many calls in flight as the load has.
 ///
 /// # Errors
-/// When one fails.
+/// When a call fails.
 pub async fn calls(posts: &[Post], in_flight: usize, time: Duration) -> Result<f64, Failure> {
     let begin = Instant::now();
     let mut senders = JoinSet::new();
@@ -49,8 +49,10 @@ pub async fn calls(posts: &[Post], in_flight: usize, time: Duration) -> Result<f
     Ok(done as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// Bare fsyncs a second, all files together: as many files as there are daemons, each appended to and
-/// synced by a thread of its own, in the folder where the ledgers are.
+/// Measures bare fsyncs per second over all files together.
+///
+/// There are as many files as daemons, in the folder of the ledgers. A separate thread appends to each file
+/// and syncs it.
 ///
 /// # Errors
 /// When a file cannot be written.

@@ -1,4 +1,4 @@
-//! What the daemons counted: fsyncs and messages, read from their metrics.
+//! The counters of the daemons: fsyncs and messages, read from their metrics.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::exit::Failure;
 pub struct Counts {
     /// Durable appends of all ledgers: one fsync each.
     pub syncs: u64,
-    /// Records in them.
+    /// Records in these appends.
     pub records: u64,
     /// Hold, Commit, Abort and Release calls that the coordinator sent.
     pub messages: u64,
@@ -20,7 +20,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What was counted between two readings.
+    /// The difference between two readings.
     #[must_use]
     pub const fn since(self, before: &Self) -> Self {
         Self {
@@ -32,7 +32,7 @@ impl Counts {
     }
 }
 
-/// What the daemons must show for this.
+/// The telemetry that the daemons must have for these readings.
 #[must_use]
 pub fn telemetry() -> Telemetry {
     Telemetry { metrics: true, ..Telemetry::default() }
@@ -41,7 +41,7 @@ pub fn telemetry() -> Telemetry {
 /// Reads every daemon's metrics.
 ///
 /// # Errors
-/// When one does not answer.
+/// When a daemon does not answer.
 pub async fn read(posts: &[Post]) -> Result<Counts, Failure> {
     let mut counts = Counts::default();
     for post in posts {

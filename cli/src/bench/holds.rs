@@ -1,8 +1,8 @@
-//! Hold, with the planners idle and with the planners at full load: planning must not delay the
-//! protocol.
+//! Measures Hold with idle planners and with planners at full load: planning must not delay the protocol.
 //!
-//! The bench asks resource managers for holds under the name of their coordinator and aborts each at
-//! once. The planners are kept busy by what-if plans for the slow solver, a few in flight all the time.
+//! The bench asks resource managers for holds in the name of their coordinator and aborts each hold at
+//! once. The planners are kept busy with what-if plans for the slow solver, with a few in flight all the
+//! time.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::demo::layout::{GRC, Post};
 use crate::exit::Failure;
 use crate::rpc::{self, ResourceManager};
 
-/// Plans in flight: enough for every planner's thread, on any machine this runs on.
+/// What-if plans in flight: enough for the threads of every planner, on any machine that runs this.
 const PLANS_IN_FLIGHT: usize = 32;
 /// How long holds took.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,11 +25,11 @@ pub struct Holds {
     pub idle: (Duration, Duration),
     /// The same with the planners at full load.
     pub busy: (Duration, Duration),
-    /// What-if plans that were being made all that time.
+    /// Number of what-if plans that were in flight all that time.
     pub plans: usize,
 }
 
-/// Measures for `time` each.
+/// Measures for `time` with idle planners, then for `time` with busy planners.
 ///
 /// # Errors
 /// When a call fails.
@@ -53,7 +53,7 @@ pub async fn measure(managers: &[Post], grc: &str, time: Duration) -> Result<Hol
         planners.spawn(plan_again_and_again(rpc::coordinator(grc)?));
     }
     let busy = holds("busy", &mut targets, time).await;
-    // A planner that cannot plan has ended: then the others were not busy either.
+    // A planner that cannot plan has ended; then the other planners were not busy either.
     if let Some(ended) = planners.try_join_next() {
         let status =
             ended.map_err(|error| Failure::internal(format!("a planner died: {error}")))?;
@@ -62,8 +62,9 @@ pub async fn measure(managers: &[Post], grc: &str, time: Duration) -> Result<Hol
     Ok(Holds { idle, busy: busy?, plans: PLANS_IN_FLIGHT })
 }
 
-/// Holds one CPU or one bit/s at one manager after the other, one at a time; median and 99th
-/// percentile.
+/// Holds one CPU or one bit/s at one resource manager after the other, one hold at a time.
+///
+/// Returns the median and the 99th percentile.
 async fn holds(
     what: &str,
     targets: &mut [(ResourceManager, String)],
@@ -103,8 +104,10 @@ async fn holds(
     Ok((percentile(&took, 0.5), percentile(&took, 0.99)))
 }
 
-/// Plans the largest request of the paper with the slow solver until it is dropped, which stops the
-/// planner, or a call fails.
+/// Plans the paper's largest request with the slow solver, again and again, until a call fails or this
+/// future is dropped.
+///
+/// Dropping it stops the planner.
 async fn plan_again_and_again(mut client: rpc::Coordinator) -> tonic::Status {
     let names = ["a", "b", "c", "d"];
     let site =

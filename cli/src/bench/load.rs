@@ -1,7 +1,7 @@
 //! Sends requests in a closed loop or at a fixed rate, and measures the time to each answer.
 //!
-//! At a fixed rate a request's time begins when it was due, not when it was sent: a federation that
-//! stalls is charged for the requests that had to wait behind (no coordinated omission).
+//! At a fixed rate, a request's time begins when it was due, not when it was sent: if the federation
+//! stalls, the time that requests spend waiting counts (no coordinated omission).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,20 +17,20 @@ use super::tasks::Tasks;
 use crate::exit::Failure;
 use crate::rpc::Coordinator;
 
-/// Requests in flight at a fixed rate; one more waits, and is charged for it.
+/// Maximum number of requests in flight at a fixed rate; a further request waits, and its waiting time counts.
 const IN_FLIGHT_MAX: usize = 1_024;
 
 /// How requests follow one another.
 #[derive(Debug, Clone, Copy)]
 pub enum Pace {
-    /// Each of so many senders sends its next when its last was answered.
+    /// Each of a number of senders sends its next request when its last one was answered.
     ClosedLoop {
-        /// Senders.
+        /// Number of senders.
         in_flight: u32,
     },
-    /// One every 1/rate seconds, whatever became of the others.
+    /// One request every 1/rate seconds, whatever the outcome of the others.
     FixedRate {
-        /// Requests a second.
+        /// Requests per second.
         per_second: u32,
     },
 }
@@ -44,44 +44,44 @@ impl fmt::Display for Pace {
     }
 }
 
-/// A load.
+/// The parameters of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     /// How requests follow one another.
     pub pace: Pace,
-    /// Not measured.
+    /// Load before the measurement.
     pub warmup: Duration,
-    /// Measured: requests that are answered in this time.
+    /// Length of the measurement: requests that are answered in this time count.
     pub measured: Duration,
 }
 
-/// What is sent.
+/// The kind of requests that are sent.
 #[derive(Debug)]
-pub enum Asked {
+pub enum WorkloadKind {
     /// Co-allocations.
     CoAllocations(Requests),
     /// Tasks.
     Tasks(Tasks),
 }
 
-/// What a load came to.
+/// The outcome of a load.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// How it was sent.
+    /// How requests followed one another.
     pub pace: Pace,
-    /// How long was measured.
+    /// Length of the measurement, in seconds.
     pub seconds: f64,
-    /// Time to "confirmed" of each, sorted: every booking was durable by then.
+    /// Time until each "confirmed" answer, sorted; every booking was durable by then.
     pub confirmed: Vec<Duration>,
-    /// Time to a refusal of each, sorted.
+    /// Time until each refusal, sorted.
     pub refused: Vec<Duration>,
-    /// Calls that failed, or were answered before there was an outcome.
+    /// Calls that failed, or were answered before the outcome was known.
     pub failed: usize,
-    /// What the first of them said.
+    /// The message of the first such call.
     pub first_failure: String,
-    /// Resource managers of all confirmed ones.
+    /// Sum of the resource managers of all confirmed requests.
     pub managers: usize,
-    /// Requests sent in all, the warm-up included.
+    /// Requests sent in total, including the warm-up.
     pub sent: usize,
 }
 
@@ -99,14 +99,14 @@ enum End {
 }
 
 impl Load {
-    /// Sends until the time is over, then waits for the answers that are out.
+    /// Sends requests until the time is over, then waits for the answers that are still missing.
     ///
     /// # Errors
-    /// When a sender dies.
-    pub async fn run(self, client: Coordinator, asked: Asked) -> Result<Outcome, Failure> {
+    /// When a sender panics.
+    pub async fn run(self, client: Coordinator, asked: WorkloadKind) -> Result<Outcome, Failure> {
         let begin = Instant::now();
         let (from, to) = (begin + self.warmup, begin + self.warmup + self.measured);
-        let work = Arc::new(Work { asked, next: AtomicUsize::new(0), begin, to });
+        let work = Arc::new(SharedWork { asked, next: AtomicUsize::new(0), begin, to });
         let mut senders = JoinSet::new();
         let (count, gap) = match self.pace {
             Pace::ClosedLoop { in_flight } => (in_flight as usize, None),
@@ -115,7 +115,7 @@ impl Load {
             }
         };
         for _ in 0..count {
-            senders.spawn(Work::send_all(Arc::clone(&work), client.clone(), gap));
+            senders.spawn(SharedWork::send_all(Arc::clone(&work), client.clone(), gap));
         }
         let mut samples = Vec::new();
         while let Some(ended) = senders.join_next().await {
@@ -158,15 +158,15 @@ impl Load {
     }
 }
 
-/// What the senders share.
-struct Work {
-    asked: Asked,
+/// The state that the senders share.
+struct SharedWork {
+    asked: WorkloadKind,
     next: AtomicUsize,
     begin: Instant,
     to: Instant,
 }
 
-impl Work {
+impl SharedWork {
     async fn send_all(
         self: Arc<Self>,
         mut client: Coordinator,
@@ -176,7 +176,7 @@ impl Work {
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let due = match gap {
-                // A bench's requests are far below 2^32.
+                // A bench sends far fewer than 2^32 requests.
                 Some(gap) => self.begin + gap * index as u32,
                 None => Instant::now(),
             };
@@ -185,11 +185,11 @@ impl Work {
             }
             tokio::time::sleep_until(due.into()).await;
             let answer = match &self.asked {
-                Asked::CoAllocations(requests) => {
+                WorkloadKind::CoAllocations(requests) => {
                     let answer = client.reserve(requests.get(index)).await;
                     answer.map(|answer| end(answer.into_inner().reservation))
                 }
-                Asked::Tasks(tasks) => {
+                WorkloadKind::Tasks(tasks) => {
                     let answer = client.submit_task(tasks.get(index)).await;
                     answer.map(|answer| end_of_task(answer.into_inner().task))
                 }
@@ -228,17 +228,17 @@ fn end_of_task(receipt: Option<v1::TaskReceipt>) -> End {
     }
 }
 
-/// How many resource managers have a segment.
+/// The number of resource managers that have a segment.
 fn managers(segments: &[v1::Segment]) -> usize {
     let names = segments.iter().map(|segment| segment.resource_manager.as_str());
     names.collect::<BTreeSet<&str>>().len()
 }
 
-/// The value below which this share of a sorted list lies; zero of an empty one.
+/// The value below which this share of a sorted list lies; zero for an empty list.
 #[must_use]
 pub fn percentile(sorted: &[Duration], share: f64) -> Duration {
     let last = sorted.len().saturating_sub(1);
-    // Between 0 and `last`.
+    // This is between 0 and `last`.
     let at = (last as f64 * share).round() as usize;
     sorted.get(at.min(last)).copied().unwrap_or_default()
 }

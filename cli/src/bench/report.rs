@@ -1,10 +1,11 @@
-//! What a bench found, for people and as JSON.
+//! The results of a bench, for people and as JSON.
 //!
-//! A ceiling is what the machine could do if a co-allocation took nothing but its gRPC calls, or nothing but
-//! its fsyncs. How many those are is the protocol's business, not this implementation's: one request,
-//! one query to every resource manager (Takefusa 2010, section 3.1), Hold and Commit to each that takes
-//! part; and one fsync at each durability point (D1, D3 and the end at the coordinator, D2 and D4 at each
-//! resource manager). What was really sent and synced is counted beside: requests in flight share both.
+//! A ceiling is what the machine could do if a co-allocation took nothing but its gRPC calls, or nothing
+//! but its fsyncs. How many calls and fsyncs that is depends on the protocol, not on this implementation:
+//! one request, one query to every resource manager (Takefusa 2010, section 3.1), Hold and Commit to each
+//! resource manager that takes part; and one fsync at each durability point (D1, D3 and the end at the
+//! coordinator, D2 and D4 at each resource manager). The calls and fsyncs that were really made are counted
+//! and shown as well: requests in flight share both.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,67 +18,67 @@ use super::load::{Outcome, percentile};
 use crate::exit::Failure;
 use crate::text;
 
-/// All of it.
+/// All results of a bench.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The load.
     pub load: Outcome,
-    /// What was measured beside it, when the federation was started for it.
-    pub here: Option<Here>,
+    /// The other figures, which exist only if the bench started the federation itself.
+    pub here: Option<LocalFigures>,
 }
 
-/// What only a federation of our own can tell.
+/// The figures that can only be measured in a federation that the bench started itself.
 #[derive(Debug, Clone)]
-pub struct Here {
-    /// Its name.
+pub struct LocalFigures {
+    /// The federation's name.
     pub federation: String,
-    /// Resource managers in it.
+    /// Number of its resource managers.
     pub managers: usize,
-    /// Bare gRPC calls a second.
+    /// Bare gRPC calls per second.
     pub calls: f64,
-    /// Bare fsyncs a second, over as many files as there are daemons.
+    /// Bare fsyncs per second, over as many files as there are daemons.
     pub syncs: f64,
-    /// Counted during the load, warm-up and end included.
+    /// Counters of the daemons for the load, including warm-up and end.
     pub counted: Counts,
-    /// Hold beside planners.
+    /// Times of Hold with idle and with busy planners.
     pub holds: Holds,
 }
 
-/// What one co-allocation takes, and what the ceilings would allow.
+/// The cost of one co-allocation, and the rates that the ceilings would allow.
 struct Costs {
-    /// Counted, for each request of the load.
+    /// Counted figures, per request of the load.
     syncs: f64,
     records: f64,
     messages: f64,
     queries: f64,
-    /// Needed by the protocol, when nothing is shared.
+    /// Figures that the protocol needs if requests share nothing.
     calls_needed: f64,
     syncs_needed: f64,
-    /// Co-allocations a second if there were nothing but these calls, or these fsyncs.
+    /// Co-allocations per second if there were nothing but these calls, or these fsyncs.
     calls_allow: f64,
     syncs_allow: f64,
 }
 
-/// Calls of a co-allocation beside those to resource managers: the client's.
+/// Calls of a co-allocation apart from those to resource managers: the client's call.
 const OWN_CALLS: f64 = 1.0;
 /// Durability points of a coordinator: the intent, the decision, the end.
 const COORDINATOR_SYNCS: f64 = 3.0;
-/// Calls to, and durability points of, each resource manager that takes part: Hold and Commit.
+/// Calls to each resource manager that takes part, and durability points there: Hold and Commit.
 const PHASES: f64 = 2.0;
 
 impl Report {
-    /// Co-allocations a second.
+    /// Co-allocations per second.
     fn rate(&self) -> f64 {
         self.load.confirmed.len() as f64 / self.load.seconds
     }
 
-    /// Resource managers of a confirmed co-allocation.
+    /// Mean number of resource managers of a confirmed co-allocation.
     fn managers_each(&self) -> f64 {
         self.load.managers as f64 / self.load.confirmed.len().max(1) as f64
     }
 
-    fn costs(&self, here: &Here) -> Costs {
-        // Whatever became of a request: refused ones are few, and cost less.
+    fn costs(&self, here: &LocalFigures) -> Costs {
+        // Every request counts, whatever its outcome: refused requests are few, and cost less.
         let per = |count: u64| count as f64 / self.load.sent.max(1) as f64;
         let counted = here.counted;
         let each = self.managers_each();
@@ -95,7 +96,7 @@ impl Report {
         }
     }
 
-    /// For people.
+    /// The report for people.
     #[must_use]
     pub fn text(&self) -> String {
         let load = &self.load;
@@ -124,7 +125,7 @@ impl Report {
         text
     }
 
-    fn here_text(&self, here: &Here) -> String {
+    fn here_text(&self, here: &LocalFigures) -> String {
         let costs = self.costs(here);
         let mut text = String::new();
         let _ = writeln!(text, "\nOne request took");
@@ -165,7 +166,7 @@ impl Report {
         text
     }
 
-    /// For programs; times in milliseconds.
+    /// The report for programs; times are in milliseconds.
     ///
     /// # Errors
     /// Never: every value is representable.
@@ -190,7 +191,7 @@ impl Report {
         text::json(&value)
     }
 
-    fn here_json(&self, here: &Here) -> Value {
+    fn here_json(&self, here: &LocalFigures) -> Value {
         let costs = self.costs(here);
         let pair = |(p50, p99): (Duration, Duration)| json!({"p50_ms": p50.as_secs_f64() * 1e3, "p99_ms": p99.as_secs_f64() * 1e3});
         json!({
@@ -236,7 +237,7 @@ mod tests {
             sent: 1_000,
         };
         let counted = Counts { syncs: 4_000, records: 9_000, messages: 6_000, queries: 13_000 };
-        let here = Here {
+        let here = LocalFigures {
             federation: "elgl".to_owned(),
             managers: 13,
             calls: 4_000.0,
@@ -248,7 +249,7 @@ mod tests {
         let text = report.text();
         assert!(text.contains("100.0 co-allocations/s"), "{text}");
         assert!(text.contains("20.00 gRPC calls: 13.00 queries, 6.00 of the protocol"), "{text}");
-        // 3 resource managers each: 1 + 13 + 2 x 3 calls, 3 + 2 x 3 fsyncs.
+        // With 3 resource managers each, 1 + 13 + 2 x 3 calls and 3 + 2 x 3 fsyncs are needed.
         assert!(text.contains("would be 200 co-allocations/s; ours are 50 % of that"), "{text}");
         assert_eq!(text.matches("would be 200 co-allocations/s").count(), 2, "{text}");
         assert!(report.json().unwrap().contains("\"fsyncs_per_request\": 4.0"));

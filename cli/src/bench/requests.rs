@@ -1,5 +1,4 @@
-//! The requests of a load: those of the paper's workload, each moved to a day of its own so that they
-//! seldom meet.
+//! The requests of a load: those of the paper's workload, spread over many days so that they seldom conflict.
 
 use coalloc_common::{Span, Time};
 use coalloc_proto::v1;
@@ -7,22 +6,22 @@ use coalloc_proto::v1;
 use crate::demo::workload::{self, Type4};
 use crate::when::next_full;
 
-/// Days ahead that requests are spread over: inside the horizon that resource managers have by default.
+/// Number of future days that requests are spread over: within the default horizon of resource managers.
 const DAYS: usize = 80;
-/// Requests of one day; the paper's day has about 424, so that a day of these is about half full.
+/// Requests per day; the paper's day has about 424, so a day of these is about half full.
 const OF_A_DAY: usize = 200;
 
-/// An endless, seeded supply.
+/// An endless supply of requests from a seed.
 #[derive(Debug)]
 pub struct Requests {
-    /// Of one run of the bench: ids of two runs never meet.
+    /// An id of one run of the bench, so that the request ids of two runs always differ.
     run: String,
     frames: u32,
     days: Vec<Vec<v1::CoAllocationRequest>>,
 }
 
 impl Requests {
-    /// The requests of a seed, planned in that many frames each.
+    /// The requests of a seed, each planned in this many frames.
     #[must_use]
     pub fn new(seed: u64, frames: u32) -> Self {
         let tomorrow = next_full(Span::from_secs(3_600), coalloc_net::clock::now().wall)
@@ -31,7 +30,7 @@ impl Requests {
         Self { run, frames, days: (0..DAYS).map(|day| of_day(seed, day, tomorrow)).collect() }
     }
 
-    /// Request number `index`; after [`DAYS`] times [`OF_A_DAY`] they begin again, under new ids.
+    /// Request number `index`. After [`DAYS`] times [`OF_A_DAY`] the requests repeat, under new ids.
     #[must_use]
     pub fn get(&self, index: usize) -> v1::ReserveRequest {
         let (day, place) = (index % DAYS, index / DAYS % OF_A_DAY);
@@ -46,7 +45,7 @@ impl Requests {
 
 fn of_day(seed: u64, day: usize, tomorrow: Time) -> Vec<v1::CoAllocationRequest> {
     let length = Span::from_secs(86_400);
-    // At most DAYS.
+    // This is at most DAYS.
     let start = tomorrow.saturating_add(length.saturating_mul(day as i64));
     let seed = seed.wrapping_mul(1_000).wrapping_add(day as u64);
     let arrivals = workload::arrivals(seed, OF_A_DAY, start, Type4::Ring);

@@ -1,12 +1,12 @@
-//! `coalloc bench tasks`: how many tasks a second one distributed coordinator plans on its picture and
-//! reserves, in two phases and one-way, beside what this machine could do at all.
+//! `coalloc bench tasks`: how many tasks per second one distributed coordinator plans on its picture and
+//! reserves, in two phases and one-way, compared with what this machine can do at all.
 //!
-//! A federation of its own is started for each of the two, one coordinator over the torus of
-//! Christodoulopoulos 2008 (or `--federation`); bare calls and fsyncs are measured in the same run. Tasks
-//! are short (a slot of a path, two of a cluster), so that nearly all find room: what is measured is planning,
-//! messages and disks, not queues.
+//! A new federation is started for each of the two: one coordinator over the torus of Christodoulopoulos
+//! 2008 (or `--federation`). Bare calls and fsyncs are measured in the same run. Tasks are short (a slot of
+//! a path, two of a cluster), so that nearly all of them fit: the bench measures planning, messages and
+//! disks, not queues.
 //!
-//! Left out: several coordinators, which compete (`coalloc demo torus`).
+//! Several coordinators, which compete, are left out (`coalloc demo torus` has them).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use rand_chacha::ChaCha20Rng;
 use serde_json::{Value, json};
 
 use super::counts;
-use super::load::{Asked, Load, Outcome, Pace, percentile};
+use super::load::{Load, Outcome, Pace, WorkloadKind, percentile};
 use super::{CEILING_TIME, ceilings};
 use crate::demo::daemons::Daemons;
 use crate::demo::layout::Shape;
@@ -32,20 +32,20 @@ use crate::offline::Federation;
 use crate::task::submit::Reservation;
 use crate::{rpc, text};
 
-/// Slots of all vectors, and how far they reach: 10,000 slots.
+/// Length of a slot of all vectors, and how far the vectors reach: 10,000 slots.
 const SLOT: Span = Span::from_millis(1);
 const HORIZON: Span = Span::from_secs(10);
-/// A task: 100 kB are 0.8 ms at the rate of a link; its run takes 2 ms.
+/// The data of a task take 0.8 ms at the rate of a link (100 kB); its run takes 2 ms.
 const DATA_BYTES: u64 = 100_000;
 const WORK_MI: u64 = 50;
 
-/// Measure tasks a second at one distributed coordinator, two-phase and one-way
+/// Measure tasks per second at one distributed coordinator, two-phase and one-way
 #[derive(Debug, Clone, Args)]
 pub struct TasksArgs {
     /// Seconds of load that are measured, for each way of reserving
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// Seconds of load before that, not measured
+    /// Seconds of load before the measurement
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
     warmup: u64,
     /// Tasks in flight
@@ -65,7 +65,7 @@ pub struct TasksArgs {
     json: bool,
 }
 
-/// The tasks of a bench: sources are drawn, all else is the same.
+/// The tasks of a bench: their sources are random, everything else is the same.
 #[derive(Debug, Clone)]
 pub struct Tasks {
     seed: u64,
@@ -73,7 +73,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// The task of this number.
+    /// The task with this number.
     #[must_use]
     pub fn get(&self, index: usize) -> v1::SubmitTaskRequest {
         let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
@@ -95,8 +95,8 @@ impl Tasks {
     }
 }
 
-/// One way of reserving, measured.
-struct Measured {
+/// The measurement of one way of reserving.
+struct TaskMeasurement {
     way: Reservation,
     load: Outcome,
     calls: f64,
@@ -106,7 +106,7 @@ struct Measured {
 /// Runs `coalloc bench tasks`.
 ///
 /// # Errors
-/// When a federation does not come up, or someone does not answer.
+/// When a federation does not come up, or a daemon does not answer.
 pub async fn run(args: &TasksArgs) -> Result<Answer, Failure> {
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
@@ -117,7 +117,7 @@ pub async fn run(args: &TasksArgs) -> Result<Answer, Failure> {
         let folder = Folder::new(None)?;
         let mut daemons = Daemons::default();
         let outcome = measure(args, way, &file, &folder, &mut daemons).await;
-        // Whoever died says more than whoever missed an answer.
+        // A daemon that died explains more than a daemon whose call failed.
         let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
         demo::stop(&mut daemons);
         if outcome.is_err() {
@@ -126,9 +126,9 @@ pub async fn run(args: &TasksArgs) -> Result<Answer, Failure> {
         measured.push(outcome?);
     }
     Ok(Answer::done(if args.json {
-        text::json(&measured.iter().map(Measured::json).collect::<Vec<_>>())?
+        text::json(&measured.iter().map(TaskMeasurement::json).collect::<Vec<_>>())?
     } else {
-        measured.iter().map(Measured::text).collect::<Vec<_>>().join("\n")
+        measured.iter().map(TaskMeasurement::text).collect::<Vec<_>>().join("\n")
     }))
 }
 
@@ -138,7 +138,7 @@ async fn measure(
     file: &v1::FederationFile,
     folder: &Folder,
     daemons: &mut Daemons,
-) -> Result<Measured, Failure> {
+) -> Result<TaskMeasurement, Failure> {
     let planning = v1::TaskOptions {
         planner: Some(args.planner.clone()),
         link_slot: Some(span_to_wire(SLOT)),
@@ -168,8 +168,8 @@ async fn measure(
         measured: Duration::from_secs(args.seconds),
     };
     text::note(&format!("load: {}, {}, {} s", word(way), load.pace, args.seconds));
-    let load = load.run(client, Asked::Tasks(tasks)).await?;
-    Ok(Measured { way, load, calls, syncs })
+    let load = load.run(client, WorkloadKind::Tasks(tasks)).await?;
+    Ok(TaskMeasurement { way, load, calls, syncs })
 }
 
 const fn word(way: Reservation) -> &'static str {
@@ -179,20 +179,22 @@ const fn word(way: Reservation) -> &'static str {
     }
 }
 
-impl Measured {
-    /// Tasks a second.
+impl TaskMeasurement {
+    /// Tasks per second.
     fn rate(&self) -> f64 {
         self.load.confirmed.len() as f64 / self.load.seconds
     }
 
-    /// Resource managers of a task that was reserved.
+    /// Mean number of resource managers of a reserved task.
     fn managers_each(&self) -> f64 {
         self.load.managers as f64 / self.load.confirmed.len().max(1) as f64
     }
 
-    /// Calls and fsyncs that a task takes: one request, and one message or two, with a durability point each, at
-    /// each resource manager that takes part. A coordinator's durability points are the intent, the decision and
-    /// the end; one-way the last two are one.
+    /// Calls and fsyncs that a task needs.
+    ///
+    /// These are one request, and one or two messages to each resource manager that takes part, each with a
+    /// durability point. A coordinator's durability points are the intent, the decision and the end; with
+    /// one-way reservation the last two are one.
     fn needs(&self) -> (f64, f64) {
         let (phases, of_coordinator) = match self.way {
             Reservation::TwoPhase => (2.0, 3.0),

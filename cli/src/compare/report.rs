@@ -1,7 +1,7 @@
-//! Solvers side by side, for people and as JSON.
+//! Compares solvers, for people and as JSON.
 //!
-//! Costs and starts are compared over the requests that every solver confirmed: the mean over whatever one
-//! happened to confirm would flatter whoever confirms the cheap ones.
+//! Costs and starts are compared over the requests that every solver confirmed. A mean over the requests
+//! that each solver happened to confirm would favour a solver that confirms the cheap ones.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,49 +9,49 @@ use std::time::Duration;
 use coalloc_proto::v1;
 use serde_json::{Value, json};
 
-use super::Ran;
+use super::SolverRun;
 use crate::bench::load::percentile;
 use crate::exit::Failure;
 use crate::text;
 
-/// All of it.
+/// All results of a comparison.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The federation's name.
     pub federation: String,
-    /// Requests sent by each.
+    /// Number of requests sent to each solver.
     pub requests: u32,
-    /// Rate of each link of theirs, in Gbit/s.
+    /// Rate of each requested link, in Gbit/s.
     pub gbps: u64,
-    /// Their seed.
+    /// Seed of the requests.
     pub seed: u64,
     /// Requests in flight.
     pub concurrency: u32,
-    /// By solver, in the order in which they ran.
-    pub ran: Vec<Ran>,
+    /// The run of each solver, in the order in which they ran.
+    pub ran: Vec<SolverRun>,
 }
 
 /// One solver's line.
 #[derive(Debug, Clone, PartialEq)]
-struct Line {
+struct SolverRow {
     solver: &'static str,
     confirmed: usize,
-    /// Mean over the requests that all confirmed, in points.
+    /// Mean cost of the requests that all solvers confirmed, in points.
     cost: f64,
-    /// Mean over the same, in minutes after the earliest start.
+    /// Mean delay of the same requests, in minutes after the earliest start.
     late_min: f64,
-    /// Transactions in all.
+    /// Total number of transactions.
     attempts: u32,
     /// Transactions that a resource manager refused.
     refused: usize,
-    /// Hold, Commit, Abort and Release calls of a request.
+    /// Hold, Commit, Abort and Release calls per request.
     messages: f64,
     p50: Duration,
     p99: Duration,
 }
 
 impl Report {
-    /// Which requests every solver has confirmed, in the order of the requests.
+    /// The requests that every solver has confirmed, by their indexes, in order.
     fn common(&self) -> Vec<usize> {
         let confirmed = |at: usize| {
             self.ran.iter().all(|ran| ran.reservations.get(at).is_some_and(is_confirmed))
@@ -59,12 +59,12 @@ impl Report {
         (0..self.requests as usize).filter(|at| confirmed(*at)).collect()
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<SolverRow> {
         let common = self.common();
         self.ran.iter().map(|ran| line(ran, &common)).collect()
     }
 
-    /// For people.
+    /// The report for people.
     #[must_use]
     pub fn text(&self) -> String {
         let requests = text::count(self.requests as usize, "request");
@@ -83,7 +83,9 @@ impl Report {
         rest.iter().for_each(|name| out += &format!("{name:>10}"));
         let _ = writeln!(out, "{:>11}{:>11}", "p50", "p99");
         for line in self.lines() {
-            let Line { solver, confirmed, cost, late_min, attempts, refused, messages, .. } = line;
+            let SolverRow {
+                solver, confirmed, cost, late_min, attempts, refused, messages, ..
+            } = line;
             let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
             let late = format!("{late_min:.1} min");
             let _ = writeln!(
@@ -101,12 +103,12 @@ impl Report {
         out
     }
 
-    /// For programs; times in milliseconds.
+    /// The report for programs; times are in milliseconds.
     ///
     /// # Errors
     /// Never: every value is representable.
     pub fn json(&self) -> Result<String, Failure> {
-        let solver = |line: Line| -> Value {
+        let solver = |line: SolverRow| -> Value {
             json!({
                 "solver": line.solver,
                 "confirmed": line.confirmed,
@@ -131,14 +133,14 @@ impl Report {
     }
 }
 
-fn line(ran: &Ran, common: &[usize]) -> Line {
+fn line(ran: &SolverRun, common: &[usize]) -> SolverRow {
     let plans = common.iter().filter_map(|at| ran.reservations.get(*at)?.plan.as_ref());
     let mean = |sum: f64, count: usize| sum / count.max(1) as f64;
     let cost = plans.map(|plan| plan.cost_millipoints as f64 / 1e3).sum();
     let late = common.iter().filter_map(|at| late_min(ran.reservations.get(*at)?)).sum();
     let mut times = ran.times.clone();
     times.sort_unstable();
-    Line {
+    SolverRow {
         solver: ran.solver.name(),
         confirmed: ran.reservations.iter().filter(|one| is_confirmed(one)).count(),
         cost: mean(cost, common.len()),
@@ -155,7 +157,7 @@ fn is_confirmed(reservation: &v1::Reservation) -> bool {
     reservation.state() == v1::ReservationState::Confirmed
 }
 
-/// How many minutes a reservation begins after the earliest start it asked for.
+/// How many minutes a reservation begins after its earliest start.
 fn late_min(reservation: &v1::Reservation) -> Option<f64> {
     let start = reservation.plan.as_ref()?.window.as_ref()?.start.as_ref()?;
     let earliest = reservation.request.as_ref()?.earliest_start.as_ref()?;
@@ -187,7 +189,7 @@ mod tests {
 
     #[test]
     fn costs_are_compared_over_what_all_have_confirmed() {
-        let ran = |solver, reservations: Vec<v1::Reservation>| Ran {
+        let ran = |solver, reservations: Vec<v1::Reservation>| SolverRun {
             solver,
             times: vec![Duration::from_millis(20); reservations.len()],
             reservations,

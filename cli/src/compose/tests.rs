@@ -1,4 +1,4 @@
-//! A compose project that is written for a federation file: what is in it, and what daemons read of it.
+//! The compose project that is written for a federation file: its content, and what daemons read from it.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn elgl() -> BTreeMap<String, String> {
     files(&file, &Plan::of(&file).unwrap()).unwrap()
 }
 
-/// What is checked in is what `coalloc compose` writes; COALLOC_BLESS=1 writes it anew.
+/// The testbed in the repository is what `coalloc compose` writes; COALLOC_BLESS=1 rewrites it.
 #[test]
 fn the_testbed_of_the_paper_is_what_this_writes() {
     let (folder, expected) = (folder(), elgl());
@@ -34,7 +34,7 @@ fn the_testbed_of_the_paper_is_what_this_writes() {
     assert_eq!(configs, expected.keys().filter(|name| name.starts_with("config/")).count());
 }
 
-/// Each daemon meets the others only through gates: names across a gate are those of the gate.
+/// Each daemon reaches the others only through gates: names beyond a gate are those of the gate.
 #[test]
 fn every_daemon_sees_the_others_through_its_gate() {
     let written = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn every_daemon_sees_the_others_through_its_gate() {
     assert!(daemon.insecure_plaintext);
     let compose = std::fs::read_to_string(out.join("compose.yaml")).unwrap();
     assert!(compose.contains("- 0.0.0.0:7113=crm-U2:7113"), "{compose}");
-    // A second time, something is in the way.
+    // The second time, the files exist already.
     let failure = run(&args).unwrap_err();
     assert!(failure.message.contains("--force"), "{failure}");
 }

@@ -1,17 +1,19 @@
-//! The text of a testbed's files. Written by hand rather than by a serializer: people read and change them.
+//! The text of a testbed's files, written by hand and not by a serializer, because people read and change them.
 
 use std::fmt::Write as _;
 
 use super::{GRC_PORT, METRICS_PORT, Manager, Plan, config_name};
 use crate::demo::layout::GRC;
 
-/// Where a daemon keeps its ledger, in its container: a volume, and the one place it can write to.
+/// Where a daemon keeps its ledger in its container: a volume, and the only place it can write to.
 pub(super) const STATE: &str = "/var/lib/coalloc";
-/// On which address of the host ports are published.
+/// The address of the host on which ports are published.
 const PUBLISH: &str = "${COALLOC_PUBLISH:-127.0.0.1}";
 
-/// What all services share. Limits are a fence around a daemon that has gone wrong, not a diet: a daemon of
-/// ELGL has some 20 MiB, a gate 13 MiB.
+/// Settings that all services share.
+///
+/// The limits only stop a daemon that has gone wrong; they are not tight: a daemon of ELGL uses some 20
+/// MiB, a gate 13 MiB.
 const SHARED: &str = r#"
 x-service: &service
   image: ${COALLOC_IMAGE:-coalloc:local}
@@ -48,7 +50,7 @@ x-check: &check
 
 /// `compose.yaml`.
 pub(super) fn compose(federation: &str, plan: &Plan) -> String {
-    // A name has no line end; it is in a comment all the same.
+    // The name contains no line end, but it is used in a comment, so this makes sure.
     let federation = federation.replace(char::is_control, " ");
     let mut text = format!(
         "# Testbed of the federation {federation:?}: a network for each domain, and one between them.\n\
@@ -150,7 +152,8 @@ fn manager(text: &mut String, manager: &Manager, network: &str) {
     );
 }
 
-/// It is in every network, as it has to see everyone; it passes nothing on.
+/// The service of Prometheus, which is in every network because it must reach every daemon; it forwards
+/// nothing.
 fn prometheus_service(text: &mut String, plan: &Plan) {
     let networks: Vec<String> = plan.domains.iter().map(super::Domain::network).collect();
     let networks = networks.join(", ");
@@ -169,7 +172,7 @@ fn prometheus_service(text: &mut String, plan: &Plan) {
     );
 }
 
-/// `prometheus.yml`: every daemon by the name of its container.
+/// `prometheus.yml`: every daemon, by the name of its container.
 pub(super) fn prometheus(plan: &Plan) -> String {
     let mut text = format!(
         "# Scrapes the testbed from inside its networks: `docker compose --profile metrics up -d`.\n\

@@ -1,4 +1,4 @@
-//! The daemons of a demo as processes: started, waited for, and stopped whatever happens.
+//! The daemons of a demo as processes: starts them, waits for them, and stops them in any case.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
@@ -14,18 +14,18 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use super::layout::Post;
 use crate::exit::Failure;
 
-/// How long the daemons may take to serve, all of them together.
+/// Timeout for the start of all daemons together.
 pub const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How long one health check may take.
+/// Timeout for one health check.
 const CHECK_PATIENCE: Duration = Duration::from_secs(2);
-/// How long they may take to stop after SIGTERM.
+/// How long the daemons may take to stop after SIGTERM.
 const STOP_PATIENCE: Duration = Duration::from_secs(15);
-/// Lines of a log that are shown when its daemon failed.
+/// Number of lines of a log that are shown when its daemon failed.
 const TAIL_LINES: usize = 15;
-/// Pause between two looks.
+/// Pause between two checks.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
-/// Processes that end with this value, unless they are kept.
+/// Processes that are stopped when this value is dropped, unless they are kept.
 #[derive(Debug, Default)]
 pub struct Daemons {
     running: Vec<Running>,
@@ -39,7 +39,7 @@ struct Running {
 }
 
 impl Daemons {
-    /// Starts one daemon. With `tied`, it is told to stop when this process dies without a word.
+    /// Starts one daemon. With `tied`, the daemon is told to stop when this process dies without stopping it.
     ///
     /// # Errors
     /// When the process cannot be started.
@@ -54,7 +54,8 @@ impl Daemons {
         if tied {
             command.arg("--with-parent").arg(std::process::id().to_string());
         }
-        // A group of its own: Ctrl-C is for the demo, which then stops the daemons in order.
+        // The daemon gets its own process group: Ctrl-C goes only to the demo, which then stops the daemons
+        // in order.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
         let child = command.spawn().map_err(failed)?;
@@ -65,7 +66,7 @@ impl Daemons {
     /// Waits until every daemon says that it serves.
     ///
     /// # Errors
-    /// When one ends or the time does; with the end of its log.
+    /// When a daemon ends or the timeout passes, with the end of the daemon's log.
     pub async fn wait_serving(&mut self) -> Result<(), Failure> {
         let end = Instant::now() + START_PATIENCE;
         for index in 0..self.running.len() {
@@ -93,7 +94,7 @@ impl Daemons {
     /// Checks that no daemon has ended.
     ///
     /// # Errors
-    /// When one has; with the end of its log.
+    /// When a daemon has ended, with the end of its log.
     pub fn check_alive(&mut self) -> Result<(), Failure> {
         for index in 0..self.running.len() {
             let running = &mut self.running[index];
@@ -118,17 +119,18 @@ impl Daemons {
         self.running.iter().map(|running| running.child.id()).collect()
     }
 
-    /// Lets the processes live on without this one.
+    /// Lets the processes continue after this process ends.
     pub fn keep(mut self) {
         self.running.clear();
     }
 
-    /// Stops every daemon that still runs: SIGTERM, some patience, then SIGKILL. Gives the names of
-    /// those that had to be killed.
+    /// Stops every daemon that still runs: SIGTERM, a timeout, then SIGKILL.
+    ///
+    /// Returns the names of the daemons that had to be killed.
     pub fn stop(&mut self) -> Vec<String> {
         for running in &mut self.running {
             if running.poll().is_none() {
-                // It cannot be gone: its exit was not collected yet.
+                // The process id is still valid, because its exit status was not collected yet.
                 let _ = kill_process(Pid::from_child(&running.child), Signal::TERM);
             }
         }
@@ -159,7 +161,7 @@ impl Running {
     /// How the process ended, if it has.
     fn poll(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
-            // An error means that there is no such process; then there is nothing to stop either.
+            // An error means that there is no such process, so there is nothing to stop either.
             self.ended = self.child.try_wait().unwrap_or(Some(ExitStatus::default()));
         }
         self.ended
@@ -195,7 +197,7 @@ mod tests {
         }
     }
 
-    /// Under `cargo test` the running program is the test program, which does not know `serve`.
+    /// Under `cargo test` the running program is the test program, which has no command `serve`.
     #[tokio::test]
     async fn a_daemon_that_ends_at_once_is_reported_with_the_end_of_its_log() {
         let folder = tempfile::tempdir().unwrap();

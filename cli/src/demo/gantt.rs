@@ -1,40 +1,41 @@
-//! A Gantt chart in text: one row a resource, one column a stretch of the day, the fill as a block.
+//! A Gantt chart in text: one row per resource, one column per stretch of the day, one block per fill level.
 
 use std::fmt::Write as _;
 
 use coalloc_common::{Amount, Span, Time, Window};
 
-/// What fills one row.
+/// The bookings of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// The resource.
     pub name: String,
-    /// What it has.
+    /// Its capacity.
     pub capacity: u64,
-    /// What is booked of it.
+    /// The windows in which it is booked, with the amounts.
     pub taken: Vec<(Window, Amount)>,
 }
 
-/// Characters for a fill: nothing, then ever more, the last for (nearly) all; and one for too much.
+/// Characters for fill levels: nothing, then increasing levels up to (nearly) everything, and one for
+/// overbooked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ink {
     fills: &'static str,
     too_much: char,
 }
 
-/// Eighths of a block.
+/// Blocks in steps of one eighth.
 pub const BLOCKS: Ink = Ink { fills: " ▁▂▃▄▅▆▇█", too_much: '!' };
 /// For terminals that have only ASCII.
 pub const ASCII: Ink = Ink { fills: " .:-=+*#%@", too_much: '!' };
 
-/// Lengths a column may stand for, in minutes: divisors of a day.
+/// Lengths that a column may stand for, in minutes: divisors of a day.
 const COLUMN_MINUTES: [i64; 8] = [5, 10, 15, 20, 30, 60, 120, 240];
-/// Columns that stand between two marks of the head line, at least.
+/// Minimum number of columns between two marks of the head line.
 const MARK_GAP: i64 = 6;
-/// Behind the chart: ` 100 %`.
+/// Width of the text after the chart: ` 100 %`.
 const PEAK_WIDTH: usize = 6;
 
-/// Draws rows over the day from `start`, within `width` columns. Rows without anything are left out.
+/// Draws rows over the day from `start`, within `width` columns. Rows without bookings are left out.
 #[must_use]
 pub fn draw(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
     let rows: Vec<&Row> = rows.iter().filter(|row| !row.taken.is_empty()).collect();
@@ -67,20 +68,20 @@ pub fn draw(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
     out
 }
 
-/// The shortest column with which a day fits.
+/// The shortest column length with which a day fits into the width.
 fn column_minutes(width: usize) -> i64 {
     let fits = |minutes: &i64| (24 * 60 / minutes) as usize <= width;
     COLUMN_MINUTES.into_iter().find(fits).unwrap_or(COLUMN_MINUTES[COLUMN_MINUTES.len() - 1])
 }
 
-/// `08:00 ... 11:00 ...`, each mark above the column that begins then.
+/// The head line, `08:00 ... 11:00 ...`, with each mark above the column that begins at that time.
 fn head(start: Time, minutes: i64) -> String {
     let hours = [1, 2, 3, 4, 6, 12].into_iter().find(|hours| hours * 60 / minutes >= MARK_GAP);
     let step = hours.unwrap_or(24) * 60;
     let mut line = String::new();
     for mark in (0..24 * 60).step_by(step as usize) {
         let time = start.saturating_add(Span::from_secs(mark * 60)).to_string();
-        // `2026-11-22T08:00:00Z`: the time of day.
+        // The time of day in `2026-11-22T08:00:00Z`.
         let clock = time.get(11..16).unwrap_or_default();
         let _ = write!(line, "{clock:width$}", width = (step / minutes) as usize);
     }
@@ -88,13 +89,14 @@ fn head(start: Time, minutes: i64) -> String {
 }
 
 impl Row {
-    /// The most that is booked at an instant of a column.
+    /// The largest amount that is booked at any instant of a column.
     fn fill(&self, start: Time, column: Span, at: i64) -> u64 {
         let from = start.saturating_add(column.saturating_mul(at));
         let Some(column) = Window::starting(from, column) else { return 0 };
         let inside: Vec<_> =
             self.taken.iter().filter(|(window, _)| window.overlaps(column)).collect();
-        // The level only rises where something starts: those instants, and the column's first.
+        // The level only rises where a window starts, so it is enough to check these instants and the
+        // column's start.
         let starts = inside.iter().map(|(window, _)| window.start().max(column.start()));
         let level = |instant: Time| -> u64 {
             let covering = inside
@@ -107,7 +109,7 @@ impl Row {
 }
 
 impl Ink {
-    /// The character for a fill, rounded up: what is booked is seen.
+    /// The character for a fill level, rounded up so that every booking is visible.
     fn of(self, fill: u64, capacity: u64) -> char {
         if fill > capacity {
             return self.too_much;

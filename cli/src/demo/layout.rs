@@ -1,4 +1,4 @@
-//! The folder of a demo: one configuration, ledger and log a daemon, from one federation file.
+//! The folder of a demo: a configuration, ledger and log for each daemon, made from one federation file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,47 +19,49 @@ pub const GRC: &str = "grc";
 /// One daemon to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Post {
-    /// Its name in the federation.
+    /// The name in the federation.
     pub name: String,
-    /// What it is.
+    /// The kind of daemon.
     pub kind: Kind,
     /// host:port.
     pub address: String,
-    /// host:port of its metrics, when it has any.
+    /// host:port of the daemon's metrics, if it serves any.
     pub metrics: Option<String>,
-    /// Its configuration.
+    /// The configuration file.
     pub config: PathBuf,
-    /// Where its standard error goes.
+    /// The file that gets the daemon's standard error.
     pub log: PathBuf,
 }
 
-/// What can be seen of a demo's daemons from outside.
+/// What a demo's daemons show of themselves: metrics and traces.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
     /// Serve metrics, and write a `prometheus.yml` that scrapes them.
     pub metrics: bool,
-    /// Send traces there; empty: nowhere.
+    /// The collector that traces are sent to; empty for no traces.
     pub traces: String,
 }
 
-/// How the coordinators stand over the resource managers.
+/// How the coordinators are placed over the resource managers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shape {
-    /// One over all.
+    /// One coordinator over all resource managers.
     #[default]
     One,
-    /// One over those of each domain, and one above them.
+    /// A child coordinator for the resource managers of each domain, and one parent coordinator.
     Tree,
-    /// So many, each over all.
+    /// This many coordinators, each over all resource managers.
     Rivals(u32),
 }
 
-/// Writes the configurations of a federation's daemons into `folder`, each at a free port: resource
-/// managers first, then coordinators. In a tree the one above all comes last. With `tasks` every
-/// coordinator plans tasks like that, and may watch the profiles of the resource managers it stands over.
+/// Writes the configurations of a federation's daemons into `folder`, each with a free port.
+///
+/// Resource managers come first, then coordinators; in a tree the parent coordinator comes last. With
+/// `tasks` every coordinator plans tasks with these settings, and may watch the profiles of its resource
+/// managers.
 ///
 /// # Errors
-/// When there are no ports or a file cannot be written.
+/// When there are not enough free ports or a file cannot be written.
 pub fn write(
     folder: &Path,
     file: &v1::FederationFile,
@@ -102,7 +104,7 @@ pub fn write(
     Ok(posts)
 }
 
-/// Where daemons can be put.
+/// The folder and the addresses from which daemons get their places.
 struct Offices<'a> {
     folder: &'a Path,
     addresses: std::vec::IntoIter<String>,
@@ -118,7 +120,7 @@ impl<'a> Offices<'a> {
     ) -> Result<Self, Failure> {
         let coordinators = match shape {
             Shape::One => 1,
-            // At most one a domain, and no domain without a resource manager.
+            // At most one coordinator per domain, and no domain without a resource manager.
             Shape::Tree => domains(file).len() + 1,
             Shape::Rivals(count) => count as usize,
         };
@@ -130,23 +132,24 @@ impl<'a> Offices<'a> {
         Ok(Self { folder, addresses: addresses.into_iter(), scraped })
     }
 
-    /// A daemon at the next address. There are as many as daemons.
+    /// A daemon at the next address. There are as many addresses as daemons.
     fn post(&mut self, kind: Kind, name: &str) -> Post {
         let address = self.addresses.next().unwrap_or_default();
         Post { metrics: self.scraped.next(), ..Post::new(self.folder, kind, name, address) }
     }
 }
 
-/// What a coordinator of a demo stands over.
+/// The part of the federation that a coordinator of a demo is responsible for.
 #[derive(Debug, Clone, Default)]
 struct Coordinated {
-    /// The resource managers of this domain; of all, or in a tree whoever is below nobody else.
+    /// The domain whose resource managers it has; `None` for all, or in a tree for those of no child
+    /// coordinator.
     domain: Option<String>,
-    /// Where other domains meet it.
+    /// Where other domains meet this domain.
     border_points: Vec<String>,
 }
 
-/// Every domain with the points at which others meet its network, in order.
+/// Every domain, with the points at which other domains meet its network, in order.
 fn domains(file: &v1::FederationFile) -> BTreeMap<String, Vec<String>> {
     let mut points: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for network in &file.networks {
@@ -175,7 +178,7 @@ fn peer(post: &Post) -> v1::Peer {
     v1::Peer { name: post.name.clone(), address: post.address.clone() }
 }
 
-/// Does this coordinator stand directly over a resource manager of this domain?
+/// Is this coordinator directly responsible for a resource manager of this domain?
 fn stands_over(
     (post, over): &(Post, Coordinated),
     domain: &str,
@@ -185,7 +188,7 @@ fn stands_over(
     let of_domain = |over: &Coordinated| over.domain.as_deref() == Some(domain);
     match shape {
         Shape::One | Shape::Rivals(_) => true,
-        // A domain that nobody meets stays with the one above.
+        // A domain that no other domain meets has no child coordinator: it stays with the parent coordinator.
         Shape::Tree if post.name == GRC => !all.iter().any(|(_, over)| of_domain(over)),
         Shape::Tree => of_domain(over),
     }
@@ -225,7 +228,7 @@ pub(crate) fn crm(
     }
 }
 
-/// The configuration of a coordinator, with none above it.
+/// The configuration of a coordinator without a parent coordinator.
 pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1::GrcFile {
     v1::GrcFile {
         daemon: Some(daemon),
@@ -238,7 +241,7 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
     }
 }
 
-/// What the configurations of a demo have in common.
+/// The settings that the configurations of a demo share.
 #[derive(Clone, Copy)]
 struct Common<'a> {
     file: &'a v1::FederationFile,
@@ -248,7 +251,8 @@ struct Common<'a> {
 }
 
 impl Common<'_> {
-    /// Who may watch the profiles of a resource manager: those above it, where tasks are planned.
+    /// The coordinators that may watch a resource manager's profiles, if tasks are planned: those
+    /// responsible for it.
     fn profiles(&self, above: &[v1::Peer]) -> Option<v1::ProfilePolicy> {
         let coordinators = above.iter().map(|peer| peer.name.clone()).collect();
         self.tasks.map(|_| v1::ProfilePolicy { coordinators, updates: None })
@@ -329,7 +333,7 @@ fn prometheus(posts: &[Post]) -> String {
 
 impl Post {
     fn new(folder: &Path, kind: Kind, name: &str, address: String) -> Self {
-        // A name may have a slash, and a resource manager may be called like the coordinator.
+        // A name may contain a slash, and a resource manager may have the same name as the coordinator.
         let stem = match kind {
             Kind::Grc if name == GRC => "coordinator".to_owned(),
             Kind::Grc => format!("coordinator_{}", name.replace(['/', ':'], "_")),
@@ -346,7 +350,7 @@ impl Post {
     }
 
     fn daemon(&self, telemetry: &Telemetry) -> v1::Daemon {
-        // Relative to the folder of the configuration.
+        // The path is relative to the folder of the configuration.
         let ledger = self.config.with_extension("ledger");
         let ledger = ledger.file_name().unwrap_or_default().to_string_lossy().into_owned();
         v1::Daemon {
@@ -413,7 +417,7 @@ mod tests {
     fn a_tree_has_a_coordinator_a_domain_and_one_above_them() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = super::super::elgl().unwrap();
-        // Nobody meets this domain: it stays with the one above.
+        // No other domain meets this domain, so it stays with the parent coordinator.
         let alone = v1::Site { name: "Z0".into(), cpus: 1, ..Default::default() };
         let alone = v1::ComputeInventory {
             name: "crm-Z0".into(),

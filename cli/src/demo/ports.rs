@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use crate::exit::Failure;
 
-/// Below the range that the system gives to outgoing connections, which would take them at random.
+/// These lie below the ports that the system gives at random to outgoing connections.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// `count` ports that nobody listens on: all were bound at one time, and were let go just now.
+/// Returns `count` ports that nobody listens on.
+///
+/// All of them were bound at the same time, and were released just before this returns.
 ///
 /// # Errors
 /// When there are not that many.
@@ -15,8 +17,7 @@ pub fn free(count: usize) -> Result<Vec<u16>, Failure> {
     free_from(std::process::id(), count)
 }
 
-/// The search starts at a place of its own for each process, so that two demos that start together
-/// seldom meet.
+/// Does the same, with a start that depends on the process, so that two demos started together seldom collide.
 fn free_from(process: u32, count: usize) -> Result<Vec<u16>, Failure> {
     let ports = u32::from(PORTS.end - PORTS.start);
     let first = process.wrapping_mul(97) % ports;
@@ -25,7 +26,7 @@ fn free_from(process: u32, count: usize) -> Result<Vec<u16>, Failure> {
         if bound.len() == count {
             break;
         }
-        // Below 30 000.
+        // This is below 30 000, so it fits.
         let port = PORTS.start + ((first + step) % ports) as u16;
         if let Ok(listener) = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
             bound.push((port, listener));
@@ -47,7 +48,7 @@ mod tests {
     fn ports_in_use_are_passed_over() {
         let first = free_from(4_711, 1).unwrap()[0];
         let taken = TcpListener::bind(("127.0.0.1", first));
-        let Ok(_taken) = taken else { return }; // Someone else was faster: nothing to test.
+        let Ok(_taken) = taken else { return }; // Another process was faster, so there is nothing to test.
         let ports = free_from(4_711, 5).unwrap();
         assert!(
             ports.len() == 5 && !ports.contains(&first) && ports.iter().all(|p| PORTS.contains(p))

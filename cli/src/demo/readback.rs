@@ -1,4 +1,4 @@
-//! Reads everything back over the public API, once the federation is at rest.
+//! Reads everything back over the public API once the federation is at rest.
 
 use std::time::{Duration, Instant};
 
@@ -17,34 +17,36 @@ use crate::serve::Kind;
 /// How long aborts and clean-ups may take after the last answer.
 const REST_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What everybody says once all is at rest.
+/// What every daemon reports once all is at rest.
 #[derive(Debug, Default)]
-pub struct Heard {
-    /// Resource managers.
+pub struct Readback {
+    /// The reports of the resource managers.
     pub testimonies: Vec<Testimony>,
-    /// Coordinators below another one.
+    /// The reports of the child coordinators.
     pub lower: Vec<Lower>,
 }
 
-impl Heard {
+impl Readback {
     fn has_hold(&self) -> bool {
         let lower = self.lower.iter().map(|lower| &lower.testimony);
         self.testimonies.iter().chain(lower).any(Testimony::has_hold)
     }
 }
 
-/// Waits until every reservation is definite, then asks every resource manager, and every coordinator of
-/// `lower`, until no hold is left (or the patience ends: the audit will say so). `reservations` are brought
-/// up to date; they were dealt to `clients` in turn.
+/// Waits until every reservation is definite, then asks every resource manager and every coordinator of
+/// `lower` until no hold is left.
+///
+/// If the time runs out, this returns anyway, and the audit reports the holds. `reservations` are brought
+/// up to date; they were distributed to `clients` in turn.
 ///
 /// # Errors
-/// When someone does not answer.
+/// When a daemon does not answer.
 pub async fn hear(
     clients: &mut [CoordinatorClient<Channel>],
     posts: &[Post],
     lower: &[Post],
     reservations: &mut [v1::Reservation],
-) -> Result<Heard, Failure> {
+) -> Result<Readback, Failure> {
     let end = Instant::now() + REST_PATIENCE;
     loop {
         let turns = clients.len();
@@ -59,8 +61,8 @@ pub async fn hear(
                 *reservation = now;
             }
         }
-        let mut heard = Heard::default();
-        // Sites stand above paths, here and in everything that is made of this.
+        let mut heard = Readback::default();
+        // Sites come before paths, here and in everything that is built from this.
         let of = |kind| posts.iter().filter(move |post| post.kind == kind);
         for post in of(Kind::Crm).chain(of(Kind::Nrm)) {
             let heard_of = Testimony::hear(&post.address).await;

@@ -1,4 +1,4 @@
-//! What a demo has to say: the table, the chart, the ratios, the proof. For people, or as JSON.
+//! The output of a demo: the table, the chart, the ratios and the proof, for people or as JSON.
 
 use std::fmt::Write as _;
 
@@ -13,28 +13,28 @@ use crate::audit::{Check, Testimony};
 use crate::exit::Failure;
 use crate::text;
 
-/// Everything that happened.
+/// Everything that happened in a demo.
 #[derive(Debug)]
 pub struct Report {
     /// Name of the federation.
     pub federation: String,
     /// Seed of the workload.
     pub seed: u64,
-    /// How the sites of type 4 are joined.
+    /// How the sites of type 4 are linked.
     pub type4: Type4,
-    /// Start of the day that was reserved in.
+    /// Start of the day for which the reservations were made.
     pub day: Time,
-    /// What was asked, in order.
+    /// The requests, in order.
     pub arrivals: Vec<Arrival>,
-    /// What was answered, in the same order.
+    /// The answers, in the same order.
     pub reservations: Vec<v1::Reservation>,
     /// The coordinators that were asked, in turn.
     pub coordinators: Vec<String>,
-    /// Coordinators below the one that was asked.
+    /// Number of child coordinators of the coordinator that was asked.
     pub lower: usize,
-    /// What the resource managers say.
+    /// The reports of the resource managers.
     pub testimonies: Vec<Testimony>,
-    /// What the auditor says of that.
+    /// The results of the audit of these reports.
     pub checks: Vec<Check>,
 }
 
@@ -49,7 +49,7 @@ impl Report {
         Window::starting(self.day, Span::from_secs(86_400))
     }
 
-    /// All of it for people.
+    /// The whole report for people.
     #[must_use]
     pub fn text(&self, ink: Ink) -> String {
         let mut out = String::new();
@@ -129,7 +129,7 @@ impl Report {
         self.arrivals.iter().zip(&self.reservations)
     }
 
-    /// `3 triangle`.
+    /// The type with its name: `3 triangle`.
     fn kind(&self, arrival: &Arrival) -> String {
         let shape = match (arrival.kind, self.type4) {
             (1, _) => "pair",
@@ -142,7 +142,7 @@ impl Report {
         format!("{} {shape}", arrival.kind)
     }
 
-    /// Rows of the chart: each resource with what its owner has booked of it.
+    /// Rows of the chart: each resource with the bookings that its resource manager reports.
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for testimony in &self.testimonies {
@@ -170,7 +170,7 @@ impl Report {
         format!("Success ratio: {}, together {}\n\n", users.join(", "), ratio(confirmed, all))
     }
 
-    /// What each of several coordinators got, and how often it had to try.
+    /// How many requests each of several coordinators got, and how often it had to try.
     fn shares(&self) -> String {
         if self.coordinators.len() < 2 {
             return String::new();
@@ -225,7 +225,7 @@ impl Report {
         out
     }
 
-    /// All of it for programs; the reservations are messages of the schema.
+    /// The whole report for programs; the reservations are messages of the schema.
     ///
     /// # Errors
     /// When a message cannot be written as JSON.
@@ -271,7 +271,7 @@ fn is_confirmed(reservation: &v1::Reservation) -> bool {
     reservation.state() == v1::ReservationState::Confirmed
 }
 
-/// `54 of 60 (0.900)`.
+/// Numbers and their ratio: `54 of 60 (0.900)`.
 fn ratio(confirmed: usize, all: usize) -> String {
     if all == 0 {
         return "0 of 0".to_owned();
@@ -279,7 +279,7 @@ fn ratio(confirmed: usize, all: usize) -> String {
     format!("{confirmed} of {all} ({:.3})", confirmed as f64 / all as f64)
 }
 
-/// `10:40-11:40`: the day is known.
+/// A window without its date, because the day is known: `10:40-11:40`.
 fn clock_window(window: Option<&v1::Window>) -> String {
     let end = |time| clock(text::time(time));
     let window = window.cloned().unwrap_or_default();
@@ -291,7 +291,7 @@ fn clock(time: Option<Time>) -> String {
     text.get(11..16).unwrap_or("-").to_owned()
 }
 
-/// `1 h, 10:40-13:40`: how long, and when it may start.
+/// The length, and the range of possible starts: `1 h, 10:40-13:40`.
 fn wanted(request: &v1::CoAllocationRequest) -> String {
     let starts =
         [&request.earliest_start, &request.latest_start].map(|at| clock(text::time(at.as_ref())));

@@ -1,4 +1,4 @@
-//! The federation that is compiled in, against the numbers of the paper.
+//! Checks the compiled-in federation against the numbers of the paper.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn elgl_is_the_papers_environment() {
     let paths: Vec<&v1::Path> = file.networks.iter().flat_map(|nrm| &nrm.paths).collect();
     let (outside, inside): (Vec<&v1::Path>, Vec<&v1::Path>) =
         paths.iter().partition(|path| path.b.starts_with('X'));
-    // Full meshes of 4, 3 and 3 sites; ten sites to X1, those of N and S to X2.
+    // Full meshes of 4, 3 and 3 sites; ten sites have paths to X1, and the sites of N and S also to X2.
     assert_eq!((inside.len(), outside.len()), (6 + 3 + 3, 10 + 7));
     let is = |path: &v1::Path, gbps: u64, value| {
         path.capacity_bps == gbps * 1_000_000_000 && path.unit_value == Some(value)

@@ -1,14 +1,14 @@
-//! `coalloc demo torus`: many schedulers over one network, each with a picture of its own that may be out of
-//! date, as real processes (Christodoulopoulos 2008, section VII).
+//! `coalloc demo torus`: many schedulers over one network, as real processes, each with its own picture
+//! that may be out of date (Christodoulopoulos 2008, section VII).
 //!
-//! For every delay of updates and every planner a federation is started anew: a network resource manager a
-//! row of the torus, a compute resource manager a cluster, and a distributed coordinator at every point where
-//! users are. [`workload`] draws the tasks, which are sent when they arrive, in real time, each to the
-//! coordinator of its source; [`report`] puts the runs side by side. After each run everything is read back
+//! A new federation is started for every update delay and every planner: a network resource manager for
+//! each row of the torus, a compute resource manager for each cluster, and a distributed coordinator at
+//! every point with users. [`workload`] draws the tasks. Each task is sent in real time, when it arrives,
+//! to the coordinator at its source. [`report`] compares the runs. After each run everything is read back
 //! and audited as in `coalloc demo`.
 //!
-//! Left out: the time that data take between schedulers and resource managers, which on one machine is none;
-//! the added delay stands for it.
+//! The time that data take between schedulers and resource managers is left out: on one machine it is
+//! negligible, and the added delay stands for it.
 
 pub mod report;
 pub mod workload;
@@ -38,41 +38,41 @@ use crate::serve::Kind;
 use crate::task::planner_parser;
 use crate::task::submit::Reservation;
 use crate::text;
-use report::{Report, Run, Told};
+use report::{Report, ReportedTask, Run};
 use workload::{Arrival, Workload};
 
 /// The paper's network.
 const TORUS: &str = include_str!("../../../deploy/federations/torus.yaml");
-/// Slots of paths' and clusters' vectors: what a call between processes takes is some milliseconds.
+/// Slots of the paths' and clusters' availability vectors: a call between processes takes some milliseconds.
 const LINK_SLOT: Span = Span::from_millis(10);
 const CLUSTER_SLOT: Span = Span::from_millis(100);
 /// How far plans may reach.
 const HORIZON: Span = Span::from_secs(60);
-/// The share of a run, in percent, whose tasks do not count: clusters fill first.
+/// The first part of a run, in percent, whose tasks do not count, because clusters fill first.
 const WARM_UP_PERCENT: i64 = 25;
-/// How long after the last task answers may take.
+/// How long answers may take after the last task.
 const ANSWERS_PATIENCE: Duration = Duration::from_secs(70);
 
-/// Many schedulers on pictures that are out of date, as real processes: mc-t against ect and mc-b
+/// Many schedulers with pictures that are out of date, as real processes: mc-t against ect and mc-b
 ///
 /// The network of Christodoulopoulos 2008: a 5x5 torus with a scheduler at every node and four clusters, 34
-/// processes. Tasks arrive at random (data that take a second to send, runs of ten seconds, on average) and
-/// are planned on each scheduler's own picture, while updates are delayed. One table: delay, blocking and
-/// conflict by planner (ect looks at the first link only, as the paper's does) and by how late updates are. Each run begins with new daemons and ends with the proof
-/// that nothing is overbooked.
+/// processes. Tasks arrive at random (data that take a second to send and runs of ten seconds, on average)
+/// and are planned with each scheduler's own picture, while updates are delayed. One table shows delay,
+/// blocking and conflicts by planner and by how late updates are (ect looks at the first link only, as the
+/// paper's does). Each run begins with new daemons and ends with the proof that nothing is overbooked.
 #[derive(Debug, Clone, Args)]
 pub struct TorusArgs {
     /// How long tasks arrive in each run, in seconds; the first quarter does not count
     #[arg(long, value_name = "S", default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..=3_600))]
     seconds: u32,
-    /// Tasks a second, of all schedulers together
+    /// Tasks per second, of all schedulers together
     #[arg(long, value_name = "L", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=200))]
     rate: u32,
     /// How late updates are, in milliseconds: one run each
     #[arg(long, value_name = "MS", value_delimiter = ',', default_values_t = [0, 1_000, 5_000],
           value_parser = clap::value_parser!(u32).range(0..=60_000))]
     delays: Vec<u32>,
-    /// Which planners: one run each
+    /// The planners: one run each
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ["mc-t".to_owned(), "ect-first-link".into(), "mc-b".into()],
           value_parser = planner_name())]
     planners: Vec<String>,
@@ -82,7 +82,7 @@ pub struct TorusArgs {
     /// How often a task may be planned
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=16))]
     tries: u32,
-    /// Seed of the tasks: every run has the same
+    /// Seed of the tasks, the same for every run
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Another federation, a FederationFile as YAML or JSON; every point of it gets a scheduler
@@ -93,7 +93,7 @@ pub struct TorusArgs {
     json: bool,
 }
 
-/// Takes a planner's name, and keeps it.
+/// Parses a planner's name, and returns it as text.
 pub(crate) fn planner_name() -> impl clap::builder::TypedValueParser<Value = String> {
     use clap::builder::TypedValueParser as _;
     planner_parser().map(|planner: TaskPlannerName| planner.name().to_owned())
@@ -102,7 +102,7 @@ pub(crate) fn planner_name() -> impl clap::builder::TypedValueParser<Value = Str
 /// Runs `coalloc demo torus`.
 ///
 /// # Errors
-/// When a federation does not come up, someone does not answer, or it is interrupted.
+/// When a federation does not come up, a daemon does not answer, or the demo is interrupted.
 pub async fn run(args: &TorusArgs) -> Result<Answer, Failure> {
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
@@ -131,13 +131,13 @@ pub async fn run(args: &TorusArgs) -> Result<Answer, Failure> {
 /// The paper's network, with sites and resource managers.
 ///
 /// # Errors
-/// When the file that was compiled in is wrong, which a test excludes.
+/// When the file that was compiled in is wrong; a test makes sure that it is not.
 pub fn torus() -> Result<v1::FederationFile, Failure> {
     let document: Document<v1::FederationFile> = parse(Path::new("torus.yaml"), TORUS.to_owned())?;
     Ok(Federation::of(document)?.file)
 }
 
-/// Where users are: every site and every exchange point, in order.
+/// The points with users: every site and every exchange point, in order.
 pub(crate) fn points(file: &v1::FederationFile) -> Vec<String> {
     let sites = file.computes.iter().flat_map(|compute| &compute.sites);
     let names = sites.map(|site| site.name.clone()).chain(file.exchange_points.iter().cloned());
@@ -246,19 +246,19 @@ impl Setting<'_> {
         }
     }
 
-    /// Sends every task when it arrives, and gives what was told of each.
+    /// Sends every task when it arrives, and returns what was reported for each.
     async fn send(
         &self,
         clients: &[Coordinator],
         points: &[String],
         arrivals: &[Arrival],
-    ) -> Result<Vec<Told>, Failure> {
+    ) -> Result<Vec<ReportedTask>, Failure> {
         let at: BTreeMap<&str, usize> = points.iter().map(String::as_str).zip(0..).collect();
         let begun = Instant::now();
         let mut calls = JoinSet::new();
         for (index, arrival) in arrivals.iter().enumerate() {
             tokio::time::sleep_until(begun + arrival.at.to_std()).await;
-            // Every source is a point.
+            // Every source is one of the points.
             let Some(client) = at.get(arrival.source.as_str()).and_then(|at| clients.get(*at))
             else {
                 continue;
@@ -277,7 +277,7 @@ impl Setting<'_> {
                 let answer = answer.map_err(|status| rpc::failure(&status))?;
                 let empty = || Failure::internal("an answer without content");
                 let receipt = answer.into_inner().task.ok_or_else(empty)?;
-                Ok::<_, Failure>(Told { at: arrival.at, submitted, receipt })
+                Ok::<_, Failure>(ReportedTask { at: arrival.at, submitted, receipt })
             });
         }
         let mut told = Vec::with_capacity(arrivals.len());
@@ -297,7 +297,7 @@ impl Setting<'_> {
     }
 }
 
-/// A task as it is sent: as soon as may be, at the whole rate of a link.
+/// A task as it is sent: to start as soon as possible, at the full rate of a link.
 fn task(arrival: &Arrival) -> v1::TaskRequest {
     v1::TaskRequest {
         source: arrival.source.clone(),
@@ -309,7 +309,7 @@ fn task(arrival: &Arrival) -> v1::TaskRequest {
     }
 }
 
-/// Asks for a scheduler's picture; the amounts do not matter.
+/// Asks for a scheduler's picture; the amounts in the request do not matter.
 async fn picture(client: &mut Coordinator) -> Result<v1::ReadPictureResponse, Failure> {
     let now: Time = coalloc_net::clock::now().wall;
     let BitsPerSecond(bandwidth_bps) = workload::RATE;
@@ -324,7 +324,8 @@ async fn picture(client: &mut Coordinator) -> Result<v1::ReadPictureResponse, Fa
     Ok(answer.map_err(|status| rpc::failure(&status))?.into_inner())
 }
 
-/// Waits until a scheduler has heard of everybody: the first snapshots are delayed as all updates are.
+/// Waits until a scheduler has heard from every resource manager: the first snapshots are delayed as all
+/// updates are.
 pub(crate) async fn wait_picture(client: &mut Coordinator) -> Result<(), Failure> {
     let end = Instant::now() + ANSWERS_PATIENCE;
     loop {
@@ -344,7 +345,9 @@ pub(crate) async fn wait_picture(client: &mut Coordinator) -> Result<(), Failure
     }
 }
 
-/// Every reservation of every scheduler, once all are definite (or the patience ends: the audit will say so).
+/// Every reservation of every scheduler, once all are definite.
+///
+/// If the time runs out before that, this returns anyway, and the audit reports it.
 async fn definite(clients: &mut [Coordinator]) -> Result<Vec<v1::Reservation>, Failure> {
     let end = Instant::now() + ANSWERS_PATIENCE;
     loop {
@@ -360,7 +363,7 @@ async fn definite(clients: &mut [Coordinator]) -> Result<Vec<v1::Reservation>, F
     }
 }
 
-/// Updates that came to a scheduler, and their bytes.
+/// The number of updates that a scheduler received, and their bytes.
 async fn traffic(client: &mut Coordinator) -> Result<(u64, u64), Failure> {
     let parts = picture(client).await?.parts;
     let updates = parts.iter().map(|part| part.updates).sum();

@@ -1,4 +1,4 @@
-//! Sends the workload to the coordinator, and shows how it goes.
+//! Sends the workload to the coordinators, and shows the progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +15,18 @@ use super::workload::Arrival;
 use crate::exit::{Exit, Failure};
 use crate::text;
 
-/// Times one request is sent; every time is the same request, because its id is.
+/// How often one request is sent at most; it stays the same request, because its id stays the same.
 const SENDINGS_MAX: u32 = 5;
-/// Pause before it is sent again.
+/// Pause before a request is sent again.
 const RESEND_AFTER: Duration = Duration::from_millis(500);
 
-/// Sends every request in the order of arrival, and gives the answers in it. Requests are dealt to the
-/// coordinators in turn; each gets `concurrency` of its own at a time.
+/// Sends every request in the order of arrival, and returns the answers in the same order.
+///
+/// Requests are distributed to the coordinators in turn; each coordinator works on `concurrency` of its
+/// requests at a time.
 ///
 /// # Errors
-/// When a request is rejected, or stays without an answer.
+/// When a request is rejected, or gets no answer.
 pub async fn send(
     clients: &[CoordinatorClient<Channel>],
     arrivals: &[Arrival],
@@ -37,7 +39,7 @@ pub async fn send(
         options: None,
         plan_digest: String::new(),
     });
-    let work = Arc::new(Work {
+    let work = Arc::new(SharedWork {
         requests: requests.collect(),
         next: (0..clients.len()).map(AtomicUsize::new).collect(),
         progress: Progress::new(arrivals.len()),
@@ -45,7 +47,7 @@ pub async fn send(
     let mut senders = JoinSet::new();
     for (turn, client) in clients.iter().enumerate() {
         for _ in 0..concurrency {
-            senders.spawn(Work::send_all(Arc::clone(&work), turn, client.clone()));
+            senders.spawn(SharedWork::send_all(Arc::clone(&work), turn, client.clone()));
         }
     }
     let mut answers = Vec::with_capacity(arrivals.len());
@@ -58,15 +60,15 @@ pub async fn send(
     Ok(answers.into_iter().map(|(_, reservation)| reservation).collect())
 }
 
-/// What the senders share.
-struct Work {
+/// The state that the senders share.
+struct SharedWork {
     requests: Vec<v1::ReserveRequest>,
-    /// What each coordinator is sent next.
+    /// The next request of each coordinator.
     next: Vec<AtomicUsize>,
     progress: Progress,
 }
 
-impl Work {
+impl SharedWork {
     async fn send_all(
         self: Arc<Self>,
         turn: usize,
@@ -109,7 +111,7 @@ async fn reserve(
     }
 }
 
-/// A bar on a terminal, a line now and then elsewhere.
+/// A progress bar on a terminal, an occasional line elsewhere.
 struct Progress {
     bar: ProgressBar,
     total: usize,

@@ -1,12 +1,11 @@
 //! The requests of Takefusa 2010, section 4.1: two users, four types, Poisson arrivals.
 //!
 //! Arrivals of each user are Poisson with a mean interarrival time of 407.327 s, in the first 24 h, for
-//! reservations in the 24 h after; here the arrivals only give the order. Types 1 to 4 ask for 2, 3, 3
+//! reservations in the 24 h after; here the arrivals only determine the order. Types 1 to 4 ask for 2, 3, 3
 //! and 4 sites (the figure that shows them is missing; the site counts follow from the printed load),
-//! joined by one link, a chain, a triangle, and a star, ring or mesh. Earliest starts lie on whole
-//! minutes.
+//! joined by one link, a chain, a triangle, and a star, ring or mesh. Earliest starts lie on whole minutes.
 //!
-//! They are drawn by the simulator's workload, so that a day of the demo is a day of the experiments.
+//! The simulator's workload draws the requests, so that a day of the demo is a day of the experiments.
 
 use clap::ValueEnum;
 use coalloc_common::{Span, Time};
@@ -15,30 +14,30 @@ use coalloc_proto::v1;
 use coalloc_sim::coallocations::settings::{self, Workload};
 use coalloc_sim::coallocations::workload::{self as drawn, NAMES};
 
-/// The users, and with them the order of their random streams.
+/// The users, in the order of their random streams.
 pub const USERS: [&str; 2] = ["UserA", "UserB"];
-/// Requests of both users that the paper has in its 24 h of arrivals, on average.
+/// The average number of requests that both users make in the paper's 24 h of arrivals.
 pub const PAPER_REQUESTS: usize = 424;
-/// How the four sites of type 4 are joined.
+/// How the four sites of type 4 are linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Type4 {
-    /// The first site with each of the others
+    /// The first site is linked with each of the others
     Star,
-    /// Each site with the next, the last with the first
+    /// Each site is linked with the next, and the last with the first
     #[default]
     Ring,
-    /// Every site with every other
+    /// Every site is linked with every other
     Mesh,
 }
 
 /// One request of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// When it would arrive, after the first.
+    /// When the request would arrive, counted from the first.
     pub at: Span,
     /// Its type, 1 to 4.
     pub kind: u8,
-    /// CPUs of each of its sites.
+    /// CPUs of each of the request's sites.
     pub cpus: u64,
     /// The request itself, its user included.
     pub request: v1::CoAllocationRequest,
@@ -57,7 +56,7 @@ impl From<Type4> for settings::Type4 {
 /// The first `count` requests by arrival, for a day that begins at `day`.
 #[must_use]
 pub fn arrivals(seed: u64, count: usize, day: Time, type4: Type4) -> Vec<Arrival> {
-    // The paper's, which is what is there when nothing is said.
+    // The default workload is that of the paper.
     let workload = Workload { type4: type4.into(), ..Workload::default() };
     let all = drawn::arrivals(&workload, seed, count).into_iter();
     all.map(|arrival| on_the_wire(&arrival, &workload, day)).collect()

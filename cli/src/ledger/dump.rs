@@ -1,4 +1,4 @@
-//! `coalloc ledger dump`: printed as it is read, however much it is.
+//! `coalloc ledger dump`: prints records as they are read, no matter how many.
 
 use std::io::{BufWriter, ErrorKind, Write as _};
 
@@ -44,7 +44,7 @@ pub(super) fn run(args: &DumpArgs) -> Result<Answer, Failure> {
     });
     let flushed = broken.map_or_else(|| out.flush(), Err);
     match flushed {
-        // A reader that went away (`| head`) has read what it wanted.
+        // A reader that closed the pipe (`| head`) has read what it wanted.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             return Err(Failure::new(Exit::Failed, format!("standard output: {error}")));
         }

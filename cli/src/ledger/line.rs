@@ -1,23 +1,24 @@
-//! One record as one line: when, what, of what, by whom, and what else there is to say.
+//! One record as one line: its time, kind, transaction, cause and details.
 //!
-//! It is shown from its JSON, not from this binary's types, so that records of another release are shown too.
+//! The line is made from the record's JSON, not from this program's types, so that records of another
+//! release can be shown too.
 
 use std::fmt::Write as _;
 
 use coalloc_common::{Time, Window};
 use serde_json::Value;
 
-/// A record's JSON; text that is none is shown as a string.
+/// A record's JSON; text that is not JSON becomes a string.
 pub(super) fn parse(body: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()))
 }
 
-/// When it was made.
+/// The time at which the record was made.
 pub(super) fn time(record: &Value) -> Option<Time> {
     Some(Time::from_us(record.pointer("/at/wall")?.as_i64()?))
 }
 
-/// Is there a text inside that `wanted` takes?
+/// Does the record contain a string that `wanted` accepts?
 pub(super) fn mentions(record: &Value, wanted: &dyn Fn(&str) -> bool) -> bool {
     match record {
         Value::String(text) => wanted(text),
@@ -27,7 +28,7 @@ pub(super) fn mentions(record: &Value, wanted: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// The line, without its sequence number.
+/// The line without its sequence number.
 pub(super) fn shown(record: &Value) -> String {
     let text = |at: &str| record.pointer(at).and_then(Value::as_str);
     let first = |places: &[&str]| places.iter().find_map(|at| text(at)).map(str::to_owned);
@@ -49,7 +50,7 @@ pub(super) fn shown(record: &Value) -> String {
     out
 }
 
-/// Who caused it (I20).
+/// Who caused the record (I20).
 fn cause(record: &Value) -> Option<String> {
     let name = |at: &str| record.pointer(at).and_then(Value::as_str);
     match record.get("by") {
@@ -69,12 +70,12 @@ fn cause(record: &Value) -> Option<String> {
     if let Some(by) = name("/order/coordinator").or_else(|| name("/coordinator")) {
         return Some(format!("coordinator {by}"));
     }
-    // What a coordinator does of its own accord, or because all have answered.
+    // Records that a coordinator makes by itself, or because all resource managers have answered.
     let own = ["intent", "decided", "finished", "concluded", "change_refused", "prepared"];
     name("/record").filter(|kind| own.contains(kind)).map(|_| "itself".to_owned())
 }
 
-/// What else there is to say.
+/// Further details of the record.
 fn details(record: &Value) -> Vec<String> {
     let text = |at: &str| record.pointer(at).and_then(Value::as_str);
     let mut all = Vec::new();

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use coalloc_common::Time;
 use coalloc_ledger::LedgerError;
-use coalloc_ledger::look::{Sound, accept_restored, look};
-use coalloc_ledger::tip::{Remembered, hex};
+use coalloc_ledger::look::{SoundLedger, accept_restored, look};
+use coalloc_ledger::tip::{TipState, hex};
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::participant::ParticipantRecord;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use super::{AcceptArgs, VerifyArgs, failure, line};
 use crate::exit::{Answer, Failure};
 use crate::text;
 
-/// What there is to say of a sound ledger; its field names are those of `--json`.
+/// The report on a sound ledger; its field names are those of `--json`.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
@@ -30,7 +30,7 @@ struct Report {
     tip: String,
     identity: String,
     created: String,
-    /// Of the tip beside it: "agrees", "behind", "missing", "unreadable".
+    /// State of the tip file beside the ledger: "agrees", "behind", "missing", "unreadable".
     beside: &'static str,
     live: bool,
     unfinished_bytes: u64,
@@ -39,7 +39,8 @@ struct Report {
 /// Runs `coalloc ledger verify`.
 pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
     let (mut sound_until, mut first, mut last) = (0, None, None);
-    // Whose records they are is known when all are read; each must be of one kind or the other.
+    // Which kind of node wrote the records is known only when all are read; each record must be valid for
+    // one of the two kinds.
     let (mut resource_manager, mut coordinator) = (Ok(()), Ok(()));
     let seen = look(&args.file, |sequence, _, body| {
         let at = line::time(&line::parse(body));
@@ -73,7 +74,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(shown(&report)))
 }
 
-/// Keeps the first record that is not understood.
+/// Keeps the first record that cannot be parsed.
 fn keep_first<T>(
     kept: &mut Result<(), (u64, serde_json::Error)>,
     sequence: u64,
@@ -88,7 +89,7 @@ fn keep_first<T>(
 
 /// Runs `coalloc ledger accept-restored`.
 pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
-    // Random enough: it only has to differ from all that went before under this name.
+    // This is random enough: it only has to differ from all earlier identities under this name.
     let id = uuid::Uuid::new_v4().simple().to_string();
     let sound = accept_restored(&args.file, &id[..8]).map_err(|error| failure(&error))?;
     Ok(Answer::done(format!(
@@ -102,7 +103,7 @@ pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
     )))
 }
 
-fn report(file: &Path, sound: &Sound, (first, last): (Option<Time>, Option<Time>)) -> Report {
+fn report(file: &Path, sound: &SoundLedger, (first, last): (Option<Time>, Option<Time>)) -> Report {
     Report {
         file: file.display().to_string(),
         sound: true,
@@ -115,10 +116,10 @@ fn report(file: &Path, sound: &Sound, (first, last): (Option<Time>, Option<Time>
         identity: sound.about.identity(),
         created: sound.about.created.clone(),
         beside: match &sound.remembered {
-            Remembered::Nothing => "missing",
-            Remembered::Unreadable => "unreadable",
-            Remembered::Tip(tip) if *tip == sound.tip => "agrees",
-            Remembered::Tip(_) => "behind",
+            TipState::Nothing => "missing",
+            TipState::Unreadable => "unreadable",
+            TipState::Tip(tip) if *tip == sound.tip => "agrees",
+            TipState::Tip(_) => "behind",
         },
         live: sound.live,
         unfinished_bytes: sound.unfinished.map_or(0, |unfinished| unfinished.bytes),

@@ -1,4 +1,4 @@
-//! What would do instead of a request that a federation file has no room for.
+//! What would be possible instead of a request that does not fit into a federation file.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -9,19 +9,19 @@ use coalloc_common::{CoAllocation, Reason, Time, Window, limits};
 use coalloc_net::convert::{
     RequestOptions, plan_to_wire, smaller_to_wire, time_to_wire, window_to_wire,
 };
-use coalloc_plan::nearest::Nearest;
+use coalloc_plan::nearest::NearestWindowSearch;
 use coalloc_plan::objectives::Answer;
 use coalloc_plan::smaller::smaller;
-use coalloc_plan::{Budget, FramePlanner, Judged, Packing};
+use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan};
 use coalloc_proto::v1;
 
 use super::{Federation, planner};
 
-/// Frames asked about at once; here every answer is at hand, so that one by one wastes nothing.
+/// Frames asked about at once. Every answer is available immediately here, so asking one by one wastes nothing.
 const BATCH: usize = 1;
 
 impl Federation {
-    /// The nearest window up to the default horizon, and smaller requests that fit in the frames.
+    /// The nearest window up to the default horizon, and smaller requests that fit into the frames.
     pub(super) fn alternatives(
         &self,
         wire: &v1::CoAllocationRequest,
@@ -35,7 +35,7 @@ impl Federation {
         std::thread::scope(|scope| {
             let stop = &stop;
             scope.spawn(move || {
-                // Either it is done, which drops the sender, or its time is over.
+                // Either the search is done and has dropped the sender, or its time is over.
                 let _ = ended.recv_timeout(limits::ALTERNATIVES_TIME_MAX.to_std());
                 stop.store(true, Ordering::Relaxed);
             });
@@ -52,7 +52,7 @@ impl Federation {
         })
     }
 
-    /// When, after a window's start, something that the file says is taken ends.
+    /// The first time after a window's start at which something that the file says is taken ends.
     fn next_change(&self, window: Window) -> Option<Time> {
         self.timetables.values().filter_map(|one| one.next_relief(window.start())).min()
     }
@@ -70,7 +70,7 @@ impl Seeker<'_> {
         let timing = request.timing;
         let end = timing.earliest_start.saturating_add(limits::HORIZON_DEFAULT);
         let last = end.saturating_sub(timing.duration);
-        let mut search = Nearest::new(timing.earliest_start, last, timing.duration);
+        let mut search = NearestWindowSearch::new(timing.earliest_start, last, timing.duration);
         let nearest = loop {
             for frame in search.questions(BATCH) {
                 search.learn(self.federation.view(frame), self.federation.next_change(frame));
@@ -100,7 +100,7 @@ impl Seeker<'_> {
     ) -> Vec<v1::SmallerRequest> {
         let views: Vec<FrameView> =
             frames.iter().map(|frame| self.federation.view(*frame)).collect();
-        let mut fits = |tried: &CoAllocation| -> Option<Judged> {
+        let mut fits = |tried: &CoAllocation| -> Option<RankedPlan> {
             views.iter().find_map(|view| self.plan(tried, view).ok())
         };
         let found = smaller(request, &mut fits).into_iter();

@@ -1,4 +1,4 @@
-//! Tasks without any daemon: the picture of a federation file, and plans on it.
+//! Tasks without any daemon: the picture of a federation file, and plans on this picture.
 
 use std::sync::atomic::AtomicBool;
 
@@ -8,29 +8,29 @@ use coalloc_common::{
     VertexIndex, limits,
 };
 use coalloc_net::convert::{
-    AskedTask, AskedTaskOptions, task_from_wire, task_options, whole_to_wire,
+    ParsedTask, ParsedTaskOptions, task_from_wire, task_options, whole_to_wire,
 };
 use coalloc_plan::Budget;
-use coalloc_plan::multicost::{Knowledge, Picture, Scratch, Task, TaskInstance, whole};
+use coalloc_plan::multicost::{BelievedNetwork, Knowledge, Scratch, Task, TaskInstance, whole};
 use coalloc_proto::v1;
 
 use super::Federation;
 
-/// A task, and the picture that it is planned on.
+/// A task, and the picture on which it is planned.
 #[derive(Debug)]
 pub struct TaskOnPaper {
-    /// As it was asked for.
-    pub asked: AskedTask,
-    /// How it is planned.
-    pub options: AskedTaskOptions,
-    /// What planners are told.
+    /// The task as it was asked for.
+    pub asked: ParsedTask,
+    /// How the task is planned.
+    pub options: ParsedTaskOptions,
+    /// The task as planners get it.
     pub task: Task,
     /// What is free of the task's amounts.
-    pub picture: Picture,
+    pub picture: BelievedNetwork,
 }
 
 impl Federation {
-    /// The task of these messages, and what the file has free of its amounts.
+    /// The task of these messages, and what is free of its amounts in the file.
     ///
     /// # Errors
     /// [`InvalidField`] for the first field that is wrong.
@@ -42,7 +42,7 @@ impl Federation {
     ) -> Result<TaskOnPaper, InvalidField> {
         let asked = task_from_wire(&self.topology, request, soonest)?;
         let options = task_options(options, &asked.task)?;
-        let picture = Picture::cut(&self.topology, &asked.task, options.cut, self)?;
+        let picture = BelievedNetwork::cut(&self.topology, &asked.task, options.cut, self)?;
         let cluster = asked.cluster.map(|at| site_of(&picture, at)).transpose()?;
         let task = Task { cluster, plans: options.plans, ..asked.task };
         Ok(TaskOnPaper { asked, options, task, picture })
@@ -89,7 +89,7 @@ impl Knowledge for Federation {
 }
 
 /// The picture's index of a site.
-fn site_of(picture: &Picture, vertex: VertexIndex) -> Result<usize, InvalidField> {
+fn site_of(picture: &BelievedNetwork, vertex: VertexIndex) -> Result<usize, InvalidField> {
     let none = || InvalidField::new("cluster", vertex.0, "a site of the federation");
     picture.cluster_at(vertex).ok_or_else(none)
 }
@@ -107,7 +107,7 @@ mod tests {
 
     const READY_S: i64 = 1_800_000_000;
 
-    /// Four sites in a ring with a chord; the directions of the chord are separate.
+    /// Four sites in a ring with a chord; each direction of the chord has its own capacity.
     fn ring(dice: &mut ChaCha8Rng) -> Federation {
         let mut text = String::from("name: ring\nexchange_points: [X]\ncomputes:\n");
         for name in ["A", "B", "C", "D"] {
@@ -136,7 +136,7 @@ mod tests {
             let length = Span::from_millis(dice.random_range(100..20_000));
             let window = coalloc_common::Window::starting(start, length).unwrap();
             let amount = Amount(dice.random_range(1..=most));
-            // What does not fit is not taken.
+            // What does not fit is left out.
             let _ = take(
                 &mut federation.timetables,
                 rm,

@@ -1,10 +1,10 @@
-//! Several plans side by side: one line each, a column for every objective that is in use.
+//! Compares several plans: one line per plan, one column for every objective that is in use.
 
 use coalloc_proto::v1;
 
 use crate::text;
 
-/// Digits of a digest that are shown: as many as are needed to reserve the plan by it.
+/// Digits of a digest that are shown: as many as are needed to reserve the plan by its digest.
 const DIGEST_SHOWN: usize = coalloc_common::limits::DIGEST_PREFIX_MIN;
 
 /// The word for an objective.
@@ -19,8 +19,10 @@ fn word(objective: v1::Objective) -> &'static str {
     }
 }
 
-/// The objectives that are shown, in the order of ranking. Those that counted stand before the last of
-/// start and preference, which always count. A price that is asked is of interest to anybody.
+/// The objectives that are shown, in the order of ranking.
+///
+/// An objective counts if it comes before the last of start and preference, which always count. An
+/// objective that was asked for is also shown, and so is any price that is not zero.
 fn columns(plans: &[v1::Plan], asked: &[i32]) -> Vec<v1::Objective> {
     let Some(first) = plans.first() else { return Vec::new() };
     let order: Vec<v1::Objective> = first.values.iter().map(|v| v.objective()).collect();
@@ -30,7 +32,7 @@ fn columns(plans: &[v1::Plan], asked: &[i32]) -> Vec<v1::Objective> {
     let shown = order.iter().enumerate().filter(|(at, objective)| {
         let asked = asked.contains(&i32::from(**objective));
         let priced = **objective == v1::Objective::Price && costs(**objective);
-        // The window says it.
+        // The start is not shown, because the window shows it.
         **objective != v1::Objective::Start && (*at < counting || asked || priced)
     });
     shown.map(|(_, objective)| *objective).collect()
@@ -40,7 +42,7 @@ fn value(plan: &v1::Plan, objective: v1::Objective) -> Option<u64> {
     plan.values.iter().find(|value| value.objective() == objective).map(|value| value.value)
 }
 
-/// A value as people read it, in points or what the objective counts.
+/// A value for people, in points or in the unit of the objective.
 fn shown(plan: &v1::Plan, objective: v1::Objective) -> String {
     let Some(value) = value(plan, objective) else { return "-".to_owned() };
     match objective {
@@ -49,14 +51,15 @@ fn shown(plan: &v1::Plan, objective: v1::Objective) -> String {
     }
 }
 
-/// What the plan costs by the price schedules; nothing when it is free.
+/// What the plan costs by the price schedules; `None` if it is free.
 #[must_use]
 pub fn price(plan: &v1::Plan) -> Option<String> {
     value(plan, v1::Objective::Price).filter(|price| *price > 0).map(text::points)
 }
 
-/// The plans, one line each; nothing when there is nothing to compare. `asked` are the objectives that the
-/// caller named.
+/// The plans, one line each; empty if there is nothing to compare.
+///
+/// `asked` are the objectives that the caller named.
 #[must_use]
 pub fn table(plans: &[v1::Plan], asked: &[i32]) -> String {
     if plans.len() < 2 && asked.is_empty() || plans.is_empty() {

@@ -1,4 +1,4 @@
-//! Every example in `docs/examples` is planned offline, and says what its comments promise.
+//! Every example in `docs/examples` is planned offline, and gives what its comments promise.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn planned(federation: PathBuf, request: RequestArgs) -> Result<(v1::PlanRespons
     Ok((serde_json::from_str(&answer.text).unwrap(), answer.exit))
 }
 
-/// The sites a plan takes, in the request's order.
+/// The sites that a plan uses, in the request's order.
 fn sites(plan: &v1::Plan) -> Vec<&str> {
     plan.placements.iter().map(|placement| placement.at.as_str()).collect()
 }
@@ -49,7 +49,7 @@ fn two_sites_on_the_papers_federation() {
     let (response, exit) = planned(elgl(), request("two-sites.yaml")).unwrap();
     assert_eq!((exit, response.plans.len(), response.refused.len()), (Exit::Done, 1, 0));
     let plan = &response.plans[0];
-    // 8 CPUs at 1 point and one path in a domain at 5 points a Gbit/s.
+    // 8 CPUs at 1 point, and one path inside a domain at 5 points per Gbit/s.
     assert_eq!((plan.cost_millipoints, plan.proven_optimal), (13_000, true));
     let start = text::time(plan.window.as_ref().unwrap().start.as_ref()).unwrap();
     assert_eq!(start.as_us() % 60_000_000, 0, "the next full minute");
@@ -89,7 +89,7 @@ fn a_pinned_site_with_a_latency_bound_waits_for_maintenance_and_a_busy_path() {
     let federation = || example("small-federation.yaml");
     let (response, exit) = planned(federation(), request("pinned-and-latency.yaml")).unwrap();
     assert_eq!(exit, Exit::Done);
-    // Until ten `center` is taken, and until twelve so is the way to `hpc`.
+    // `center` is taken until ten, and the path to `hpc` until twelve.
     assert_eq!((response.plans.len(), response.refused.len()), (7, 3));
     let first = &response.plans[0];
     assert_eq!(sites(first), ["plant", "center"]);
@@ -108,7 +108,7 @@ fn a_pair_waits_until_its_only_other_site_is_free() {
     let first = text::window(response.plans[0].window.as_ref());
     assert_eq!(first, "2027-02-01 12:00 to 12:30 UTC");
     assert_eq!(response.plans[0].cost_millipoints, 4_000 + 8_000 + 1_000);
-    // Without the slack there is no plan at all, and the shell is told.
+    // Without the slack there is no plan at all, and the exit code says so.
     let exact = RequestArgs {
         latest_start: Some("2027-02-01T09:00:00Z".parse().unwrap()),
         ..request("pair-after-noon.json")
@@ -135,11 +135,11 @@ fn who_looks_at_the_price_waits_for_the_night() {
     };
     let (early, _) = planned(federation(), asked(&[])).unwrap();
     assert_eq!(text::window(early.plans[0].window.as_ref()), "2027-03-01 00:00 to 02:00 UTC");
-    // 64 CPUs for two hours of Denver's afternoon, and a path inside for 0.25 an hour.
+    // 64 CPUs for two hours of Denver's afternoon, and a path inside a domain for 0.25 an hour.
     assert_eq!(price(&early.plans[0]), 64 * 2 * 1_800 + 2 * 250);
     let (cheap, exit) = planned(federation(), asked(&[ObjectiveArg::Price])).unwrap();
     assert_eq!((exit, cheap.plans.len()), (Exit::Done, 3));
-    // 19:00 in Denver.
+    // This is 19:00 in Denver.
     assert_eq!(text::window(cheap.plans[0].window.as_ref()), "2027-03-01 02:00 to 04:00 UTC");
     assert_eq!(price(&cheap.plans[0]), 64 * 2 * 500 + 2 * 250);
     assert!(cheap.plans.iter().map(price).is_sorted());
@@ -194,7 +194,7 @@ fn both_solvers_agree_on_what_is_cheapest() {
     assert!(cheapest.iter().zip(&first).all(|(cheapest, first)| cheapest <= first));
 }
 
-/// The worked case of the guide: until noon the path between the first two sites is taken.
+/// The example of the guide: until noon the path between the first two sites is taken.
 #[test]
 fn baselines_take_what_they_find_first_and_one_of_them_misses_what_needs_other_computers() {
     let plan = |solver| {
@@ -223,7 +223,7 @@ fn baselines_take_what_they_find_first_and_one_of_them_misses_what_needs_other_c
     let slid = plan(Solver::SlidingWindow);
     let noon = "2027-02-01T12:00:00Z";
     assert_eq!(first(&slid), row(noon, "anna bela", 20, "sliding-window"));
-    // At one o'clock it fits as well, which is not looked at any more.
+    // At one o'clock the request fits as well, but that frame is no longer tried.
     assert_eq!((slid.plans.len(), slid.refused.len()), (1, 3));
     let why = &slid.refused[0].refusal.as_ref().unwrap().detail;
     assert!(why.contains("chosen first (a at anna, b at bela)"), "{why}");

@@ -1,4 +1,4 @@
-//! One connection's two directions, each a line on which what goes in comes out later, in order.
+//! The two directions of a connection. Each is a line on which data come out later than they went in, in order.
 
 use std::fmt;
 use std::pin::pin;
@@ -13,23 +13,23 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
-/// What is read at a time: a large frame of HTTP/2.
+/// Size of one read: a large frame of HTTP/2.
 const PIECE: usize = 16 << 10;
 
-/// What happens on the way.
+/// The conditions on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Weather {
-    /// How much later everything comes.
+pub(super) struct NetworkConditions {
+    /// Delay of everything.
     pub(super) delay: Duration,
-    /// More or less than that.
+    /// Maximum deviation from the delay, up or down.
     pub(super) jitter: Duration,
-    /// Of 100 000 pieces, so many are lost and sent again.
+    /// How many of 100 000 pieces are lost and sent again.
     pub(super) loss: u32,
-    /// Of the random numbers.
+    /// Seed of the random numbers.
     pub(super) seed: u64,
 }
 
-impl fmt::Display for Weather {
+impl fmt::Display for NetworkConditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         write!(f, "{} ms later", milliseconds(self.delay))?;
@@ -43,8 +43,8 @@ impl fmt::Display for Weather {
     }
 }
 
-impl Weather {
-    /// How long the next piece is on its way.
+impl NetworkConditions {
+    /// The transit time of the next piece.
     fn transit(self, random: &mut ChaCha8Rng) -> Duration {
         let mut transit = self.delay;
         if !self.jitter.is_zero() {
@@ -59,9 +59,14 @@ impl Weather {
     }
 }
 
-/// Passes on what either side says until both have ended, or one is broken: then both are.
-pub(super) async fn join(here: TcpStream, there: TcpStream, weather: Weather, number: u64) {
-    // Whoever wrote small pieces wanted them to leave. A connection that cannot be told so has ended.
+/// Forwards the data of both sides until both have ended. If one connection breaks, both are closed.
+pub(super) async fn join(
+    here: TcpStream,
+    there: TcpStream,
+    weather: NetworkConditions,
+    number: u64,
+) {
+    // A side that wrote small pieces wanted them sent at once. If this fails, the connection has ended.
     let _ = (here.set_nodelay(true), there.set_nodelay(true));
     let (from_here, to_here) = here.into_split();
     let (from_there, to_there) = there.into_split();
@@ -72,9 +77,9 @@ pub(super) async fn join(here: TcpStream, there: TcpStream, weather: Weather, nu
     };
     let mut onward = pin!(pass(from_here, to_there, weather, random(2 * number)));
     let mut back = pin!(pass(from_there, to_here, weather, random(2 * number + 1)));
-    // An error ends both: a reset has to be seen on the other side too, and there is nobody to tell more.
-    // After an end the other side may have something left to say, but not for ever: one that was cut
-    // off never ends by itself.
+    // An error ends both directions: a reset must be visible on the other side too, and nobody needs more
+    // than that. After a regular end the other side may still send something, but only for a limited time:
+    // a side that was cut off never ends by itself.
     let last = limits::RELAY_LAST_WORDS.to_std();
     tokio::select! {
         ended = &mut onward => {
@@ -90,15 +95,15 @@ pub(super) async fn join(here: TcpStream, there: TcpStream, weather: Weather, nu
     }
 }
 
-/// Writes what is read, later; the end too.
+/// Writes what it reads, after the transit time, including the end of the stream.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    weather: Weather,
+    weather: NetworkConditions,
     mut random: ChaCha8Rng,
 ) -> std::io::Result<()> {
     let (under_way, mut arriving) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
-    // Who writes faster than the other side reads is told to wait by its own TCP.
+    // If a side writes faster than the other side reads, its own TCP makes it wait.
     let room = Arc::new(Semaphore::new(limits::RELAY_WINDOW_BYTES));
     let window = Arc::clone(&room);
     let read = async move {
@@ -106,9 +111,9 @@ async fn pass(
         let mut last = Instant::now();
         loop {
             let length = from.read(&mut piece).await?;
-            // What comes is not reordered: a quick piece waits for the slow one before it.
+            // Pieces are not reordered: a fast piece waits for a slow piece before it.
             last = last.max(Instant::now() + weather.transit(&mut random));
-            // Neither semaphore nor channel is closed before this ends.
+            // Neither the semaphore nor the channel is closed before this ends.
             if let Ok(taken) = window.acquire_many(length as u32).await {
                 taken.forget();
             }
@@ -120,7 +125,7 @@ async fn pass(
     };
     let write = async move {
         while let Some((due, piece)) = arriving.recv().await {
-            // A timer that is over already still takes until the next tick, a millisecond.
+            // A timer that has already expired would still wait for the next tick, a millisecond.
             if due > Instant::now() {
                 tokio::time::sleep_until(due).await;
             }
@@ -139,8 +144,8 @@ async fn pass(
 mod tests {
     use super::*;
 
-    const CALM: Weather =
-        Weather { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, seed: 1 };
+    const CALM: NetworkConditions =
+        NetworkConditions { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 0, seed: 1 };
 
     fn random() -> ChaCha8Rng {
         ChaCha8Rng::seed_from_u64(1)
@@ -150,29 +155,29 @@ mod tests {
     fn a_transit_is_the_delay_give_or_take_the_jitter_and_a_resend_when_lost() {
         let ms = Duration::from_millis;
         assert_eq!(CALM.transit(&mut random()), Duration::ZERO);
-        let late = Weather { delay: ms(20), ..CALM };
+        let late = NetworkConditions { delay: ms(20), ..CALM };
         assert_eq!(late.transit(&mut random()), ms(20));
-        let jittery = Weather { delay: ms(5), jitter: ms(10), ..CALM };
+        let jittery = NetworkConditions { delay: ms(5), jitter: ms(10), ..CALM };
         let mut random = random();
         let all: Vec<Duration> = (0..1_000).map(|_| jittery.transit(&mut random)).collect();
         assert!(all.iter().all(|one| *one <= ms(15)));
         assert!(all.iter().any(|one| one.is_zero()) && all.iter().any(|one| *one > ms(14)));
-        let lossy = Weather { delay: ms(5), loss: 10_000, ..CALM };
+        let lossy = NetworkConditions { delay: ms(5), loss: 10_000, ..CALM };
         let lost = (0..1_000).filter(|_| lossy.transit(&mut random) > ms(5)).count();
         assert!((50..150).contains(&lost), "one in ten: {lost}");
         assert_eq!(lossy.to_string(), "5 ms later, 10 % lost and sent again");
     }
 
-    /// Everything arrives as it was sent, in order, and the end after it; never before its time.
+    /// All data arrive as they were sent, in order, followed by the end; never before their time.
     #[tokio::test]
     async fn what_goes_in_comes_out_later_and_whole() {
-        let weather = Weather {
+        let weather = NetworkConditions {
             delay: Duration::from_millis(30),
             jitter: Duration::from_millis(10),
             loss: 0,
             seed: 7,
         };
-        // Larger than the window, so that waiting for room is met too.
+        // The data are larger than the window, so that waiting for space in the window is tested too.
         let sent: Vec<u8> = (0..limits::RELAY_WINDOW_BYTES * 3).map(|n| n as u8).collect();
         let (mut near, from) = tokio::io::duplex(4_096);
         let (to, mut far) = tokio::io::duplex(4_096);
@@ -192,7 +197,7 @@ mod tests {
         line.await.unwrap().unwrap();
     }
 
-    /// A side that is gone is gone for the other one too.
+    /// When one side is gone, the other side is closed too.
     #[tokio::test]
     async fn a_connection_that_breaks_breaks_on_both_sides() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -207,7 +212,7 @@ mod tests {
         // Unread bytes turn the end into a reset.
         caller.write_all(b"unread").await.unwrap();
         drop(callee);
-        // Either an end or an error, but no silence.
+        // This may see an end or an error, but it must not wait for ever.
         let _ = caller.read(&mut [0; 8]).await;
         drop(caller);
         joined.await.unwrap();

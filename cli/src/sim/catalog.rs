@@ -1,4 +1,5 @@
-//! `coalloc sim list`, `show` and `new`: the experiments that come with the program, one of them, and a new one.
+//! `coalloc sim list`, `show` and `new`: lists the experiments that come with the program, shows one,
+//! creates a new one.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,10 +19,10 @@ use crate::text;
 #[derive(Debug, Clone, Args)]
 pub struct ListArgs {}
 
-/// Lists them.
+/// Lists the experiments.
 ///
 /// # Errors
-/// When one of them makes no sense, which a test rules out.
+/// When an experiment makes no sense; a test makes sure that this does not happen.
 pub fn list(_: &ListArgs) -> Result<Answer, Failure> {
     let mut table = text::table(&["NAME", "OF", "RUNS", "TITLE"]);
     text::align_right(&mut table, &[2]);
@@ -52,16 +53,16 @@ pub struct ShowArgs {
     yaml: bool,
 }
 
-/// Shows one.
+/// Shows one experiment.
 ///
 /// # Errors
-/// The first mistake in it.
+/// The first mistake in the experiment.
 pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     let source = load(&args.file)?;
     if args.yaml {
         return Ok(Answer::done(source.text));
     }
-    // Its settings are checked, too.
+    // This also checks the settings.
     let points = source.prepare(false)?.len() as u64;
     let experiment = &source.experiment;
     let mut out = format!("{}: {}\n", experiment.name, experiment.title);
@@ -111,21 +112,21 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(out))
 }
 
-/// Begin an experiment of your own: write a file to change
+/// Create your own experiment: write a file to change
 #[derive(Debug, Clone, Args)]
 pub struct NewArgs {
-    /// The file to write; its name without .yaml becomes the experiment's
+    /// The file to write; its name without .yaml becomes the name of the experiment
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Begin with this one that comes with the program
+    /// The experiment of the program to begin with
     #[arg(long, value_name = "NAME", default_value = "takefusa-fig7")]
     from: String,
 }
 
-/// Writes it, with the files that it includes beside it.
+/// Writes the experiment file, and next to it the files that it includes.
 ///
 /// # Errors
-/// When the file is there already, or cannot be written.
+/// When the file exists already, or cannot be written.
 pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
     let Some(shipped) = named(&args.from) else {
         return Err(match load(&args.from) {
@@ -150,7 +151,7 @@ pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
     }
     put_new(&args.file, &content)?;
     for (path, text) in beside {
-        // It may be there from another experiment.
+        // The file may exist already, from another experiment.
         if !path.exists() {
             put_new(&path, text)?;
             written.push(path);

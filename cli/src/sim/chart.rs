@@ -1,60 +1,61 @@
-//! The layout of a plot: scales, axes, lines with their confidence intervals, legend. Everything is measured with the
-//! font of [`super::font`], so that nothing stands on anything else.
+//! The layout of a plot: scales, axes, lines with their confidence intervals, legend.
+//!
+//! All texts are measured with the font of [`super::font`], so that nothing overlaps.
 
 use coalloc_sim::experiment::Summary;
 use coalloc_sim::experiment::judge::number;
 
+use super::drawing::{Anchor, COLOURS, Drawing, PagePosition, log_ticks, ticks};
 use super::font::{widest, width};
-use super::picture::{Anchor, At, COLOURS, Picture, log_ticks, ticks};
 
 /// One line of a plot.
 pub struct Line {
-    /// What the legend calls it.
+    /// The line's name in the legend.
     pub name: String,
-    /// x, and what is there.
+    /// Values of x, each with the summary of the measurements there.
     pub points: Vec<(f64, Summary)>,
 }
 
-/// A plot but for its lines.
+/// A plot without its lines.
 pub struct Chart {
-    /// Above it.
+    /// Text above the plot.
     pub title: String,
-    /// Below it.
+    /// Label below the plot.
     pub x_label: String,
-    /// At its left.
+    /// Label at the left of the plot.
     pub y_label: String,
-    /// Are x and y logarithmic?
+    /// Whether x and y are logarithmic.
     pub log: (bool, bool),
-    /// What stands at 0, 1, 2 .. of x, where x is no number.
+    /// Names for 0, 1, 2 and so on of x, if x is not a number.
     pub names: Vec<String>,
-    /// Lines that are not drawn.
+    /// Number of lines that are not drawn.
     pub left_out: usize,
 }
 
-/// Between the axes.
+/// Width and height of the area between the axes.
 const WIDE: f64 = 550.0;
 const HIGH: f64 = 320.0;
 const TOP: f64 = 44.0;
-/// Right of the axes, before the legend.
+/// Space between the axes and the legend.
 const RIGHT: f64 = 16.0;
-/// Sizes of letters.
+/// Font sizes.
 const TITLE: f64 = 15.0;
 const LABEL: f64 = 12.5;
 const SMALL: f64 = 11.5;
 const LEGEND: f64 = 12.0;
 const LEGEND_ROW: f64 = 17.0;
-/// The sample of a line in the legend, and the blank behind it.
+/// Length of the sample of a line in the legend, and the gap after it.
 const SAMPLE: f64 = 24.0;
 const GAP: f64 = 6.0;
-/// Points of a line from which on marks would be a blot: a band then shows the intervals.
+/// Number of points from which marks on a line would run together; a band then shows the intervals.
 const DENSE: usize = 60;
-/// Names that are too wide for their place run downward at this angle.
+/// Angle at which names run downward that are too wide for their place.
 const SLANT: f64 = 30.0;
 
 const GRID: &str = "#e4e4e4";
 const AXIS: &str = "#444444";
 
-/// One scale: from values to places on the page.
+/// One scale, which maps values to positions on the page.
 struct Scale {
     low: f64,
     high: f64,
@@ -76,24 +77,24 @@ impl Scale {
     }
 }
 
-/// Where things are.
+/// The positions of the parts of a plot.
 struct Layout {
     left: f64,
-    /// Of the whole picture.
+    /// Size of the whole drawing.
     size: (f64, f64),
-    /// Under the axis of x: where its label stands.
+    /// Position of the label below the axis of x.
     label: f64,
-    /// Do its names run downward?
+    /// Whether the names below the axis of x run downward.
     slanted: bool,
 }
 
 impl Chart {
-    /// Draws it with these lines.
+    /// Draws the plot with these lines.
     #[must_use]
-    pub fn draw(&self, lines: &[Line]) -> Picture {
+    pub fn draw(&self, lines: &[Line]) -> Drawing {
         let all = || lines.iter().flat_map(|line| &line.points);
         if all().next().is_none() {
-            let mut picture = Picture::new(WIDE, TOP + HIGH);
+            let mut picture = Drawing::new(WIDE, TOP + HIGH);
             picture.text((16.0, 24.0), &self.title, TITLE, Anchor::Start);
             let middle = (WIDE / 2.0, (TOP + HIGH) / 2.0);
             picture.text(middle, "nothing was measured", 13.0, Anchor::Middle);
@@ -102,14 +103,14 @@ impl Chart {
         let y = self.y_scale(all().map(|(_, summary)| summary));
         let layout = self.layout(lines, &y);
         let x = self.x_scale(all().map(|(x, _)| *x), layout.left);
-        let mut picture = Picture::new(layout.size.0, layout.size.1);
-        // A title that is too long for its size is written smaller.
+        let mut picture = Drawing::new(layout.size.0, layout.size.1);
+        // If the title is too long at its normal size, it is written smaller.
         let room = layout.size.0 - 2.0 * GAP;
         let size = TITLE * (room / width(&self.title, TITLE)).min(1.0);
         let start = layout.left.min((layout.size.0 - GAP - width(&self.title, size)).max(GAP));
         picture.text((start, 24.0), &self.title, size, Anchor::Start);
         self.axes(&mut picture, &layout, &x, &y);
-        // Bands first: they are behind all lines.
+        // Bands are drawn first, behind all lines.
         for (at, line) in lines.iter().enumerate() {
             draw_band(&mut picture, line, at, &x, &y);
         }
@@ -150,7 +151,7 @@ impl Chart {
         let slanted = names + GAP > room;
         let (sine, cosine) = SLANT.to_radians().sin_cos();
         let below = if slanted { names * sine + 12.0 } else { 17.0 };
-        // The last name reaches beyond the axes.
+        // The last name may reach beyond the axes.
         let over = if slanted { (names * cosine - room * 0.9).max(0.0) } else { 0.0 };
         let label = TOP + HIGH + below + 24.0;
         let rows = if lines.len() > 1 { LEGEND_ROW * lines.len() as f64 } else { 0.0 };
@@ -167,7 +168,7 @@ impl Chart {
             return Scale { low: -0.4, high: last + 0.4, log: false, from, to };
         }
         if self.log.0 && low > 0.0 {
-            // A little room, so that the first and the last mark stand free of the axes.
+            // A small margin keeps the first and the last mark away from the axes.
             let pad = (high / low).powf(0.03);
             return Scale { low: low / pad, high: high * pad, log: true, from, to };
         }
@@ -185,12 +186,12 @@ impl Chart {
             return Scale { low: positive / 1.5, high: high * 1.5, log: true, from, to };
         }
         let low = means().fold(0.0, f64::min);
-        // Shares keep their whole scale in sight.
+        // For shares, the whole scale stays visible.
         let high = if high <= 1.0 && high > 0.55 { 1.02 } else { high * 1.06 };
         Scale { low, high: if high > low { high } else { low + 1.0 }, log: false, from, to }
     }
 
-    fn axes(&self, picture: &mut Picture, layout: &Layout, x: &Scale, y: &Scale) {
+    fn axes(&self, picture: &mut Drawing, layout: &Layout, x: &Scale, y: &Scale) {
         for tick in y.ticks() {
             let at = y.at(tick);
             picture.line((x.from, at), (x.to, at), GRID, 1.0);
@@ -220,7 +221,7 @@ impl Chart {
     }
 }
 
-/// Colour of a line, and whether it is dashed: when all colours are taken.
+/// The colour of a line, and whether it is dashed, which it is when all colours are in use.
 fn pen(line: usize) -> (&'static str, bool) {
     (COLOURS[line % COLOURS.len()], line >= COLOURS.len())
 }
@@ -236,15 +237,15 @@ fn sorted(line: &Line) -> Vec<(f64, Summary)> {
     points
 }
 
-/// A height within the axes: an interval may reach further than a plot.
+/// A height limited to the axes, because an interval may reach beyond the plot.
 fn inside(height: f64, y: &Scale) -> f64 {
     height.clamp(y.from.min(y.to), y.from.max(y.to))
 }
 
 /// The confidence intervals of a line with many points.
-fn draw_band(picture: &mut Picture, line: &Line, at: usize, x: &Scale, y: &Scale) {
+fn draw_band(picture: &mut Drawing, line: &Line, at: usize, x: &Scale, y: &Scale) {
     let points = sorted(line);
-    // No logarithm has a place for nothing, and a band without a lower edge would hide all others.
+    // Zero has no place on a logarithmic scale, and a band without a lower edge would hide all others.
     let reaches_nothing = |own: &Summary| own.mean <= own.within.unwrap_or(0.0);
     if y.log && points.iter().any(|(_, own)| reaches_nothing(own)) {
         return;
@@ -253,19 +254,19 @@ fn draw_band(picture: &mut Picture, line: &Line, at: usize, x: &Scale, y: &Scale
         return;
     }
     let edge = |sign: f64| {
-        let place = move |(at, own): &(f64, Summary)| -> At {
+        let place = move |(at, own): &(f64, Summary)| -> PagePosition {
             (x.at(*at), inside(y.at(own.mean + sign * own.within.unwrap_or(0.0)), y))
         };
-        points.iter().map(place).collect::<Vec<At>>()
+        points.iter().map(place).collect::<Vec<PagePosition>>()
     };
     let mut corners = edge(1.0);
     corners.extend(edge(-1.0).into_iter().rev());
     picture.band(corners, pen(at).0);
 }
 
-/// Draws the line that is the `at`th of some.
+/// Draws the line with index `at` among `lines` lines.
 fn draw_line(
-    picture: &mut Picture,
+    picture: &mut Drawing,
     line: &Line,
     (at, lines): (usize, usize),
     x: &Scale,
@@ -273,23 +274,24 @@ fn draw_line(
 ) {
     let (colour, dashed) = pen(at);
     let points = sorted(line);
-    let places: Vec<At> = points.iter().map(|(at, own)| (x.at(*at), y.at(own.mean))).collect();
+    let places: Vec<PagePosition> =
+        points.iter().map(|(at, own)| (x.at(*at), y.at(own.mean))).collect();
     picture.path(places.clone(), colour, dashed);
     if is_dense(line) {
         return;
     }
-    // Bars of several lines at one x stand side by side, a little off their marks.
+    // The bars of several lines at one x are drawn side by side, a little off their marks.
     let middle = (lines.saturating_sub(1)) as f64 / 2.0;
     let aside = (at as f64 - middle) * (12.0 / lines.max(4) as f64);
     for ((_, own), place) in points.iter().zip(&places) {
         if let Some(within) = own.within.filter(|within| *within > 0.0) {
-            // On a logarithmic axis an interval that reaches nothing or less has an upper half only.
+            // On a logarithmic axis, an interval that reaches zero or less has only an upper half.
             let least = if y.log && own.mean <= within { own.mean } else { own.mean - within };
             let ends = [least, own.mean + within].map(|end| y.at(end));
             let [low, high] = ends.map(|end| inside(end, y));
             let x = place.0 + aside;
             picture.line((x, low), (x, high), colour, 1.0);
-            // An end beyond the axes has no cap: it goes on.
+            // An end beyond the axes gets no cap, because the interval continues.
             for end in ends.into_iter().filter(|end| inside(*end, y) == *end) {
                 picture.line((x - 3.0, end), (x + 3.0, end), colour, 1.0);
             }
@@ -300,7 +302,7 @@ fn draw_line(
 
 #[cfg(test)]
 mod tests {
-    use super::super::picture::Element;
+    use super::super::drawing::Element;
     use super::*;
 
     fn chart(names: &[&str]) -> Chart {
@@ -324,8 +326,8 @@ mod tests {
         Line { name: name.to_owned(), points: (0..count).map(point).collect() }
     }
 
-    /// Every text of a picture: what, and the corners of the box around it, before it is turned.
-    fn texts(picture: &Picture) -> Vec<(String, At, At, f64)> {
+    /// Every text of a drawing: the text, and the corners of its box before it is turned.
+    fn texts(picture: &Drawing) -> Vec<(String, PagePosition, PagePosition, f64)> {
         let of = |element: &Element| match element {
             Element::Text { at, text, size, anchor, turned } => {
                 let wide = width(text, *size);
@@ -383,7 +385,7 @@ mod tests {
         });
         let strokes: Vec<_> = strokes.collect();
         let axis = strokes.iter().filter(|(_, colour)| *colour == AXIS);
-        let lowest = |all: &mut dyn Iterator<Item = &(Vec<At>, _)>| {
+        let lowest = |all: &mut dyn Iterator<Item = &(Vec<PagePosition>, _)>| {
             all.flat_map(|(points, _)| points).map(|at| at.1).fold(0.0, f64::max)
         };
         let ground = lowest(&mut axis.filter(|(points, _)| points[0].1 == points[1].1));

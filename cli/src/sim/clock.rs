@@ -1,13 +1,13 @@
-//! The clock that models do not have: how long planning takes, for experiments that have metrics of time.
+//! The clock that models do not have: measures how long planning takes, for experiments with metrics of time.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use coalloc_sim::experiment::{Experiment, Measures, Trace, TraceEvent};
 
-use super::models::Asked;
+use super::models::RequestShape;
 
-/// What the clock adds to a model's metrics, for experiments that have them among their own.
+/// The metrics that the clock adds to those of a model, for experiments that ask for them.
 pub const TIMES: &[(&str, &str)] = &[
     ("plan_ms", "mean time that planning one frame took, ms"),
     ("plan_max_ms", "the longest"),
@@ -19,11 +19,11 @@ pub const TIMES: &[(&str, &str)] = &[
     ("run_ms", "time that the whole run took, ms"),
 ];
 
-/// Looks at the clock when planning begins and ends.
+/// Reads the clock when planning begins and ends.
 #[derive(Debug, Default)]
 pub struct Clock {
     begun: Option<Instant>,
-    /// Request and milliseconds.
+    /// Numbers of requests, each with its milliseconds.
     took: Vec<(u64, f64)>,
 }
 
@@ -45,19 +45,19 @@ impl Trace for Clock {
 }
 
 impl Clock {
-    /// Watches a run, and adds times to what it measured; `asked` are its requests by number.
+    /// Watches a run, and adds times to what it measured; `asked` are its requests, indexed by number.
     ///
     /// # Errors
-    /// What the run says.
+    /// The error of the run.
     pub fn watch<E>(
         mut self,
-        asked: &[Asked],
+        asked: &[RequestShape],
         run: impl FnOnce(&mut dyn Trace) -> Result<Measures, E>,
     ) -> Result<Measures, E> {
         let begun = Instant::now();
         let mut measures = run(&mut self)?;
         measures.put("run_ms", begun.elapsed().as_secs_f64() * 1e3);
-        // Of no planning, mean and maximum are no numbers, which are left out.
+        // If nothing was planned, mean and maximum are not numbers, and are left out.
         let times: Vec<f64> = self.took.iter().map(|(_, took)| *took).collect();
         let count = times.len() as f64;
         let mean = times.iter().sum::<f64>() / count;
@@ -77,12 +77,12 @@ impl Clock {
         Ok(measures)
     }
 
-    /// Means by what was asked for, and by how full the day was.
-    fn put_by_kind(&self, asked: &[Asked], measures: &mut Measures) {
+    /// Adds the means by number of sites, and by how full the day was.
+    fn put_by_kind(&self, asked: &[RequestShape], measures: &mut Measures) {
         let (mut by_sites, mut by_load) = (BTreeMap::new(), BTreeMap::new());
         for (request, took) in &self.took {
             let known = usize::try_from(*request).ok().and_then(|number| asked.get(number));
-            if let Some(Asked { sites, load }) = known {
+            if let Some(RequestShape { sites, load }) = known {
                 by_sites.entry(*sites).or_insert_with(Vec::new).push(*took);
                 by_load.entry(*load).or_insert_with(Vec::new).push(*took);
             }
@@ -97,7 +97,7 @@ impl Clock {
     }
 }
 
-/// Has an experiment metrics of time?
+/// Does an experiment have metrics of time?
 #[must_use]
 pub fn is_timed(experiment: &Experiment) -> bool {
     experiment.metrics.iter().any(|metric| TIMES.iter().any(|(own, _)| *own == metric.name))
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_clock_counts_what_planning_takes() {
         let ran: Result<Measures, ()> =
-            Clock::default().watch(&[Asked { sites: 3, load: 10 }], |clock| {
+            Clock::default().watch(&[RequestShape { sites: 3, load: 10 }], |clock| {
                 for request in [0, 0, 1] {
                     clock.event(TraceEvent::PlanningBegins { at: 0, request });
                     clock.event(TraceEvent::PlanningEnds { at: 0, request, plans: 1 });

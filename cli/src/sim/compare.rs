@@ -1,4 +1,4 @@
-//! `coalloc sim compare`: two folders of results side by side.
+//! `coalloc sim compare`: compares two folders of results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use super::store::{Run, read};
 use crate::exit::{Answer, Failure};
 use crate::text;
 
-/// Two folders of results side by side
+/// Compare two folders of results
 ///
-/// Compares every metric at every point that both have, by the means over their seeds. Where the 95 %
-/// confidence intervals do not meet, the difference is marked.
+/// Compares every metric at every point that both folders have, by the means over their seeds. A difference
+/// is marked where the 95 % confidence intervals do not overlap.
 #[derive(Debug, Clone, Args)]
 pub struct CompareArgs {
     /// A folder that `coalloc sim run` has written
     one: PathBuf,
-    /// Another
+    /// Another such folder
     other: PathBuf,
-    /// Only this metric; a curve is all of its points
+    /// Only this metric; the name of a curve selects all of its points
     #[arg(long, value_name = "NAME")]
     metric: Vec<String>,
-    /// Only what is marked
+    /// Only differences that are marked
     #[arg(long)]
     marked: bool,
 }
@@ -110,7 +110,7 @@ fn shown(summary: &Summary) -> String {
     }
 }
 
-/// Do their intervals not meet? Of one seed nothing is said.
+/// Do the intervals not overlap? With one seed there is no interval, so the answer is no.
 fn differ(one: &Summary, other: &Summary) -> bool {
     match (one.within, other.within) {
         (Some(mine), Some(theirs)) => (one.mean - other.mean).abs() > mine + theirs,

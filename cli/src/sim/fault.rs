@@ -1,9 +1,9 @@
-//! `coalloc sim fault`: the protocol in random simulated worlds under faults.
+//! `coalloc sim fault`: runs the protocol in random simulated worlds under faults.
 //!
-//! A run is a range of seeds, dealt to as many threads as there are cores; the corpus of seeds that once
-//! found something goes first. Sums do not depend on who ran what, so the same seeds give the same counts
-//! on every machine. Left out: the worlds themselves, which are `coalloc-sim`'s; [`report`] shows what
-//! came of them.
+//! A run is a range of seeds, distributed to as many threads as there are cores. The corpus of seeds that
+//! once found something runs first. Sums do not depend on which thread ran which seed, so the same seeds
+//! give the same counts on every machine. The worlds themselves are in `coalloc-sim`; [`report`] shows the
+//! results.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use crate::text;
 
 /// Random federations under faults: nothing overbooked, nothing half reserved, nothing lost
 ///
-/// Each seed decides a federation (2 to 20 resource managers, 1 to 3 coordinators or a tree of them), its
-/// users, and faults of the classes F1 to F13. The state machines and the ledger's logic are those of the
-/// daemons; disk, network and clocks are simulated. Every invariant is checked after every event; when the
-/// faults have stopped, everything must end within a bound. The seeds of the corpus run first.
+/// Each seed determines a federation (2 to 20 resource managers, 1 to 3 coordinators or a tree of them),
+/// its users, and faults of the classes F1 to F13. The state machines and the ledger's logic are those of
+/// the daemons; disk, network and clocks are simulated. Every invariant is checked after every event; when
+/// the faults have stopped, everything must end within a bound. The seeds of the corpus run first.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc sim fault --seeds 1000                 a thousand worlds, on all cores\n  \
@@ -34,28 +34,28 @@ use crate::text;
     coalloc sim fault --seed 17 --log | less       one of them, event by event\n\n\
     An invariant that does not hold ends with exit code 1, and with one command that replays it.")]
 pub struct FaultArgs {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     seeds: u64,
-    /// The first of them
+    /// The first seed
     #[arg(long, value_name = "S", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000_000))]
     from: u64,
-    /// Threads [default: one a core]
+    /// Threads [default: one per core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     jobs: Option<u16>,
-    /// This one seed only, without the corpus
+    /// Only this seed, without the corpus
     #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "from", "jobs"])]
     seed: Option<u64>,
-    /// Print its event log: every packet, record, fault and answer, with simulated time
+    /// Print the seed's event log: every packet, record, fault and answer, with simulated time
     #[arg(long, requires = "seed")]
     log: bool,
-    /// One kind of worlds only; else the seed decides that, too
+    /// Only one kind of world [default: the seed determines it]
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Print everything as JSON
     #[arg(long, conflicts_with = "log")]
     json: bool,
-    /// Write the counters into this Markdown file, between its marks; a file that is not there is made
+    /// Write the counters into this Markdown file, between its marks; if the file does not exist, it is created
     #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     report: Option<PathBuf>,
     /// Add the seeds that fail to this corpus
@@ -63,14 +63,14 @@ pub struct FaultArgs {
     add_to_corpus: Option<PathBuf>,
 }
 
-/// A kind of worlds.
+/// A kind of world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
-    /// Coordinators side by side
+    /// Independent coordinators
     Flat,
-    /// Coordinators above coordinators
+    /// Parent and child coordinators
     Tree,
-    /// Either, most reservations held one resource manager after the other
+    /// Either kind, with most reservations held at one resource manager after the other
     Turns,
 }
 
@@ -87,7 +87,8 @@ impl From<Kind> for fault::Kind {
 /// Runs `coalloc sim fault`.
 ///
 /// # Errors
-/// Bad input, before anything ran. What does not hold is an answer with [`Exit::Failed`].
+/// Bad input, found before anything ran. A broken invariant is not an error but an answer with
+/// [`Exit::Failed`].
 pub async fn run(args: &FaultArgs) -> Result<Answer, Failure> {
     if let Some(path) = &args.report {
         report::check_target(path)?;
@@ -100,14 +101,14 @@ pub async fn run(args: &FaultArgs) -> Result<Answer, Failure> {
     answer(args, &ran)
 }
 
-/// What ran.
-struct Ran {
+/// The results of a run.
+struct FaultRun {
     report: Report,
     /// The event log of a single seed, when it was asked for.
     log: Option<Vec<String>>,
 }
 
-fn answer(args: &FaultArgs, ran: &Ran) -> Result<Answer, Failure> {
+fn answer(args: &FaultArgs, ran: &FaultRun) -> Result<Answer, Failure> {
     let report = &ran.report;
     let added = match &args.add_to_corpus {
         Some(path) => add_to_corpus(path, &report.failures)?,
@@ -117,7 +118,7 @@ fn answer(args: &FaultArgs, ran: &Ran) -> Result<Answer, Failure> {
         report::write(path, &report.markdown())?;
     }
     let text = match &ran.log {
-        // The log is the answer; what came of it goes where it does not mix with it.
+        // The log is the answer; the results go to standard error, so that the two do not mix.
         Some(lines) => {
             text::note(report.text().trim_end());
             lines.iter().map(|line| format!("{line}\n")).collect()
@@ -133,7 +134,7 @@ fn answer(args: &FaultArgs, ran: &Ran) -> Result<Answer, Failure> {
     Ok(Answer { text, exit })
 }
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 struct Shared {
     bar: ProgressBar,
     sums: Mutex<Sums>,
@@ -153,7 +154,7 @@ impl Shared {
         match end {
             Ok(counts) => sums.counts.add(&counts),
             Err(failure) => {
-                // At once: a long run may be stopped before its end.
+                // The failure is printed at once, because a long run may be stopped before its end.
                 self.bar.suspend(|| text::note(&format!("{failure}\n  {}", failure.replay())));
                 sums.failures.push(failure);
             }
@@ -163,8 +164,8 @@ impl Shared {
     }
 }
 
-fn work(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
-    // A panic within a world is a failure of its seed, and is told as one.
+fn work(args: &FaultArgs, stop: &AtomicBool) -> Result<FaultRun, Failure> {
+    // A panic within a world is a failure of its seed, and is reported as one.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let ran = match args.seed {
@@ -175,7 +176,7 @@ fn work(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
     ran
 }
 
-fn one(args: &FaultArgs, seed: u64) -> Ran {
+fn one(args: &FaultArgs, seed: u64) -> FaultRun {
     let begun = Instant::now();
     let (lines, end) = fault::run_logged(args.kind.map(Into::into), seed);
     let mut sums = Sums { seeds: 1, ..Sums::default() };
@@ -184,10 +185,10 @@ fn one(args: &FaultArgs, seed: u64) -> Ran {
         Err(failure) => sums.failures.push(failure),
     }
     let report = finish(sums, seed, (0, 0), 1, begun.elapsed(), false);
-    Ran { report, log: args.log.then_some(lines) }
+    FaultRun { report, log: args.log.then_some(lines) }
 }
 
-fn many(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
+fn many(args: &FaultArgs, stop: &AtomicBool) -> Result<FaultRun, Failure> {
     let jobs = stage::threads(args.jobs);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build();
     let pool = pool.map_err(|error| Failure::internal(format!("no threads: {error}")))?;
@@ -217,7 +218,7 @@ fn many(args: &FaultArgs, stop: &AtomicBool) -> Result<Ran, Failure> {
     let interrupted = stop.load(Ordering::Relaxed);
     let replayed = (first.len(), old);
     let report = finish(sums, args.from, replayed, jobs, elapsed, interrupted);
-    Ok(Ran { report, log: None })
+    Ok(FaultRun { report, log: None })
 }
 
 fn finish(
@@ -234,7 +235,7 @@ fn finish(
     Report { from, seeds, corpus, jobs, elapsed, counts, failures, interrupted }
 }
 
-/// A corpus that can be added to, before hours are spent.
+/// Checks that the corpus can be added to, before hours are spent.
 fn check_corpus(path: &Path) -> Result<(), Failure> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -248,7 +249,7 @@ fn check_corpus(path: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::bad_input(format!("--add-to-corpus {name}: {error}")))
 }
 
-/// Adds what failed; says what became of it.
+/// Adds the seeds that failed; returns a sentence about the result.
 fn add_to_corpus(path: &Path, failures: &[Broken]) -> Result<String, Failure> {
     if failures.is_empty() {
         return Ok(String::new());
@@ -257,7 +258,7 @@ fn add_to_corpus(path: &Path, failures: &[Broken]) -> Result<String, Failure> {
     let mut file = std::fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
     for failure in failures {
         let what = failure.what.replace('\n', " ");
-        let found = corpus::Found { generator: fault::GENERATOR, seed: failure.seed, what };
+        let found = corpus::CorpusSeed { generator: fault::GENERATOR, seed: failure.seed, what };
         file.write_all(found.line().as_bytes()).map_err(failed)?;
     }
     let count = failures.len();

@@ -1,23 +1,24 @@
-//! The letters of pictures: how wide a text is, and its outlines.
+//! The letters of drawings: the width of a text, and its outlines.
 //!
-//! The font is in the program, for a machine that has none (`cli/fonts/OFL.txt` says what it is). Its widths are those
-//! of Arial and Helvetica, which SVG asks for, so a layout that is measured with it fits in both forms.
+//! The font is part of the program, because a machine may have none (`cli/fonts/OFL.txt` says which font it
+//! is). Its widths are those of Arial and Helvetica, which the SVG asks for, so a layout that is measured
+//! with it fits in both formats.
 
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 static FONT: &[u8] = include_bytes!("../../fonts/plot-sans.ttf");
 
-/// The font; `None` when it cannot be read, which a test rules out.
+/// The font; `None` if it cannot be read, which a test rules out.
 fn face() -> Option<Face<'static>> {
     Face::parse(FONT, 0).ok()
 }
 
-/// The glyph of a character; the box that stands for those that the font has not.
+/// The glyph of a character; a box if the font does not have the character.
 fn glyph(face: &Face<'_>, character: char) -> GlyphId {
     face.glyph_index(character).unwrap_or(GlyphId(0))
 }
 
-/// How wide a text of this size is.
+/// The width of a text in this size.
 #[must_use]
 pub fn width(text: &str, size: f64) -> f64 {
     let Some(face) = face() else { return text.chars().count() as f64 * size * 0.6 };
@@ -25,12 +26,12 @@ pub fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size / f64::from(face.units_per_em())
 }
 
-/// The widest of some texts.
+/// The width of the widest of several texts.
 pub fn widest<'a>(texts: impl IntoIterator<Item = &'a str>, size: f64) -> f64 {
     texts.into_iter().map(|text| width(text, size)).fold(0.0, f64::max)
 }
 
-/// Draws the outlines of a text that begins at 0, on its base line, y downward.
+/// Draws the outlines of a text that begins at x = 0 on its base line, with y downward.
 pub fn outline(text: &str, size: f64, pen: &mut impl OutlineBuilder) {
     let Some(face) = face() else { return };
     let scale = size as f32 / f32::from(face.units_per_em());
@@ -42,7 +43,7 @@ pub fn outline(text: &str, size: f64, pen: &mut impl OutlineBuilder) {
     }
 }
 
-/// Puts a glyph at its place in the text.
+/// Moves a glyph to its position in the text.
 struct Placed<'a, P> {
     pen: &'a mut P,
     x: f32,
@@ -92,7 +93,7 @@ mod tests {
         {
             assert!(face.glyph_index(character).is_some(), "{character}");
         }
-        // As Arial has it: 556 of 1000 for a digit.
+        // Arial has the same width: 556 of 1000 for a digit.
         assert!((width("00", 10.0) - 11.12).abs() < 0.01, "{}", width("00", 10.0));
         assert!(width("\u{4e00}", 10.0) > 0.0, "a box stands for what is missing");
     }

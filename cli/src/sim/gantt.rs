@@ -1,9 +1,9 @@
-//! `coalloc sim gantt`: the reservation timetable of sites and links out of the trace of a run, in text, as SVG and as
-//! PNG.
+//! `coalloc sim gantt`: draws the reservation timetable of sites and links from the trace of a run, as
+//! text, SVG and PNG.
 //!
-//! A trace is what `coalloc sim run --trace` writes: one event a line, the last of which says that it is
-//! whole. In the picture each reservation is a box in the row of its resource, as high as the share that it takes;
-//! boxes of one request have one colour.
+//! A trace is what `coalloc sim run --trace` writes: one event per line; the last line says that the trace
+//! is complete. In the drawing, each reservation is a box in the row of its resource, as high as the share
+//! that it takes. Boxes of one request have the same colour.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use coalloc_sim::experiment::TraceEvent;
 use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::trace::ResourceKind;
 
+use super::drawing::{Anchor, COLOURS, Drawing, ticks};
 use super::font::widest;
-use super::picture::{Anchor, COLOURS, Picture, ticks};
 use super::{png, svg, whole};
 use crate::demo::gantt::{ASCII, BLOCKS, Row, draw};
 use crate::exit::{Answer, Failure};
@@ -26,19 +26,19 @@ use crate::text;
     coalloc sim run takefusa-fig7 --small --out fig7 --trace day.jsonl\n  \
     coalloc sim gantt day.jsonl --svg day.svg --png day.png")]
 pub struct GanttArgs {
-    /// What `coalloc sim run --trace` has written
+    /// A trace that `coalloc sim run --trace` has written
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write the picture here, as SVG
+    /// Write the drawing to this file, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the picture here, as PNG
+    /// Write the drawing to this file, as PNG
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
-    /// Only resources whose name has this in it
+    /// Only resources whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Without block characters
+    /// Draw without block characters
     #[arg(long)]
     ascii: bool,
 }
@@ -52,7 +52,7 @@ struct Bar {
     end: i64,
 }
 
-/// One resource and what is reserved of it.
+/// One resource and its reservations.
 #[derive(Debug, Clone, PartialEq)]
 struct Lane {
     name: String,
@@ -64,7 +64,7 @@ struct Lane {
 /// Runs the command.
 ///
 /// # Errors
-/// When the trace cannot be read, is cut off, or has nothing in it to draw.
+/// When the trace cannot be read, is cut off, or contains nothing to draw.
 pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
     let mut lanes = read(&args.file)?;
     if let Some(only) = &args.only {
@@ -95,7 +95,7 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
             let problem = "is the file of --svg, too; allowed: another one; nothing was written";
             return Err(named("--png", png, &problem));
         }
-        // Both pictures are made before the first is written.
+        // Both drawings are made before the first one is written.
         let mut files = Vec::new();
         if let Some(file) = &args.svg {
             files.push(("--svg", file, svg::svg(&drawn).into_bytes()));
@@ -183,17 +183,17 @@ fn extent(lanes: &[Lane]) -> Option<(i64, i64)> {
     Some((bars().map(|bar| bar.start).min()?, bars().map(|bar| bar.end).max()?))
 }
 
-/// The whole of it, scaled so that it fills the day of the terminal's chart.
+/// Draws the whole trace, scaled so that it fills the day of the terminal's chart.
 fn in_text(lanes: &[Lane], (start, end): (i64, i64), ascii: bool) -> String {
     const DAY_US: i64 = 86_400_000_000;
     let zero = Time::from_us(0);
     let is_day = end - start > DAY_US / 2 && end - start <= DAY_US;
-    // A day or less of days keeps its clock; anything else is drawn over 24 parts of its own length.
+    // A trace of at most one day keeps its clock times; any other is drawn over 24 parts of its own length.
     let from = if is_day { start - start.rem_euclid(DAY_US / 24) } else { start };
     let length = if is_day { DAY_US } else { (end - from).max(1) };
     let place = |at: i64| {
         let scaled = i128::from(at - from) * i128::from(DAY_US) / i128::from(length);
-        // Within the day, which fits.
+        // The value is within the day, so it fits.
         let shift = if is_day { from.rem_euclid(DAY_US) } else { 0 };
         zero.saturating_add(Span::from_us(scaled as i64 + shift))
     };
@@ -222,22 +222,22 @@ fn in_text(lanes: &[Lane], (start, end): (i64, i64), ascii: bool) -> String {
     out
 }
 
-/// Heights of a row: of a site, and of a link.
+/// Height of the row of a site, and of a link.
 const SITE: f64 = 34.0;
 const LINK: f64 = 18.0;
-/// Between the first start and the last end.
+/// Width between the first start and the last end.
 const WIDE: f64 = 1_000.0;
 const TOP: f64 = 34.0;
 const TITLE: &str = "What is reserved, by resource; a row is as high as its capacity";
 
-fn picture(lanes: &[Lane], start: i64, end: i64) -> Picture {
+fn picture(lanes: &[Lane], start: i64, end: i64) -> Drawing {
     let is_site = |lane: &Lane| lane.kind == ResourceKind::Site;
     let height = |lane: &Lane| if is_site(lane) { SITE } else { LINK };
     let letters = |lane: &Lane| if is_site(lane) { 12.0 } else { 10.0 };
     let names = lanes.iter().map(|lane| widest([lane.name.as_str()], letters(lane)));
     let left = names.fold(0.0, f64::max) + 14.0;
     let bottom = TOP + lanes.iter().map(|lane| height(lane) + 3.0).sum::<f64>();
-    let mut picture = Picture::new(left + WIDE + 24.0, bottom + 30.0);
+    let mut picture = Drawing::new(left + WIDE + 24.0, bottom + 30.0);
     let length = (end - start).max(1) as f64;
     let x = |at: f64| left + (at - start as f64) / length * WIDE;
     picture.text((left, 20.0), TITLE, 13.0, Anchor::Start);
@@ -249,7 +249,7 @@ fn picture(lanes: &[Lane], start: i64, end: i64) -> Picture {
         picture.text(place, &lane.name, letters(lane), Anchor::End);
         top += high + 3.0;
     }
-    // Hours where there are some of them, else seconds.
+    // The unit is hours if there are several of them, otherwise seconds.
     let (unit, name) = if length > 4.0 * 3600e6 { (3600e6, "h") } else { (1e6, "s") };
     for tick in ticks(start as f64 / unit, end as f64 / unit, 12) {
         let at = x(tick * unit);
@@ -265,7 +265,7 @@ fn picture(lanes: &[Lane], start: i64, end: i64) -> Picture {
             let (from, to) = (x(bar.start as f64), x(bar.end as f64));
             let corner = (from, top + high - share(below + bar.amount));
             let size = ((to - from).max(0.4), (share(bar.amount) - 0.4).max(0.2));
-            // By number, so that neighbours differ.
+            // The colour follows the request's number, so that neighbours differ.
             let colour = COLOURS[(bar.request % COLOURS.len() as u64) as usize];
             let title = format!("request {}: {} of {}", bar.request, bar.amount, lane.name);
             picture.rect(corner, size, colour, &title);
@@ -275,9 +275,10 @@ fn picture(lanes: &[Lane], start: i64, end: i64) -> Picture {
     picture
 }
 
-/// Each bar in pieces, and the amount that is below each: at every instant the bars stand upon one another in the
-/// order in which they started, so a row is never higher than what is taken in it. A piece ends where what is
-/// below it changes.
+/// Splits each bar into pieces, each with the amount below it.
+///
+/// At every instant the bars are stacked in the order in which they started, so a row is never higher than
+/// the amount taken. A piece ends where the amount below it changes.
 fn stacked(bars: &[Bar]) -> Vec<(Bar, u64)> {
     let mut bars = bars.to_vec();
     bars.sort_by_key(|bar| (bar.start, bar.request));
@@ -285,7 +286,7 @@ fn stacked(bars: &[Bar]) -> Vec<(Bar, u64)> {
     instants.sort_unstable();
     instants.dedup();
     let mut pieces: Vec<(Bar, u64)> = Vec::with_capacity(bars.len());
-    // The piece of each bar that goes on.
+    // For each bar, its piece that continues.
     let mut open: Vec<Option<usize>> = vec![None; bars.len()];
     for stretch in instants.windows(2) {
         let (start, end) = (stretch[0], stretch[1]);

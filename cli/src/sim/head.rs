@@ -1,7 +1,7 @@
-//! The first line of a folder's runs: whose they are, and what decided about them.
+//! The first line of a folder's runs: the experiment they belong to, and what determined them.
 //!
-//! Settings and sweep decide, and so does the program: its version, and the revision of the model, which every change
-//! of a world's behaviour raises. Runs of two programs are never mixed.
+//! Runs are determined by the settings, the sweep, and the program: its version, and the revision of the
+//! model, which is raised by every change of a world's behaviour. Runs of two programs are never mixed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::exit::Failure;
 
-/// The first line.
+/// The first line of `results.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
@@ -21,18 +21,18 @@ pub struct Head {
     pub experiment: String,
     /// Are the points and seeds those of a `--small` run?
     pub small: bool,
-    /// SHA-256 of what decides about its runs, the program aside.
+    /// SHA-256 of what determines the runs, without the program.
     pub digest: String,
-    /// Who made them; nothing in folders of programs that did not say so.
+    /// The program that made the runs; `None` in folders of programs that did not record it.
     #[serde(default)]
     pub program: Option<Program>,
 }
 
-/// What of a program decides about runs.
+/// The part of a program that determines runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// Its version.
+    /// The version of the program.
     pub version: String,
     /// The revision of the model.
     pub revision: u32,
@@ -45,10 +45,10 @@ impl Program {
 }
 
 impl Head {
-    /// Of an experiment that this program runs; `essence` is what decides about its runs.
+    /// The head for an experiment that this program runs; `essence` is what determines its runs.
     #[must_use]
     pub fn of(experiment: &str, model: Model, small: bool, essence: &Value) -> Self {
-        // Keys of JSON objects are sorted here, so equal content has equal bytes.
+        // Keys of JSON objects are sorted here, so equal content gives equal bytes.
         let mut digest = String::new();
         for byte in Sha256::digest(essence.to_string()) {
             // Writing to a String cannot fail.
@@ -58,17 +58,17 @@ impl Head {
         Self { experiment: experiment.to_owned(), small, digest, program }
     }
 
-    /// As it is written.
+    /// The head as a line of the file.
     #[must_use]
     pub fn line(&self) -> String {
-        // Texts, numbers and truth values are always JSON.
+        // Strings, numbers and booleans can always be written as JSON.
         serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Reads the first line of a file.
     ///
     /// # Errors
-    /// When it is no head.
+    /// When the line is not a head.
     pub fn read(path: &Path, line: &[u8]) -> Result<Self, Failure> {
         serde_json::from_slice(line).map_err(|error| {
             let said = error.to_string();
@@ -81,10 +81,10 @@ impl Head {
         })
     }
 
-    /// Refuses runs that are not of this experiment, or not of this program.
+    /// Refuses runs of another experiment or of another program.
     ///
     /// # Errors
-    /// In what they differ.
+    /// Names the differences.
     pub fn refuse_other(&self, path: &Path, wanted: &Self) -> Result<(), Failure> {
         let kind = |head: &Self| match head.small {
             true => format!("{} (a --small run)", head.experiment),

@@ -1,35 +1,35 @@
-//! The report of an experiment: the paper's numbers and shapes beside ours, plots, tables, assumptions.
+//! The report of an experiment: the paper's numbers and shapes compared with ours, plots, tables, assumptions.
 //!
-//! It has no date and no times of its own, so that the same results give the same report.
+//! It contains no date and no times of its own, so that the same results give the same report.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::judge::{
-    Compared, Standing, Tally, Verdict, at, number, numbers, shapes,
+    ComparedNumber, ShapeStatus, Tally, Verdict, at, number, numbers, shapes,
 };
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
 /// How the runs were made.
 #[derive(Debug, Clone)]
-pub struct How {
-    /// Fewer points and seeds.
+pub struct RunDescription {
+    /// Whether only the points and seeds of a `--small` run were used.
     pub small: bool,
     /// The seeds.
     pub seeds: Range<u64>,
-    /// How many of them were asked for, where it is not what the experiment says.
+    /// The number of seeds that was asked for, if it differs from the experiment's.
     pub asked: Option<u64>,
-    /// What this machine has no program for, in lines.
+    /// The programs that this machine does not have, with the points left out, as lines.
     pub left_out: Vec<String>,
 }
 
-/// Points in the table of means; the rest is in the CSV.
+/// Maximum number of points in the table of means; the CSV has all.
 const ROWS_MAX: usize = 60;
-/// Places of one printed number that are shown.
+/// How many places are shown for one printed number.
 const PLACES_MAX: usize = 12;
 
-/// Mean and half the width of its confidence interval.
+/// The mean, and half the width of its confidence interval.
 fn shown(summary: &Summary) -> String {
     match summary.within {
         Some(within) => format!("{} ± {}", number(summary.mean), number(within)),
@@ -37,9 +37,9 @@ fn shown(summary: &Summary) -> String {
     }
 }
 
-/// The report.
+/// The whole report.
 #[must_use]
-pub fn report(experiment: &Experiment, results: &Results, how: &How) -> String {
+pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) -> String {
     let mut text = format!("# {}\n\n", experiment.title);
     if let Some(source) = &experiment.source {
         let _ = writeln!(text, "{}, {}.\n", source.paper, source.figure);
@@ -112,8 +112,9 @@ fn paper_numbers(experiment: &Experiment, results: &Results) -> String {
     text + "\n"
 }
 
-/// Which places of what the numbers leave open meet most of them, when there is more than one.
-fn readings(all: &[Compared<'_>]) -> String {
+/// A sentence about the places that meet most of the numbers, when the numbers leave open which place is
+/// meant and there is more than one.
+fn readings(all: &[ComparedNumber<'_>]) -> String {
     let mut places: Vec<(String, usize, usize)> = Vec::new();
     for compared in all.iter().filter(|compared| !compared.place.is_empty()) {
         let (name, met) = (at(&compared.place), usize::from(compared.met == Some(true)));
@@ -132,8 +133,8 @@ fn readings(all: &[Compared<'_>]) -> String {
     format!("\n{most} of {of} are met together by: {}.\n\n", best.join("; "))
 }
 
-fn number_row(experiment: &Experiment, compared: &Compared<'_>) -> String {
-    let Compared { printed, place, ours, met } = compared;
+fn number_row(experiment: &Experiment, compared: &ComparedNumber<'_>) -> String {
+    let ComparedNumber { printed, place, ours, met } = compared;
     let label = experiment.metric(&printed.metric).map_or("", |metric| &metric.label);
     let x = printed.metric.split_once('@').map(|(_, x)| format!(" at {x}")).unwrap_or_default();
     let fixed: Vec<(String, String)> = (printed.at.iter())
@@ -157,7 +158,7 @@ fn number_row(experiment: &Experiment, compared: &Compared<'_>) -> String {
 }
 
 fn signed(value: f64) -> String {
-    // Of a difference three digits behind the point are plenty where both have four.
+    // For a difference of two values with four digits, three digits after the decimal point are enough.
     let text =
         if value.abs() < 100.0 { number((value * 1e4).round() / 1e4) } else { number(value) };
     if value > 0.0 { format!("+{text}") } else { text }
@@ -175,10 +176,12 @@ fn paper_shapes(experiment: &Experiment, results: &Results, small: bool) -> Stri
     for verdict in &all {
         let Verdict { shape, places: (good, of), telling, .. } = verdict;
         let held = match (verdict.standing(small), of) {
-            (Standing::Held, _) => format!("yes ({good} of {of})"),
-            (Standing::NotMet | Standing::Broken, _) => format!("**no** ({good} of {of})"),
-            (Standing::NotLookedAt, 0) => "not looked at: no point of this run has it".to_owned(),
-            (Standing::NotLookedAt, _) => {
+            (ShapeStatus::Held, _) => format!("yes ({good} of {of})"),
+            (ShapeStatus::NotMet | ShapeStatus::Broken, _) => format!("**no** ({good} of {of})"),
+            (ShapeStatus::NotLookedAt, 0) => {
+                "not looked at: no point of this run has it".to_owned()
+            }
+            (ShapeStatus::NotLookedAt, _) => {
                 format!("not looked at: {good} of {of}, and more seeds are needed to say")
             }
         };
@@ -200,7 +203,7 @@ fn paper_shapes(experiment: &Experiment, results: &Results, small: bool) -> Stri
     text + "\n"
 }
 
-/// The means of every metric that is no curve, by point.
+/// The means of every metric that is not a curve, by point.
 fn means(experiment: &Experiment, results: &Results) -> String {
     let measured =
         |name: &str| (0..results.points.len()).any(|at| results.summary(at, name).is_some());
@@ -245,7 +248,8 @@ fn assumptions(experiment: &Experiment) -> String {
     text + "\n"
 }
 
-/// Where planners that are programs did not come to their end: what they planned is not the same everywhere.
+/// The points at which planners that are programs were cut short: what they planned may differ between
+/// machines.
 fn cut_short(results: &Results) -> Vec<String> {
     let point = |(index, point): (usize, &Point)| {
         let share = results.summary(index, "cut_short")?.mean;
@@ -260,14 +264,14 @@ fn cut_short(results: &Results) -> Vec<String> {
     results.points.iter().enumerate().filter_map(point).collect()
 }
 
-/// What is told in the terminal.
+/// The summary that is printed in the terminal.
 #[must_use]
-pub fn summary(experiment: &Experiment, results: &Results, how: &How) -> String {
+pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.title);
     let all = numbers(experiment, results);
     for own in all.chunk_by(|one, other| std::ptr::eq(one.printed, other.printed)) {
-        // Nearest first.
-        let Compared { printed, place, ours, .. } = &own[0];
+        // The nearest comes first.
+        let ComparedNumber { printed, place, ours, .. } = &own[0];
         let _ = writeln!(
             text,
             "  {:<24} paper {:<8} ours {:<18} {}{}",
@@ -281,10 +285,10 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &How) -> String 
     for verdict in shapes(experiment, results) {
         let (good, of) = verdict.places;
         let standing = match verdict.standing(how.small) {
-            Standing::Held => "held",
-            Standing::NotMet => "not held, as the file says",
-            Standing::Broken => "NOT HELD",
-            Standing::NotLookedAt => "not looked at",
+            ShapeStatus::Held => "held",
+            ShapeStatus::NotMet => "not held, as the file says",
+            ShapeStatus::Broken => "NOT HELD",
+            ShapeStatus::NotLookedAt => "not looked at",
         };
         let looked = match of {
             0 => "no point of this run has it".to_owned(),

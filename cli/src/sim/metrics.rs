@@ -1,14 +1,14 @@
-//! Names of metrics: which ones an experiment may have.
+//! The names of metrics that an experiment may have.
 
 use super::clock::TIMES;
 use super::models::metrics;
 use super::source::Source;
 use crate::exit::Failure;
 
-/// Every metric of the file must be one that its model, or the clock, has.
+/// Checks that every metric of the file exists in its model or in the clock.
 ///
 /// # Errors
-/// The first that is not.
+/// Names the first metric that does not exist.
 pub fn check(source: &Source) -> Result<(), Failure> {
     let model = metrics(source.experiment.model);
     for (at, metric) in source.experiment.metrics.iter().enumerate() {
@@ -22,7 +22,9 @@ pub fn check(source: &Source) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Is it this metric? Capitals in a model's name stand for a name of the settings: `load_SITE`.
+/// Does the name fit this known metric?
+///
+/// Capitals in a known name stand for a name of the settings: `load_SITE`.
 fn fits(known: &str, name: &str) -> bool {
     let mut rest = name;
     let parts: Vec<&str> = known.split('_').collect();

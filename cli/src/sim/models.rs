@@ -1,4 +1,4 @@
-//! The models by their names: what each needs beside its settings, and how it is run.
+//! The models by their names: what each needs apart from its settings, and how it is run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use super::source::{Mistake, settings};
 
 /// A model with settings that it accepts.
 #[derive(Debug)]
-pub enum Prepared {
-    /// Tasks, on the network of their settings, or on a federation.
+pub enum PreparedModel {
+    /// Tasks, on the network given in their settings, or on a federation.
     Tasks(Box<TasksSettings>, Option<Box<Topology>>),
     /// Co-allocations, on a federation.
     Coallocations(Box<coallocations::Settings>, Box<Topology>),
 }
 
-/// Takes the settings of one point.
+/// Parses the settings of one point.
 ///
 /// # Errors
-/// The first that the model does not accept.
-pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<Prepared, Mistake> {
+/// The first setting that the model does not accept.
+pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<PreparedModel, Mistake> {
     match model {
         Model::Tasks => {
             let mut given = given.clone();
@@ -37,9 +37,9 @@ pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<Prepared, Mis
             let named = file.map(|file| federation("topology.federation", file.take()));
             let topology = named.transpose()?.map(Box::new);
             let settings: TasksSettings = settings(&given)?;
-            // Any seed: a setting is acceptable to all of them or to none.
+            // Any seed will do: a setting is acceptable for all seeds or for none.
             tasks::check(&settings, topology.as_deref(), 1)?;
-            Ok(Prepared::Tasks(Box::new(settings), topology))
+            Ok(PreparedModel::Tasks(Box::new(settings), topology))
         }
         Model::Coallocations => {
             let mut given = given.clone();
@@ -51,12 +51,12 @@ pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<Prepared, Mis
             let topology = federation(field, file)?;
             let settings: coallocations::Settings = settings(&given)?;
             coallocations::check(&settings, &topology)?;
-            Ok(Prepared::Coallocations(Box::new(settings), Box::new(topology)))
+            Ok(PreparedModel::Coallocations(Box::new(settings), Box::new(topology)))
         }
     }
 }
 
-/// The federation that settings name, as the daemons read it.
+/// The federation that the settings name, read as the daemons read it.
 fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
     let field = field.to_owned();
     let file: v1::FederationFile = serde_path_to_error::deserialize(given)
@@ -64,7 +64,7 @@ fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
     file_topology(&file).map_err(|error| Mistake { field, problem: error.to_string() })
 }
 
-impl Prepared {
+impl PreparedModel {
     /// The programs that a run starts.
     #[must_use]
     pub fn programs(&self) -> BTreeSet<Program> {
@@ -74,24 +74,24 @@ impl Prepared {
         }
     }
 
-    /// The requests of a run that has them, for whoever orders times by what was planned.
+    /// The requests of a run, if the model has requests, so that times can be grouped by what was planned.
     #[must_use]
-    pub fn asked(&self, seed: u64) -> Vec<Asked> {
+    pub fn asked(&self, seed: u64) -> Vec<RequestShape> {
         let Self::Coallocations(settings, _) = self else { return Vec::new() };
         let (workload, day) = (&settings.workload, settings.workload.day().as_us().max(1));
         let arrivals = coallocations::workload::of_a_day(workload, seed);
-        let asked = |arrival: &coallocations::workload::Arrival| Asked {
+        let asked = |arrival: &coallocations::workload::Arrival| RequestShape {
             sites: arrival.shape(workload.type4).0,
-            // Arrivals are within the day: from 10 to 100.
+            // Arrivals are within the day, so this is from 10 to 100.
             load: 10 * (arrival.at.as_us() * 10 / day + 1).clamp(1, 10),
         };
         arrivals.iter().map(asked).collect()
     }
 
-    /// Runs it; planners that are programs are started by `programs`.
+    /// Runs the model; `programs` starts planners that are programs.
     ///
     /// # Errors
-    /// What the model says.
+    /// The error of the model.
     pub fn run(
         &self,
         seed: u64,
@@ -109,16 +109,16 @@ impl Prepared {
     }
 }
 
-/// What a request asks for, as far as it decides how long planning takes.
+/// The part of a request that determines how long planning takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// Its sites.
+pub struct RequestShape {
+    /// Number of sites.
     pub sites: usize,
-    /// The tenth of the day that it arrives in: 10, 20, .. 100 %.
+    /// The tenth of the day in which the request arrives: 10, 20, .. 100 %.
     pub load: i64,
 }
 
-/// Every metric of a model, and what it is.
+/// Every metric of a model, with its description.
 #[must_use]
 pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
     match model {
@@ -127,7 +127,7 @@ pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Of the model `tasks`.
+/// The metrics of the model `tasks`.
 const TASKS: &[(&str, &str)] = &[
     ("total_delay_s", "mean time from a task's arrival to the end of its run, s"),
     ("task_blocking", "share of tasks that were lost"),

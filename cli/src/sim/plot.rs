@@ -1,18 +1,20 @@
-//! A plot of an experiment: metrics over an axis, or curves, one line for each value of the other axes, with
-//! 95 % confidence intervals. [`Chart`] lays it out.
+//! A plot of an experiment: metrics over an axis, or curves.
+//!
+//! There is one line for each value of the other axes, with 95 % confidence intervals. [`Chart`] lays the
+//! plot out.
 
 use coalloc_sim::experiment::file::{Plot, Term};
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
 use super::chart::{Chart, Line};
-use super::picture::Picture;
+use super::drawing::Drawing;
 
-/// Lines that are told apart in one plot; more are left out, and the plot says so.
+/// Maximum number of lines in one plot; more lines are left out, and the plot says so.
 const LINES_MAX: usize = 24;
 
-/// The plot.
+/// Draws the plot.
 #[must_use]
-pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool) -> Picture {
+pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool) -> Drawing {
     let axis = plot.x.clone().or_else(|| experiment.sweep.first().map(|axis| axis.name.clone()));
     let axis = axis.unwrap_or_else(|| "@".to_owned());
     let own = experiment.sweep.iter().find(|own| own.name == axis);
@@ -26,7 +28,7 @@ pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool
             axis => over_axis(results, &term, axis, &labels, numbers.as_deref()),
         };
         let label = experiment.metric(metric).map_or(metric.as_str(), |metric| &metric.label);
-        // A small run has no points of some lines.
+        // A small run may have no points of some lines.
         for (place, points) in found.into_iter().filter(|(_, points)| !points.is_empty()) {
             let name = match (plot.y.len(), place.is_empty()) {
                 (1, false) => place,
@@ -57,19 +59,19 @@ pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool
     chart.draw(&lines)
 }
 
-/// What a place is called in a legend.
+/// The name of a place in a legend.
 fn legend<'a>(place: impl Iterator<Item = &'a (String, String)>) -> String {
     let named = place.map(|(axis, label)| {
-        // A bare number or truth value says nothing.
+        // A bare number or truth value says nothing without the name of its axis.
         let says_all = label.parse::<f64>().is_err() && label.parse::<bool>().is_err();
         if says_all { label.clone() } else { format!("{axis} {label}") }
     });
     named.collect::<Vec<_>>().join(", ")
 }
 
-type Found = Vec<(String, Vec<(f64, Summary)>)>;
+type SeriesSummaries = Vec<(String, Vec<(f64, Summary)>)>;
 
-fn curves(results: &Results, term: &Term) -> Found {
+fn curves(results: &Results, term: &Term) -> SeriesSummaries {
     let line = |(place, point): (Vec<(String, String)>, usize)| {
         let xs = results.curve(point, &term.metric).into_iter();
         let at = |x| Some((x, results.summary(point, &format!("{}@{x}", term.metric))?));
@@ -84,8 +86,8 @@ fn over_axis(
     axis: &str,
     labels: &[String],
     numbers: Option<&[f64]>,
-) -> Found {
-    let mut found: Found = Vec::new();
+) -> SeriesSummaries {
+    let mut found: SeriesSummaries = Vec::new();
     for (place, point) in results.places(term) {
         let Some(label) = results.points[point].labels.iter().find(|(own, _)| own == axis) else {
             continue;

@@ -1,21 +1,25 @@
-//! A picture as PNG, drawn here: no font, library or program of the machine has a part in it, so the same picture has
-//! the same bytes wherever the numbers of its layout are the same.
+//! Writes a drawing as PNG.
+//!
+//! No font, library or program of the machine is used, so the same drawing gives the same bytes wherever
+//! the numbers of its layout are the same.
 
 use coalloc_common::limits::PICTURE_PIXELS_MAX;
 use tiny_skia::{
     Color, FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform,
 };
 
+use super::drawing::{Anchor, Drawing, Element, INK, PagePosition};
 use super::font;
-use super::picture::{Anchor, At, Element, INK, Picture};
 
-/// Pixels for each unit of a picture, which is a pixel of a screen of old: sharp on those of today.
+/// Pixels for each unit of a drawing.
+///
+/// One unit is one pixel of an older screen; two pixels look sharp on current screens.
 const SCALE: f32 = 2.0;
 
-/// Why there is no PNG.
+/// Why a PNG cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
-    /// It would be larger than any that is meant.
+    /// The PNG would be larger than anything that is useful.
     #[error(
         "the picture would have {0} pixels; allowed: at most {PICTURE_PIXELS_MAX}; draw less of it, or SVG"
     )]
@@ -25,11 +29,11 @@ pub enum PngError {
     Encoding(String),
 }
 
-/// The file.
+/// The content of the PNG file.
 ///
 /// # Errors
-/// When the picture is too large.
-pub fn png(picture: &Picture) -> Result<Vec<u8>, PngError> {
+/// When the drawing is too large.
+pub fn png(picture: &Drawing) -> Result<Vec<u8>, PngError> {
     let pixels = |length: f64| (length * f64::from(SCALE)).ceil().max(1.0) as u64;
     let (width, height) = (pixels(picture.size.0), pixels(picture.size.1));
     let count = width.saturating_mul(height);
@@ -96,7 +100,7 @@ fn fill(page: &mut Pixmap, path: &Path, paint: &Paint<'_>, place: Transform) {
     page.fill_path(path, paint, FillRule::Winding, place, None);
 }
 
-fn through(points: &[At], closed: bool) -> Option<Path> {
+fn through(points: &[PagePosition], closed: bool) -> Option<Path> {
     let mut path = PathBuilder::new();
     for (at, (x, y)) in points.iter().enumerate() {
         match at {
@@ -115,12 +119,12 @@ fn paint(colour: &str, opacity: f32) -> Paint<'static> {
     let digits = colour.strip_prefix('#').and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let [_, red, green, blue] = digits.unwrap_or(0).to_be_bytes();
     let mut paint = Paint { anti_alias: true, ..Paint::default() };
-    // From 0 to 255.
+    // This is from 0 to 255.
     paint.set_color_rgba8(red, green, blue, (opacity * 255.0) as u8);
     paint
 }
 
-/// Outlines of letters on a path.
+/// Adds the outlines of letters to a path.
 struct Pen(PathBuilder);
 
 impl ttf_parser::OutlineBuilder for Pen {
@@ -149,7 +153,7 @@ impl ttf_parser::OutlineBuilder for Pen {
 mod tests {
     use super::*;
 
-    /// Is anything but white within this rectangle?
+    /// Is any pixel in this rectangle dark?
     fn is_inked(page: &Pixmap, from: (u32, u32), to: (u32, u32)) -> bool {
         (from.0..to.0).any(|x| {
             (from.1..to.1).any(|y| page.pixel(x, y).is_some_and(|pixel| pixel.red() < 128))
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn every_element_is_drawn_where_it_is_said_to_be() {
-        let mut picture = Picture::new(100.0, 100.0);
+        let mut picture = Drawing::new(100.0, 100.0);
         picture.text((10.0, 20.0), "Text", 12.0, Anchor::Start);
         picture.turned_text((90.0, 90.0), "up", 12.0, Anchor::Start, -90.0);
         picture.rect((10.0, 30.0), (10.0, 10.0), "#000000", "");
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_picture_that_memory_would_not_hold_is_refused() {
-        let error = png(&Picture::new(10_000.0, 100_000.0)).unwrap_err().to_string();
+        let error = png(&Drawing::new(10_000.0, 100_000.0)).unwrap_err().to_string();
         assert!(error.starts_with("the picture would have 4000000000 pixels; allowed"), "{error}");
     }
 }

@@ -1,11 +1,12 @@
-//! Solvers that are programs of their own: which of them this machine has, and starting one.
+//! Solvers that are separate programs: finds the ones that this machine has, and runs them.
 //!
-//! A program gets a folder of its own with the model in it, no standard input, and a process group, so that
-//! what it starts ends with it. When its time is over it is asked to end and tells what it has (MiniSat+
-//! does); one that does not hear is killed, and one is killed at once when the run is stopped. What it may write is bounded. When
-//! this process itself is killed, a program goes on until its own time limit, which MiniSat+ has not.
+//! A program gets a new folder with the model in it, no standard input, and its own process group, so that
+//! everything it starts ends with it. When its time is over, the program is asked to end and to report the
+//! best result it has (MiniSat+ does so). A program that does not react is killed; when the run is stopped,
+//! it is killed at once. The size of its output is bounded. When this process itself is killed, a program
+//! continues until its own time limit; MiniSat+ has none.
 //!
-//! Left out: what is written and what an answer means, which `coalloc_plan::ip::outside` knows.
+//! The content of the model and the meaning of an answer are not here; `coalloc_plan::ip::outside` knows them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,35 +21,35 @@ use std::time::{Duration, Instant};
 
 use coalloc_common::limits;
 use coalloc_plan::ip::Program;
-use coalloc_plan::ip::outside::{Ended, Errand, Programs, Said};
+use coalloc_plan::ip::outside::{ProgramEnd, ProgramRun, Programs, SolverJob};
 use coalloc_sim::experiment::file::Point;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::models::Prepared;
+use super::models::PreparedModel;
 
-/// How often a running program is looked at for a stop.
+/// How often a waiting run checks whether it was stopped.
 const LOOK: Duration = Duration::from_millis(20);
-/// Between the end of a program's streams and its own: microseconds.
+/// Pause while waiting for a program to end after its streams have ended, which takes microseconds.
 const CLOSING: Duration = Duration::from_micros(200);
-/// How often that is waited for before it is clear that the program goes on without its streams.
+/// How many such pauses pass before we assume that the program continues without its streams.
 const CLOSINGS_MAX: u32 = 50;
 
-/// The programs of this machine.
+/// The solvers that are installed on this machine.
 #[derive(Debug, Clone)]
-pub struct Here {
+pub struct InstalledSolvers {
     places: BTreeMap<Program, PathBuf>,
     stop: Arc<AtomicBool>,
 }
 
-impl Here {
-    /// Looks for them on the path; `stop` ends those that run.
+impl InstalledSolvers {
+    /// Looks for the solvers in the folders of `PATH`; `stop` ends those that run.
     #[must_use]
     pub fn find(stop: Arc<AtomicBool>) -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let place = |program: Program| {
             let mut folders = std::env::split_paths(&path);
             let found = folders.find_map(|folder| {
-                // It is started in another folder than ours.
+                // The path must be absolute, because the program is started in another folder.
                 let place = std::path::absolute(folder.join(program.executable())).ok()?;
                 is_executable(&place).then_some(place)
             });
@@ -57,11 +58,12 @@ impl Here {
         Self { places: Program::ALL.into_iter().filter_map(place).collect(), stop }
     }
 
-    /// Leaves out the points whose program is not here, those aside that are done and need none; a line for each
-    /// such program.
+    /// Leaves out the points whose program is not installed, except for points that are done already.
+    ///
+    /// Returns one line for each missing program.
     pub fn leave_out(
         &self,
-        ready: &mut Vec<(Point, Prepared)>,
+        ready: &mut Vec<(Point, PreparedModel)>,
         is_done: impl Fn(usize) -> bool,
     ) -> Vec<String> {
         let mut lost: BTreeMap<Program, Vec<String>> = BTreeMap::new();
@@ -94,8 +96,8 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-impl Programs for Here {
-    fn run(&self, errand: &Errand) -> Result<Said, String> {
+impl Programs for InstalledSolvers {
+    fn run(&self, errand: &SolverJob) -> Result<ProgramRun, String> {
         let name = errand.program.executable();
         let place = self.places.get(&errand.program);
         let place = place.ok_or_else(|| format!("{name} is not on this machine"))?;
@@ -114,14 +116,14 @@ impl Programs for Here {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(told(error)),
         };
-        Ok(Said { ended, output, errors, answer })
+        Ok(ProgramRun { ended, output, errors, answer })
     }
 }
 
-/// The file that a program answers in.
+/// The file into which a program writes its answer.
 const ANSWER: &str = "answer";
 
-/// All of it as text, or that it is too much.
+/// Reads everything as text, or returns an error if it is too much.
 fn bounded(from: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
     let most = limits::OUTSIDE_OUTPUT_MAX;
@@ -133,21 +135,21 @@ fn bounded(from: impl Read) -> Result<String, String> {
     }
 }
 
-/// What a stream came to. A stream that somebody outside the group holds open is given up.
+/// The content of a stream. A stream that a process outside the group holds open is given up.
 fn heard(stream: &Receiver<Result<String, String>>) -> Result<String, String> {
     stream.recv_timeout(GRACE).unwrap_or_else(|_| Ok(String::new()))
 }
 
-/// From being asked to end to being killed.
+/// Time between asking a program to end and killing it.
 const GRACE: Duration = limits::OUTSIDE_GRACE.to_std();
 
-/// A program that was started. Dropped, it is killed.
+/// A program that was started. Dropping this value kills it.
 struct Running {
     child: Child,
     group: Pid,
     output: Receiver<Result<String, String>>,
     errors: Receiver<Result<String, String>>,
-    /// Falls silent when both streams have ended.
+    /// Disconnected when both streams have ended.
     quiet: Receiver<()>,
     has_ended: bool,
 }
@@ -162,8 +164,10 @@ impl Running {
         Ok(Self { child, group, output, errors, quiet, has_ended: false })
     }
 
-    /// Until it ends or is made to. What it has started then ends with it, so that its streams do.
-    fn wait(&mut self, errand: &Errand, stop: &AtomicBool) -> Result<Ended, String> {
+    /// Waits until the program ends or is made to end.
+    ///
+    /// Everything it has started then ends with it, and so do its streams.
+    fn wait(&mut self, errand: &SolverJob, stop: &AtomicBool) -> Result<ProgramEnd, String> {
         let begun = Instant::now();
         let own = Duration::from_secs(errand.seconds().unsigned_abs()) + GRACE;
         let most = if errand.program.keeps_time() { own } else { errand.time.to_std() };
@@ -171,7 +175,7 @@ impl Running {
         loop {
             if self.is_over()? {
                 let status = self.kill().map_err(|error| error.to_string())?;
-                return Ok(if asked { Ended::OutOfTime } else { ended(status) });
+                return Ok(if asked { ProgramEnd::OutOfTime } else { ended(status) });
             }
             if stop.load(Ordering::Relaxed) {
                 return Err("the run was stopped".to_owned());
@@ -179,14 +183,14 @@ impl Running {
             let passed = begun.elapsed();
             if passed >= most + GRACE {
                 self.kill().map_err(|error| error.to_string())?;
-                return Ok(Ended::OutOfTime);
+                return Ok(ProgramEnd::OutOfTime);
             }
             if passed >= most && !asked {
-                // It may have ended this instant.
+                // The program may have ended just now.
                 let _ = kill_process_group(self.group, Signal::TERM);
                 asked = true;
             }
-            // Comes back when both streams have ended, which is when the program does.
+            // Returns when both streams have ended, which normally is when the program ends.
             if self.quiet.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
                 std::thread::sleep(if closings < CLOSINGS_MAX { CLOSING } else { LOOK });
                 closings += 1;
@@ -194,18 +198,19 @@ impl Running {
         }
     }
 
-    /// Has it ended? Its number stays its own until it is reaped, and so does that of its group.
+    /// Has the program ended? It is not reaped here, so its process id and that of its group stay valid.
     fn is_over(&self) -> Result<bool, String> {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(self.group), how);
         status.map(|status| status.is_some()).map_err(|error| error.to_string())
     }
 
-    /// Kills what is left of it and all that it started, then reaps it: behind that, the group's number may be
-    /// another's.
+    /// Kills what is left of the program and all that it started, then reaps it.
+    ///
+    /// After that, the group's id may belong to another group.
     fn kill(&mut self) -> std::io::Result<ExitStatus> {
         if !self.has_ended {
-            // There may be nobody left.
+            // There may be no process left to kill.
             let _ = kill_process_group(self.group, Signal::KILL);
         }
         let status = self.child.wait()?;
@@ -216,19 +221,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A failure cannot be reported to anybody here.
         let _ = self.kill();
     }
 }
 
-fn ended(status: ExitStatus) -> Ended {
+fn ended(status: ExitStatus) -> ProgramEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Ended::Exited(code),
-        (None, signal) => Ended::Killed(signal.unwrap_or(0)),
+        (Some(code), _) => ProgramEnd::Exited(code),
+        (None, signal) => ProgramEnd::Killed(signal.unwrap_or(0)),
     }
 }
 
-/// Reads a stream to its end on a thread of its own; `alive` is dropped with it.
+/// Reads a stream to its end in a separate thread; `alive` is dropped at the end.
 fn follow(
     stream: Option<impl Read + Send + 'static>,
     alive: Sender<()>,
@@ -236,7 +241,7 @@ fn follow(
     let (sender, receiver) = channel();
     if let Some(stream) = stream {
         std::thread::spawn(move || {
-            // Nobody may be waiting any more.
+            // The receiver may be gone.
             let _ = sender.send(bounded(stream));
             drop(alive);
         });

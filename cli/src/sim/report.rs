@@ -1,4 +1,4 @@
-//! What a run of seeds came to: for people, as JSON, and as the Markdown of `docs/PROTOCOL.md`.
+//! The results of a run of seeds: for people, as JSON, and as Markdown for `docs/PROTOCOL.md`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,31 +10,31 @@ use serde_json::json;
 use crate::exit::Failure;
 use crate::text;
 
-/// The lines between which a report stands in a Markdown file.
+/// The lines that enclose a report in a Markdown file.
 const BEGIN: &str = "<!-- fault counters: generated, do not edit -->";
 const END: &str = "<!-- fault counters: end -->";
 
-/// Failures that are shown whole.
+/// Number of failures that are shown in full.
 const SHOWN_MAX: usize = 20;
 
-/// All of it.
+/// The results of a run.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The first seed.
     pub from: u64,
-    /// Seeds that ran, those of the corpus included.
+    /// Number of seeds that ran, including those of the corpus.
     pub seeds: u64,
-    /// Seeds of the corpus that were replayed, and those that stand for an older generator.
+    /// Number of seeds of the corpus that were replayed, and of those that belong to an older generator.
     pub corpus: (usize, usize),
-    /// Threads.
+    /// Number of threads.
     pub jobs: usize,
     /// Real time.
     pub elapsed: Duration,
-    /// What happened in them.
+    /// The counters of all worlds.
     pub counts: Counts,
-    /// What did not hold.
+    /// The invariants that did not hold.
     pub failures: Vec<Broken>,
-    /// Stopped before its end.
+    /// Whether the run was stopped before its end.
     pub interrupted: bool,
 }
 
@@ -47,7 +47,7 @@ impl Report {
         self.elapsed.as_secs_f64().max(1e-6)
     }
 
-    /// How many times as fast as real time, on all threads together.
+    /// Simulated time divided by real time, over all threads together.
     fn ratio(&self) -> f64 {
         self.simulated_s() / self.real_s()
     }
@@ -56,7 +56,7 @@ impl Report {
         self.counts.events as f64 / self.real_s()
     }
 
-    /// For people.
+    /// The report for people.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -127,15 +127,15 @@ impl Report {
         )
     }
 
-    /// Counters but for time and events, which are told above them.
+    /// All counters except time and events, which the report shows above them.
     fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counts.named().into_iter().skip(2)
     }
 
-    /// For programs.
+    /// The report for programs.
     ///
     /// # Errors
-    /// Never in practice: it is all numbers and text.
+    /// Never in practice: the report contains only numbers and text.
     pub fn json(&self) -> Result<String, Failure> {
         let failure = |failure: &Broken| {
             let (seed, what, replay) = (failure.seed, &failure.what, failure.replay());
@@ -215,7 +215,7 @@ impl Report {
     }
 }
 
-/// `1,234,567`.
+/// A number with separators: `1,234,567`.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -228,7 +228,7 @@ fn thousands(number: u64) -> String {
     out
 }
 
-/// A simulated time that people can grasp.
+/// A simulated time in a unit that suits its size.
 fn hours(seconds: f64) -> String {
     let (hour, day, year) = (3_600.0, 86_400.0, 365.25 * 86_400.0);
     match seconds {
@@ -239,10 +239,10 @@ fn hours(seconds: f64) -> String {
     }
 }
 
-/// Can a report be written there? Asked before hours are spent.
+/// Checks that a report can be written to this file, before hours are spent.
 ///
 /// # Errors
-/// When the file is there and has no place for it.
+/// When the file exists and has no place for a report.
 pub fn check_target(path: &Path) -> Result<(), Failure> {
     match std::fs::read_to_string(path) {
         Ok(text) => placed(path, &text, "").map(|_| ()),
@@ -277,10 +277,10 @@ fn placed(path: &Path, text: &str, section: &str) -> Result<String, Failure> {
     Ok(format!("{before}{section}{after}"))
 }
 
-/// Writes the section into a page, between its marks; or makes the page.
+/// Writes the section into a page, between its marks, or creates the page.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the page cannot be written.
 pub fn write(path: &Path, section: &str) -> Result<(), Failure> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => placed(path, &text, section)?,

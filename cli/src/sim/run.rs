@@ -1,4 +1,4 @@
-//! `coalloc sim run`: every point of experiments with every seed, on all cores, and what is made of the results.
+//! `coalloc sim run`: runs every point of experiments with every seed on all cores, and writes the results.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use coalloc_sim::experiment::judge::Tally;
 use coalloc_sim::experiment::shipped::SHIPPED;
 use coalloc_sim::experiment::{Experiment, Results};
 
-use super::programs::Here;
-use super::suite::{Ready, Work, deal};
+use super::programs::InstalledSolvers;
+use super::suite::{RunnableExperiment, RunningExperiment, deal};
 use super::{markdown, plot, png, stage, svg, tables, traces, whole};
 use crate::exit::{Answer, Exit, Failure};
 use crate::text;
 
-/// Run experiments: tables, plots and reports beside the papers' numbers
+/// Run experiments: tables, plots and reports that compare with the papers' numbers
 ///
 /// FILE is an experiment file, or the name of an experiment that comes with the program (`coalloc sim
-/// list`). Every point of its sweep runs with every seed, dealt to all cores. The folder gets results.jsonl
-/// (one line a run), results.csv, one SVG a plot, and report.md; with several experiments each has a folder of its
-/// name in it. A run that a folder has already is not done again, so the same command goes on where it was stopped.
+/// list`). Every point of its sweep runs with every seed, on all cores. The folder gets results.jsonl (one
+/// line per run), results.csv, one SVG per plot, and report.md; with several experiments, each gets a
+/// folder in it with its name. A run that is in the folder already is not repeated, so the same command
+/// continues where it was stopped.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc sim run takefusa-fig7 --out fig7          one that comes with the program\n  \
@@ -37,28 +38,28 @@ pub struct RunArgs {
     /// Every experiment that comes with the program
     #[arg(long)]
     all: bool,
-    /// The folder for the results; made when it is not there
+    /// The folder for the results; created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Only the points and seeds that the experiment names for a quick look
     #[arg(long)]
     small: bool,
-    /// So many seeds a point [default: what the experiment says]
+    /// Seeds per point [default: the experiment's setting]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: Option<u64>,
-    /// Threads [default: one a core]
+    /// Threads [default: one per core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     jobs: Option<u16>,
-    /// Write each plot as PNG, too
+    /// Also write each plot as PNG
     #[arg(long)]
     png: bool,
-    /// Write the events of one run, the first point's with the first seed, as lines of JSON
+    /// Write the events of one run (first point, first seed) as lines of JSON
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The point that is traced: axis=value, for each axis that matters
+    /// The point to trace: axis=value, for each axis that matters
     #[arg(long, value_name = "AXIS=VALUE", requires = "trace")]
     at: Vec<String>,
-    /// End with exit code 1 when a shape does not hold that should; what was not looked at is said
+    /// End with exit code 1 when a shape does not hold that should; shapes that were not checked are listed
     #[arg(long)]
     check: bool,
 }
@@ -66,14 +67,14 @@ pub struct RunArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// Bad input, before anything ran.
+/// Bad input, found before anything ran.
 pub async fn run(args: &RunArgs) -> Result<Answer, Failure> {
     let own = args.clone();
     stage::until_stopped(move |stop| work(&own, stop)).await
 }
 
 fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
-    let here = Here::find(Arc::clone(stop));
+    let here = InstalledSolvers::find(Arc::clone(stop));
     let ready = checked(args, &here)?;
     let programs: Arc<dyn Programs> = Arc::new(here);
     let traced = match (&args.trace, &ready[..]) {
@@ -88,16 +89,19 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
             return Err(Failure::bad_input(format!("--trace {shown}: {problem}")));
         }
     };
-    let trace = |ready: &Ready, is_there: bool| match &traced {
+    let trace = |ready: &RunnableExperiment, is_there: bool| match &traced {
         Some((target, point)) if target.is_there == is_there => {
             let prepared = &ready.points[*point].1;
             traces::write(prepared, ready.seeds.start, &programs, stop, target)
         }
         _ => Ok(()),
     };
-    // A trace that is there is read before anything is written; the folder of another is made before it is.
+    // An existing trace is read before anything is written; for a new one, its folder is created first.
     ready.first().map_or(Ok(()), |one| trace(one, true))?;
-    let works = ready.into_iter().map(Work::begin).collect::<Result<Vec<Work>, Failure>>()?;
+    let works = ready
+        .into_iter()
+        .map(RunningExperiment::begin)
+        .collect::<Result<Vec<RunningExperiment>, Failure>>()?;
     works.first().map_or(Ok(()), |work| trace(&work.ready, false))?;
     let (begun, threads) = (Instant::now(), stage::threads(args.jobs));
     deal(&works, threads, &programs, stop)?;
@@ -144,20 +148,20 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     Ok(Answer { text, exit })
 }
 
-/// How its runs were made.
-fn how(args: &RunArgs, ready: &Ready) -> markdown::How {
+/// How the experiment's runs were made.
+fn how(args: &RunArgs, ready: &RunnableExperiment) -> markdown::RunDescription {
     let (seeds, left_out) = (ready.seeds.clone(), ready.left_out.clone());
-    markdown::How { small: args.small, seeds, asked: args.seeds, left_out }
+    markdown::RunDescription { small: args.small, seeds, asked: args.seeds, left_out }
 }
 
-/// Every experiment that is asked for, with a folder that it may write to.
-fn checked(args: &RunArgs, here: &Here) -> Result<Vec<Ready>, Failure> {
+/// Checks every experiment that was asked for, and the folder that it may write to.
+fn checked(args: &RunArgs, here: &InstalledSolvers) -> Result<Vec<RunnableExperiment>, Failure> {
     let shipped = || SHIPPED.iter().map(|shipped| shipped.name.to_owned()).collect();
     let names: Vec<String> = if args.all { shipped() } else { args.files.clone() };
     let several = names.len() > 1;
-    let mut all: Vec<Ready> = Vec::new();
+    let mut all: Vec<RunnableExperiment> = Vec::new();
     for name in &names {
-        let ready = Ready::load(name, args.small, args.seeds)?;
+        let ready = RunnableExperiment::load(name, args.small, args.seeds)?;
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(
@@ -170,12 +174,12 @@ fn checked(args: &RunArgs, here: &Here) -> Result<Vec<Ready>, Failure> {
     Ok(all)
 }
 
-/// Everything that is made of the results; each file whole, or as it was.
+/// Writes everything that is made from the results; each file is replaced completely, or stays as it was.
 fn write(
     folder: &Path,
     experiment: &Experiment,
     results: &Results,
-    how: &markdown::How,
+    how: &markdown::RunDescription,
     as_png: bool,
 ) -> Result<(), Failure> {
     let put = |name: &str, bytes: &[u8]| {
@@ -197,8 +201,8 @@ fn write(
     put("report.md", markdown::report(experiment, results, how).as_bytes())
 }
 
-/// What came of several experiments, one a line.
-fn table(works: &[Work], tallies: &[Tally]) -> String {
+/// The results of several experiments, one per line.
+fn table(works: &[RunningExperiment], tallies: &[Tally]) -> String {
     let mut table = text::table(&[
         "EXPERIMENT",
         "RUNS",

@@ -1,7 +1,7 @@
-//! Where an experiment comes from: a file, or one that comes with the program; and what it includes.
+//! The source of an experiment: a file, or one that comes with the program; and the files that it includes.
 //!
-//! `{file: path}` in its settings, or in what a value of an axis sets, is replaced by the content of that file, relative to the experiment's. Every
-//! mistake is told with file, line and field.
+//! In its settings, or in what a value of an axis sets, `{file: path}` is replaced by the content of that
+//! file, relative to the experiment's file. Every mistake is reported with file, line and field.
 
 use std::path::{Path, PathBuf};
 
@@ -16,15 +16,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::clock::is_timed;
-use super::models::{Prepared, prepare};
+use super::models::{PreparedModel, prepare};
 use crate::exit::{Exit, Failure};
 
-/// An experiment that was read and makes sense.
+/// An experiment that was read and checked.
 #[derive(Debug)]
 pub struct Source {
-    /// It, with what it includes.
+    /// The experiment, with the content of the included files.
     pub experiment: Experiment,
-    /// As it is written.
+    /// The text of the experiment file.
     pub text: String,
     document: Document<Experiment>,
 }
@@ -32,7 +32,7 @@ pub struct Source {
 /// Reads an experiment by the path of its file, or by the name of one that comes with the program.
 ///
 /// # Errors
-/// The first mistake, with its line; [`Exit::NotFound`] when there is none.
+/// The first mistake, with its line; [`Exit::NotFound`] when there is no such experiment.
 pub fn load(name: &str) -> Result<Source, Failure> {
     let path = Path::new(name);
     if path.is_dir() {
@@ -58,7 +58,8 @@ fn unknown(name: &str) -> Failure {
     )
 }
 
-/// Takes an experiment that was read from `path`; `on_disk` says whether what it includes lies there, too.
+/// Parses an experiment that was read from `path`; `on_disk` says whether the files that it includes are on
+/// disk, too.
 ///
 /// # Errors
 /// The first mistake, with its line.
@@ -83,8 +84,9 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
     Ok(source)
 }
 
-/// Replaces `{file: path}` by the content of that file; `name` is where it stands. A federation is read as the
-/// daemons read it, so that what is wrong with it is told with its own line.
+/// Replaces `{file: path}` by the content of that file; `name` is the field in which it stands.
+///
+/// A federation is read as the daemons read it, so that a mistake in it is reported with its own line.
 fn include(name: &str, value: &mut Value, folder: Option<&Path>) -> Result<(), String> {
     let Value::Object(fields) = value else { return Ok(()) };
     let named = fields.get("file").and_then(Value::as_str).filter(|_| fields.len() == 1);
@@ -102,7 +104,7 @@ fn include(name: &str, value: &mut Value, folder: Option<&Path>) -> Result<(), S
     Ok(())
 }
 
-/// A file that an experiment in this folder names, or one of those that come with the program.
+/// A file that an experiment in this folder includes, or one of those that come with the program.
 fn included<T: DeserializeOwned>(name: &str, folder: Option<&Path>) -> Result<Document<T>, String> {
     let told = |error: FileError| error.to_string();
     let Some(folder) = folder else {
@@ -118,7 +120,7 @@ fn at(document: &Document<Experiment>, field: &str, problem: &str) -> Failure {
 }
 
 impl Source {
-    /// A mistake in one of its fields.
+    /// A mistake in a field of the experiment.
     #[must_use]
     pub fn mistake(&self, field: &str, value: &str, allowed: &str) -> Failure {
         self.invalid(&InvalidField::new(field, InvalidField::quoted(value), allowed))
@@ -129,7 +131,7 @@ impl Source {
         at(&self.document, &error.field, &problem)
     }
 
-    /// Does it make sense?
+    /// Checks that the experiment makes sense.
     ///
     /// # Errors
     /// The first mistake, with its line.
@@ -137,17 +139,17 @@ impl Source {
         self.experiment.check().map_err(|error| self.invalid(&error))
     }
 
-    /// Every point of the sweep, each ready to run.
+    /// Every point of the sweep, each with a prepared model.
     ///
     /// # Errors
-    /// The first setting that its model does not accept, with the line that it comes from.
-    pub fn prepare(&self, small: bool) -> Result<Vec<(Point, Prepared)>, Failure> {
+    /// The first setting that its model does not accept, with the line of the setting.
+    pub fn prepare(&self, small: bool) -> Result<Vec<(Point, PreparedModel)>, Failure> {
         let points = self.experiment.points(small).into_iter();
         let ready = |point: Point| {
             let prepared = prepare(self.experiment.model, &point.settings);
             let prepared = prepared.map_err(|mistake| {
                 let field = self.experiment.field_of_setting(&point, &mistake.field);
-                // The value of an axis may have set more than one thing.
+                // A value of an axis may set more than one field, so the field is named.
                 let which = match field.starts_with("sweep") {
                     true => format!("{}: ", mistake.field),
                     false => String::new(),
@@ -159,7 +161,7 @@ impl Source {
         points.map(ready).collect()
     }
 
-    /// What decides about its runs, and nothing else: another label or plot makes no other experiment.
+    /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not.
     #[must_use]
     pub fn essence(&self, small: bool) -> Value {
         let axes: Vec<Value> = (self.experiment.sweep.iter())
@@ -172,7 +174,7 @@ impl Source {
             "small": small,
             "sweep": axes,
         });
-        // Runs that nobody timed have no times.
+        // If no times are measured, the runs contain none.
         if is_timed(&self.experiment) {
             essence["timed"] = true.into();
         }
@@ -183,9 +185,9 @@ impl Source {
 /// A setting that a model does not accept.
 #[derive(Debug)]
 pub struct Mistake {
-    /// Which, from the settings on.
+    /// The setting, as a path below the settings.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the setting.
     pub problem: String,
 }
 
@@ -202,10 +204,10 @@ impl From<ModelError> for Mistake {
     }
 }
 
-/// Takes settings as a model wants them.
+/// Parses settings for a model.
 ///
 /// # Errors
-/// The first that is misspelled.
+/// The first setting that is misspelled.
 pub fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
         let field = error.path().to_string();

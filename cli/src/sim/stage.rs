@@ -1,4 +1,4 @@
-//! What long runs stand on: threads of their own, a signal that ends them early, and a bar that says how long is left.
+//! What long runs need: threads, a signal that ends them early, and a progress bar with the remaining time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::exit::Failure;
 
-/// Does blocking work. A signal raises the flag that the work is given, and the work then ends in its own time.
+/// Does blocking work. A signal sets the flag that the work gets; the work then ends when it is ready to.
 ///
 /// # Errors
-/// What the work says; a defect when it died.
+/// The error of the work; an internal error when it panicked.
 pub async fn until_stopped<T: Send + 'static>(
     work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -28,14 +28,14 @@ pub async fn until_stopped<T: Send + 'static>(
     done.map_err(|error| Failure::internal(format!("the run died: {error}")))?
 }
 
-/// How many threads: what was asked for, or one a core.
+/// The number of threads: as many as were asked for, or one per core.
 #[must_use]
 pub fn threads(asked: Option<u16>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     asked.map_or_else(cores, usize::from)
 }
 
-/// A bar over `all` of `what`, of which `known` were there before it began.
+/// A progress bar over `all` of `what`, of which `known` were done before it began.
 #[must_use]
 pub fn bar(known: u64, all: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::new(all).with_position(known);
@@ -47,7 +47,7 @@ pub fn bar(known: u64, all: u64, what: &str) -> ProgressBar {
             Some(left) => write!(out, "{:#}", HumanDuration(left)),
             None => write!(out, "?"),
         };
-        // Nothing can be done about a bar that cannot be drawn.
+        // If the bar cannot be drawn, there is nothing to do about it.
         let _ = shown;
     };
     if let Ok(style) = ProgressStyle::with_template(&template) {
@@ -56,13 +56,13 @@ pub fn bar(known: u64, all: u64, what: &str) -> ProgressBar {
     bar
 }
 
-/// The time left, if the rest takes as long as what is done. What was there before took none of it.
+/// The time left, if the rest takes as long as what is done. What was there before took no time.
 fn remaining(elapsed: Duration, done: u64, open: u64) -> Option<Duration> {
     let seconds = elapsed.as_secs_f64() * open as f64 / done as f64;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The most memory that this process has had at once, where the system says so (Linux).
+/// The peak memory of this process, if the system reports it (Linux).
 #[must_use]
 pub fn peak_memory_mib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

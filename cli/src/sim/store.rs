@@ -1,16 +1,17 @@
 //! The folder of an experiment's results.
 //!
-//! `results.jsonl` has one line a run (point and seed), written as soon as the run ends, behind a head line that
-//! says whose runs they are. A run that is there is not done again. A folder with the results of another experiment,
-//! or of another program, is refused before anything is written.
+//! `results.jsonl` has one line per run (point and seed), written as soon as the run ends, after a head
+//! line that says which experiment and program the runs belong to. A run that is in the file is not
+//! repeated. A folder with the results of another experiment, or of another program, is refused before
+//! anything is written.
 //!
-//! A run may be killed at any moment, and the disk may fill up. Whatever is left can be gone on with: a line is
-//! written whole or taken back, nothing is written behind one that could not be, and a line that is not whole all
-//! the same is left out and its run done again. Every other file is put in its place at once ([`super::whole`]).
-//! The runs of a finished experiment stand in the order of its points and seeds, so that the file has the same bytes
-//! however the runs came about.
+//! A run may be killed at any moment, and the disk may fill up. A later run can continue from whatever is
+//! left: a line is written completely or removed again, nothing is written after a line that could not be
+//! written, and a line that is incomplete all the same is ignored and its run repeated. Every other file is
+//! replaced atomically ([`super::whole`]). The runs of a finished experiment are in the order of its points
+//! and seeds, so that the file has the same bytes no matter how the runs came about.
 //!
-//! Whoever writes holds a lock on `results.jsonl`; a second process is refused.
+//! A process that writes holds a lock on `results.jsonl`; a second process is refused.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -26,42 +27,42 @@ use super::whole;
 use crate::exit::{Exit, Failure};
 use crate::text;
 
-/// The file with the runs.
+/// The file that contains the runs.
 pub const RUNS: &str = "results.jsonl";
-/// The experiment as it was written.
+/// The file that contains the experiment as it was written.
 pub const EXPERIMENT: &str = "experiment.yaml";
-/// Lines that are named when they are left out; more are only counted.
+/// How many ignored lines are named; further ones are only counted.
 const NAMED_MAX: usize = 5;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// Where its point stands on every axis.
+    /// The labels of the run's point, one for each axis.
     pub point: BTreeMap<String, String>,
-    /// Its seed.
+    /// The run's seed.
     pub seed: u64,
-    /// What it measured.
+    /// What the run measured.
     pub measures: Measures,
 }
 
-/// The open folder.
+/// An open folder of results.
 #[derive(Debug)]
 pub struct Store {
     file: File,
     path: PathBuf,
-    /// Bytes of the file that are whole lines.
+    /// Length of the file's complete lines, in bytes.
     whole: u64,
-    /// Why nothing more can be written.
+    /// The failure after which nothing more can be written.
     broken: Option<Failure>,
 }
 
 impl Store {
-    /// Opens a folder, which is made when it is not there; the runs that it has.
+    /// Opens a folder, which is created if it does not exist, and returns its runs.
     ///
     /// # Errors
-    /// When it has the results of something else, another process writes to it, or it cannot be read or written.
-    /// Nothing that is in it is changed then.
+    /// When the folder has the results of something else, another process writes to it, or it cannot be
+    /// read or written. Nothing in the folder is changed then.
     pub fn open(folder: &Path, head: &Head, experiment: &str) -> Result<(Self, Vec<Run>), Failure> {
         look(folder, head, experiment)?;
         let path = folder.join(RUNS);
@@ -72,9 +73,9 @@ impl Store {
         let mut file = locked(&path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        // Only who holds the lock can be sure of what is there.
+        // Only the holder of the lock can rely on what is in the folder.
         whole::clear(folder);
-        let found = Found::of(&path, &bytes, head)?;
+        let found = RunsFile::of(&path, &bytes, head)?;
         for line in found.torn.iter().take(NAMED_MAX) {
             text::note(&format!(
                 "{}:{line}: is not a whole line of `coalloc sim run`; it is left out and its run done again",
@@ -93,17 +94,17 @@ impl Store {
         Ok((store, found.runs))
     }
 
-    /// Keeps a run.
+    /// Writes a run to the file.
     ///
     /// # Errors
-    /// When it cannot be written, or an earlier one could not.
+    /// When the run cannot be written, or an earlier run could not.
     pub fn add(&mut self, run: &Run) -> Result<(), Failure> {
         if let Some(failure) = &self.broken {
             return Err(failure.clone());
         }
         let line = serde_json::to_string(run).map_err(std::io::Error::from);
         let Err(error) = line.and_then(|line| self.put_line(&line)) else { return Ok(()) };
-        // A piece of a line must not have another one behind it. If it cannot be taken back either, it stays the last.
+        // Nothing may follow an incomplete line. If it cannot be removed either, it stays the last line.
         let _ = self.take_back();
         let failure = Failure::internal(format!(
             "{}: {error}; the runs before it are kept, and the same command goes on from there",
@@ -120,16 +121,16 @@ impl Store {
         Ok(())
     }
 
-    /// Cuts off whatever is behind the last whole line.
+    /// Cuts off everything after the last complete line.
     fn take_back(&mut self) -> Result<(), std::io::Error> {
         self.file.set_len(self.whole)?;
         self.file.seek(SeekFrom::Start(self.whole)).map(|_| ())
     }
 
-    /// Brings the runs in the order of these points and of their seeds; runs of other points come last.
+    /// Sorts the runs in the order of these points and of their seeds; runs of other points come last.
     ///
     /// # Errors
-    /// When that cannot be written; the file is then as it was.
+    /// When the sorted file cannot be written; the file then stays as it was.
     pub fn in_order(&mut self, results: &Results) -> Result<(), Failure> {
         let path = self.path.clone();
         let failed =
@@ -147,7 +148,7 @@ impl Store {
         lines.sort_by(|(at, run, _), (other_at, other, _)| {
             (at, &run.point, run.seed).cmp(&(other_at, &other.point, other.seed))
         });
-        // Of a run that is there twice, the later line counts, as for the results.
+        // If a run is in the file twice, the later line counts, as it does for the results.
         lines.reverse();
         lines.dedup_by(|(_, one, _), (_, other, _)| {
             (&one.point, one.seed) == (&other.point, other.seed)
@@ -162,7 +163,7 @@ impl Store {
         }
         let put = || -> Result<File, std::io::Error> {
             let mut part = whole::beside(&path)?;
-            // Locked before it stands in its place: at no instant is the folder free.
+            // The file is locked before it takes its place, so that the folder is never unlocked.
             lock(part.as_file())?;
             part.write_all(&ordered)?;
             part.as_file().sync_all()?;
@@ -174,10 +175,10 @@ impl Store {
     }
 }
 
-/// Could a folder be opened for this? The runs that it has; nothing is changed.
+/// Checks whether a folder could be opened for this experiment, and returns its runs; nothing is changed.
 ///
 /// # Errors
-/// When it is no folder, has files of something else, or results of another experiment or program.
+/// When it is not a folder, has files of something else, or results of another experiment or program.
 pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<Vec<Run>, Failure> {
     let named = |problem: &str| {
         Failure::bad_input(format!(
@@ -196,9 +197,9 @@ pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<Vec<Run>, Fa
     };
     let path = folder.join(RUNS);
     match std::fs::read(&path) {
-        Ok(bytes) => Found::of(&path, &bytes, head).map(|found| found.runs),
+        Ok(bytes) => RunsFile::of(&path, &bytes, head).map(|found| found.runs),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // This experiment and nothing else: a start that came to no run.
+            // The folder contains only this experiment: an earlier start did not finish any run.
             let is_own = |entry: std::io::Result<std::fs::DirEntry>| {
                 entry.is_ok_and(|entry| entry.file_name() == EXPERIMENT)
                     && std::fs::read(folder.join(EXPERIMENT))
@@ -213,7 +214,9 @@ pub fn look(folder: &Path, head: &Head, experiment: &str) -> Result<Vec<Run>, Fa
     }
 }
 
-/// Locks a file. On a file system without locks (some network file systems), two runs at once are up to the user.
+/// Locks a file.
+///
+/// On a file system without locks (some network file systems), the user must avoid two runs at once.
 fn lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock().or_else(|error| match error {
         TryLockError::Error(error) if has_no_locks(&error) => Ok(()),
@@ -226,7 +229,7 @@ fn has_no_locks(error: &std::io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error())
 }
 
-/// Opens the file with the runs, which is made when it is not there, for this process alone.
+/// Opens the file with the runs for this process alone; creates it if it does not exist.
 fn locked(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::bad_input(format!("{}: {error}", path.display()));
     loop {
@@ -247,7 +250,7 @@ fn locked(path: &Path) -> Result<File, Failure> {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // Another process may have put its ordered runs in the place of what was opened here.
+        // Another process may meanwhile have replaced the opened file with its sorted runs.
         let own = file.metadata().map_err(failed)?;
         match std::fs::metadata(path) {
             Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => return Ok(file),
@@ -258,21 +261,21 @@ fn locked(path: &Path) -> Result<File, Failure> {
     }
 }
 
-/// What a file of runs has.
-struct Found {
+/// The content of a file of runs.
+struct RunsFile {
     runs: Vec<Run>,
-    /// Numbers of lines that are not whole.
+    /// Numbers of the lines that are incomplete.
     torn: Vec<usize>,
-    /// Bytes up to the end of its last whole line.
+    /// Length up to the end of the last complete line, in bytes.
     whole: u64,
-    /// Is there no head yet?
+    /// Whether the file has no head yet.
     is_new: bool,
 }
 
-impl Found {
-    /// Takes a file for an experiment.
+impl RunsFile {
+    /// Reads the content of a file for an experiment.
     fn of(path: &Path, bytes: &[u8], head: &Head) -> Result<Self, Failure> {
-        // A start that was killed has written a part of its first line.
+        // A run that was killed at its start may have written only a part of the first line.
         if format!("{}\n", head.line()).as_bytes().starts_with(bytes) && !bytes.ends_with(b"\n") {
             return Ok(Self { runs: Vec::new(), torn: Vec::new(), whole: 0, is_new: true });
         }
@@ -286,12 +289,12 @@ fn end_of_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
-/// The head, the runs, and the numbers of lines that are not whole.
+/// The head, the runs, and the numbers of lines that are incomplete.
 fn taken(path: &Path, bytes: &[u8]) -> Result<(Head, Vec<Run>, Vec<usize>), Failure> {
     let mut lines = bytes[..end_of_lines(bytes)].split(|byte| *byte == b'\n');
     let head = Head::read(path, lines.next().unwrap_or_default())?;
     let (mut runs, mut torn) = (Vec::new(), Vec::new());
-    // Behind the last line end is nothing.
+    // After the last line end there is nothing.
     for (number, line) in (2..).zip(lines).filter(|(_, line)| !line.is_empty()) {
         match serde_json::from_slice(line) {
             Ok(run) => runs.push(run),
@@ -301,10 +304,10 @@ fn taken(path: &Path, bytes: &[u8]) -> Result<(Head, Vec<Run>, Vec<usize>), Fail
     Ok((head, runs, torn))
 }
 
-/// The head and the runs of a folder. A last line that was cut off is left out.
+/// The head and the runs of a folder. A last line that was cut off is ignored.
 ///
 /// # Errors
-/// When there are none, or a line before the last is not whole.
+/// When there are no results, or a line before the last is incomplete.
 pub fn read(folder: &Path) -> Result<(Head, Vec<Run>), Failure> {
     let path = folder.join(RUNS);
     let bytes = std::fs::read(&path).map_err(|error| {
@@ -323,14 +326,16 @@ pub fn read(folder: &Path) -> Result<(Head, Vec<Run>), Failure> {
     }
 }
 
-/// Which of the points is meant by the place of a run.
+/// The index of each point by its labels, which runs name.
 fn index(results: &Results) -> BTreeMap<BTreeMap<String, String>, usize> {
     (results.points.iter().enumerate())
         .map(|(index, point)| (point.labels.iter().cloned().collect(), index))
         .collect()
 }
 
-/// Puts runs where their points are. Runs of other points are left out: the sweep may be a part of what is there.
+/// Adds runs to the results of their points.
+///
+/// Runs of other points are left out: the sweep may be a part of what is there.
 pub fn fill(results: &mut Results, runs: Vec<Run>, seeds: &std::ops::Range<u64>) {
     let index = index(results);
     for run in runs {

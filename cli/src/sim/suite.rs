@@ -1,9 +1,10 @@
-//! The experiments of one `coalloc sim run`. All of them are read and checked before anything is written; then their
-//! runs are dealt to the threads.
+//! The experiments of one `coalloc sim run`.
 //!
-//! Runs are dealt seed by seed, and of several experiments the same share of each is done at any time: so the time
-//! that is left can be told from what is done, although a run of one takes a thousand times as long as one of
-//! another. Which thread does a run decides nothing.
+//! All of them are read and checked before anything is written; then their runs are distributed to the threads.
+//!
+//! Runs are distributed seed by seed, and at any time about the same share of each experiment is done. The
+//! remaining time can therefore be estimated from what is done, although a run of one experiment may take a
+//! thousand times as long as a run of another. The results do not depend on which thread does a run.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,38 +15,39 @@ use std::time::{Duration, Instant};
 use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::judge::at;
-use coalloc_sim::experiment::{Experiment, NoTrace, Results, Trace};
+use coalloc_sim::experiment::{Experiment, Results, SilentTrace, Trace};
 
 use super::clock::{Clock, is_timed};
 use super::head::Head;
-use super::models::Prepared;
-use super::programs::Here;
+use super::models::PreparedModel;
+use super::programs::InstalledSolvers;
 use super::source::{Source, load};
 use super::store::{Run, Store, fill, look};
 use super::{metrics, stage};
 use crate::exit::{Exit, Failure};
 
-/// An experiment that could run.
+/// An experiment that is ready to run.
 #[derive(Debug)]
-pub struct Ready {
-    /// Where it comes from.
+pub struct RunnableExperiment {
+    /// The source of the experiment.
     pub source: Source,
-    /// Every point, with settings that its model accepts.
-    pub points: Vec<(Point, Prepared)>,
-    /// A line for each program that this machine has not, with the points that are left out for it.
+    /// Every point, with settings that the model accepts.
+    pub points: Vec<(Point, PreparedModel)>,
+    /// One line for each program that this machine does not have, with the points that are left out because
+    /// of it.
     pub left_out: Vec<String>,
     /// The seeds of every point.
     pub seeds: Range<u64>,
-    /// Where its results go.
+    /// The folder for the results.
     pub folder: PathBuf,
     head: Head,
 }
 
-impl Ready {
-    /// Reads and checks it; `seeds` stands for its own number of them.
+impl RunnableExperiment {
+    /// Reads and checks an experiment; `seeds` replaces its number of seeds.
     ///
     /// # Errors
-    /// The first mistake in it.
+    /// The first mistake in the experiment.
     pub fn load(name: &str, small: bool, seeds: Option<u64>) -> Result<Self, Failure> {
         let mut source = load(name)?;
         if let Some(seeds) = seeds {
@@ -60,11 +62,14 @@ impl Ready {
         Ok(Self { source, points, left_out: Vec::new(), seeds, folder: PathBuf::new(), head })
     }
 
-    /// Its results go there. Points that have runs to do and whose program is not here are left out.
+    /// Sets the folder for the results.
+    ///
+    /// Points that still have runs to do and whose program is not installed are left out.
     ///
     /// # Errors
-    /// When that folder is no place for them; [`Exit::NotFound`] when no point is left. Nothing is changed.
-    pub fn into_folder(mut self, folder: &Path, here: &Here) -> Result<Self, Failure> {
+    /// When the folder cannot be used for the results; [`Exit::NotFound`] when no point is left. Nothing is
+    /// changed.
+    pub fn into_folder(mut self, folder: &Path, here: &InstalledSolvers) -> Result<Self, Failure> {
         let runs = look(folder, &self.head, &self.source.text)?;
         let results = self.results(runs);
         let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
@@ -76,7 +81,7 @@ impl Ready {
         Ok(Self { folder: folder.to_owned(), ..self })
     }
 
-    /// What is known of its points when a folder has these runs.
+    /// The results of the points when a folder has these runs.
     fn results(&self, runs: Vec<Run>) -> Results {
         let points = self.points.iter().map(|(point, _)| point.clone()).collect();
         let mut results = Results::new(points);
@@ -84,41 +89,41 @@ impl Ready {
         results
     }
 
-    /// What it says.
+    /// The experiment itself.
     #[must_use]
     pub const fn experiment(&self) -> &Experiment {
         &self.source.experiment
     }
 }
 
-/// An experiment at work.
+/// An experiment that is being run.
 #[derive(Debug)]
-pub struct Work {
-    /// It.
-    pub ready: Ready,
+pub struct RunningExperiment {
+    /// The experiment, with its points and seeds.
+    pub ready: RunnableExperiment,
     state: Mutex<State>,
-    /// Runs that were there before.
+    /// Number of runs that were in the folder before.
     pub known: usize,
     is_timed: bool,
 }
 
-/// What its runs have come to.
+/// The state of a running experiment.
 #[derive(Debug)]
 pub struct State {
-    /// Its folder.
+    /// The folder of the experiment.
     pub store: Store,
-    /// Its runs.
+    /// The results of its runs.
     pub results: Results,
-    /// What they took, all threads together.
+    /// The time that its runs took, summed over all threads.
     pub took: Duration,
 }
 
-impl Work {
-    /// Opens its folder.
+impl RunningExperiment {
+    /// Opens the folder of the experiment.
     ///
     /// # Errors
-    /// When that has results of something else, or cannot be written.
-    pub fn begin(ready: Ready) -> Result<Self, Failure> {
+    /// When the folder has results of something else, or cannot be written.
+    pub fn begin(ready: RunnableExperiment) -> Result<Self, Failure> {
         let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
         let results = ready.results(runs);
         let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
@@ -126,12 +131,12 @@ impl Work {
         Ok(Self { ready, state, known, is_timed })
     }
 
-    /// What its runs have come to.
+    /// Locks the state of the experiment and returns it.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The runs that are to be done, seed by seed.
+    /// The runs that are still to be done, seed by seed.
     fn open(&self) -> Vec<(usize, u64)> {
         let state = self.state();
         let points = self.ready.points.len();
@@ -141,7 +146,7 @@ impl Work {
             .collect()
     }
 
-    /// Does a run, unless a stop has ended what it had begun.
+    /// Does a run and keeps it, unless a stop has ended its programs.
     fn run(
         &self,
         (index, seed): (usize, u64),
@@ -155,9 +160,9 @@ impl Work {
                 let run = |clock: &mut dyn Trace| prepared.run(seed, programs, clock);
                 Clock::default().watch(&prepared.asked(seed), run)
             }
-            false => prepared.run(seed, programs, &mut NoTrace),
+            false => prepared.run(seed, programs, &mut SilentTrace),
         };
-        // What a program had not planned by then has no measures.
+        // A run whose program was stopped before it had planned everything has no valid measures.
         if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
             return Ok(());
         }
@@ -175,15 +180,15 @@ impl Work {
     }
 }
 
-/// One run: of which experiment, which of its points, which seed.
+/// One run: the index of the experiment, the index of its point, and the seed.
 type Turn = (usize, usize, u64);
 
-/// Every run that is to be done, in the order in which they are begun.
-fn turns(works: &[Work]) -> Vec<Turn> {
-    mixed(works.iter().map(Work::open).collect())
+/// Every run that is to be done, in the order in which the runs are started.
+fn turns(works: &[RunningExperiment]) -> Vec<Turn> {
+    mixed(works.iter().map(RunningExperiment::open).collect())
 }
 
-/// Lists dealt into one another, so that every beginning of the whole has the same share of each.
+/// Mixes lists so that every beginning of the result contains the same share of each list.
 fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
     let mut all: Vec<(f64, Turn)> = Vec::new();
     for (list, own) in lists.into_iter().enumerate() {
@@ -192,7 +197,7 @@ fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
         let turns = own.into_iter().enumerate();
         all.extend(turns.map(|(place, (point, seed))| (share(place), (list, point, seed))));
     }
-    // Stable: equal shares stay in the order of the lists.
+    // The sort is stable, so equal shares stay in the order of the lists.
     all.sort_by(|one, other| one.0.total_cmp(&other.0));
     all.into_iter().map(|(_, turn)| turn).collect()
 }
@@ -200,9 +205,10 @@ fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
 /// Does all runs that are to be done, unless it is stopped.
 ///
 /// # Errors
-/// The first run that failed, or could not be kept. It raises `stop`, which ends the programs of the others, too.
+/// The first run that failed, or could not be kept. It sets `stop`, which also ends the programs of the
+/// other runs.
 pub fn deal(
-    works: &[Work],
+    works: &[RunningExperiment],
     threads: usize,
     programs: &Arc<dyn Programs>,
     stop: &AtomicBool,

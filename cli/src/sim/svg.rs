@@ -1,12 +1,12 @@
-//! A picture as SVG.
+//! Writes a drawing as SVG.
 
 use std::fmt::Write as _;
 
-use super::picture::{Anchor, At, Element, INK, Picture};
+use super::drawing::{Anchor, Drawing, Element, INK, PagePosition};
 
-/// The file.
+/// The content of the SVG file.
 #[must_use]
-pub fn svg(picture: &Picture) -> String {
+pub fn svg(picture: &Drawing) -> String {
     let (width, height) = picture.size;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -65,7 +65,7 @@ fn put(out: &mut String, element: &Element) -> std::fmt::Result {
     }
 }
 
-fn places(points: &[At]) -> String {
+fn places(points: &[PagePosition]) -> String {
     let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     points.join(" ")
 }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn texts_cannot_break_the_picture() {
-        let mut picture = Picture::new(10.0, 10.0);
+        let mut picture = Drawing::new(10.0, 10.0);
         picture.text((0.0, 0.0), "a < b & \"c\"", 12.0, Anchor::Start);
         assert!(svg(&picture).contains("a &lt; b &amp; &quot;c&quot;"));
     }

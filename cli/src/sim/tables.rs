@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use coalloc_sim::experiment::Results;
 use coalloc_sim::experiment::measures::parts;
 
-/// `axis,..,metric,x,seeds,mean,ci95`: x is empty unless the metric is a curve, ci95 (half the width of the
-/// confidence interval) unless there are two seeds.
+/// The results as lines of `axis,..,metric,x,seeds,mean,ci95`.
+///
+/// x is empty unless the metric is a curve. ci95 (half the width of the confidence interval) is empty
+/// unless there are two seeds.
 #[must_use]
 pub fn csv(results: &Results) -> String {
     let axes = results.points.first().map(|point| &point.labels[..]).unwrap_or_default();
@@ -38,7 +40,7 @@ pub fn csv(results: &Results) -> String {
     text
 }
 
-/// A field, in quotes where it needs them.
+/// A field, in quotes if it needs them.
 fn field(text: &str) -> String {
     match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -1,8 +1,8 @@
 //! `--trace`: the events of one run, as lines of JSON that `coalloc sim gantt` draws.
 //!
-//! A trace is written beside its place and put there when it is whole. One that is there already is not written over:
-//! the command that goes on with a folder makes its trace again and finds the same bytes there, and with anything
-//! else it is refused.
+//! A trace is written to a temporary file, which is moved to its place when it is complete. An existing
+//! trace is not overwritten: a command that continues with a folder makes its trace again and finds the
+//! same bytes there. If anything else is there, the command is refused.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,7 +14,7 @@ use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::{Experiment, Trace, TraceEvent};
 
-use super::models::Prepared;
+use super::models::PreparedModel;
 use super::whole;
 use crate::exit::Failure;
 
@@ -36,13 +36,13 @@ impl Trace for Lines<'_> {
     }
 }
 
-/// Which of the points `--at` means: the first that stands there.
+/// The index of the point that `--at` means: the first that matches.
 ///
 /// # Errors
-/// When it names an axis or a value that there is not.
+/// When it names an axis or a value that does not exist.
 pub fn point_at(
     experiment: &Experiment,
-    ready: &[(Point, Prepared)],
+    ready: &[(Point, PreparedModel)],
     at: &[String],
 ) -> Result<usize, Failure> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
@@ -83,19 +83,20 @@ pub fn point_at(
     })
 }
 
-/// Where a trace goes.
+/// The destination of a trace.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
-    /// Is a whole trace there?
+    /// Whether a complete trace is there already.
     pub is_there: bool,
 }
 
-/// Can a trace be written there, or is one there already? Asked before hours are spent. `out` is the folder that is
-/// made for the results.
+/// Checks, before hours are spent, that a trace can be written to this file, or is there already.
+///
+/// `out` is the folder that is created for the results.
 ///
 /// # Errors
-/// When something else is there (an experiment, or somebody else's), or no folder for it.
+/// When something else is there (an experiment, or a file of somebody else), or there is no folder for it.
 pub fn target(path: &Path, out: &Path) -> Result<Target, Failure> {
     let path = path.to_owned();
     match path.symlink_metadata() {
@@ -119,9 +120,9 @@ fn refused(path: &Path, problem: &str) -> Failure {
     Failure::bad_input(format!("--trace {}: {problem}; nothing was overwritten", path.display()))
 }
 
-/// Does a file end as a whole trace does?
+/// Does the file end as a complete trace does?
 fn is_whole(path: &Path) -> bool {
-    /// More than the last line has.
+    /// Longer than the last line of a trace.
     const TAIL_MAX: u64 = 256;
     let tail = || -> Result<Vec<u8>, std::io::Error> {
         let mut file = File::open(path)?;
@@ -138,13 +139,14 @@ fn is_whole(path: &Path) -> bool {
     })
 }
 
-/// Runs a point with a seed and writes what happens, or finds it written. When `stop` has ended a program of the run,
-/// nothing is written.
+/// Runs a point with a seed and writes the events, or finds that they are written already.
+///
+/// If `stop` has ended a program of the run, nothing is written.
 ///
 /// # Errors
-/// When something else is there, or it cannot be written; nothing of it is left behind then.
+/// When something else is there, or the trace cannot be written; nothing of it is left behind then.
 pub fn write(
-    prepared: &Prepared,
+    prepared: &PreparedModel,
     seed: u64,
     programs: &Arc<dyn Programs>,
     stop: &AtomicBool,
@@ -156,7 +158,7 @@ pub fn write(
     let part = whole::beside(path).map_err(|error| refused(path, &error.to_string()))?;
     let mut lines = Lines { file: BufWriter::new(part.as_file()), events: 0, failed: None };
     let done = prepared.run(seed, programs, &mut lines);
-    // What a program had not planned by then is no trace of it.
+    // A run whose program was stopped before it had planned everything has no valid trace.
     if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
         return Ok(());
     }
@@ -176,7 +178,7 @@ pub fn write(
         };
     }
     part.as_file().sync_all().map_err(failed)?;
-    // Somebody may have put something there in the meantime.
+    // Another process may have put something there in the meantime.
     part.persist_noclobber(path).map_err(|error| match error.error.kind() {
         ErrorKind::AlreadyExists => refused(path, other),
         _ => failed(error.error),
@@ -184,7 +186,7 @@ pub fn write(
     Ok(())
 }
 
-/// Have two files the same bytes?
+/// Do two files have the same bytes?
 fn is_same(one: &Path, other: &Path) -> Result<bool, std::io::Error> {
     let (one, other) = (File::open(one)?, File::open(other)?);
     if one.metadata()?.len() != other.metadata()?.len() {

@@ -1,4 +1,5 @@
-//! Files that are there whole or not at all: written beside their place, then put there at once.
+//! Files that exist completely or not at all: written to a temporary file next to their place, then moved
+//! there atomically.
 
 use std::fs::Permissions;
 use std::io::{Error, ErrorKind, Write as _};
@@ -7,35 +8,35 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// How the names of files begin that are being written, and how they end. Between them is what nobody else has.
+/// Beginning and end of the names of files that are being written. The part between them is unique.
 const BEGINNING: &str = ".coalloc-";
 const UNFINISHED: &str = ".part";
 
-/// A file that is being written, in the folder of this path. It is gone when it is dropped.
+/// Creates a file for writing, in the folder of this path. The file is removed when the value is dropped.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When the file cannot be created.
 pub fn beside(path: &Path) -> Result<NamedTempFile, Error> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(BEGINNING).suffix(UNFINISHED);
-    // Less what the user's mask takes away, as of any file.
+    // The user's mask is applied to this, as for any file.
     builder.permissions(Permissions::from_mode(0o666)).tempfile_in(folder_of(path))
 }
 
-/// Removes what killed programs have left in a folder that nobody else writes to.
+/// Removes what killed programs have left in a folder, to which nobody else may write.
 pub fn clear(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(BEGINNING) && name.ends_with(UNFINISHED) {
-            // It is in nobody's way.
+            // If it cannot be removed, it does no harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// The folder that a file lies in.
+/// The folder that contains a file.
 #[must_use]
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
@@ -44,7 +45,7 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Where a file of this name is, or would be: behind links, from the root on.
+/// The absolute path at which a file of this name is or would be, with links resolved.
 #[must_use]
 pub fn place(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| {
@@ -54,7 +55,9 @@ pub fn place(path: &Path) -> PathBuf {
     })
 }
 
-/// Writes a file, or leaves what stands there. What is no file (`/dev/stdout`, a pipe) is written into.
+/// Replaces a file, or leaves it as it was.
+///
+/// A path that is not a regular file (`/dev/stdout`, a pipe) is written into.
 ///
 /// # Errors
 /// When it cannot be written; nothing of it is left behind then.
@@ -71,7 +74,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     if let Some(there) = there {
         part.as_file().set_permissions(there.permissions())?;
     }
-    // A power cut must not leave the name of a file that has no content yet.
+    // After a power cut, the name must not belong to a file that has no content yet.
     part.as_file().sync_all()?;
     part.persist(&place)?;
     Ok(())

@@ -1,5 +1,7 @@
-//! One customer: reserves, perhaps changes it, perhaps releases it. Some ask the same twice at once, some do
-//! not wait for the answer, some of those never come back. Whoever comes back asks under the same id.
+//! One customer: makes a reservation, perhaps changes it, perhaps releases it.
+//!
+//! Some customers send the same call twice at once. Some do not wait for the answer, and some of those
+//! never come back. A customer that comes back uses the same id again.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,42 +11,42 @@ use coalloc_proto::v1;
 use rand_chacha::ChaCha20Rng;
 use tonic::Status;
 
-use super::offers::{Offers, pick};
+use super::offers::{OfferedResources, pick};
 use super::{Lines, Target, meter::Meter};
-use crate::audit::journal::{Entry, Kind, Said};
+use crate::audit::journal::{CallKnowledge, Entry, Kind};
 use crate::exit::Failure;
 
-/// How long a customer waits for an answer; longer than a coordinator takes for one in any case.
+/// Timeout for an answer; a coordinator always takes less than this.
 const PATIENCE: Duration = Duration::from_secs(70);
-/// Times that one call is sent.
+/// Maximum number of times that one call is sent.
 const SENDINGS_MAX: u32 = 40;
-/// Longest pause between two of them, in milliseconds.
+/// Longest pause between two sendings of a call, in milliseconds.
 const PAUSE_MAX_MS: u64 = 800;
-/// Who does not wait goes after so many milliseconds at most.
+/// Longest time, in milliseconds, after which a customer that does not wait leaves.
 const VANISH_MS: u64 = 250;
-/// Of 100 sendings, how many are not waited for.
+/// How many of 100 sendings are not waited for.
 const VANISHING: u64 = 12;
-/// Of 100 who have not waited, how many never come back.
+/// How many of 100 customers who did not wait never come back.
 const NEVER_BACK: u64 = 30;
-/// Of 100 sendings, how many are sent twice at once.
+/// How many of 100 sendings are sent twice at once.
 const TWICE: u64 = 8;
-/// Of 100 confirmed reservations, how many are changed; and then of those again.
+/// How many of 100 confirmed reservations are changed; the same share of those is changed again.
 const CHANGING: u64 = 40;
-/// Of 100 confirmed reservations, how many are released.
+/// How many of 100 confirmed reservations are released.
 const RELEASING: u64 = 75;
 
-/// A customer.
-pub(super) struct Customer {
+/// A customer of the soak.
+pub(super) struct SoakClient {
     pub(super) id: String,
     pub(super) target: Target,
-    pub(super) offers: Arc<Offers>,
+    pub(super) offers: Arc<OfferedResources>,
     pub(super) random: ChaCha20Rng,
     pub(super) lines: Arc<Mutex<Lines>>,
     pub(super) meter: Arc<Meter>,
     pub(super) frames: u32,
 }
 
-/// A call to be sent, perhaps again.
+/// A call to be sent, perhaps more than once.
 #[derive(Debug, Clone)]
 enum Call {
     Reserve(v1::ReserveRequest),
@@ -78,8 +80,8 @@ impl Call {
     }
 }
 
-impl Customer {
-    /// The whole of its life.
+impl SoakClient {
+    /// Makes all calls of the customer.
     pub(super) async fn live(mut self) -> Result<(), Failure> {
         let request = self.offers.draw(&mut self.random);
         let reserve = Call::Reserve(v1::ReserveRequest {
@@ -88,7 +90,7 @@ impl Customer {
             options: Some(v1::PlanOptions { frames: Some(self.frames), ..Default::default() }),
             plan_digest: String::new(),
         });
-        if self.insist(&reserve).await? != Some(Said::Confirmed) {
+        if self.insist(&reserve).await? != Some(CallKnowledge::Confirmed) {
             return Ok(());
         }
         for number in 1..=2 {
@@ -104,7 +106,7 @@ impl Customer {
                 may_move: self.chance(50),
             });
             match self.insist(&modify).await? {
-                Some(Said::Changed | Said::Unchanged) => {}
+                Some(CallKnowledge::Changed | CallKnowledge::Unchanged) => {}
                 _ => break,
             }
         }
@@ -120,8 +122,8 @@ impl Customer {
         pick(&mut self.random, 1, 100) <= of_100
     }
 
-    /// Sends a call until there is a final answer; None when there never was one.
-    async fn insist(&mut self, call: &Call) -> Result<Option<Said>, Failure> {
+    /// Sends a call until there is a final answer; returns `None` if there never was one.
+    async fn insist(&mut self, call: &Call) -> Result<Option<CallKnowledge>, Failure> {
         for _ in 0..SENDINGS_MAX {
             let vanishes = self.chance(VANISHING);
             let wait = match vanishes {
@@ -130,7 +132,7 @@ impl Customer {
             };
             let said = if self.chance(TWICE) {
                 let (one, other) = tokio::join!(self.once(call, wait), self.once(call, wait));
-                // Both are in the journal; what is final counts here.
+                // Both answers are in the journal; the final one counts here.
                 let (one, other) = (one?, other?);
                 if is_final(one) { one } else { other }
             } else {
@@ -148,16 +150,18 @@ impl Customer {
         Ok(None)
     }
 
-    /// Sends a call once, and waits so long.
-    async fn once(&self, call: &Call, wait: Duration) -> Result<Said, Failure> {
+    /// Sends a call once, and waits this long for the answer.
+    async fn once(&self, call: &Call, wait: Duration) -> Result<CallKnowledge, Failure> {
         let (kind, change) = (call.kind(), call.change());
         let asked = Entry::asked(&self.target.name, &self.id, kind, change);
         self.write(&asked)?;
         let answer = tokio::time::timeout(wait, call.clone().send(&self.target)).await;
         let entry = match answer {
             Ok(Ok(Some(reservation))) => asked.answered(&reservation),
-            Ok(Err(status)) if effect(&status) == Effect::Rejected => asked.ended(Said::Rejected),
-            Ok(Ok(None) | Err(_)) | Err(_) => asked.ended(Said::Lost),
+            Ok(Err(status)) if effect(&status) == Effect::Rejected => {
+                asked.ended(CallKnowledge::Rejected)
+            }
+            Ok(Ok(None) | Err(_)) | Err(_) => asked.ended(CallKnowledge::Lost),
         };
         self.write(&entry)?;
         self.meter.said(kind, entry.said);
@@ -165,12 +169,12 @@ impl Customer {
     }
 
     fn write(&self, entry: &Entry) -> Result<(), Failure> {
-        // A journal goes on after a panic elsewhere.
+        // The journal continues even after a panic in another task.
         let mut lines = self.lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         lines.add(entry).map_err(|error| Failure::internal(format!("--journal: {error}")))
     }
 }
 
-const fn is_final(said: Said) -> bool {
-    !matches!(said, Said::Asked | Said::Lost | Said::Indefinite)
+const fn is_final(said: CallKnowledge) -> bool {
+    !matches!(said, CallKnowledge::Asked | CallKnowledge::Lost | CallKnowledge::Indefinite)
 }

@@ -1,15 +1,15 @@
-//! What a load came to: offered co-allocations by windows of ten seconds, and every answer counted.
+//! The outcome of a load: co-allocations offered in each window of ten seconds, and a count of every answer.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::audit::journal::{Kind, Said};
+use crate::audit::journal::{CallKnowledge, Kind};
 
 /// Length of a window.
 pub const WINDOW: Duration = Duration::from_secs(10);
 
-/// Counts while the load runs.
+/// The counts of a running load.
 #[derive(Debug)]
 pub struct Meter {
     begun: Instant,
@@ -19,18 +19,18 @@ pub struct Meter {
 #[derive(Debug, Default)]
 struct Counts {
     windows: Vec<usize>,
-    said: BTreeMap<(Kind, Said), usize>,
+    said: BTreeMap<(Kind, CallKnowledge), usize>,
 }
 
-/// What it came to.
+/// The outcome of a load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// How long new co-allocations were offered.
     pub offered_for: Duration,
-    /// New co-allocations offered in each window, the last one perhaps cut short.
+    /// New co-allocations offered in each window; the last window may be cut short.
     pub windows: Vec<usize>,
-    /// How many calls ended how.
-    pub said: BTreeMap<(Kind, Said), usize>,
+    /// The number of calls by kind and outcome.
+    pub said: BTreeMap<(Kind, CallKnowledge), usize>,
 }
 
 impl Meter {
@@ -39,7 +39,7 @@ impl Meter {
     }
 
     fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
-        // Counting goes on after a panic elsewhere.
+        // Counting continues even after a panic in another task.
         self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -51,7 +51,7 @@ impl Meter {
         windows[window] += 1;
     }
 
-    pub(super) fn said(&self, kind: Kind, said: Said) {
+    pub(super) fn said(&self, kind: Kind, said: CallKnowledge) {
         *self.counts().said.entry((kind, said)).or_default() += 1;
     }
 
@@ -69,8 +69,10 @@ impl Meter {
 }
 
 impl Outcome {
-    /// Co-allocations offered a minute in the window in which the fewest were; of a load that was shorter
-    /// than one window, over all of it. A last window of less than half its length does not count.
+    /// Co-allocations offered per minute in the window in which the fewest were offered.
+    ///
+    /// If the load was shorter than one window, this is the average over the whole load. A last window of
+    /// less than half the length does not count.
     #[must_use]
     pub fn least_per_minute(&self) -> f64 {
         let total = self.offered_for.as_secs_f64();
@@ -82,15 +84,15 @@ impl Outcome {
         rates.reduce(f64::min).unwrap_or_default()
     }
 
-    /// New co-allocations offered in all.
+    /// The total number of new co-allocations offered.
     #[must_use]
     pub fn offered(&self) -> usize {
         self.windows.iter().sum()
     }
 
-    /// Calls of this kind that ended so.
+    /// The number of calls of this kind with this outcome.
     #[must_use]
-    pub fn count(&self, kind: Kind, said: Said) -> usize {
+    pub fn count(&self, kind: Kind, said: CallKnowledge) -> usize {
         self.said.get(&(kind, said)).copied().unwrap_or_default()
     }
 }

@@ -1,6 +1,8 @@
-//! The requests of a soak: small ones in few days, sized after what the federation has, so that many fit and
-//! some get into each other's way. Each is drawn from a random stream of its own: the same seed asks the
-//! same, whatever became of the others.
+//! The requests of a soak: small requests within a few days, sized for the federation so that many fit and
+//! some conflict.
+//!
+//! Each customer draws from its own random stream: the same seed gives the same requests, whatever became
+//! of the others.
 
 use coalloc_common::{Span, Time};
 use coalloc_net::convert::{span_to_wire, time_to_wire};
@@ -11,18 +13,19 @@ use rand_distr::{Distribution, Uniform};
 
 use crate::exit::{Exit, Failure};
 
-/// Users, in turn.
+/// The users, who take turns.
 const USERS: [&str; 2] = ["soak-A", "soak-B"];
-/// Every second request begins within so many minutes, where they meet; the others within [`SPREAD_MIN`].
+/// Every second request begins within this many minutes, so that requests conflict; the others within
+/// [`SPREAD_MIN`].
 const CROWDED_MIN: i64 = 6 * 60;
-/// Three days.
+/// Three days, in minutes.
 const SPREAD_MIN: i64 = 3 * 24 * 60;
-/// Minutes before the first: no window begins while the soak runs.
+/// Minutes before the first window begins, so that no window begins while the soak runs.
 const LEAD_MIN: i64 = 24 * 60;
 
-/// What can be asked of a federation.
+/// The resources of a federation that requests may ask for.
 #[derive(Debug, Clone)]
-pub struct Offers {
+pub struct OfferedResources {
     seed: u64,
     start: Time,
     sites: usize,
@@ -30,11 +33,11 @@ pub struct Offers {
     rate_max: u64,
 }
 
-impl Offers {
-    /// Sized after the federation.
+impl OfferedResources {
+    /// Sizes the requests for the federation.
     ///
     /// # Errors
-    /// When it has no site.
+    /// When the federation has no site.
     pub fn new(seed: u64, federation: &v1::DescribeFederationResponse) -> Result<Self, Failure> {
         let members =
             || federation.resource_managers.iter().filter_map(|member| member.description.as_ref());
@@ -45,7 +48,7 @@ impl Offers {
             return Err(Failure::new(Exit::CallFailed, text));
         };
         let start = coalloc_net::clock::now().wall.saturating_add(Span::from_secs(LEAD_MIN * 60));
-        // Without a path there is nothing to join sites with.
+        // Without a path, sites cannot be linked.
         let joined = if paths.is_some() { sites.len().min(3) } else { 1 };
         let rate_max = paths.unwrap_or_default() / 5;
         Ok(Self { seed, start, sites: joined, cpus_max: (least / 8).max(1), rate_max })
@@ -59,12 +62,12 @@ impl Offers {
         random
     }
 
-    /// A request.
+    /// Draws a request.
     pub fn draw(&self, random: &mut impl Rng) -> v1::CoAllocationRequest {
         let sites = pick(random, self.sites.min(2) as u64, self.sites as u64) as usize;
         let (cpus, rate) = (self.cpus(random), self.rate(random));
         let spread = [CROWDED_MIN, SPREAD_MIN][pick(random, 0, 1) as usize];
-        // Minutes of three days, and below.
+        // The numbers are minutes of at most three days, so they fit.
         let earliest = pick(random, 0, spread as u64) as i64;
         let latest = earliest + pick(random, 0, 120) as i64;
         let minutes = [10, 30, 60][pick(random, 0, 2) as usize];
@@ -89,7 +92,7 @@ impl Offers {
         }
     }
 
-    /// A new version of it: other amounts, another length, the start stays.
+    /// Draws a new version of a request: other amounts and another length, the same start.
     pub fn change(
         &self,
         of: &v1::CoAllocationRequest,
@@ -114,9 +117,9 @@ impl Offers {
     }
 }
 
-/// One of `low..=high`.
+/// Draws one of `low..=high`.
 pub(super) fn pick(random: &mut impl Rng, low: u64, high: u64) -> u64 {
-    // Of reversed bounds the lower one.
+    // If the bounds are reversed, this is the lower one.
     Uniform::new_inclusive(low, high.max(low)).map_or(low, |range| range.sample(random))
 }
 
@@ -140,7 +143,7 @@ mod tests {
     #[test]
     fn every_request_is_valid_and_small_and_one_seed_asks_the_same() {
         for (sites, paths, joined) in [(1, 0, 1), (2, 1, 2), (10, 4, 3), (3, 0, 1)] {
-            let offers = Offers::new(7, &federation(sites, paths)).unwrap();
+            let offers = OfferedResources::new(7, &federation(sites, paths)).unwrap();
             for index in 0..300 {
                 let request = offers.draw(&mut offers.random(index));
                 assert_eq!(request, offers.draw(&mut offers.random(index)));
@@ -152,6 +155,6 @@ mod tests {
                 assert_eq!(changed.sites.len(), request.sites.len());
             }
         }
-        assert!(Offers::new(7, &federation(0, 1)).is_err());
+        assert!(OfferedResources::new(7, &federation(0, 1)).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! `coalloc task submit`: plan a task, and reserve the plan.
+//! `coalloc task submit`: plans a task, and reserves the plan.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,25 +13,26 @@ use super::{SlotArgs, TaskFile, body, effort, headline, planner_parser};
 use crate::exit::{Answer, Exit, Failure};
 use crate::rpc::{self, GrcArgs};
 use crate::text;
-use crate::when::When;
+use crate::when::InstantArg;
 
-/// Tasks: data that travel to a cluster, and are computed on there
+/// Tasks: data that travel to a cluster, where a computation uses them
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
     #[command(subcommand)]
-    what: What,
+    what: TaskCommand,
 }
 
 #[derive(Debug, Clone, Subcommand)]
-enum What {
+enum TaskCommand {
     Submit(SubmitArgs),
 }
 
 /// Plan a task and reserve the plan
 ///
-/// A coordinator in distributed mode plans on its picture, without asking anybody; where that was out of date,
-/// the refusal says what is free, and the task is planned again, as often as --tries allows.
-/// The same --id with the same content is the same task: sent again, it gets the same answer.
+/// A coordinator in distributed mode plans with its picture, without asking the resource managers. Where
+/// the picture was out of date, the refusal says what is free, and the task is planned again, as often as
+/// --tries allows.
+/// A task with the same --id and the same content is the same task: sent again, it gets the same answer.
 #[derive(Debug, Clone, Args)]
 pub struct SubmitArgs {
     /// The task, a TaskRequest as YAML or JSON; `-` reads standard input
@@ -39,20 +40,20 @@ pub struct SubmitArgs {
     request: PathBuf,
     /// Replaces the task's `ready`: 2026-11-21T10:00:00Z, now, now+2h. Its deadline moves along
     #[arg(long, value_name = "TIME")]
-    earliest_start: Option<When>,
+    earliest_start: Option<InstantArg>,
     /// Replaces the task's user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// The id of this task [default: a random UUID]
     #[arg(long, value_name = "REQUEST_ID")]
     id: Option<String>,
-    /// How it is planned [default: the coordinator's setting]
+    /// How the task is planned [default: the coordinator's setting]
     #[arg(long, value_name = "NAME", value_parser = planner_parser(), help_heading = "Tasks")]
     planner: Option<TaskPlannerName>,
     /// How the plan is reserved [default: the coordinator's setting]
     #[arg(long, value_enum, help_heading = "Tasks")]
     reservation: Option<Reservation>,
-    /// How often it may be planned, 1 to 16 [default: 4]
+    /// How often the task may be planned, 1 to 16 [default: 4]
     #[arg(long, value_name = "N", help_heading = "Tasks",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::TASK_TRIES_MAX)))]
     tries: Option<u32>,
@@ -68,9 +69,9 @@ pub struct SubmitArgs {
 /// How a plan is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Reservation {
-    /// Held everywhere, then committed
+    /// Held at every resource manager, then committed
     TwoPhase,
-    /// Booked with one message at each resource manager, one after the other on the way of the data
+    /// Booked with one message to each resource manager, one after the other along the way of the data
     OneWay,
 }
 
@@ -86,14 +87,14 @@ impl From<Reservation> for v1::TaskReservation {
 /// Runs `coalloc task`.
 ///
 /// # Errors
-/// When the file is wrong, the coordinator cannot be asked, or it is unknown how it ended.
+/// When the file is wrong, the coordinator cannot be asked, or the outcome is unknown.
 pub async fn run(args: &TaskArgs) -> Result<Answer, Failure> {
-    let What::Submit(args) = &args.what;
+    let TaskCommand::Submit(args) = &args.what;
     let now = coalloc_net::clock::now().wall;
     let file = TaskFile::read(&args.request, args.earliest_start, args.user.as_ref(), now)?;
     let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     let mut client = args.grc.connect().await?;
-    // Said before the call, so that it can be asked about whatever becomes of this process.
+    // Printed before the call, so that the user can ask about the task even if this process dies.
     text::note(&format!("request id: {request_id}"));
     let request = v1::SubmitTaskRequest {
         request_id: request_id.clone(),
@@ -121,7 +122,7 @@ const fn exit(receipt: &v1::TaskReceipt) -> Exit {
     }
 }
 
-/// The receipt for people: what was reserved, or why nothing was, and what was run into before.
+/// The receipt for people: what was reserved, or why nothing was, and the earlier tries that were refused.
 #[must_use]
 pub fn describe(receipt: &v1::TaskReceipt) -> String {
     // Writing to a String cannot fail, here and below.
@@ -145,7 +146,7 @@ pub fn describe(receipt: &v1::TaskReceipt) -> String {
         let _ = writeln!(out, "\nwithout the deadline: {}", headline(plan));
         out += &body(plan);
     }
-    // The last try of one that failed is its refusal.
+    // The last try of a failed task is its refusal, which is already shown.
     let before = receipt.tries.len().saturating_sub(usize::from(!receipt.confirmed));
     if before > 0 {
         out += "\nplanned before, and refused:\n";
@@ -192,7 +193,7 @@ mod tests {
         assert!(text.starts_with("reserved grc-1: at B"), "{text}");
         assert!(text.contains("A is full (the picture of it was 250 ms old)"), "{text}");
         assert_eq!(exit(&receipt), Exit::Done);
-        // The same, given up.
+        // The same receipt, for a task that was given up.
         receipt.confirmed = false;
         receipt.refusal = Some(refusal("A is full"));
         let text = describe(&receipt);

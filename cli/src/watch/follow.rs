@@ -1,4 +1,4 @@
-//! The loop of a watch: events in, lines out, and the connection taken up again when it breaks.
+//! The loop of a watch: reads events, prints lines, and reconnects when the connection breaks.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-use super::Until;
-use super::show::{Shown, Units};
+use super::WatchGoal;
+use super::show::{EventPrinter, Units};
 use crate::exit::{Exit, Failure};
 use crate::{rpc, text};
 
-/// Pauses before a broken connection is taken up again: this, then twice as long each time,
+/// Backoff before the first attempt to resume a broken connection; it doubles with each attempt.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
-/// up to this.
+/// Upper bound of the backoff.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often the line that counts down is drawn.
 const TICK: Duration = Duration::from_secs(1);
-/// Longest wait for what that line wants to know.
+/// Timeout for the call that the line that counts down needs.
 const TICK_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whom to watch.
+/// The daemon to watch.
 pub(super) enum Source {
     Grc { client: CoordinatorClient<Channel>, id: String, user: String },
     Rm { client: ResourceManagerClient<Channel>, units: Units },
 }
 
 /// What ends a watch, besides the user.
-pub(super) struct Ends {
+pub(super) struct WatchLimits {
     pub(super) count: Option<u64>,
-    pub(super) until: Option<Until>,
+    pub(super) until: Option<WatchGoal>,
     pub(super) idle: Option<Span>,
 }
 
-/// What comes out of a stream.
+/// An item of a stream.
 pub(super) enum Item {
     Reservation(v1::ReservationEvent),
     Booking(v1::BookingEvent),
@@ -52,13 +52,13 @@ enum Open {
 }
 
 /// Why the loop over one connection has ended.
-enum Over {
+enum ConnectionEnd {
     Exit(Exit),
     Broken(Status),
 }
 
 impl Source {
-    /// A resource manager, asked who it is.
+    /// Asks a resource manager who it is.
     pub(super) async fn rm(
         mut client: ResourceManagerClient<Channel>,
         address: &str,
@@ -84,7 +84,9 @@ impl Source {
         }
     }
 
-    /// How long a reservation is held yet: no record says it before all hold.
+    /// How long a reservation is still held.
+    ///
+    /// Before all resource managers hold, no event says it, so this asks the coordinator.
     async fn held_yet(&mut self, id: &str) -> Option<coalloc_proto::Duration> {
         let Self::Grc { client, .. } = self else { return None };
         let answer = client.get(v1::GetRequest { id: id.to_owned() });
@@ -115,7 +117,7 @@ impl Open {
                     None => None,
                 },
             };
-            // What a later release may send beside events is not for us.
+            // Ignore what a later release may send besides events.
             if let Some(item) = item {
                 return Ok(item);
             }
@@ -123,24 +125,31 @@ impl Open {
     }
 }
 
-/// Follows until something ends it, and says how.
+/// Follows events until something ends the watch, and returns how it ended.
 pub(super) async fn follow(
     source: Source,
     token: String,
-    ends: Ends,
+    ends: WatchLimits,
     json: bool,
 ) -> Result<Exit, Failure> {
     let heard = Instant::now();
-    let mut following =
-        Following { shown: Shown::new(json), source, token, ends, seen: 0, heard, answered: false };
+    let mut following = Following {
+        shown: EventPrinter::new(json),
+        source,
+        token,
+        ends,
+        seen: 0,
+        heard,
+        answered: false,
+    };
     let (mut pause, mut greeted, mut told) = (PAUSE_FIRST, false, false);
     let exit = loop {
         following.answered = false;
         let status = match following.connection().await? {
-            Over::Exit(exit) => break exit,
-            Over::Broken(status) => status,
+            ConnectionEnd::Exit(exit) => break exit,
+            ConnectionEnd::Broken(status) => status,
         };
-        // Nobody who has never answered is waited for.
+        // A daemon that has never answered is not waited for.
         let never = !std::mem::replace(&mut greeted, true) && !following.answered;
         if never {
             return Err(failure(&status));
@@ -154,7 +163,7 @@ pub(super) async fn follow(
             told = false;
         }
         let (code, message) = (status.code(), status.message());
-        // Once, however often it is tried in vain.
+        // Printed once, no matter how many attempts fail.
         if !std::mem::replace(&mut told, true) {
             following.shown.note(&format!("the connection broke ({code:?}: {message}); resuming"));
         }
@@ -170,28 +179,28 @@ pub(super) async fn follow(
 struct Following {
     source: Source,
     token: String,
-    ends: Ends,
-    shown: Shown,
-    /// Events so far.
+    ends: WatchLimits,
+    shown: EventPrinter,
+    /// Number of events so far.
     seen: u64,
-    /// When the last of them came.
+    /// When the last event came.
     heard: Instant,
-    /// Something has come over the present connection.
+    /// Whether anything has arrived over the present connection.
     answered: bool,
 }
 
 impl Following {
     /// One connection, from open to broken.
-    async fn connection(&mut self) -> Result<Over, Failure> {
+    async fn connection(&mut self) -> Result<ConnectionEnd, Failure> {
         let idle = self.idle_at();
         let open = tokio::select! {
             open = self.source.open(&self.token) => open,
-            () = stop_signal() => return Ok(Over::Exit(Exit::Interrupted)),
-            () = sleep_until(idle) => return Ok(Over::Exit(self.unreached())),
+            () = stop_signal() => return Ok(ConnectionEnd::Exit(Exit::Interrupted)),
+            () = sleep_until(idle) => return Ok(ConnectionEnd::Exit(self.unreached())),
         };
         let mut stream = match open {
             Ok(stream) => stream,
-            Err(status) => return Ok(Over::Broken(status)),
+            Err(status) => return Ok(ConnectionEnd::Broken(status)),
         };
         let interrupted = stop_signal();
         tokio::pin!(interrupted);
@@ -200,12 +209,12 @@ impl Following {
             tokio::select! {
                 item = stream.next() => match item {
                     Ok(item) => if let Some(exit) = self.take(item)? {
-                        return Ok(Over::Exit(exit));
+                        return Ok(ConnectionEnd::Exit(exit));
                     },
-                    Err(status) => return Ok(Over::Broken(status)),
+                    Err(status) => return Ok(ConnectionEnd::Broken(status)),
                 },
-                () = &mut interrupted => return Ok(Over::Exit(Exit::Interrupted)),
-                () = sleep_until(idle) => return Ok(Over::Exit(self.unreached())),
+                () = &mut interrupted => return Ok(ConnectionEnd::Exit(Exit::Interrupted)),
+                () = sleep_until(idle) => return Ok(ConnectionEnd::Exit(self.unreached())),
                 () = sleep(TICK), if self.shown.counts_down() => {
                     if let Some(id) = self.shown.next_checked()
                         && let Some(left) = self.source.held_yet(&id).await
@@ -218,7 +227,7 @@ impl Following {
         }
     }
 
-    /// Shows an event; says when it was the last that is wanted.
+    /// Shows an event; returns how the watch ends if this was the last event wanted.
     fn take(&mut self, item: Item) -> Result<Option<Exit>, Failure> {
         self.answered = true;
         let (token, shown, exit) = match item {
@@ -238,26 +247,27 @@ impl Following {
         self.token = token;
         self.seen += 1;
         self.heard = Instant::now();
-        // Nobody reads any more (`| head`).
+        // Nobody reads the output any more (`| head`).
         let gone = (!shown).then_some(Exit::Done);
         let counted = self.ends.count.is_some_and(|count| self.seen >= count);
         Ok(gone.or(exit).or_else(|| counted.then_some(Exit::Done)))
     }
 
     fn idle_at(&self) -> Instant {
-        // Longer than anybody waits, and no overflow.
+        // Longer than anybody waits, but short enough not to overflow.
         let never = Duration::from_secs(366 * 86_400);
         self.heard + self.ends.idle.map_or(never, |idle| idle.to_std().min(never))
     }
 
-    /// How it ends when nothing happens any more.
+    /// How the watch ends when nothing happens any more.
     const fn unreached(&self) -> Exit {
         let waiting = self.ends.count.is_some() || self.ends.until.is_some();
         if waiting { Exit::Unfinished } else { Exit::Done }
     }
 
-    /// Waits before the next connection, unless something else ends the watch. What is held runs out all
-    /// the same.
+    /// Waits before the next connection, unless something else ends the watch.
+    ///
+    /// The countdown goes on meanwhile, because holds expire all the same.
     async fn wait(&self, pause: Duration) -> Option<Exit> {
         let (over, interrupted) = (Instant::now() + pause, stop_signal());
         tokio::pin!(interrupted);
@@ -271,7 +281,7 @@ impl Following {
         }
     }
 
-    /// Says how to go on.
+    /// Prints how to resume.
     fn end(&mut self) {
         self.shown.end();
         if !self.token.is_empty() {
@@ -280,18 +290,18 @@ impl Following {
     }
 }
 
-/// Has the reservation come to what is waited for, or will it never?
-const fn reached(until: Until, state: v1::ReservationState) -> Option<Exit> {
+/// Returns how the watch ends if the reservation has reached the state waited for, or never will.
+const fn reached(until: WatchGoal, state: v1::ReservationState) -> Option<Exit> {
     use v1::ReservationState as S;
     match (until, state) {
-        (Until::Confirmed, S::Confirmed | S::PassedEndTime)
-        | (Until::Ended, S::Failed | S::Terminated | S::PassedEndTime) => Some(Exit::Done),
-        (Until::Confirmed, S::Failed | S::Terminated) => Some(Exit::Refused),
+        (WatchGoal::Confirmed, S::Confirmed | S::PassedEndTime)
+        | (WatchGoal::Ended, S::Failed | S::Terminated | S::PassedEndTime) => Some(Exit::Done),
+        (WatchGoal::Confirmed, S::Failed | S::Terminated) => Some(Exit::Refused),
         _ => None,
     }
 }
 
-/// Would the same call be answered so again?
+/// Would the same call get the same answer again?
 fn is_final(status: &Status) -> bool {
     matches!(
         status.code(),
@@ -307,7 +317,7 @@ fn is_final(status: &Status) -> bool {
 
 fn failure(status: &Status) -> Failure {
     match status.code() {
-        // The token is the user's.
+        // The token came from the user.
         Code::FailedPrecondition => Failure::bad_input(status.message()),
         _ => rpc::failure(status),
     }
@@ -321,15 +331,15 @@ mod tests {
     fn waiting_ends_with_what_was_waited_for_or_with_what_makes_it_impossible() {
         use v1::ReservationState as S;
         let cases = [
-            (Until::Confirmed, S::Checking, None),
-            (Until::Confirmed, S::Committing, None),
-            (Until::Confirmed, S::Confirmed, Some(Exit::Done)),
-            (Until::Confirmed, S::Failed, Some(Exit::Refused)),
-            (Until::Confirmed, S::Aborting, None),
-            (Until::Ended, S::Confirmed, None),
-            (Until::Ended, S::Terminating, None),
-            (Until::Ended, S::Terminated, Some(Exit::Done)),
-            (Until::Ended, S::Failed, Some(Exit::Done)),
+            (WatchGoal::Confirmed, S::Checking, None),
+            (WatchGoal::Confirmed, S::Committing, None),
+            (WatchGoal::Confirmed, S::Confirmed, Some(Exit::Done)),
+            (WatchGoal::Confirmed, S::Failed, Some(Exit::Refused)),
+            (WatchGoal::Confirmed, S::Aborting, None),
+            (WatchGoal::Ended, S::Confirmed, None),
+            (WatchGoal::Ended, S::Terminating, None),
+            (WatchGoal::Ended, S::Terminated, Some(Exit::Done)),
+            (WatchGoal::Ended, S::Failed, Some(Exit::Done)),
         ];
         for (until, state, expected) in cases {
             assert_eq!(reached(until, state), expected, "{until:?} {state:?}");

@@ -1,4 +1,4 @@
-//! How events look: a line each, and on a terminal one that counts down to the end of the first hold.
+//! How events are shown: one line each, and on a terminal a line that counts down to the end of the first hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal as _, Write as _};
@@ -13,10 +13,10 @@ use jiff::tz::TimeZone;
 use crate::exit::Failure;
 use crate::text;
 
-/// Characters of the longest word for a state.
+/// Number of characters of the longest word for a state.
 const STATE_WIDTH: usize = 11;
 
-/// What the amounts of a resource manager count.
+/// The units of a resource manager's amounts.
 #[derive(Debug, Default)]
 pub(super) struct Units {
     paths: BTreeSet<String>,
@@ -36,15 +36,17 @@ impl Units {
     }
 }
 
-/// The line at the bottom of a terminal, written over again and again. Never as long as the terminal is
-/// wide: what the terminal itself writes behind it, `^C`, must not break it in two.
+/// The line at the bottom of a terminal, which is overwritten again and again.
+///
+/// It is always shorter than the terminal is wide: the `^C` that the terminal itself prints after it must
+/// not wrap it.
 struct BottomLine;
 
-/// Columns kept free behind the line.
+/// Columns that stay free after the line.
 const BEHIND: usize = 4;
 
 impl BottomLine {
-    /// On a terminal that knows how to clear a line.
+    /// Returns a line if this is a terminal that can clear a line.
     fn new() -> Option<Self> {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
@@ -54,7 +56,7 @@ impl BottomLine {
     fn draw(&self, words: &str) {
         let width = usize::from(text::width()).saturating_sub(BEHIND);
         let words: String = words.chars().take(width).collect();
-        // A line that cannot be drawn tells nobody anything that is lost.
+        // If the line cannot be drawn, no information is lost.
         let _ = write!(std::io::stderr(), "\r\x1b[2K{words}");
     }
 
@@ -64,33 +66,34 @@ impl BottomLine {
 }
 
 /// Prints events.
-pub(super) struct Shown {
+pub(super) struct EventPrinter {
     json: bool,
     zone: TimeZone,
-    /// On a terminal only.
+    /// Present on a terminal only.
     bar: Option<BottomLine>,
-    /// When each hold ends that is known to be there, by what is held.
+    /// When each known hold ends, by the id of what is held.
     holds: BTreeMap<String, Time>,
-    /// Reservations whose holds are being asked for: no event says when these end.
+    /// Reservations that resource managers are being asked to hold: no event says when these holds end.
     checking: BTreeSet<String>,
-    /// Which of them was asked about last.
+    /// The reservation in `checking` that was asked about last.
     asked: String,
 }
 
-impl Shown {
+impl EventPrinter {
     pub(super) fn new(json: bool) -> Self {
         let bar = BottomLine::new().filter(|_| !json);
         let (holds, checking, asked) = (BTreeMap::new(), BTreeSet::new(), String::new());
         Self { json, zone: TimeZone::system(), bar, holds, checking, asked }
     }
 
-    /// Is there a line that counts down?
+    /// Whether there is a line that counts down.
     pub(super) const fn counts_down(&self) -> bool {
         self.bar.is_some()
     }
 
-    /// The reservation to ask about how long it is held yet: each of those that are being asked for in
-    /// its turn.
+    /// The next reservation whose remaining hold time the coordinator should be asked for.
+    ///
+    /// The reservations in `checking` take turns.
     pub(super) fn next_checked(&mut self) -> Option<String> {
         let after = (Bound::Excluded(self.asked.as_str()), Bound::Unbounded);
         let next = self.checking.range::<str, _>(after).next().or_else(|| self.checking.first());
@@ -98,10 +101,10 @@ impl Shown {
         Some(self.asked.clone())
     }
 
-    /// Prints an event; false when nobody reads any more.
+    /// Prints an event; returns false when nobody reads the output any more.
     ///
     /// # Errors
-    /// When it has no JSON form, or standard output fails.
+    /// When the event has no JSON form, or standard output fails.
     pub(super) fn reservation(&mut self, event: &v1::ReservationEvent) -> Result<bool, Failure> {
         use v1::ReservationState as S;
         let state = event.state();
@@ -115,7 +118,7 @@ impl Shown {
         self.print(&line)
     }
 
-    /// As [`Shown::reservation`].
+    /// As [`EventPrinter::reservation`].
     pub(super) fn booking(
         &mut self,
         event: &v1::BookingEvent,
@@ -131,7 +134,7 @@ impl Shown {
         self.print(&line)
     }
 
-    /// What the coordinator says of the reservation that is being held.
+    /// Records how long a reservation is still held, as the coordinator said.
     pub(super) fn held_for(&mut self, id: &str, left: &Duration) {
         if let Ok(left) = span_from_wire("expires_in", left) {
             self.holds.insert(id.to_owned(), clock::now().wall.saturating_add(left));
@@ -157,7 +160,7 @@ impl Shown {
         }
     }
 
-    /// Says something on standard error.
+    /// Prints a note on standard error.
     pub(super) fn note(&self, words: &str) {
         if let Some(bar) = &self.bar {
             bar.clear();
@@ -193,7 +196,7 @@ fn json(event: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string(event).map_err(|error| Failure::internal(format!("JSON: {error}")))
 }
 
-/// The line at the bottom: the first of the holds, and how many others there are.
+/// The line at the bottom: the hold that ends first, and how many others there are.
 fn countdown(holds: &BTreeMap<String, Time>, checking: &BTreeSet<String>, now: Time) -> String {
     let Some((id, ends)) = holds.iter().min_by_key(|(_, ends)| **ends) else {
         return match checking.first() {
@@ -210,7 +213,7 @@ fn countdown(holds: &BTreeMap<String, Time>, checking: &BTreeSet<String>, now: T
     format!("held: {id} for another {left}{others}")
 }
 
-/// When something happened: by the user's clock, and in UTC when that is another.
+/// When something happened: in the user's time zone, and also in UTC if that differs.
 fn moment(wire: Option<&Timestamp>, zone: &TimeZone) -> String {
     let Some(time) = text::time(wire) else { return "-".to_owned() };
     let Ok(stamp) = jiff::Timestamp::from_microsecond(time.as_us()) else {
@@ -345,7 +348,7 @@ mod tests {
 
     #[test]
     fn all_that_are_being_asked_for_are_asked_about_in_turn() {
-        let mut shown = Shown::new(true);
+        let mut shown = EventPrinter::new(true);
         let mut came = |id: &str, state: v1::ReservationState| {
             let (reservation, state) = (id.to_owned(), state.into());
             let event = v1::ReservationEvent { reservation, state, ..event() };

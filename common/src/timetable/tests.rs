@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::run::{Extremes, Level};
-use super::tree::{Goal, Tree};
+use super::tree::{SeekGoal, Tree};
 use super::*;
 
 /// Instants of the model: small, so that edges collide often.
@@ -225,10 +225,10 @@ fn tree_against_list<const L: usize, const N: usize>(
         let (from, to) = (time.min(60 - held), time.max(60 - held) + 1);
         prop_assert_eq!(tree.extremes(at(from), at(to)), extremes_of(&list, from, to));
         for goal in [
-            Goal::TotalAbove(held),
-            Goal::TotalAtMost(booked),
-            Goal::HeldBelow(held),
-            Goal::BookedBelow(booked),
+            SeekGoal::TotalAbove(held),
+            SeekGoal::TotalAtMost(booked),
+            SeekGoal::HeldBelow(held),
+            SeekGoal::BookedBelow(booked),
         ] {
             prop_assert_eq!(tree.seek(at(from), goal), seek_in(&list, from, goal), "{:?}", goal);
         }
@@ -261,12 +261,12 @@ fn extremes_of(list: &BTreeMap<i64, Level>, from: i64, to: i64) -> Extremes {
     }
 }
 
-fn seek_in(list: &BTreeMap<i64, Level>, from: i64, goal: Goal) -> Option<Time> {
+fn seek_in(list: &BTreeMap<i64, Level>, from: i64, goal: SeekGoal) -> Option<Time> {
     let met = |level: Level| match goal {
-        Goal::TotalAbove(bound) => level.held + level.booked > bound,
-        Goal::TotalAtMost(bound) => level.held + level.booked <= bound,
-        Goal::HeldBelow(bound) => level.held < bound,
-        Goal::BookedBelow(bound) => level.booked < bound,
+        SeekGoal::TotalAbove(bound) => level.held + level.booked > bound,
+        SeekGoal::TotalAtMost(bound) => level.held + level.booked <= bound,
+        SeekGoal::HeldBelow(bound) => level.held < bound,
+        SeekGoal::BookedBelow(bound) => level.booked < bound,
     };
     (from..200).find(|&time| met(level_at(list, time))).map(at)
 }

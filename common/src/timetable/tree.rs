@@ -21,14 +21,14 @@ use arena::Arena;
 
 /// What [`Tree::seek`] looks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Goal {
+pub(super) enum SeekGoal {
     TotalAbove(i64),
     TotalAtMost(i64),
     HeldBelow(i64),
     BookedBelow(i64),
 }
 
-impl Goal {
+impl SeekGoal {
     /// Is the goal met at this level?
     fn met_at(self, level: Level) -> bool {
         match self {
@@ -64,7 +64,7 @@ pub(super) struct Tree<const L: usize, const N: usize> {
 }
 
 /// The later half of a node that was split.
-struct Split {
+struct SplitNode {
     key: Time,
     branch: Branch,
 }
@@ -116,7 +116,13 @@ impl<const L: usize, const N: usize> Tree<L, N> {
     }
 
     /// The part of [`Self::change`] below one node. Returns the later half if the node was split.
-    fn change_below(&mut self, node: usize, height: usize, time: Time, by: Level) -> Option<Split> {
+    fn change_below(
+        &mut self,
+        node: usize,
+        height: usize,
+        time: Time,
+        by: Level,
+    ) -> Option<SplitNode> {
         if height == 0 {
             return self.change_leaf(node, time, by);
         }
@@ -126,10 +132,13 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         let split = self.change_below(child, height - 1, time, by);
         let summary = self.summary(child, height - 1);
         self.inners[node].item_mut(at).summary = summary;
-        if let Some(Split { key, branch }) = split {
+        if let Some(SplitNode { key, branch }) = split {
             let later = self.inners[node].insert(at + 1, key, branch)?;
             let (key, summary) = (later.keys()[0], later.summary());
-            return Some(Split { key, branch: Branch { child: self.inners.put(later), summary } });
+            return Some(SplitNode {
+                key,
+                branch: Branch { child: self.inners.put(later), summary },
+            });
         }
         if self.is_short(child, height - 1) {
             self.refill(node, height, at);
@@ -137,7 +146,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         None
     }
 
-    fn change_leaf(&mut self, node: usize, time: Time, by: Level) -> Option<Split> {
+    fn change_leaf(&mut self, node: usize, time: Time, by: Level) -> Option<SplitNode> {
         let leaf = &mut self.leaves[node];
         let at = leaf.count_before(time);
         if leaf.keys().get(at) == Some(&time) {
@@ -152,7 +161,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         self.count += 1;
         let later = leaf.insert(at, time, by)?;
         let (key, summary) = (later.keys()[0], later.summary());
-        Some(Split { key, branch: Branch { child: self.leaves.put(later), summary } })
+        Some(SplitNode { key, branch: Branch { child: self.leaves.put(later), summary } })
     }
 
     fn summary(&self, node: usize, height: usize) -> Summary {
@@ -245,7 +254,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
     }
 
     /// The first instant at `from` or later at which the goal is met.
-    pub(super) fn seek(&self, from: Time, goal: Goal) -> Option<Time> {
+    pub(super) fn seek(&self, from: Time, goal: SeekGoal) -> Option<Time> {
         let mut level = Level::ZERO;
         self.seek_below(self.root, self.height, Some(from), &mut level, goal)
     }
@@ -258,7 +267,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         height: usize,
         from: Option<Time>,
         level: &mut Level,
-        goal: Goal,
+        goal: SeekGoal,
     ) -> Option<Time> {
         if height == 0 {
             return self.seek_leaf(node, from, level, goal);
@@ -288,7 +297,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         node: usize,
         from: Option<Time>,
         level: &mut Level,
-        goal: Goal,
+        goal: SeekGoal,
     ) -> Option<Time> {
         let leaf = &self.leaves[node];
         let mut next = 0;

@@ -24,15 +24,15 @@ fn request() -> CoAllocation {
     CoAllocation { sites: vec![site], links: Vec::new(), timing }
 }
 
-fn picture() -> Picture {
+fn picture() -> FrameAvailability {
     let windows = request().timing.frames(1);
     let topology = Topology::new();
     let views = windows.iter().map(|w| FrameView::nothing(&topology, *w)).collect();
-    Picture { views, changes: Vec::new(), unreachable: Vec::new() }
+    FrameAvailability { views, changes: Vec::new(), unreachable: Vec::new() }
 }
 
 /// One site of 4 CPUs, of which so many are free in each of these frames of an hour.
-fn one_site(free: &[u64]) -> (Arc<Snapshot>, Picture) {
+fn one_site(free: &[u64]) -> (Arc<Snapshot>, FrameAvailability) {
     let mut topology = Topology::new();
     let compute = Compute {
         rm: RmName::composed("crm"),
@@ -51,7 +51,7 @@ fn one_site(free: &[u64]) -> (Arc<Snapshot>, Picture) {
         FrameView { free_cpus: vec![Cpus(*free)], ..FrameView::nothing(&topology, window) }
     };
     let views = (0..).zip(free).map(view).collect();
-    let picture = Picture { views, changes: Vec::new(), unreachable: Vec::new() };
+    let picture = FrameAvailability { views, changes: Vec::new(), unreachable: Vec::new() };
     let (members, missing) = (BTreeMap::new(), Vec::new());
     let topology = Arc::new(topology);
     (Arc::new(Snapshot { topology, members, missing }), picture)
@@ -63,7 +63,7 @@ async fn a_reservation_explains_one_refused_frame_and_only_when_there_is_no_plan
     let mut wanted = request();
     wanted.sites[0].cpus = Cpus(3);
     wanted.sites[0].pinned = Some(VertexName::composed("A"));
-    let explained = |planned: &Planned| {
+    let explained = |planned: &PlanningOutcome| {
         let refused = planned.refused.iter();
         refused.filter(|(_, refusal)| refusal.bottleneck.is_some()).count()
     };
@@ -73,12 +73,14 @@ async fn a_reservation_explains_one_refused_frame_and_only_when_there_is_no_plan
         planners.plan(federation, wanted.clone(), options, picture, explained).await.unwrap()
     };
     let none: &[u64] = &[2, 1, 0, 2];
-    let (all, one) = (plan(none, Explained::All).await, plan(none, Explained::Closest).await);
+    let (all, one) =
+        (plan(none, ExplainedFrames::All).await, plan(none, ExplainedFrames::Closest).await);
     assert_eq!((explained(&all), explained(&one)), (4, 1));
     assert_eq!(one.refusal(), all.refusal(), "what is told at last is the same");
     assert!(one.refusal().bottleneck.is_some());
     let some: &[u64] = &[2, 3, 0, 2];
-    let (all, one) = (plan(some, Explained::All).await, plan(some, Explained::Closest).await);
+    let (all, one) =
+        (plan(some, ExplainedFrames::All).await, plan(some, ExplainedFrames::Closest).await);
     assert_eq!((explained(&all), explained(&one)), (3, 0));
     assert_eq!((all.plans, all.refused.len()), (one.plans, one.refused.len()));
 }
@@ -101,12 +103,14 @@ async fn too_many_plannings_are_answered_busy_and_a_place_is_given_back() {
     planners.places = Places::new(1);
     let taken = planners.places.enter(&nobody()).unwrap();
     let options = RequestOptions::default();
-    let busy = planners.plan(nothing_known(), request(), options, picture(), Explained::All).await;
+    let busy =
+        planners.plan(nothing_known(), request(), options, picture(), ExplainedFrames::All).await;
     assert_eq!(busy.unwrap_err().code(), tonic::Code::ResourceExhausted);
     drop(taken);
     for _ in 0..2 {
-        let planned =
-            planners.plan(nothing_known(), request(), options, picture(), Explained::All).await;
+        let planned = planners
+            .plan(nothing_known(), request(), options, picture(), ExplainedFrames::All)
+            .await;
         let planned = planned.unwrap();
         assert!(planned.plans.is_empty(), "an empty federation has no site");
         assert_eq!(planned.refusal().reason, Reason::BeyondCapacity);
@@ -167,10 +171,13 @@ async fn what_a_short_search_leaves_open_is_searched_whole_with_the_same_plans()
     let mut answers = Vec::new();
     for nodes in [limits::QUICK_NODES, 1, 0] {
         planners.quick_nodes = nodes;
-        let picture =
-            Picture { views: views.clone(), changes: Vec::new(), unreachable: Vec::new() };
+        let picture = FrameAvailability {
+            views: views.clone(),
+            changes: Vec::new(),
+            unreachable: Vec::new(),
+        };
         let (snapshot, request) = (Arc::clone(&snapshot), request.clone());
-        let planned = planners.plan(snapshot, request, options, picture, Explained::All);
+        let planned = planners.plan(snapshot, request, options, picture, ExplainedFrames::All);
         let planned = planned.await.unwrap();
         assert!(planned.plans.iter().all(|judged| judged.proven_optimal), "{nodes} nodes");
         let plans: Vec<_> = planned.plans.into_iter().map(|judged| judged.plan).collect();

@@ -2,7 +2,9 @@
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, RequestId, Span, Time, limits};
-use coalloc_net::convert::{AskedTask, AskedTaskOptions, task_from_wire, task_options, user_name};
+use coalloc_net::convert::{
+    ParsedTask, ParsedTaskOptions, task_from_wire, task_options, user_name,
+};
 use coalloc_net::status;
 use coalloc_plan::multicost::Task;
 use coalloc_proto::v1;
@@ -17,14 +19,14 @@ use crate::federation::Snapshot;
 #[derive(Debug, Clone)]
 pub struct AdmittedTask {
     /// What is wanted.
-    pub asked: AskedTask,
+    pub asked: ParsedTask,
     /// How it is planned.
-    pub options: AskedTaskOptions,
+    pub options: ParsedTaskOptions,
 }
 
 /// How an admitted task is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
+pub struct ReservationMode {
     /// Booked with one message, one RM after the other.
     pub one_way: bool,
     /// How often it may be planned.
@@ -57,7 +59,7 @@ pub fn admit(
         // Nothing begins in the past, whatever was ready then.
         let task = Task { ready: asked.task.ready.max(soonest), ..asked.task };
         let options = task_options(&filled_in(options, &settings.planning), &task)?;
-        Ok(AdmittedTask { asked: AskedTask { task, ..asked }, options })
+        Ok(AdmittedTask { asked: ParsedTask { task, ..asked }, options })
     };
     inner().map_err(|error: InvalidField| {
         let is_place = ["task.source", "task.cluster", "task.output.to"];
@@ -88,7 +90,7 @@ fn filled_in(asked: Option<&v1::TaskOptions>, set: &v1::TaskOptions) -> v1::Task
 pub fn manner(
     wire: &v1::SubmitTaskRequest,
     settings: &TaskSettings,
-) -> Result<Manner, InvalidField> {
+) -> Result<ReservationMode, InvalidField> {
     let tries = wire.tries.unwrap_or(limits::TASK_TRIES_DEFAULT);
     let tries = check_range("tries", tries, 1..=limits::TASK_TRIES_MAX, "tries")?;
     if let Some(plans) = wire.options.as_ref().and_then(|options| options.plans)
@@ -98,7 +100,7 @@ pub fn manner(
         return Err(InvalidField::new("options.plans", plans, allowed));
     }
     let one_way = one_way("reservation", wire.reservation)?.unwrap_or(settings.one_way);
-    Ok(Manner { one_way, tries })
+    Ok(ReservationMode { one_way, tries })
 }
 
 /// The ticket of a submission, as of a reserve call. `own_ids` is how the ids of this coordinator's

@@ -12,25 +12,25 @@ use coalloc_protocol::update::Picture;
 
 /// What is believed, and of whom nothing is known.
 #[derive(Debug, Clone, Default)]
-pub struct Believed {
+pub struct BelievedProfiles {
     /// What is free, by RM and resource.
     profiles: BTreeMap<RmName, BTreeMap<ResourceId, Vec<FreeStep>>>,
     /// How old what is known of each RM is.
     ages: BTreeMap<RmName, Span>,
     /// Why nothing is known of others; their resources are as good as taken.
-    missing: BTreeMap<RmName, Missing>,
+    missing: BTreeMap<RmName, MissingProfiles>,
 }
 
 /// Why nothing is known of an RM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingProfiles {
     /// It does not let this coordinator watch.
     pub denied: bool,
     /// One sentence, without its name.
     pub text: String,
 }
 
-impl Missing {
+impl MissingProfiles {
     /// It was not heard, for a reason that may pass.
     #[must_use]
     pub const fn silent(text: String) -> Self {
@@ -38,14 +38,14 @@ impl Missing {
     }
 }
 
-impl Believed {
+impl BelievedProfiles {
     /// What a picture says of a window. `why` says of each RM that it says nothing of why that is.
     #[must_use]
     pub fn of(
         picture: &Picture,
         window: Window,
         now: Time,
-        why: impl Fn(&RmName) -> Missing,
+        why: impl Fn(&RmName) -> MissingProfiles,
     ) -> Self {
         let mut believed = Self::default();
         for (rm, known, _) in picture.members() {
@@ -72,7 +72,7 @@ impl Believed {
 
     /// Of these nothing is known either.
     #[must_use]
-    pub fn without(mut self, missing: impl IntoIterator<Item = (RmName, Missing)>) -> Self {
+    pub fn without(mut self, missing: impl IntoIterator<Item = (RmName, MissingProfiles)>) -> Self {
         for (rm, why) in missing {
             self.profiles.remove(&rm);
             self.ages.remove(&rm);
@@ -113,7 +113,7 @@ impl Believed {
     }
 }
 
-impl Knowledge for Believed {
+impl Knowledge for BelievedProfiles {
     fn vector(
         &self,
         of: (&RmName, &ResourceId),

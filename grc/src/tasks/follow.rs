@@ -7,8 +7,8 @@ use coalloc_common::{RmName, Span, limits};
 use coalloc_proto::v1;
 use tonic::Status;
 
-use super::believed::Missing;
-use super::pictures::{Pictures, Taken};
+use super::believed::MissingProfiles;
+use super::pictures::{Pictures, UpdateOutcome};
 use crate::federation::RmClient;
 
 /// Follows every configured RM, each on its own.
@@ -107,9 +107,9 @@ async fn stream(pictures: &Pictures, rm: &RmName, mut client: RmClient, anew: bo
             Err(_) => return (End::Broken(silent(limits::PROFILES_SILENCE_MAX)), heard),
         };
         match pictures.take(rm, &update) {
-            Taken::Merged => heard = true,
-            Taken::Ignored => {}
-            Taken::NeedsSnapshot => return (End::Unusable, heard),
+            UpdateOutcome::Merged => heard = true,
+            UpdateOutcome::Ignored => {}
+            UpdateOutcome::NeedsSnapshot => return (End::Unusable, heard),
         }
     }
 }
@@ -119,15 +119,15 @@ fn silent(after: Span) -> Status {
 }
 
 /// Why there are no profiles, for people.
-pub(super) fn why(error: &Status) -> Missing {
+pub(super) fn why(error: &Status) -> MissingProfiles {
     match error.code() {
-        tonic::Code::PermissionDenied => Missing {
+        tonic::Code::PermissionDenied => MissingProfiles {
             denied: true,
             text: "does not let this coordinator watch its profiles: it has to be named in \
                    `profiles.coordinators` of its configuration"
                 .to_owned(),
         },
-        tonic::Code::Unimplemented => Missing::silent("serves no profiles".to_owned()),
-        _ => Missing::silent(format!("tells no profiles: {}", error.message())),
+        tonic::Code::Unimplemented => MissingProfiles::silent("serves no profiles".to_owned()),
+        _ => MissingProfiles::silent(format!("tells no profiles: {}", error.message())),
     }
 }

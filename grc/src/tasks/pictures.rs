@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use coalloc_common::topology::Direction;
 use coalloc_common::{Amount, Now, ResourceId, RmName, Time, Window, limits};
 use coalloc_net::convert::update_from_wire;
-use coalloc_net::latest::Latest;
+use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
 use coalloc_net::metrics;
 use coalloc_proto::v1;
 use coalloc_protocol::update::{Picture, Update, UpdateKind};
 use prost::Message as _;
 
-use super::believed::{Believed, Missing};
+use super::believed::{BelievedProfiles, MissingProfiles};
 use super::rounds::Rounds;
 use super::settings::{Mode, TaskSettings};
 use crate::federation::{Federation, Snapshot};
 
 /// The keeper of the picture. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Pictures(pub(super) Arc<Keeper>);
+pub struct Pictures(pub(super) Arc<PictureStore>);
 
 /// What all clones share.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct PictureStore {
     pub(super) coordinator: String,
     pub(super) settings: TaskSettings,
     pub(super) federation: Federation,
@@ -36,7 +36,7 @@ pub(super) struct Keeper {
     pub(super) rounds: Rounds,
     state: Mutex<State>,
     /// How often somebody was heard of for the first time.
-    heard: Latest<u64>,
+    heard: LatestValue<u64>,
 }
 
 /// What the lock is for.
@@ -46,7 +46,7 @@ struct State {
     /// The federation that the picture expects.
     expected: Option<Arc<Snapshot>>,
     /// Why nothing is heard of an RM.
-    problems: BTreeMap<RmName, Missing>,
+    problems: BTreeMap<RmName, MissingProfiles>,
     /// Bytes of what was merged.
     bytes: BTreeMap<RmName, u64>,
     /// What was complained of already.
@@ -56,7 +56,7 @@ struct State {
 
 /// What became of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Taken {
+pub enum UpdateOutcome {
     /// It counts.
     Merged,
     /// It does not, and the picture is of no less use.
@@ -74,14 +74,14 @@ impl Pictures {
         federation: Federation,
         host: &Host,
     ) -> Self {
-        Self(Arc::new(Keeper {
+        Self(Arc::new(PictureStore {
             coordinator: coordinator.to_owned(),
             settings,
             rounds: Rounds::new(coordinator, federation.clone(), host),
             federation,
             host: Arc::clone(host),
             state: Mutex::default(),
-            heard: Latest::new(0),
+            heard: LatestValue::new(0),
         }))
     }
 
@@ -99,7 +99,7 @@ impl Pictures {
     }
 
     /// What is believed of a window now.
-    pub async fn believed(&self, window: Window) -> Believed {
+    pub async fn believed(&self, window: Window) -> BelievedProfiles {
         match self.settings().mode {
             Mode::Central => self.0.rounds.ask(window).await,
             Mode::Distributed => {
@@ -107,11 +107,11 @@ impl Pictures {
                 let now = self.0.host.now().wall;
                 let state = self.state();
                 let why = |rm: &RmName| state.why(rm);
-                let believed = Believed::of(&state.picture, window, now, why);
+                let believed = BelievedProfiles::of(&state.picture, window, now, why);
                 let snapshot = self.0.federation.snapshot();
                 let silent = snapshot.missing.iter();
                 let silent = silent.filter(|rm| state.picture.known(rm).is_none());
-                let why = || Missing::silent("has not described itself".to_owned());
+                let why = || MissingProfiles::silent("has not described itself".to_owned());
                 believed.without(silent.map(|rm| (rm.clone(), why())))
             }
         }
@@ -161,7 +161,7 @@ impl Pictures {
     }
 
     /// Why nothing is heard of an RM.
-    pub(super) fn problem(&self, rm: &RmName, why: Missing) {
+    pub(super) fn problem(&self, rm: &RmName, why: MissingProfiles) {
         let mut state = self.state();
         if state.problems.get(rm) != Some(&why) {
             tracing::warn!(%rm, problem = why.text, "no profiles");
@@ -172,14 +172,14 @@ impl Pictures {
     }
 
     /// Takes news of an RM.
-    pub(super) fn take(&self, rm: &RmName, wire: &v1::ProfileUpdate) -> Taken {
+    pub(super) fn take(&self, rm: &RmName, wire: &v1::ProfileUpdate) -> UpdateOutcome {
         let metrics = metrics::tasks();
         let update = match update_from_wire("update", wire) {
             Ok(update) => update,
             Err(error) => {
                 metrics.ignored.with([rm.as_str(), "malformed"]).inc();
                 self.state().complain(rm, "malformed", &error.to_string());
-                return Taken::NeedsSnapshot;
+                return UpdateOutcome::NeedsSnapshot;
             }
         };
         let now = self.0.host.now();
@@ -192,7 +192,7 @@ impl Pictures {
                 metrics.update_bytes.with([rm.as_str()]).inc_by(bytes);
                 *state.bytes.entry(rm.clone()).or_default() += bytes;
                 state.problems.remove(rm);
-                Taken::Merged
+                UpdateOutcome::Merged
             }
             Err(ignored) => {
                 metrics.ignored.with([rm.as_str(), ignored.word()]).inc();
@@ -200,8 +200,8 @@ impl Pictures {
                 // Facts are beside the stream: what they lack it brings.
                 let facts = update.kind == UpdateKind::Facts;
                 match ignored.needs_snapshot() && !facts {
-                    true => Taken::NeedsSnapshot,
-                    false => Taken::Ignored,
+                    true => UpdateOutcome::NeedsSnapshot,
+                    false => UpdateOutcome::Ignored,
                 }
             }
         };
@@ -222,8 +222,8 @@ impl Pictures {
 }
 
 impl State {
-    fn why(&self, rm: &RmName) -> Missing {
-        let silent = || Missing::silent("has not told its profiles yet".to_owned());
+    fn why(&self, rm: &RmName) -> MissingProfiles {
+        let silent = || MissingProfiles::silent("has not told its profiles yet".to_owned());
         self.problems.get(rm).cloned().unwrap_or_else(silent)
     }
 

@@ -79,20 +79,20 @@ async fn what_does_not_fit_is_counted_and_never_planned_on() {
     assert_eq!(pictures.cursor(&rm), (0, 0));
     // Nothing makes sense before a snapshot.
     let delta = |from, revision, free| update(UpdateKind::Delta { from }, revision, free);
-    assert_eq!(pictures.take(&rm, &delta(1, 2, 3)), Taken::NeedsSnapshot);
-    assert_eq!(pictures.take(&rm, &snapshot(10)), Taken::Merged);
+    assert_eq!(pictures.take(&rm, &delta(1, 2, 3)), UpdateOutcome::NeedsSnapshot);
+    assert_eq!(pictures.take(&rm, &snapshot(10)), UpdateOutcome::Merged);
     assert_eq!(pictures.cursor(&rm), (1, 10));
     assert_eq!(free(&pictures).await, Amount(4));
-    assert_eq!(pictures.take(&rm, &delta(10, 11, 3)), Taken::Merged);
+    assert_eq!(pictures.take(&rm, &delta(10, 11, 3)), UpdateOutcome::Merged);
     assert_eq!(free(&pictures).await, Amount(3));
     let stranger = RmName::composed("crm-X");
     let cases = [
-        (&rm, delta(13, 14, 1), Taken::NeedsSnapshot),
-        (&rm, delta(10, 10, 1), Taken::Ignored),
-        (&rm, v1::ProfileUpdate { epoch: 2, ..delta(11, 12, 1) }, Taken::NeedsSnapshot),
-        (&rm, delta(11, 12, 5), Taken::NeedsSnapshot),
-        (&rm, v1::ProfileUpdate { kind: 9, ..delta(11, 12, 1) }, Taken::NeedsSnapshot),
-        (&stranger, delta(11, 12, 1), Taken::Ignored),
+        (&rm, delta(13, 14, 1), UpdateOutcome::NeedsSnapshot),
+        (&rm, delta(10, 10, 1), UpdateOutcome::Ignored),
+        (&rm, v1::ProfileUpdate { epoch: 2, ..delta(11, 12, 1) }, UpdateOutcome::NeedsSnapshot),
+        (&rm, delta(11, 12, 5), UpdateOutcome::NeedsSnapshot),
+        (&rm, v1::ProfileUpdate { kind: 9, ..delta(11, 12, 1) }, UpdateOutcome::NeedsSnapshot),
+        (&stranger, delta(11, 12, 1), UpdateOutcome::Ignored),
     ];
     for (who, wire, taken) in cases {
         assert_eq!(pictures.take(who, &wire), taken, "{wire:?}");
@@ -101,7 +101,7 @@ async fn what_does_not_fit_is_counted_and_never_planned_on() {
     // Of those that were read and are of somebody known.
     assert_eq!(ignored(&pictures), 5);
     let logged = pictures.state().logged.len();
-    assert_eq!(pictures.take(&rm, &delta(13, 14, 1)), Taken::NeedsSnapshot);
+    assert_eq!(pictures.take(&rm, &delta(13, 14, 1)), UpdateOutcome::NeedsSnapshot);
     assert_eq!(pictures.state().logged.len(), logged, "complained of once");
     assert_eq!(ignored(&pictures), 6);
 }
@@ -111,8 +111,8 @@ async fn facts_are_merged_and_facts_of_before_do_not_end_the_stream() {
     let (pictures, rm) = (keeper(), RmName::composed(CRM));
     let facts = |revision, free| update(UpdateKind::Facts, revision, free);
     pictures.learn(&rm, &facts(3, 1));
-    assert_eq!(pictures.take(&rm, &facts(3, 1)), Taken::Ignored, "before any snapshot");
-    assert_eq!(pictures.take(&rm, &snapshot(2)), Taken::Merged);
+    assert_eq!(pictures.take(&rm, &facts(3, 1)), UpdateOutcome::Ignored, "before any snapshot");
+    assert_eq!(pictures.take(&rm, &snapshot(2)), UpdateOutcome::Merged);
     pictures.learn(&rm, &facts(3, 1));
     assert_eq!(free(&pictures).await, Amount(1));
     assert_eq!(pictures.cursor(&rm), (1, 2), "the stream goes on from where it was");

@@ -16,14 +16,15 @@ use coalloc_net::convert::{effort_to_wire, found_to_wire, whole_to_wire};
 use coalloc_net::{metrics, status, traces};
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
-    Found, Output, Picture, Scratch, Task, TaskInstance, TaskPlannerName, Whole, whole,
+    BelievedNetwork, Output, Scratch, Task, TaskInstance, TaskPlannerName, TaskPlanning, WholePlan,
+    whole,
 };
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Candidate;
 use tonic::Status;
 
 use super::admission::{AdmittedTask, admit};
-use super::believed::Believed;
+use super::believed::BelievedProfiles;
 use super::receipt;
 use crate::federation::Snapshot;
 use crate::planning::Depth;
@@ -42,9 +43,9 @@ pub struct PlannedTask {
     /// What planners were told.
     pub task: Task,
     /// And saw.
-    pub picture: Picture,
+    pub picture: BelievedNetwork,
     /// What they said; refusals name RMs of which nothing was known.
-    pub whole: Whole,
+    pub whole: TaskPlanning,
     /// How old what was known of each RM was.
     pub ages: BTreeMap<RmName, Span>,
 }
@@ -59,7 +60,7 @@ impl PlannedTask {
     /// The best plan as a candidate, with what the ledger keeps of it; `tried` are the ages of the tries
     /// before it.
     #[must_use]
-    pub fn candidate(&self, found: &Found, one_way: bool, tried: &[Option<Span>]) -> Candidate {
+    pub fn candidate(&self, found: &WholePlan, one_way: bool, tried: &[Option<Span>]) -> Candidate {
         let topology = &self.federation.topology;
         let wire = found_to_wire(topology, &self.picture, &self.task, found);
         let effort = effort_to_wire(self.whole.effort);
@@ -74,7 +75,7 @@ impl PlannedTask {
     /// Does anything of it begin before an instant?
     fn begins_before(&self, now: Time) -> bool {
         let Ok(found) = &self.whole.outcome else { return false };
-        let begins = |found: &Found| {
+        let begins = |found: &WholePlan| {
             let plan = found.plan();
             let legs = plan.legs.iter().map(|leg| leg.window.start());
             legs.chain([plan.run.start()]).min()
@@ -135,13 +136,13 @@ impl GrcService {
         &self,
         federation: Arc<Snapshot>,
         admitted: AdmittedTask,
-        believed: Believed,
+        believed: BelievedProfiles,
     ) -> Result<PlannedTask, Status> {
         let ages = believed.ages().clone();
         let planner = admitted.options.planner;
         let (snapshot, known) = (Arc::clone(&federation), believed.clone());
         let quick = move |stop: &AtomicBool| {
-            let desk = Desk::new(&snapshot, &admitted, &known)?;
+            let desk = TaskSearch::new(&snapshot, &admitted, &known)?;
             let found = desk.search(limits::QUICK_NODES, stop)?;
             Ok((desk, found))
         };
@@ -164,34 +165,35 @@ impl GrcService {
         if let Err(refused) = &mut whole.outcome {
             refused.refusal = believed.blame(refused.refusal.clone());
         }
-        let Desk { task, picture, .. } = desk;
+        let TaskSearch { task, picture, .. } = desk;
         Ok(PlannedTask { federation, task, picture, whole, ages })
     }
 }
 
 /// What lies before a planner.
-struct Desk {
+struct TaskSearch {
     planner: TaskPlannerName,
     task: Task,
-    picture: Picture,
+    picture: BelievedNetwork,
     output: Option<Output>,
 }
 
-impl Desk {
+impl TaskSearch {
     /// Cuts what is believed.
     fn new(
         federation: &Snapshot,
         AdmittedTask { asked, options }: &AdmittedTask,
-        believed: &Believed,
+        believed: &BelievedProfiles,
     ) -> Result<Self, InvalidField> {
-        let picture = Picture::cut(&federation.topology, &asked.task, options.cut, believed)?;
+        let picture =
+            BelievedNetwork::cut(&federation.topology, &asked.task, options.cut, believed)?;
         let unknown = || InvalidField::new("task.cluster", "it", "a site of the federation");
         let cluster = asked.cluster.map(|at| picture.cluster_at(at).ok_or_else(unknown));
         let task = Task { cluster: cluster.transpose()?, plans: options.plans, ..asked.task };
         Ok(Self { planner: options.planner, task, picture, output: asked.output })
     }
 
-    fn search(&self, nodes: u64, stop: &AtomicBool) -> Result<Whole, InvalidField> {
+    fn search(&self, nodes: u64, stop: &AtomicBool) -> Result<TaskPlanning, InvalidField> {
         let budget = Budget { nodes, solver_time: Span::ZERO, stop };
         let instance = TaskInstance::new(&self.task, &self.picture)?;
         let planner = self.planner.planner();
@@ -215,7 +217,7 @@ impl PlannedTask {
 }
 
 /// Would a longer search say more? Only mc-t proves that it would not.
-fn is_open(planner: TaskPlannerName, whole: &Whole) -> bool {
+fn is_open(planner: TaskPlannerName, whole: &TaskPlanning) -> bool {
     match &whole.outcome {
         Ok(found) => {
             planner == TaskPlannerName::McT && found.first().is_some_and(|best| !best.is_proven())

@@ -9,14 +9,14 @@ use coalloc_common::{
 use coalloc_net::convert::{span_from_wire, span_to_wire, time_from_wire, time_to_wire};
 use coalloc_net::status;
 use coalloc_proto::v1;
-use coalloc_protocol::update::{Counts, Known};
+use coalloc_protocol::update::{Counts, RmPicture};
 use tonic::Status;
 
 use super::pictures::Pictures;
 use super::settings::Mode;
 
 /// What is asked, checked.
-struct Asked {
+struct PictureQuery {
     rate: Amount,
     cpus: Amount,
     from: Time,
@@ -24,7 +24,7 @@ struct Asked {
     slots: usize,
 }
 
-impl Asked {
+impl PictureQuery {
     fn parse(wire: &v1::ReadPictureRequest, now: Time) -> Result<Self, InvalidField> {
         let most = limits::BANDWIDTH_MAX_BPS;
         let rate = check_range("bandwidth_bps", wire.bandwidth_bps, 1..=most, "bit/s")?;
@@ -54,7 +54,7 @@ pub fn picture(
     now: Time,
 ) -> Result<v1::ReadPictureResponse, Status> {
     let mode = pictures.settings().mode;
-    let asked = Asked::parse(wire, now).map_err(|error| status::invalid(&error))?;
+    let asked = PictureQuery::parse(wire, now).map_err(|error| status::invalid(&error))?;
     if mode == Mode::Central {
         let text = "it keeps no picture: it plans tasks centrally and asks for each of them \
                     (`tasks.mode` of its configuration)";
@@ -63,7 +63,7 @@ pub fn picture(
     // Nobody waits for the cutting.
     let (picture, bytes) = pictures.look(|picture, bytes| (picture.clone(), bytes.clone()));
     let sites = topology.sites().map(|(_, _, compute)| (&compute.rm, &compute.resource)).collect();
-    let part = |(rm, known, counts): (&RmName, Option<&Known>, Counts)| {
+    let part = |(rm, known, counts): (&RmName, Option<&RmPicture>, Counts)| {
         let bytes = bytes.get(rm).copied().unwrap_or_default();
         part((rm, known, counts), bytes, &sites, &asked, now)
     };
@@ -73,14 +73,14 @@ pub fn picture(
 }
 
 fn part(
-    (rm, known, counts): (&RmName, Option<&Known>, Counts),
+    (rm, known, counts): (&RmName, Option<&RmPicture>, Counts),
     bytes: u64,
     sites: &BTreeSet<(&RmName, &ResourceId)>,
-    asked: &Asked,
+    asked: &PictureQuery,
     now: Time,
 ) -> Result<v1::PicturePart, InvalidField> {
     let mut vectors = Vec::new();
-    for (resource, profile) in known.into_iter().flat_map(Known::profiles) {
+    for (resource, profile) in known.into_iter().flat_map(RmPicture::profiles) {
         let amount = if sites.contains(&(rm, resource)) { asked.cpus } else { asked.rate };
         let first = asked.grid.containing(asked.from);
         let steps = profile.steps().iter().copied();

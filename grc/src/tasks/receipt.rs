@@ -12,7 +12,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{Reservation, State, Ticket};
 use serde_json::Value;
 
-use crate::kept::{self, Kept, KeptTask};
+use crate::kept::{self, KeptPlan, KeptTask};
 
 /// What the coordinator core keeps of a task's reservation without looking at it.
 #[must_use]
@@ -55,8 +55,8 @@ pub fn details(
 
 fn kept(reservation: &Reservation) -> Option<Box<KeptTask>> {
     match kept::read(&reservation.candidate.as_ref()?.details.text())? {
-        Kept::Task(task) => Some(task),
-        Kept::CoAllocation(_) => None,
+        KeptPlan::Task(task) => Some(task),
+        KeptPlan::CoAllocation(_) => None,
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
     fn a_kept_plan_is_a_plan_of_a_reservation_with_a_window_for_each_segment() {
         let ages = [(RmName::composed("rm-B"), Span::from_millis(7))].into();
         let text = details(&plan(), v1::TaskEffort::default(), &ages, &[None]);
-        let Some(Kept::Task(task)) = kept::read(&text) else { panic!("{text}") };
+        let Some(KeptPlan::Task(task)) = kept::read(&text) else { panic!("{text}") };
         let shown = plan_of(task.task_plan).unwrap();
         assert_eq!(shown.window, window(10, 40));
         assert_eq!(shown.segments, plan().segments);

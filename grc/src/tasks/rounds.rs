@@ -14,7 +14,7 @@ use coalloc_protocol::update::{Picture, UpdateKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::believed::{Believed, Missing};
+use super::believed::{BelievedProfiles, MissingProfiles};
 use super::follow::why;
 use super::pictures::inventories;
 use crate::federation::{Federation, RmClient};
@@ -28,12 +28,12 @@ struct Asker {
     coordinator: String,
     federation: Federation,
     host: Host,
-    line: Mutex<Line>,
+    line: Mutex<RoundBatch>,
 }
 
 /// Who waits for the next round, and whether one is on its way.
 #[derive(Debug, Default)]
-struct Line {
+struct RoundBatch {
     waiting: Vec<oneshot::Sender<Arc<Round>>>,
     in_flight: bool,
 }
@@ -43,7 +43,7 @@ struct Line {
 struct Round {
     /// Of one RM each.
     pictures: Vec<Picture>,
-    missing: BTreeMap<RmName, Missing>,
+    missing: BTreeMap<RmName, MissingProfiles>,
 }
 
 impl Rounds {
@@ -55,7 +55,7 @@ impl Rounds {
     }
 
     /// What everybody has free over a window, asked for after this call. Needs a tokio runtime around it.
-    pub async fn ask(&self, window: Window) -> Believed {
+    pub async fn ask(&self, window: Window) -> BelievedProfiles {
         let (answer, answered) = oneshot::channel();
         {
             let mut line = self.line();
@@ -68,15 +68,17 @@ impl Rounds {
         // A round that panicked knows nothing.
         let round = answered.await.unwrap_or_default();
         let now = self.0.host.now().wall;
-        let silent = |_: &RmName| Missing::silent("did not tell its profiles".to_owned());
+        let silent = |_: &RmName| MissingProfiles::silent("did not tell its profiles".to_owned());
         let parts = round.pictures.iter();
-        let parts = parts.map(|picture| Believed::of(picture, window, now, silent));
-        parts.fold(Believed::default(), Believed::and).without(round.missing.clone())
+        let parts = parts.map(|picture| BelievedProfiles::of(picture, window, now, silent));
+        parts
+            .fold(BelievedProfiles::default(), BelievedProfiles::and)
+            .without(round.missing.clone())
     }
 
     /// Rounds, until nobody waits.
     async fn ask_all(self) {
-        let mut place = Place { line: &self.0.line, taken: true };
+        let mut place = RoundPermit { line: &self.0.line, taken: true };
         while let Some(company) = place.next() {
             let round = Arc::new(self.round().await);
             metrics::tasks().rounds.inc();
@@ -92,7 +94,7 @@ impl Rounds {
         let snapshot = self.0.federation.settled().await;
         let mut round = Round::default();
         for rm in &snapshot.missing {
-            let why = Missing::silent("has not described itself".to_owned());
+            let why = MissingProfiles::silent("has not described itself".to_owned());
             round.missing.insert(rm.clone(), why);
         }
         let mut asked = JoinSet::new();
@@ -103,7 +105,7 @@ impl Rounds {
                 let patience = limits::QUERY_PATIENCE.to_std();
                 let told = tokio::time::timeout(patience, asker.snapshot(&rm, client, resources));
                 let told = told.await.unwrap_or_else(|_| {
-                    Err(Missing::silent("did not tell its profiles in time".to_owned()))
+                    Err(MissingProfiles::silent("did not tell its profiles in time".to_owned()))
                 });
                 (rm, told)
             });
@@ -130,17 +132,19 @@ impl Rounds {
         rm: &RmName,
         mut client: RmClient,
         resources: Vec<(ResourceId, Amount)>,
-    ) -> Result<Picture, Missing> {
+    ) -> Result<Picture, MissingProfiles> {
         let coordinator = self.0.coordinator.clone();
         let request = v1::WatchProfilesRequest { coordinator, ..Default::default() };
         let mut news = client.watch_profiles(request).await.map_err(|error| why(&error))?;
         let mut picture = Picture::default();
         picture.expect(rm, resources);
-        let bad = |text: String| Missing::silent(format!("tells what cannot be: {text}"));
+        let bad = |text: String| MissingProfiles::silent(format!("tells what cannot be: {text}"));
         loop {
             let update = news.get_mut().message().await.map_err(|error| why(&error))?;
             let Some(update) = update.and_then(|response| response.update) else {
-                return Err(Missing::silent("tells no profiles: its stream ended".to_owned()));
+                return Err(MissingProfiles::silent(
+                    "tells no profiles: its stream ended".to_owned(),
+                ));
             };
             let bytes = prost::Message::encoded_len(&update) as u64;
             let update =
@@ -158,18 +162,18 @@ impl Rounds {
         }
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, RoundBatch> {
         self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The place of the round on its way, given back whatever becomes of it.
-struct Place<'a> {
-    line: &'a Mutex<Line>,
+struct RoundPermit<'a> {
+    line: &'a Mutex<RoundBatch>,
     taken: bool,
 }
 
-impl Place<'_> {
+impl RoundPermit<'_> {
     /// Who shares the next round. When that is nobody the place is given back in the same moment.
     fn next(&mut self) -> Option<Vec<oneshot::Sender<Arc<Round>>>> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +188,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for RoundPermit<'_> {
     fn drop(&mut self) {
         if self.taken {
             let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);

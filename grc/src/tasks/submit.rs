@@ -10,7 +10,7 @@ use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Re
 use tokio::sync::oneshot;
 use tonic::Status;
 
-use super::admission::{self, Manner};
+use super::admission::{self, ReservationMode};
 use super::planning::PlannedTask;
 use super::receipt;
 use crate::attempts::Candidates;
@@ -44,7 +44,7 @@ impl GrcService {
             Ok((outcome, ()))
         };
         // Whoever met the others goes by the same facts as they: at once they would meet again.
-        let (reply, ()) = self.followed(answer, (), true, plan_again).await?;
+        let (reply, ()) = self.drive_replans(answer, (), true, plan_again).await?;
         let receipt = self.receipt(reply, id.as_str())?;
         self.count(&receipt);
         Ok(receipt)
@@ -53,7 +53,7 @@ impl GrcService {
     async fn plan_and_submit(
         &self,
         wire: &v1::SubmitTaskRequest,
-        manner: Manner,
+        manner: ReservationMode,
         id: &RequestId,
     ) -> Result<oneshot::Receiver<Reply>, Status> {
         let planned = self.plan_task_now(wire.task.as_ref(), wire.options.as_ref()).await?;
@@ -77,7 +77,7 @@ impl GrcService {
     async fn candidate_again(
         &self,
         wire: &v1::SubmitTaskRequest,
-        manner: Manner,
+        manner: ReservationMode,
         reservation: ReservationId,
     ) -> Result<Candidates, Status> {
         let id = reservation.clone();
@@ -114,7 +114,7 @@ impl GrcService {
             return Ok(receipt::of(reservation));
         }
         // What is left are the ways in which a call comes to nothing.
-        self.stands(reply, id)?;
+        self.reservation_reply(reply, id)?;
         Err(Status::internal("the coordinator answered another call than this one"))
     }
 
@@ -162,7 +162,7 @@ impl GrcService {
 /// What is tried of a planning.
 fn best(
     planned: &PlannedTask,
-    manner: Manner,
+    manner: ReservationMode,
     tried: &[Option<coalloc_common::Span>],
 ) -> Result<Candidate, Refusal> {
     match &planned.whole.outcome {

@@ -9,7 +9,7 @@ use coalloc_common::{
     Amount, CoAllocation, EdgeName, InvalidField, ResourceId, RmName, Segment, Span, Topology,
     VertexName, limits,
 };
-use coalloc_plan::{Judged, Plan, Route};
+use coalloc_plan::{Plan, RankedPlan, Route};
 use coalloc_proto::v1;
 use sha2::{Digest as _, Sha256};
 
@@ -37,7 +37,7 @@ pub fn plan_digest(segments: &BTreeMap<RmName, Vec<Segment>>) -> String {
 
 /// Gives a plan, with names for numbers.
 #[must_use]
-pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &Judged) -> v1::Plan {
+pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &RankedPlan) -> v1::Plan {
     let plan = &judged.plan;
     let segments = plan.segments(topology, request);
     let placements = request.sites.iter().zip(&plan.placements).map(|(site, at)| v1::Placement {

@@ -7,8 +7,8 @@ use coalloc_common::{
     limits,
 };
 use coalloc_plan::multicost::{
-    Cut, Delivery, Effort, Found, Leg, Output, Picture, Signalling, Task, TaskObjective, TaskPlan,
-    TaskPlannerName, Whole,
+    BelievedNetwork, Delivery, Effort, Leg, Output, Signalling, Task, TaskObjective, TaskPlan,
+    TaskPlannerName, TaskPlanning, VectorGrid, WholePlan,
 };
 use coalloc_proto::v1;
 
@@ -19,7 +19,7 @@ use super::{
 
 /// A task as it was asked for, in a federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedTask {
+pub struct ParsedTask {
     /// What planners are told, but for [`Task::cluster`]: which index a site has is the picture's to say.
     pub task: Task,
     /// The only site that it may run at.
@@ -30,13 +30,13 @@ pub struct AskedTask {
 
 /// How a task is planned, with every default filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AskedTaskOptions {
+pub struct ParsedTaskOptions {
     /// Which planner.
     pub planner: TaskPlannerName,
     /// Plans wanted.
     pub plans: usize,
     /// How what is free is cut into vectors.
-    pub cut: Cut,
+    pub cut: VectorGrid,
 }
 
 /// Takes a task. An unset `ready` becomes `soonest`.
@@ -47,7 +47,7 @@ pub fn task_from_wire(
     topology: &Topology,
     wire: &v1::TaskRequest,
     soonest: Time,
-) -> Result<AskedTask, InvalidField> {
+) -> Result<ParsedTask, InvalidField> {
     let source = place(topology, "source", &wire.source)?;
     let data_bytes =
         check_range("data_bytes", wire.data_bytes, 1..=limits::TASK_BYTES_MAX, "bytes")?;
@@ -91,7 +91,7 @@ pub fn task_from_wire(
         cluster: None,
         plans: 1,
     };
-    Ok(AskedTask { task, cluster, output })
+    Ok(ParsedTask { task, cluster, output })
 }
 
 /// A site or an exchange point of the federation.
@@ -167,7 +167,10 @@ fn signalling(wire: &v1::TaskRequest) -> Result<Signalling, InvalidField> {
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong, or when a vector would have too many slots.
-pub fn task_options(wire: &v1::TaskOptions, task: &Task) -> Result<AskedTaskOptions, InvalidField> {
+pub fn task_options(
+    wire: &v1::TaskOptions,
+    task: &Task,
+) -> Result<ParsedTaskOptions, InvalidField> {
     let until_deadline = task.deadline.map_or(Span::ZERO, |deadline| deadline.since(task.ready));
     options_until(wire, until_deadline)
 }
@@ -183,7 +186,7 @@ pub fn check_task_options(wire: &v1::TaskOptions) -> Result<(), InvalidField> {
 fn options_until(
     wire: &v1::TaskOptions,
     until_deadline: Span,
-) -> Result<AskedTaskOptions, InvalidField> {
+) -> Result<ParsedTaskOptions, InvalidField> {
     let planner = match &wire.planner {
         None => TaskPlannerName::default(),
         Some(name) => TaskPlannerName::named(name).ok_or_else(|| {
@@ -219,8 +222,8 @@ fn options_until(
     let guard = wire.guard_slots.unwrap_or(0);
     let guard_slots =
         check_range("options.guard_slots", guard, 0..=limits::GUARD_SLOTS_MAX, "slots")?;
-    let cut = Cut { link_grid, cluster_grid, horizon, guard_slots };
-    Ok(AskedTaskOptions { planner, plans, cut })
+    let cut = VectorGrid { link_grid, cluster_grid, horizon, guard_slots };
+    Ok(ParsedTaskOptions { planner, plans, cut })
 }
 
 /// The shortest of 1, 2, 5, 10, ... milliseconds of which the papers' 10,000 reach over the horizon.
@@ -236,9 +239,9 @@ fn usual_slot(horizon: Span) -> Span {
 #[must_use]
 pub fn whole_to_wire(
     topology: &Topology,
-    picture: &Picture,
+    picture: &BelievedNetwork,
     task: &Task,
-    whole: &Whole,
+    whole: &TaskPlanning,
 ) -> v1::TaskPlanResponse {
     let effort = Some(effort_to_wire(whole.effort));
     match &whole.outcome {
@@ -263,20 +266,20 @@ pub fn whole_to_wire(
 #[must_use]
 pub fn found_to_wire(
     topology: &Topology,
-    picture: &Picture,
+    picture: &BelievedNetwork,
     task: &Task,
-    found: &Found,
+    found: &WholePlan,
 ) -> v1::TaskPlan {
     match found {
-        Found::Stays(plan) => task_plan_to_wire(topology, picture, task, plan),
-        Found::Travels(delivery) => delivery_to_wire(topology, picture, task, delivery),
+        WholePlan::Stays(plan) => task_plan_to_wire(topology, picture, task, plan),
+        WholePlan::Travels(delivery) => delivery_to_wire(topology, picture, task, delivery),
     }
 }
 
 /// Gives a plan of a task, with names for numbers.
 fn task_plan_to_wire(
     topology: &Topology,
-    picture: &Picture,
+    picture: &BelievedNetwork,
     task: &Task,
     plan: &TaskPlan,
 ) -> v1::TaskPlan {
@@ -306,7 +309,7 @@ fn task_plan_to_wire(
 /// The same of a plan whose results travel on.
 fn delivery_to_wire(
     topology: &Topology,
-    picture: &Picture,
+    picture: &BelievedNetwork,
     task: &Task,
     delivery: &Delivery,
 ) -> v1::TaskPlan {
@@ -324,7 +327,7 @@ fn delivery_to_wire(
     }
 }
 
-fn legs(topology: &Topology, picture: &Picture, legs: &[Leg]) -> Vec<v1::TaskLeg> {
+fn legs(topology: &Topology, picture: &BelievedNetwork, legs: &[Leg]) -> Vec<v1::TaskLeg> {
     let name = |vertex: VertexIndex| topology.vertex(vertex).name.to_string();
     let leg = |leg: &Leg| {
         let link = picture.links().get(leg.link)?;

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::{Counted, net};
+use super::{GaugeGuard, net};
 use crate::traces;
 
 /// Puts [`Calls`] around a server's routes.
@@ -50,7 +50,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let span = traces::server(request.uri().path(), request.headers());
-        let call = Call::begin(request.uri().path());
+        let call = OpenCall::begin(request.uri().path());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = span.carry(answer).await;
@@ -108,16 +108,16 @@ fn method(path: &str) -> Arc<Method> {
 }
 
 /// One call under way. Dropped without an end, its caller has gone away, or its time was over.
-struct Call {
+struct OpenCall {
     method: Arc<Method>,
     begun: Instant,
     ended: bool,
-    _counted: Counted,
+    _counted: GaugeGuard,
 }
 
-impl Call {
+impl OpenCall {
     fn begin(path: &str) -> Self {
-        let counted = Counted::new(&net().calls_in_flight);
+        let counted = GaugeGuard::new(&net().calls_in_flight);
         Self { method: method(path), begun: Instant::now(), ended: false, _counted: counted }
     }
 
@@ -132,7 +132,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         if !self.ended {
             self.count(Code::Cancelled);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use coalloc_common::{Refusal, TransactionId};
-use coalloc_protocol::coordinator::{CoordinatorRecord, Mends};
+use coalloc_protocol::coordinator::{CoordinatorRecord, MendTarget};
 use coalloc_protocol::message::Decision;
 use coalloc_protocol::participant::ParticipantRecord;
 
@@ -17,7 +17,7 @@ pub trait Observed {
     fn count(&self);
 
     /// Says to the trace of its request that it was made durable just now.
-    fn trace(&self, _: &traces::Past) {}
+    fn trace(&self, _: &traces::SpanTimes) {}
 }
 
 impl Observed for ParticipantRecord {
@@ -72,14 +72,16 @@ impl Observed for CoordinatorRecord {
     fn count(&self) {
         let grc = grc();
         match self {
-            Self::Opened { .. } | Self::UpperOpened { .. } => {
+            Self::Opened { .. } | Self::ParentHoldOpened { .. } => {
                 grc.requests.inc();
             }
             Self::Refused { refusal, .. } => {
                 grc.requests.inc();
                 failed("failed", refusal);
             }
-            Self::Prepared { .. } | Self::UpperEnded { .. } | Self::UpperReplaced { .. } => {}
+            Self::Prepared { .. }
+            | Self::ParentTombstone { .. }
+            | Self::ReplacedForParent { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
             Self::GaveUp { rm, .. } => {
@@ -93,7 +95,7 @@ impl Observed for CoordinatorRecord {
             Self::Intent { txn, replaces, mends, .. } => {
                 grc.attempts.inc();
                 if replaces.is_some() {
-                    let outcome = if *mends == Some(Mends::Old) { "refused" } else { "done" };
+                    let outcome = if *mends == Some(MendTarget::Old) { "refused" } else { "done" };
                     changes(|changes| changes.insert(txn.clone(), outcome));
                 }
                 open(txn, Some(false));
@@ -134,7 +136,7 @@ impl Observed for CoordinatorRecord {
         }
     }
 
-    fn trace(&self, sync: &traces::Past) {
+    fn trace(&self, sync: &traces::SpanTimes) {
         match self {
             Self::Opened { reservation, ticket, .. } => {
                 traces::opened(&ticket.request, reservation);
@@ -157,9 +159,9 @@ impl Observed for CoordinatorRecord {
                 traces::synced(reservation, "intent", Some(txn), sync);
             }
             // The trace of a hold from above ends at its call: the request is not ours.
-            Self::UpperOpened { .. }
-            | Self::UpperEnded { .. }
-            | Self::UpperReplaced { .. }
+            Self::ParentHoldOpened { .. }
+            | Self::ParentTombstone { .. }
+            | Self::ReplacedForParent { .. }
             | Self::Superseded { .. } => {}
             // Of no request at all.
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}

@@ -6,26 +6,26 @@ use std::sync::OnceLock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::{Labelled, Room};
+use super::{LabelledMetric, MetricGroup};
 
 /// Tasks at coordinators.
 #[derive(Debug)]
 pub struct Tasks {
-    pub(super) room: Room,
+    pub(super) room: MetricGroup,
     /// Tasks that ended.
-    pub ended: Labelled<Counter, 1>,
+    pub ended: LabelledMetric<Counter, 1>,
     /// Tries that a resource manager refused.
-    pub refused: Labelled<Counter, 1>,
+    pub refused: LabelledMetric<Counter, 1>,
     /// Making one plan.
     pub planning_seconds: Histogram,
     /// How old the oldest part was that a plan rests on.
     pub picture_age: Histogram,
     /// Updates merged.
-    pub updates: Labelled<Counter, 2>,
+    pub updates: LabelledMetric<Counter, 2>,
     /// Their bytes.
-    pub update_bytes: Labelled<Counter, 1>,
+    pub update_bytes: LabelledMetric<Counter, 1>,
     /// Updates ignored.
-    pub ignored: Labelled<Counter, 2>,
+    pub ignored: LabelledMetric<Counter, 2>,
     /// Rounds of questions for profiles.
     pub rounds: Counter,
 }
@@ -35,7 +35,7 @@ pub(super) static TASKS: OnceLock<Tasks> = OnceLock::new();
 /// Metrics of tasks.
 pub fn tasks() -> &'static Tasks {
     TASKS.get_or_init(|| {
-        let mut room = Room::new("task");
+        let mut room = MetricGroup::new("task");
         Tasks {
             ended: room
                 .counters(

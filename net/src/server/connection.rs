@@ -8,28 +8,28 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tonic::transport::server::Connected;
 
-use super::gate::{Gate, Order, Place};
+use super::gate::{ConnectionOrder, ConnectionPlace, Gate};
 use super::preface;
 use super::table::Id;
 
 /// The first bytes of a connection, which were read to judge them.
-pub(super) type Heard = [u8; preface::LENGTH];
+pub(super) type FirstBytes = [u8; preface::LENGTH];
 
 /// A connection that has spoken.
 pub(super) struct Connection<S> {
     stream: S,
-    heard: Heard,
+    heard: FirstBytes,
     /// How many of those the HTTP/2 library has read.
     replayed: usize,
-    place: Place,
+    place: ConnectionPlace,
     /// Done when the connection is to be cut, or the server is gone.
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl<S> Connection<S> {
-    pub(super) fn new(stream: S, heard: Heard, place: Place) -> Self {
+    pub(super) fn new(stream: S, heard: FirstBytes, place: ConnectionPlace) -> Self {
         let mut orders = place.orders();
-        let cut = Box::pin(async move { until(&mut orders, Order::Cut).await });
+        let cut = Box::pin(async move { until(&mut orders, ConnectionOrder::Cut).await });
         Self { stream, heard, replayed: 0, place, cut }
     }
 
@@ -44,22 +44,22 @@ impl<S> Connection<S> {
 }
 
 /// Waits until a connection has an order as strict as this one.
-pub(super) async fn until(orders: &mut watch::Receiver<Order>, order: Order) {
+pub(super) async fn until(orders: &mut watch::Receiver<ConnectionOrder>, order: ConnectionOrder) {
     // Without a sender the connection has ended.
     let _ = orders.wait_for(|now| *now >= order).await;
 }
 
 /// The connection of a call, as its handlers' layers see it.
 #[derive(Debug, Clone)]
-pub(super) struct Presence {
+pub(super) struct CallConnection {
     pub(super) gate: Arc<Gate>,
     pub(super) id: Id,
 }
 
 impl<S> Connected for Connection<S> {
-    type ConnectInfo = Presence;
+    type ConnectInfo = CallConnection;
 
-    fn connect_info(&self) -> Presence {
+    fn connect_info(&self) -> CallConnection {
         self.place.presence()
     }
 }

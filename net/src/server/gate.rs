@@ -16,14 +16,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::Listener;
-use super::connection::{Heard, Presence, until};
-use super::preface::{self, Opening};
-use super::table::{Bounds, Full, Id, MakesWay, Peer, Phase, Table};
+use super::connection::{CallConnection, FirstBytes, until};
+use super::preface::{self, PrefaceStatus};
+use super::table::{Bounds, Eviction, Id, NoPlaceLeft, Peer, Phase, Table};
 use crate::metrics::net;
 
 /// What a connection is told, ever stricter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
+pub(super) enum ConnectionOrder {
     /// Go on.
     Stay,
     /// End your calls, take no new ones.
@@ -72,12 +72,12 @@ pub(super) struct Gate {
 #[derive(Debug)]
 struct State {
     table: Table,
-    orders: BTreeMap<Id, watch::Sender<Order>>,
+    orders: BTreeMap<Id, watch::Sender<ConnectionOrder>>,
     shown: [Gauge; 4],
 }
 
 impl State {
-    fn order(&self, id: Id, order: Order) {
+    fn order(&self, id: Id, order: ConnectionOrder) {
         if let Some(orders) = self.orders.get(&id) {
             orders.send_replace(order);
         }
@@ -114,7 +114,7 @@ impl Gate {
     pub(super) async fn accept<L: Listener>(
         self: &Arc<Self>,
         listener: &mut L,
-        mut hand_on: impl FnMut(L::Stream, Place),
+        mut hand_on: impl FnMut(L::Stream, ConnectionPlace),
     ) {
         loop {
             match listener.next().await {
@@ -129,14 +129,14 @@ impl Gate {
         }
     }
 
-    fn enter(self: &Arc<Self>, peer: Peer) -> Place {
-        let (orders, _) = watch::channel(Order::Stay);
+    fn enter(self: &Arc<Self>, peer: Peer) -> ConnectionPlace {
+        let (orders, _) = watch::channel(ConnectionOrder::Stay);
         let id = self.with(|state| {
             let id = state.table.enter(peer, Instant::now());
             state.orders.insert(id, orders);
             id
         });
-        Place(Presence { gate: Arc::clone(self), id })
+        ConnectionPlace(CallConnection { gate: Arc::clone(self), id })
     }
 
     /// Cuts silent connections until there are not too many.
@@ -155,7 +155,7 @@ impl Gate {
                     // It may have spoken just now.
                     if state.table.surplus() == Some(surplus) {
                         state.table.cut(surplus.id);
-                        state.order(surplus.id, Order::Cut);
+                        state.order(surplus.id, ConnectionOrder::Cut);
                     }
                 }),
             }
@@ -167,22 +167,22 @@ impl Gate {
         self.with(|state| {
             if let Some(id) = state.table.relieve(Instant::now()) {
                 state.table.cut(id);
-                state.order(id, Order::Cut);
+                state.order(id, ConnectionOrder::Cut);
             }
         });
     }
 
-    fn speak(&self, id: Id) -> Result<(), Full> {
+    fn speak(&self, id: Id) -> Result<(), NoPlaceLeft> {
         let spoken = self.with(|state| {
-            let MakesWay { leaves, cut } = state.table.speak(id, Instant::now())?;
+            let Eviction { leaves, cut } = state.table.speak(id, Instant::now())?;
             // Whoever was to be cut for being silent has spoken after all.
-            state.order(id, Order::Stay);
+            state.order(id, ConnectionOrder::Stay);
             if let Some(leaves) = leaves {
-                state.order(leaves, Order::Leave);
+                state.order(leaves, ConnectionOrder::Leave);
                 Cause::Idle.counter().inc();
             }
             if let Some(cut) = cut {
-                state.order(cut, Order::Cut);
+                state.order(cut, ConnectionOrder::Cut);
             }
             Ok(())
         });
@@ -195,14 +195,14 @@ impl Gate {
         self.with(|state| {
             let cut = state.table.cut_if_idle(id, Instant::now());
             if cut {
-                state.order(id, Order::Cut);
+                state.order(id, ConnectionOrder::Cut);
             }
             cut
         })
     }
 
     /// Tells all connections the same.
-    pub(super) fn order_all(&self, order: Order) {
+    pub(super) fn order_all(&self, order: ConnectionOrder) {
         self.with(|state| {
             for orders in state.orders.values() {
                 orders.send_replace(order);
@@ -229,28 +229,28 @@ impl Gate {
 
 /// A connection's place; free when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(Presence);
+pub(super) struct ConnectionPlace(CallConnection);
 
-impl Place {
-    pub(super) fn presence(&self) -> Presence {
+impl ConnectionPlace {
+    pub(super) fn presence(&self) -> CallConnection {
         self.0.clone()
     }
 
     /// What the connection is told.
-    pub(super) fn orders(&self) -> watch::Receiver<Order> {
+    pub(super) fn orders(&self) -> watch::Receiver<ConnectionOrder> {
         let orders = |state: &mut State| state.orders.get(&self.0.id).map(watch::Sender::subscribe);
         // Only a dropped place has none.
-        self.0.gate.with(orders).unwrap_or_else(|| watch::channel(Order::Cut).1)
+        self.0.gate.with(orders).unwrap_or_else(|| watch::channel(ConnectionOrder::Cut).1)
     }
 
     /// Waits until the connection has spoken and has a live one's place. `None` when it is to be closed.
     pub(super) async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut S,
-    ) -> Option<Heard> {
+    ) -> Option<FirstBytes> {
         let mut orders = self.orders();
         let crowded = async {
-            until(&mut orders, Order::Cut).await;
+            until(&mut orders, ConnectionOrder::Cut).await;
             // A last look: what the system has received by now is read before this is over.
             tokio::task::yield_now().await;
         };
@@ -262,7 +262,7 @@ impl Place {
         };
         let heard = heard.and_then(|heard| match self.0.gate.speak(self.0.id) {
             Ok(()) => Ok(heard),
-            Err(Full) => Err(Some(Cause::Refused)),
+            Err(NoPlaceLeft) => Err(Some(Cause::Refused)),
         });
         match heard {
             Ok(heard) => Some(heard),
@@ -280,9 +280,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let Presence { gate, id } = &self.0;
+        let CallConnection { gate, id } = &self.0;
         gate.with(|state| {
             state.table.remove(*id);
             state.orders.remove(id);
@@ -292,7 +292,7 @@ impl Drop for Place {
 }
 
 /// Reads the opening of a connection. Without a cause, the client has gone.
-async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Heard, Option<Cause>> {
+async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Result<FirstBytes, Option<Cause>> {
     let mut heard = [0; preface::LENGTH];
     let mut length = 0;
     loop {
@@ -301,9 +301,9 @@ async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Heard, Option<Ca
             Ok(more) => length += more,
         }
         match preface::judge(&heard[..length]) {
-            Opening::Incomplete => {}
-            Opening::Http2 => return Ok(heard),
-            Opening::Foreign => return Err(Some(Cause::Foreign)),
+            PrefaceStatus::Incomplete => {}
+            PrefaceStatus::Http2 => return Ok(heard),
+            PrefaceStatus::Foreign => return Err(Some(Cause::Foreign)),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(super) const REFUSAL: [u8; 2 * HEADER + 8] = {
 
 /// What the bytes so far are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum PrefaceStatus {
     /// The beginning of a valid opening.
     Incomplete,
     /// A valid opening.
@@ -41,20 +41,22 @@ pub(super) enum Opening {
 }
 
 /// Judges the first bytes of a connection, at most [`LENGTH`] of them.
-pub(super) fn judge(bytes: &[u8]) -> Opening {
+pub(super) fn judge(bytes: &[u8]) -> PrefaceStatus {
     let preface = bytes.len().min(PREFACE.len());
     if bytes[..preface] != PREFACE[..preface] {
-        return Opening::Foreign;
+        return PrefaceStatus::Foreign;
     }
-    let &[a, b, c, kind, flags, s, t, u, v] = &bytes[preface..] else { return Opening::Incomplete };
+    let &[a, b, c, kind, flags, s, t, u, v] = &bytes[preface..] else {
+        return PrefaceStatus::Incomplete;
+    };
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
     // The highest bit of the stream's number is reserved, and ignored.
     let connection = u32::from_be_bytes([s & 0x7f, t, u, v]) == 0;
     let settings = kind == SETTINGS && flags & ACK == 0 && connection;
     if settings && length <= FRAME_MAX && length.is_multiple_of(SETTING) {
-        Opening::Http2
+        PrefaceStatus::Http2
     } else {
-        Opening::Foreign
+        PrefaceStatus::Foreign
     }
 }
 
@@ -72,9 +74,9 @@ mod tests {
             let whole = opening([0, 0, 6 * settings, SETTINGS, 0, 0, 0, 0, 0]);
             assert_eq!(whole.len(), LENGTH);
             for end in 0..whole.len() {
-                assert_eq!(judge(&whole[..end]), Opening::Incomplete, "{end} bytes");
+                assert_eq!(judge(&whole[..end]), PrefaceStatus::Incomplete, "{end} bytes");
             }
-            assert_eq!(judge(&whole), Opening::Http2);
+            assert_eq!(judge(&whole), PrefaceStatus::Http2);
         }
     }
 
@@ -83,9 +85,9 @@ mod tests {
         for wrong in 0..PREFACE.len() {
             let mut bytes = PREFACE.to_vec();
             bytes[wrong] ^= 0x20;
-            assert_eq!(judge(&bytes[..=wrong]), Opening::Foreign, "byte {wrong}");
+            assert_eq!(judge(&bytes[..=wrong]), PrefaceStatus::Foreign, "byte {wrong}");
         }
-        assert_eq!(judge(b"GET / HTTP/1.1\r\n"), Opening::Foreign);
+        assert_eq!(judge(b"GET / HTTP/1.1\r\n"), PrefaceStatus::Foreign);
     }
 
     #[test]
@@ -98,9 +100,9 @@ mod tests {
             ([0, 0x40, 2, SETTINGS, 0, 0, 0, 0, 0], "SETTINGS that are too long"),
         ];
         for (header, what) in headers {
-            assert_eq!(judge(&opening(header)), Opening::Foreign, "{what}");
+            assert_eq!(judge(&opening(header)), PrefaceStatus::Foreign, "{what}");
         }
         let reserved = opening([0, 0, 0, SETTINGS, 0, 0x80, 0, 0, 0]);
-        assert_eq!(judge(&reserved), Opening::Http2);
+        assert_eq!(judge(&reserved), PrefaceStatus::Http2);
     }
 }

@@ -128,7 +128,7 @@ pub(super) struct Surplus {
 
 /// Who makes way for one that spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct MakesWay {
+pub(super) struct Eviction {
     /// Is told to leave.
     pub(super) leaves: Option<Id>,
     /// Was told before, and is cut.
@@ -137,7 +137,7 @@ pub(super) struct MakesWay {
 
 /// Every place is taken by a connection with calls at work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct NoPlaceLeft;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -199,16 +199,16 @@ impl Table {
     /// A connection has spoken HTTP/2. Who makes way for it?
     ///
     /// # Errors
-    /// [`Full`] when nobody can; the connection stays what it was.
-    pub(super) fn speak(&mut self, id: Id, now: Instant) -> Result<MakesWay, Full> {
-        let Some(entry) = self.entries.get(&id) else { return Err(Full) };
-        let (peer, mut way) = (entry.peer, MakesWay::default());
+    /// [`NoPlaceLeft`] when nobody can; the connection stays what it was.
+    pub(super) fn speak(&mut self, id: Id, now: Instant) -> Result<Eviction, NoPlaceLeft> {
+        let Some(entry) = self.entries.get(&id) else { return Err(NoPlaceLeft) };
+        let (peer, mut way) = (entry.peer, Eviction::default());
         let own = self.of_peer(peer, Phase::Live) >= self.bounds.live_per_peer;
         if own || self.count(Phase::Live) >= self.bounds.live {
-            let leaves = self.longest_idle(own.then_some(peer), now).ok_or(Full)?;
+            let leaves = self.longest_idle(own.then_some(peer), now).ok_or(NoPlaceLeft)?;
             if self.count(Phase::Leaving) >= self.bounds.leaving {
                 let mut leaving = self.of(Phase::Leaving);
-                let (&cut, _) = leaving.find(|(_, entry)| entry.is_idle(now)).ok_or(Full)?;
+                let (&cut, _) = leaving.find(|(_, entry)| entry.is_idle(now)).ok_or(NoPlaceLeft)?;
                 way.cut = Some(cut);
             }
             way.leaves = Some(leaves);

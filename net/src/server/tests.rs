@@ -53,7 +53,7 @@ impl Daemon {
         let at = Arc::clone(&gate);
         let ended = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            let room = watch::channel(coalloc_common::DiskRoom::Enough).1;
+            let room = watch::channel(coalloc_common::DiskSpace::Enough).1;
             serve_at(&at, listener, routes, &["coalloc.v1.Resolver"], room, stopped).await
         });
         Self { gate, begun, go, stop, ended }

@@ -14,27 +14,27 @@ use tonic::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::connection::Presence;
+use super::connection::CallConnection;
 
-/// Puts [`Work`] around a server's routes.
+/// Puts [`WorkService`] around a server's routes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WorkLayer;
 
 impl<S> Layer<S> for WorkLayer {
-    type Service = Work<S>;
+    type Service = WorkService<S>;
 
-    fn layer(&self, inner: S) -> Work<S> {
-        Work { inner }
+    fn layer(&self, inner: S) -> WorkService<S> {
+        WorkService { inner }
     }
 }
 
 /// The service around a service.
 #[derive(Debug, Clone)]
-pub(super) struct Work<S> {
+pub(super) struct WorkService<S> {
     inner: S,
 }
 
-impl<S> Service<Request<Body>> for Work<S>
+impl<S> Service<Request<Body>> for WorkService<S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -48,21 +48,21 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(presence) = request.extensions().get::<Presence>().cloned() else {
+        let Some(presence) = request.extensions().get::<CallConnection>().cloned() else {
             return Box::pin(self.inner.call(request));
         };
         presence.gate.touch(presence.id);
         if !request.uri().path().starts_with("/coalloc.v1.") {
             return Box::pin(self.inner.call(request));
         }
-        let call = Arc::new(Call { presence, stage: Mutex::new(Stage::Arriving) });
+        let call = Arc::new(ActiveCall { presence, stage: Mutex::new(Stage::Arriving) });
         let arriving = Arc::clone(&call);
-        let request = request.map(|body| Body::new(Arriving { body, call: arriving }));
+        let request = request.map(|body| Body::new(RequestBody { body, call: arriving }));
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await?;
             call.reach(Stage::Answering);
-            Ok(answer.map(|body| Body::new(Answering { body, call })))
+            Ok(answer.map(|body| Body::new(ResponseBody { body, call })))
         })
     }
 }
@@ -90,12 +90,12 @@ impl Stage {
 }
 
 /// One call of a connection, counted for as long as its request, handler or answer lives.
-struct Call {
-    presence: Presence,
+struct ActiveCall {
+    presence: CallConnection,
     stage: Mutex<Stage>,
 }
 
-impl Call {
+impl ActiveCall {
     /// The call has come so far, if it was not further already.
     fn reach(&self, stage: Stage) {
         let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         let stage = *self.stage.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.count(stage.counts().map(|count| -count));
@@ -119,12 +119,12 @@ impl Drop for Call {
 }
 
 /// The body of a request that is on its way here.
-struct Arriving {
+struct RequestBody {
     body: Body,
-    call: Arc<Call>,
+    call: Arc<ActiveCall>,
 }
 
-impl HttpBody for Arriving {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -154,12 +154,12 @@ impl HttpBody for Arriving {
 }
 
 /// The body of an answer that its client is taking.
-struct Answering {
+struct ResponseBody {
     body: Body,
-    call: Arc<Call>,
+    call: Arc<ActiveCall>,
 }
 
-impl HttpBody for Answering {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = tonic::Status;
 
@@ -169,7 +169,7 @@ impl HttpBody for Answering {
     ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if frame.is_ready() {
-            let Presence { gate, id } = &self.call.presence;
+            let CallConnection { gate, id } = &self.call.presence;
             gate.touch(*id);
         }
         frame

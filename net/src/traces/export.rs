@@ -43,7 +43,7 @@ pub fn start(endpoint: &str, kind: &str, name: &str) -> Result<Collector, Export
         .with_max_export_batch_size(limits::SPANS_BATCH_MAX)
         .with_scheduled_delay(limits::SPANS_PAUSE.to_std())
         .build();
-    let counting = Counting { queue: Arc::clone(&queue), exporter };
+    let counting = CountingExporter { queue: Arc::clone(&queue), exporter };
     let processor = BatchSpanProcessor::builder(counting).with_batch_config(batches).build();
     let resource = Resource::builder_empty().with_service_name(format!("coalloc-{kind}"));
     let provider = SdkTracerProvider::builder()
@@ -166,12 +166,12 @@ impl SpanProcessor for Gate {
 
 /// Counts what the exporter came to.
 #[derive(Debug)]
-struct Counting {
+struct CountingExporter {
     queue: Arc<Queue>,
     exporter: Otlp,
 }
 
-impl SpanExporter for Counting {
+impl SpanExporter for CountingExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = batch.len();
         let result = self.exporter.export(batch).await;

@@ -86,9 +86,9 @@ pub(crate) fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {
 }
 
 /// These tests have no log; answers are looked at as if their records were durable.
-pub(crate) struct Nowhere;
+pub(crate) struct InstantLog;
 
-impl Log for Nowhere {
+impl Log for InstantLog {
     type Record = ParticipantRecord;
     type Error = std::fmt::Error;
 
@@ -114,7 +114,7 @@ pub(crate) fn step(
     participant.check_invariants().unwrap();
     twin.check_invariants().unwrap();
     assert_eq!(twin.entries(), participant.entries());
-    let effects = sync(vec![unsynced], &mut Nowhere).unwrap().into_effects();
+    let effects = sync(vec![unsynced], &mut InstantLog).unwrap().into_effects();
     let answer = effects.into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
         ParticipantEffect::Ask { .. } => None,

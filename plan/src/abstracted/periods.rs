@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{Amount, ResourceId, RmName, Segment, Time, Window};
 
 /// What is wanted of each resource.
-pub type Wanted = BTreeMap<ResourceId, Amount>;
+pub type WantedAmounts = BTreeMap<ResourceId, Amount>;
 
 /// A hold in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,12 +19,12 @@ pub struct Periods {
     /// As it was: it stays as it is booked.
     pub kept: Vec<Window>,
     /// To be planned.
-    pub planned: Vec<(Window, Wanted)>,
+    pub planned: Vec<(Window, WantedAmounts)>,
 }
 
 /// What is wanted at one instant; segments of one resource add up.
-fn at(segments: &[Segment], instant: Time) -> Wanted {
-    let mut wanted = Wanted::new();
+fn at(segments: &[Segment], instant: Time) -> WantedAmounts {
+    let mut wanted = WantedAmounts::new();
     let covering =
         segments.iter().filter(|s| s.window.start() <= instant && instant < s.window.end());
     for segment in covering.filter(|segment| segment.amount > Amount::ZERO) {
@@ -112,7 +112,7 @@ mod tests {
         Segment { resource, amount: Amount(amount), window: window(start, end) }
     }
 
-    fn wanted(of: &[(&str, u64)]) -> Wanted {
+    fn wanted(of: &[(&str, u64)]) -> WantedAmounts {
         of.iter().map(|(name, amount)| (ResourceId::composed(*name), Amount(*amount))).collect()
     }
 

@@ -10,11 +10,11 @@
 use coalloc_common::topology::FrameView;
 use coalloc_common::{Amount, Reason, Refusal, ResourceId, Segment, Unit, Window};
 
-use super::{Inner, Short, Shown};
+use super::{AbstractTopology, Inner, Short};
 
 /// The way of one link of the plan that was tried, by names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Led {
+pub struct RoutedLink {
     /// Where it begins.
     pub from: String,
     /// Where it ends.
@@ -33,7 +33,7 @@ pub fn is_short(why: &Refusal) -> bool {
 /// is short.
 #[must_use]
 pub fn unplanned(
-    shown: &Shown,
+    shown: &AbstractTopology,
     inner: &Inner,
     window: Window,
     why: Refusal,
@@ -80,7 +80,7 @@ pub fn of_resource(
 
 /// A refusal as the one above is told it: of these segments, and by the ways of what was tried last.
 #[must_use]
-pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[Led]) -> Refusal {
+pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[RoutedLink]) -> Refusal {
     let about = matches!(
         refusal.reason,
         Reason::InsufficientCapacity
@@ -135,7 +135,7 @@ const fn reason(inside: Reason) -> Reason {
 fn of_order<'a>(
     refusal: &Refusal,
     order: &'a [Segment],
-    tried: &[Led],
+    tried: &[RoutedLink],
 ) -> Option<(&'a Segment, Amount)> {
     let short = refusal.resource.as_ref()?;
     let overlaps =
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    fn plan(routes: &[(&str, &str, &[&str])]) -> Vec<Led> {
-        let led = |(from, to, paths): &(&str, &str, &[&str])| Led {
+    fn plan(routes: &[(&str, &str, &[&str])]) -> Vec<RoutedLink> {
+        let led = |(from, to, paths): &(&str, &str, &[&str])| RoutedLink {
             from: (*from).to_owned(),
             to: (*to).to_owned(),
             paths: paths.iter().map(|path| (*path).to_owned()).collect(),

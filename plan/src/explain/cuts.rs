@@ -16,7 +16,7 @@ const ENDLESS: u64 = u64::MAX / 4;
 
 /// Which links of those that cross count, and which way of a full-duplex path they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CutDirection {
     Both,
     Out,
     In,
@@ -32,7 +32,7 @@ struct Crossing {
 
 /// Links that have to cross these lanes, all of them.
 #[derive(Debug, Clone)]
-struct Cut {
+struct LinkCut {
     links: Vec<usize>,
     lanes: Vec<Lane>,
     /// The rate that is counted in, when links count whole.
@@ -40,7 +40,7 @@ struct Cut {
 }
 
 /// There is no work left.
-struct Spent;
+struct WorkExhausted;
 
 pub(super) fn bottleneck(case: &Case<'_>) -> Option<Bottleneck> {
     let sites = 0..case.request.sites.len();
@@ -112,7 +112,7 @@ fn groups(case: &Case<'_>) -> Vec<BTreeSet<usize>> {
 }
 
 /// What these links fall short of, if anything.
-fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck>, Spent> {
+fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck>, WorkExhausted> {
     if crossing.links.is_empty() {
         return Ok(None);
     }
@@ -121,7 +121,11 @@ fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck
     rates.sort_unstable();
     rates.dedup();
     let duplex = case.topology.edges().iter().any(|edge| !edge.is_shared());
-    let ways: &[Way] = if duplex { &[Way::Both, Way::Out, Way::In] } else { &[Way::Both] };
+    let ways: &[CutDirection] = if duplex {
+        &[CutDirection::Both, CutDirection::Out, CutDirection::In]
+    } else {
+        &[CutDirection::Both]
+    };
     // By the sum first: it is the plainer statement. Of links that are all alike it says less.
     let units = std::iter::once(None).chain(rates.into_iter().map(Some));
     for unit in units {
@@ -140,9 +144,9 @@ fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck
 fn cut(
     case: &Case<'_>,
     crossing: &Crossing,
-    way: Way,
+    way: CutDirection,
     unit: Option<u64>,
-) -> Result<Option<Cut>, Spent> {
+) -> Result<Option<LinkCut>, WorkExhausted> {
     let count = |bps: u64| unit.map_or(bps, |unit| bps / unit);
     let vertices = case.topology.vertices().len();
     let wanted: Vec<&(usize, bool, Vec<VertexIndex>)> = crossing
@@ -151,7 +155,7 @@ fn cut(
         .filter(|(link, leaves, _)| {
             let rate = case.request.links[*link].bandwidth.0;
             unit.is_none_or(|unit| rate >= unit)
-                && (way == Way::Both || *leaves == (way == Way::Out))
+                && (way == CutDirection::Both || *leaves == (way == CutDirection::Out))
         })
         .collect();
     let need = |link: usize| match unit {
@@ -165,8 +169,8 @@ fn cut(
         let (a, b) = (edge.a.at(), edge.b.at());
         let room = count(case.free(lane));
         // What enters is drawn as if it left: it needs the lanes the other way.
-        let forth = (lane.1 == Direction::AToB) == (way == Way::Out);
-        let (there, back) = match edge.is_shared() || way == Way::Both {
+        let forth = (lane.1 == Direction::AToB) == (way == CutDirection::Out);
+        let (there, back) = match edge.is_shared() || way == CutDirection::Both {
             true => (room, room),
             false if forth => (room, 0),
             false => (0, room),
@@ -180,7 +184,7 @@ fn cut(
         network.join(node, sink, need(*link), 0);
         whole = whole.saturating_add(need(*link));
     }
-    let flow = network.maximum(source, sink, whole, &|arcs| case.pay(arcs)).ok_or(Spent)?;
+    let flow = network.maximum(source, sink, whole, &|arcs| case.pay(arcs)).ok_or(WorkExhausted)?;
     if flow >= whole {
         return Ok(None);
     }
@@ -193,14 +197,16 @@ fn cut(
             (false, true) => Direction::BToA,
             _ => return false,
         };
-        edge.is_shared() || way == Way::Both || (*lane == out) == (way == Way::Out)
+        edge.is_shared()
+            || way == CutDirection::Both
+            || (*lane == out) == (way == CutDirection::Out)
     });
     let links = links.map(|(_, (link, ..))| *link).collect();
-    Ok(Some(Cut { links, lanes: lanes.collect(), unit }))
+    Ok(Some(LinkCut { links, lanes: lanes.collect(), unit }))
 }
 
 /// The statement about a cut: by the sum when that tells, else in whole links.
-fn facts(case: &Case<'_>, cut: &Cut) -> Option<Bottleneck> {
+fn facts(case: &Case<'_>, cut: &LinkCut) -> Option<Bottleneck> {
     let demands: Vec<String> = cut.links.iter().map(|link| case.link_name(*link)).collect();
     let resources: Vec<String> = cut.lanes.iter().map(|lane| case.lane_name(*lane)).collect();
     let (requested, available) = by_sum(case, &cut.links, &cut.lanes);

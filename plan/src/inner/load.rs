@@ -6,11 +6,11 @@
 
 use coalloc_common::{Time, Window};
 
-use super::{Demand, Room, signed};
+use super::{Demand, FreeCapacity, signed};
 
 /// What is free, with what this search has placed and lifted.
 pub(super) struct Load<'a> {
-    room: &'a dyn Room,
+    room: &'a dyn FreeCapacity,
     /// Where the windows of this search begin and end, ascending.
     cuts: Vec<Time>,
     /// By link.
@@ -50,7 +50,7 @@ struct Node {
 impl<'a> Load<'a> {
     /// Of a search that places and lifts these.
     pub(super) fn new<'d>(
-        room: &'a dyn Room,
+        room: &'a dyn FreeCapacity,
         links: usize,
         demands: impl Iterator<Item = &'d Demand>,
     ) -> Self {
@@ -204,7 +204,7 @@ mod tests {
     /// Free of link 0, by microsecond; of link 1 there is one more.
     struct Naive(Vec<i64>);
 
-    impl Room for Naive {
+    impl FreeCapacity for Naive {
         fn free(&self, link: u32, window: Window) -> i64 {
             let at = |at: Time| usize::try_from(at.as_us()).unwrap();
             let range = at(window.start())..at(window.end());

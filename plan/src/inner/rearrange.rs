@@ -9,7 +9,7 @@ use coalloc_common::limits::INNER_SEARCH_DEMANDS;
 
 use super::load::Load;
 use super::search::narrowest;
-use super::{Demand, Room, Router, Way, signed};
+use super::{Demand, FreeCapacity, LinkRoute, Router, signed};
 
 /// Something that is routed already and may be routed anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,25 +17,25 @@ pub struct Placed {
     /// What; its `only` says nothing here.
     pub demand: Demand,
     /// Its route now.
-    pub way: Way,
+    pub way: LinkRoute,
 }
 
 /// Routes for the new demands, and the new routes of those that moved, by their index, in its order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rearranged {
     /// For each new demand.
-    pub ways: Vec<Way>,
+    pub ways: Vec<LinkRoute>,
     /// For each that moved.
-    pub moved: Vec<(usize, Way)>,
+    pub moved: Vec<(usize, LinkRoute)>,
 }
 
 /// The state of one rearrangement.
-struct Ground<'a, 'b> {
+struct Rearrangement<'a, 'b> {
     router: &'a Router,
     load: Load<'b>,
     movable: &'a [Placed],
     /// Where each is now.
-    now: Vec<Way>,
+    now: Vec<LinkRoute>,
     /// How many more may be routed.
     effort: usize,
 }
@@ -48,16 +48,16 @@ impl Router {
         &self,
         demands: &[Demand],
         movable: &[Placed],
-        room: &dyn Room,
+        room: &dyn FreeCapacity,
         effort: usize,
     ) -> Option<Rearranged> {
         let now = movable.iter().map(|placed| placed.way.clone()).collect();
         let known = demands.iter().chain(movable.iter().map(|placed| &placed.demand));
         let load = Load::new(room, self.links.len(), known);
-        let mut ground = Ground { router: self, load, movable, now, effort };
+        let mut ground = Rearrangement { router: self, load, movable, now, effort };
         let mut largest: Vec<usize> = (0..demands.len()).collect();
         largest.sort_by_key(|at| (std::cmp::Reverse(demands[*at].amount), *at));
-        let mut ways = vec![Way::new(); demands.len()];
+        let mut ways = vec![LinkRoute::new(); demands.len()];
         for at in largest {
             ways[at] = ground.admit(&demands[at])?;
         }
@@ -67,9 +67,9 @@ impl Router {
     }
 }
 
-impl Ground<'_, '_> {
+impl Rearrangement<'_, '_> {
     /// Places a demand, with others moved if need be.
-    fn admit(&mut self, demand: &Demand) -> Option<Way> {
+    fn admit(&mut self, demand: &Demand) -> Option<LinkRoute> {
         let one = std::slice::from_ref(demand);
         if let Ok(mut ways) = self.router.search(one, &mut self.load) {
             return ways.pop();
@@ -89,7 +89,7 @@ impl Ground<'_, '_> {
     }
 
     /// The routes a demand might take if whoever may move were not there.
-    fn routes(&mut self, demand: &Demand, near: &[usize]) -> Vec<Way> {
+    fn routes(&mut self, demand: &Demand, near: &[usize]) -> Vec<LinkRoute> {
         let mark = self.load.mark();
         for index in near {
             let placed = &self.movable[*index].demand;
@@ -100,7 +100,7 @@ impl Ground<'_, '_> {
         let best = self.router.best(demand, &free, &mut self.router.kernel());
         let known = self.router.ways[demand.path].iter().filter(|_| demand.only.is_none());
         let known = known.filter(|way| narrowest(way, &free) >= demand.amount);
-        let mut routes: Vec<Way> = known.cloned().collect();
+        let mut routes: Vec<LinkRoute> = known.cloned().collect();
         if let Some(best) = best.filter(|best| !routes.contains(best)) {
             routes.insert(0, best);
         }
@@ -135,7 +135,7 @@ impl Ground<'_, '_> {
     }
 
     /// Lifts all that may move and routes them together with the demand.
-    fn together(&mut self, demand: &Demand, near: &[usize]) -> Option<Way> {
+    fn together(&mut self, demand: &Demand, near: &[usize]) -> Option<LinkRoute> {
         let mark = self.load.mark();
         let mut demands = vec![demand.clone()];
         for index in near {

@@ -3,7 +3,7 @@
 use coalloc_common::limits;
 
 use super::load::Load;
-use super::{Demand, Router, Short, Way, signed};
+use super::{Demand, LinkRoute, Router, Short, signed};
 use crate::ip::exact::kernel::Kernel;
 
 /// Cost of one link beside which all loads of a route are small: fewest links come first.
@@ -18,7 +18,7 @@ impl Router {
         &self,
         demands: &[Demand],
         load: &mut Load<'_>,
-    ) -> Result<Vec<Way>, Short> {
+    ) -> Result<Vec<LinkRoute>, Short> {
         let mark = load.mark();
         let mut kernel = self.kernel();
         let asked: Vec<usize> = (0..demands.len()).collect();
@@ -45,7 +45,7 @@ impl Router {
         }
         load.undo(mark);
         if demands.len() <= limits::INNER_SEARCH_DEMANDS {
-            let mut ways = vec![Way::new(); demands.len()];
+            let mut ways = vec![LinkRoute::new(); demands.len()];
             let mut nodes = limits::INNER_SEARCH_NODES;
             if self.backtrack(demands, &largest, load, &mut kernel, &mut ways, &mut nodes) {
                 return Ok(ways);
@@ -62,8 +62,8 @@ impl Router {
         order: &[usize],
         load: &mut Load<'_>,
         kernel: &mut Kernel,
-    ) -> Result<Vec<Way>, usize> {
-        let mut ways = vec![Way::new(); demands.len()];
+    ) -> Result<Vec<LinkRoute>, usize> {
+        let mut ways = vec![LinkRoute::new(); demands.len()];
         for &at in order {
             let demand = &demands[at];
             let free = self.free_for(demand, load);
@@ -80,16 +80,16 @@ impl Router {
         order: &[usize],
         load: &mut Load<'_>,
         kernel: &mut Kernel,
-        ways: &mut [Way],
+        ways: &mut [LinkRoute],
         nodes: &mut usize,
     ) -> bool {
         let Some((&at, rest)) = order.split_first() else { return true };
         let demand = &demands[at];
         let free = self.free_for(demand, load);
         let Some(best) = self.best(demand, &free, kernel) else { return false };
-        let fits = |way: &&Way| narrowest(way, &free) >= demand.amount;
+        let fits = |way: &&LinkRoute| narrowest(way, &free) >= demand.amount;
         let others = self.ways[demand.path].iter().filter(fits).filter(|way| **way != best);
-        let others: Vec<Way> =
+        let others: Vec<LinkRoute> =
             if demand.only.is_some() { Vec::new() } else { others.cloned().collect() };
         for way in std::iter::once(best).chain(others) {
             if *nodes == 0 {
@@ -114,7 +114,12 @@ impl Router {
     }
 
     /// The route of a demand with the fewest links, then the least load.
-    pub(super) fn best(&self, demand: &Demand, free: &[i64], kernel: &mut Kernel) -> Option<Way> {
+    pub(super) fn best(
+        &self,
+        demand: &Demand,
+        free: &[i64],
+        kernel: &mut Kernel,
+    ) -> Option<LinkRoute> {
         if let Some(way) = &demand.only {
             return (narrowest(way, free) >= demand.amount).then(|| way.clone());
         }

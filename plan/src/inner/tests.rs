@@ -11,12 +11,12 @@ fn window(start: i64, end: i64) -> Window {
 }
 
 /// What is taken of each link, as windows and amounts.
-struct Taken {
+struct TakenCapacity {
     capacities: Vec<u64>,
     taken: Vec<(u32, Window, u64)>,
 }
 
-impl Taken {
+impl TakenCapacity {
     fn of(router: &Router) -> Self {
         let capacities = router.links().iter().map(|link| link.capacity).collect();
         Self { capacities, taken: Vec::new() }
@@ -40,7 +40,7 @@ impl Taken {
     }
 }
 
-impl Room for Taken {
+impl FreeCapacity for TakenCapacity {
     fn free(&self, link: u32, window: Window) -> i64 {
         let here: Vec<_> =
             self.taken.iter().filter(|(l, w, _)| *l == link && w.overlaps(window)).collect();
@@ -87,14 +87,14 @@ fn random_router(random: &mut ChaCha8Rng, vertices: u32) -> Router {
 }
 
 /// Every simple route of a path within its bounds.
-fn all_ways(router: &Router, path: usize) -> Vec<Way> {
+fn all_ways(router: &Router, path: usize) -> Vec<LinkRoute> {
     fn go(
         router: &Router,
         at: u32,
         path: Path,
         seen: &mut Vec<u32>,
-        way: &mut Way,
-        all: &mut Vec<Way>,
+        way: &mut LinkRoute,
+        all: &mut Vec<LinkRoute>,
     ) {
         if at == path.b {
             let latency: u64 = way.iter().map(|link| router.links[*link as usize].latency).sum();
@@ -132,7 +132,7 @@ fn random_demand(random: &mut ChaCha8Rng) -> Demand {
 }
 
 /// Does any choice of routes fit? By trying all.
-fn any_fits(demands: &[Demand], ways: &[Vec<Way>], taken: &mut Taken) -> bool {
+fn any_fits(demands: &[Demand], ways: &[Vec<LinkRoute>], taken: &mut TakenCapacity) -> bool {
     let Some((demand, rest)) = demands.split_first() else { return true };
     ways[demand.path].iter().any(|way| {
         let fits = way.iter().all(|link| taken.free(*link, demand.window) >= signed(demand.amount));
@@ -147,12 +147,12 @@ fn any_fits(demands: &[Demand], ways: &[Vec<Way>], taken: &mut Taken) -> bool {
 }
 
 /// A network, all its routes, and some traffic routed over it.
-fn ground(seed: u64) -> (Router, Vec<Vec<Way>>, Vec<Placed>, Taken, ChaCha8Rng) {
+fn ground(seed: u64) -> (Router, Vec<Vec<LinkRoute>>, Vec<Placed>, TakenCapacity, ChaCha8Rng) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let vertices = random.random_range(3..=6);
     let router = random_router(&mut random, vertices);
-    let ways: Vec<Vec<Way>> = (0..3).map(|path| all_ways(&router, path)).collect();
-    let mut taken = Taken::of(&router);
+    let ways: Vec<Vec<LinkRoute>> = (0..3).map(|path| all_ways(&router, path)).collect();
+    let mut taken = TakenCapacity::of(&router);
     let mut placed = Vec::new();
     for _ in 0..random.random_range(0..8) {
         let demand = random_demand(&mut random);
@@ -235,7 +235,7 @@ fn a_rearrangement_fits_and_is_found_only_when_there_is_one() {
         let Some(found) = found else {
             let mut all = vec![demand];
             all.extend(placed.iter().map(|placed| placed.demand.clone()));
-            missed += u32::from(any_fits(&all, &ways, &mut Taken::of(&router)));
+            missed += u32::from(any_fits(&all, &ways, &mut TakenCapacity::of(&router)));
             continue;
         };
         more += u32::from(!alone);
@@ -259,7 +259,7 @@ fn the_fewest_links_come_first_then_the_least_loaded() {
     let link = |a, b, capacity| Link { a, b, capacity, latency: 0 };
     let links = vec![link(0, 1, 10), link(1, 2, 10), link(0, 3, 10), link(3, 2, 10), link(0, 2, 4)];
     let router = Router::new(4, links, vec![Path { a: 0, b: 2, latency_max: 0 }], 16);
-    let mut taken = Taken::of(&router);
+    let mut taken = TakenCapacity::of(&router);
     let mut take = |amount| {
         let demand = Demand { path: 0, amount, window: window(0, 10), only: None };
         let way =

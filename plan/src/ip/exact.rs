@@ -28,7 +28,7 @@ use coalloc_common::VertexIndex;
 
 use self::meter::Meter;
 use self::network::Network;
-use self::routing::Ground;
+use self::routing::RoutingInput;
 use self::search::{Demand, Search};
 use super::{IpOptions, admit, verify};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
@@ -55,7 +55,7 @@ impl Default for Exact {
 
 /// An answer and what it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Searched {
+pub struct SearchAnswer {
     /// The answer.
     pub outcome: Outcome,
     /// Search nodes opened.
@@ -77,16 +77,16 @@ impl Exact {
         instance: &Instance<'_>,
         budget: &Budget<'_>,
         watch: &mut dyn FnMut(u64, u64),
-    ) -> Searched {
+    ) -> SearchAnswer {
         let Instance { topology, request, view, costs } = instance;
         let candidates = match admit::candidates(topology, request, view) {
             Ok(candidates) => candidates,
-            Err(refusal) => return Searched { outcome: Outcome::Refused(*refusal), nodes: 0 },
+            Err(refusal) => return SearchAnswer { outcome: Outcome::Refused(*refusal), nodes: 0 },
         };
         let network = Network::new(topology, view, costs, self.options.route_edges());
         let (links, classes) = network::links(request, costs);
         let cpus: Vec<u64> = request.sites.iter().map(|site| site.cpus.0).collect();
-        let ground = Ground { network: &network, classes: &classes, links: &links };
+        let ground = RoutingInput { network: &network, classes: &classes, links: &links };
         let demand = Demand {
             candidates: &candidates,
             cpus: &cpus,
@@ -101,7 +101,7 @@ impl Exact {
                 u64::MAX => admit::no_route(topology, request, view, &self.options),
                 _ => admit::exhausted(view, budget, "the search budget ended"),
             };
-            return Searched { outcome: Outcome::Refused(refusal), nodes };
+            return SearchAnswer { outcome: Outcome::Refused(refusal), nodes };
         };
         let plan = Plan {
             window: view.window,
@@ -112,7 +112,7 @@ impl Exact {
             solver: "exact",
         };
         debug_assert_eq!(verify(instance, &self.options, &plan), Ok(()));
-        Searched { outcome: Outcome::Planned(plan), nodes }
+        SearchAnswer { outcome: Outcome::Planned(plan), nodes }
     }
 }
 

@@ -7,35 +7,40 @@
 
 use coalloc_common::{Reason, Refusal};
 
-use super::mip::aside::{Aside, Elsewhere};
+use super::mip::aside::{DetachedMip, LibraryHost};
 use super::{Exact, IpOptions, Mip, MipBackend};
 use crate::{Budget, FramePlanner, Instance, Outcome};
 
 /// The planner `exact`, handing over.
-pub struct Handover {
+pub struct HandoverPlanner {
     exact: Exact,
-    mip: Aside,
+    mip: DetachedMip,
     /// Nodes that `exact` gets when something may be handed over.
     nodes: u64,
 }
 
-impl Handover {
+impl HandoverPlanner {
     /// `exact` for `nodes` nodes of the budget, then a library; `elsewhere` says on which thread that
     /// one works.
     #[must_use]
-    pub fn new(options: IpOptions, backend: MipBackend, nodes: u64, elsewhere: Elsewhere) -> Self {
-        let mip = Aside { mip: Mip::new(options, backend), elsewhere };
+    pub fn new(
+        options: IpOptions,
+        backend: MipBackend,
+        nodes: u64,
+        elsewhere: LibraryHost,
+    ) -> Self {
+        let mip = DetachedMip { mip: Mip::new(options, backend), elsewhere };
         Self { exact: Exact::new(options), mip, nodes }
     }
 
     /// The same on the calling thread.
     #[must_use]
     pub fn here(options: IpOptions, backend: MipBackend, nodes: u64) -> Self {
-        Self::new(options, backend, nodes, Aside::here())
+        Self::new(options, backend, nodes, DetachedMip::here())
     }
 }
 
-impl FramePlanner for Handover {
+impl FramePlanner for HandoverPlanner {
     fn name(&self) -> &'static str {
         "exact"
     }

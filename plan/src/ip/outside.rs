@@ -1,8 +1,8 @@
 //! Solvers that are programs of their own: the model of [`super::mip`] as text, and what they answer.
 //!
 //! GLPK and CBC take the model as CPLEX LP, MiniSat+ and clasp (SAT solvers) as OPB, pseudo-Boolean
-//! constraints. This room writes the text, says how a program is called ([`Errand`]) and reads what it
-//! said ([`Said`]); whoever has processes starts it ([`Programs`]).
+//! constraints. This room writes the text, says how a program is called ([`SolverJob`]) and reads what it
+//! said ([`ProgramRun`]); whoever has processes starts it ([`Programs`]).
 //!
 //! Nothing that a program says is believed. What cannot be read, is no value of a binary column, or costs
 //! something else than was said is an error; sites and routes then go the way of every back end: decoded,
@@ -123,7 +123,7 @@ impl Program {
 
 /// One model for one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Errand {
+pub struct SolverJob {
     /// Who is to solve it.
     pub program: Program,
     /// The model, in the program's format.
@@ -134,7 +134,7 @@ pub struct Errand {
     pub first: bool,
 }
 
-impl Errand {
+impl SolverJob {
     /// The words of the command line behind the program: `model` is the file with the model, `answer` the
     /// one that programs write which do not answer on their standard output.
     #[must_use]
@@ -170,9 +170,9 @@ impl Errand {
 
 /// What became of a program that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct ProgramRun {
     /// How it ended.
-    pub ended: Ended,
+    pub ended: ProgramEnd,
     /// What it wrote to its standard output.
     pub output: String,
     /// What it wrote to its standard error.
@@ -183,7 +183,7 @@ pub struct Said {
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ProgramEnd {
     /// By itself, with this exit code.
     Exited(i32),
     /// By this signal, which was not ours.
@@ -198,12 +198,12 @@ pub trait Programs: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When it could not be run, in words.
-    fn run(&self, errand: &Errand) -> Result<Said, String>;
+    fn run(&self, errand: &SolverJob) -> Result<ProgramRun, String>;
 }
 
 /// What came of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Came {
+pub enum ProgramOutcome {
     /// To its end: the same on every machine with the same program.
     ToItsEnd,
     /// The time was over: a faster machine may have answered otherwise.
@@ -228,29 +228,33 @@ pub struct Outside {
 impl Outside {
     /// Plans a frame, and says whether the program came to its end.
     #[must_use]
-    pub fn answer(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> (Outcome, Came) {
+    pub fn answer(
+        &self,
+        instance: &Instance<'_>,
+        budget: &Budget<'_>,
+    ) -> (Outcome, ProgramOutcome) {
         let Instance { topology, request, view, .. } = instance;
         let candidates = match admit::candidates(topology, request, view) {
             Ok(candidates) => candidates,
-            Err(refusal) => return (Outcome::Refused(*refusal), Came::ToItsEnd),
+            Err(refusal) => return (Outcome::Refused(*refusal), ProgramOutcome::ToItsEnd),
         };
         let model = Model::new(instance, &self.options, &candidates);
-        let call = Call { own: self, cut_short: std::cell::Cell::new(false) };
+        let call = FrameSolves { own: self, cut_short: std::cell::Cell::new(false) };
         let exhausted = |what: &str| Outcome::Refused(admit::exhausted(view, budget, what));
         match attempt(&call, &self.options, model, instance, budget) {
             Attempt::Planned(plan) if call.cut_short.get() => {
-                (Outcome::Planned(plan), Came::CutShort)
+                (Outcome::Planned(plan), ProgramOutcome::CutShort)
             }
-            Attempt::Planned(plan) => (Outcome::Planned(plan), Came::ToItsEnd),
+            Attempt::Planned(plan) => (Outcome::Planned(plan), ProgramOutcome::ToItsEnd),
             Attempt::Infeasible => {
                 let refusal = admit::no_route(topology, request, view, &self.options);
-                (Outcome::Refused(refusal), Came::ToItsEnd)
+                (Outcome::Refused(refusal), ProgramOutcome::ToItsEnd)
             }
             Attempt::OutOfTime => {
                 let what = format!("the time of {} ended", self.program.executable());
-                (exhausted(&what), Came::CutShort)
+                (exhausted(&what), ProgramOutcome::CutShort)
             }
-            Attempt::Failed(what) => (exhausted(&what), Came::Failed(what)),
+            Attempt::Failed(what) => (exhausted(&what), ProgramOutcome::Failed(what)),
         }
     }
 
@@ -260,7 +264,7 @@ impl Outside {
             Format::Opb => opb::write(model),
         };
         let first = self.first && self.program.can_end_at_first();
-        let errand = Errand { program: self.program, model: text, time, first };
+        let errand = SolverJob { program: self.program, model: text, time, first };
         let said = self.programs.run(&errand)?;
         let reading = read::read(self.program, &said, &model.costs, unit)
             .map_err(|error| error.to_string())?;
@@ -281,13 +285,13 @@ impl FramePlanner for Outside {
 }
 
 /// The solves of one frame.
-struct Call<'a> {
+struct FrameSolves<'a> {
     own: &'a Outside,
     /// Was one of them?
     cut_short: std::cell::Cell<bool>,
 }
 
-impl Solve for Call<'_> {
+impl Solve for FrameSolves<'_> {
     fn name(&self) -> &'static str {
         self.own.program.name()
     }

@@ -5,7 +5,7 @@ use coalloc_common::{Refusal, Span, Time, Window};
 /// One link of a plan's path, and when the data are on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leg {
-    /// Index in [`super::Picture::links`].
+    /// Index in [`super::BelievedNetwork::links`].
     pub link: usize,
     /// From when to when it is taken: as long on each link, later by the delay of those before,
     /// with the picture's guard before it.
@@ -19,7 +19,7 @@ pub struct TaskPlan {
     pub legs: Vec<Leg>,
     /// The wavelength of every leg, an index in [`super::LinkView::free`].
     pub wavelength: usize,
-    /// Index in [`super::Picture::clusters`].
+    /// Index in [`super::BelievedNetwork::clusters`].
     pub cluster: usize,
     /// When the run has its CPUs.
     pub run: Window,

@@ -20,7 +20,7 @@ pub(super) const LAST: Key = [u64::MAX; 3];
 
 /// One path to one cluster, and when.
 #[derive(Debug, Clone)]
-pub(super) struct Offer {
+pub(super) struct PathOffer {
     pub(super) key: Key,
     links: Vec<u32>,
     wavelength: usize,
@@ -39,13 +39,13 @@ pub(super) struct Choice {
     objective: TaskObjective,
     deadline: Time,
     /// Best first; of equal ones the one found first.
-    pub(super) offers: Vec<Offer>,
+    pub(super) offers: Vec<PathOffer>,
     /// The earliest completion of all, whatever the deadline says.
-    pub(super) nearest: Option<Offer>,
+    pub(super) nearest: Option<PathOffer>,
 }
 
 /// A path as an offer needs it.
-pub(super) struct Way<'a> {
+pub(super) struct PathCandidate<'a> {
     pub(super) label: &'a Label,
     pub(super) wavelength: usize,
     /// Its first links that were found free; none: all of them.
@@ -73,11 +73,11 @@ impl Choice {
         &mut self,
         frame: &Frame<'_>,
         tables: &Tables,
-        way: &Way<'_>,
+        way: &PathCandidate<'_>,
         links: impl Fn() -> Vec<u32>,
         effort: &mut Effort,
     ) {
-        let Way { label, wavelength, vouched } = way;
+        let PathCandidate { label, wavelength, vouched } = way;
         let (departure, delay) = (label.departure as usize, label.delay);
         for cluster in tables.clusters.iter().filter(|cluster| cluster.vertex == label.vertex) {
             let arrival = frame.arrival(departure, delay, label.hops);
@@ -92,7 +92,7 @@ impl Choice {
             let Some(run) = frame.run(start, cluster) else { continue };
             let key = self.key(frame, cluster, arrival, run.end(), delay);
             let late = run.end() > self.deadline;
-            let sooner = |than: &Offer| (key[1], key[2]) < (than.key[1], than.key[2]);
+            let sooner = |than: &PathOffer| (key[1], key[2]) < (than.key[1], than.key[2]);
             let nearest = self.nearest.as_ref().is_none_or(sooner);
             let place = self.offers.partition_point(|offer| offer.key <= key);
             if (late || place >= self.most) && !nearest {
@@ -101,8 +101,17 @@ impl Choice {
             let links = links();
             let vouched = vouched.unwrap_or(links.len()).min(links.len());
             let (wavelength, cluster) = (*wavelength, cluster.index);
-            let offer =
-                Offer { key, links, wavelength, cluster, delay, departure, arrival, run, vouched };
+            let offer = PathOffer {
+                key,
+                links,
+                wavelength,
+                cluster,
+                delay,
+                departure,
+                arrival,
+                run,
+                vouched,
+            };
             if nearest {
                 self.nearest = Some(offer.clone());
             }
@@ -114,8 +123,8 @@ impl Choice {
     }
 
     /// Is it there already? A proof finds the same paths again.
-    fn knows(&self, new: &Offer) -> bool {
-        let same = |old: &Offer| {
+    fn knows(&self, new: &PathOffer) -> bool {
+        let same = |old: &PathOffer| {
             (old.cluster, old.wavelength, &old.links) == (new.cluster, new.wavelength, &new.links)
         };
         self.offers.iter().any(same)
@@ -161,7 +170,7 @@ pub(super) fn offer_all(
 ) {
     for (index, label) in arena.alive() {
         effort.paths += 1;
-        let way = Way { label, wavelength, vouched: None };
+        let way = PathCandidate { label, wavelength, vouched: None };
         choice.offer(frame, tables, &way, || arena.links(index), effort);
     }
 }
@@ -170,7 +179,7 @@ pub(super) fn offer_all(
 pub(super) fn plan(
     frame: &Frame<'_>,
     tables: &Tables,
-    offer: &Offer,
+    offer: &PathOffer,
     proven: bool,
     planner: &'static str,
 ) -> TaskPlan {

@@ -2,7 +2,7 @@
 
 use coalloc_common::vector::kernel;
 
-use super::choice::{self, Choice, Way};
+use super::choice::{self, Choice, PathCandidate};
 use super::frame::{Entries, Frame, Tables};
 use super::search::Label;
 use super::{
@@ -45,7 +45,7 @@ impl TaskPlanner for Ect {
                     walk(&frame, tables, (*vertex, links), (looked, wavelength), &mut effort);
                 let Some(label) = label else { continue };
                 effort.paths += 1;
-                let way = Way { label: &label, wavelength, vouched: Some(looked) };
+                let way = PathCandidate { label: &label, wavelength, vouched: Some(looked) };
                 choice.offer(&frame, tables, &way, || links.clone(), &mut effort);
             }
         }

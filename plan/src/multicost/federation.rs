@@ -9,18 +9,18 @@ use coalloc_common::{
     Segment, Slot, SlotGrid, Span, Time, Topology, VertexIndex,
 };
 
-use super::{ClusterView, Delivery, Leg, LinkView, Picture, PictureSize, Task, TaskPlan};
+use super::{BelievedNetwork, ClusterView, Delivery, Leg, LinkView, PictureSize, Task, TaskPlan};
 
 /// How profiles are cut into the vectors of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
+pub struct VectorGrid {
     /// How the time of paths is cut,
     pub link_grid: SlotGrid,
     /// and that of clusters.
     pub cluster_grid: SlotGrid,
     /// How far vectors reach from when the task is ready.
     pub horizon: Span,
-    /// As [`Picture::with_guard`] has them.
+    /// As [`BelievedNetwork::with_guard`] has them.
     pub guard_slots: u32,
 }
 
@@ -56,7 +56,7 @@ pub struct ClusterState {
     pub free: AvailabilityVector,
 }
 
-impl Picture {
+impl BelievedNetwork {
     /// The picture of a federation: every edge in both directions, a and b, in the order of the
     /// topology, then every site of which anything is known. `free` says when the rate is free on
     /// an edge in a direction; on an edge whose directions share one capacity that is the same for
@@ -64,7 +64,7 @@ impl Picture {
     /// no tasks.
     ///
     /// # Errors
-    /// As [`Picture::new`], [`Picture::add_link`] and [`Picture::add_cluster`]; the field is
+    /// As [`BelievedNetwork::new`], [`BelievedNetwork::add_link`] and [`BelievedNetwork::add_cluster`]; the field is
     /// preceded by the name of the edge or site.
     pub fn of_topology(
         topology: &Topology,
@@ -102,12 +102,12 @@ impl Picture {
     /// amounts, from the slot in which it is ready on, so that vectors of both grids begin alike.
     ///
     /// # Errors
-    /// As [`PictureSize::check`], before anything is made, and as [`Picture::of_topology`]; when a vector cannot
+    /// As [`PictureSize::check`], before anything is made, and as [`BelievedNetwork::of_topology`]; when a vector cannot
     /// be made, the first that cannot.
     pub fn cut(
         topology: &Topology,
         task: &Task,
-        cut: Cut,
+        cut: VectorGrid,
         known: &impl Knowledge,
     ) -> Result<Self, InvalidField> {
         let slots = |grid: SlotGrid| {
@@ -152,7 +152,7 @@ impl Picture {
         Ok(picture.with_guard(cut.guard_slots))
     }
 
-    /// The index of a site among [`Picture::clusters`].
+    /// The index of a site among [`BelievedNetwork::clusters`].
     #[must_use]
     pub fn cluster_at(&self, vertex: VertexIndex) -> Option<usize> {
         self.clusters().iter().position(|cluster| cluster.vertex == vertex)
@@ -184,13 +184,13 @@ impl Picture {
 /// have no resources of their own.
 struct Segments<'a> {
     topology: &'a Topology,
-    picture: &'a Picture,
+    picture: &'a BelievedNetwork,
     task: &'a Task,
     of: BTreeMap<RmName, Vec<Segment>>,
 }
 
 impl<'a> Segments<'a> {
-    fn new(topology: &'a Topology, picture: &'a Picture, task: &'a Task) -> Self {
+    fn new(topology: &'a Topology, picture: &'a BelievedNetwork, task: &'a Task) -> Self {
         Self { topology, picture, task, of: BTreeMap::new() }
     }
 
@@ -225,7 +225,7 @@ impl Delivery {
     pub fn segments(
         &self,
         topology: &Topology,
-        picture: &Picture,
+        picture: &BelievedNetwork,
         task: &Task,
     ) -> BTreeMap<RmName, Vec<Segment>> {
         let segments = Segments::new(topology, picture, task).legs(&self.plan.legs);
@@ -243,7 +243,7 @@ impl TaskPlan {
     pub fn segments(
         &self,
         topology: &Topology,
-        picture: &Picture,
+        picture: &BelievedNetwork,
         task: &Task,
     ) -> BTreeMap<RmName, Vec<Segment>> {
         Segments::new(topology, picture, task).legs(&self.legs).run(self).of

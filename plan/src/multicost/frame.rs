@@ -264,7 +264,12 @@ impl Tables {
     /// there: away from the vertex, or towards it (then the first link). [`u32::MAX`] where there
     /// is no path. Of equally short paths that of fewer links, then that whose links come first in
     /// the picture.
-    pub(super) fn shortest(&self, picture: &super::Picture, vertex: u32, away: bool) -> Vec<Hop> {
+    pub(super) fn shortest(
+        &self,
+        picture: &super::BelievedNetwork,
+        vertex: u32,
+        away: bool,
+    ) -> Vec<Hop> {
         let none = Hop { delay: u32::MAX, hops: u32::MAX, link: u32::MAX };
         let mut best = vec![none; picture.vertices()];
         let mut queue = BinaryHeap::new();
@@ -294,7 +299,10 @@ impl Tables {
 
 impl Tables {
     /// Shortest delays from every vertex to each one that has a cluster.
-    pub(super) fn towards_clusters(&self, picture: &super::Picture) -> Vec<(u32, Vec<Hop>)> {
+    pub(super) fn towards_clusters(
+        &self,
+        picture: &super::BelievedNetwork,
+    ) -> Vec<(u32, Vec<Hop>)> {
         let mut vertices: Vec<u32> = self.clusters.iter().map(|cluster| cluster.vertex).collect();
         vertices.sort_unstable();
         vertices.dedup();
@@ -349,7 +357,7 @@ impl Lists {
 
 /// Positions that vectors of links have from a slot on. At most what one vector may have, even
 /// where some begin later than others: what comes after is not looked at.
-pub(super) fn slots_from(picture: &super::Picture, base: Slot) -> usize {
+pub(super) fn slots_from(picture: &super::BelievedNetwork, base: Slot) -> usize {
     let vectors = picture.links().iter().flat_map(|link| &link.free);
     let end = vectors.map(|vector| vector.end()).max().unwrap_or(base);
     (end.0 - base.0).clamp(0, limits::VECTOR_SLOTS_MAX as i64) as usize

@@ -1,8 +1,10 @@
 //! `mc-b`: the cluster at which the data arrive first, whatever it has to do.
 
-use super::choice::{self, Choice, Way};
+use super::choice::{self, Choice, PathCandidate};
 use super::frame::{Frame, Hop, Tables};
-use super::search::{Arena, ByDelay, Dominance, End, Guide, Label, Search, usual_entries};
+use super::search::{
+    Arena, DelayOrderedSearch, Dominance, End, Guide, Label, Search, usual_entries,
+};
 use super::{
     Effort, Scratch, TaskAnswer, TaskInstance, TaskObjective, TaskOutcome, TaskPlanner, refuse,
 };
@@ -32,7 +34,7 @@ impl Default for McB {
 }
 
 /// One path to one cluster's vertex: arrival, delay and vertex, wavelength, links.
-pub(super) type Found = ((usize, u32, u32), usize, Vec<u32>, Label);
+pub(super) type ClusterPath = ((usize, u32, u32), usize, Vec<u32>, Label);
 
 impl TaskPlanner for McB {
     fn name(&self) -> &'static str {
@@ -59,7 +61,7 @@ impl TaskPlanner for McB {
                 effort: &mut effort,
                 dominance: self.dominance,
                 wavelength,
-                guide: ByDelay,
+                guide: DelayOrderedSearch,
             };
             end = end.and(search.run(budget));
             gather(&frame, tables, arena, wavelength, &mut found, &mut effort);
@@ -69,7 +71,7 @@ impl TaskPlanner for McB {
         }
         let mut choice = Choice::new(&frame, TaskObjective::Arrival);
         for (_, wavelength, links, label) in &found {
-            let way = Way { label, wavelength: *wavelength, vouched: None };
+            let way = PathCandidate { label, wavelength: *wavelength, vouched: None };
             choice.offer(&frame, tables, &way, || links.clone(), &mut effort);
         }
         if choice.offers.is_empty() {
@@ -88,7 +90,7 @@ fn gather(
     tables: &Tables,
     arena: &Arena,
     wavelength: usize,
-    found: &mut Vec<Found>,
+    found: &mut Vec<ClusterPath>,
     effort: &mut Effort,
 ) {
     for (index, label) in arena.alive() {
@@ -111,7 +113,7 @@ fn gather(
 fn prove(
     frame: &Frame<'_>,
     (tables, arena): (&mut Tables, &mut Arena),
-    found: &mut Vec<Found>,
+    found: &mut Vec<ClusterPath>,
     effort: &mut Effort,
     budget: &Budget<'_>,
 ) -> End {
@@ -130,7 +132,7 @@ fn prove(
             effort,
             dominance: Dominance::Whole,
             wavelength,
-            guide: Sooner { towards: &towards, wavelength, first: &mut first },
+            guide: EarliestArrivalSearch { towards: &towards, wavelength, first: &mut first },
         };
         end = end.and(search.run(budget));
     }
@@ -150,7 +152,7 @@ pub(super) fn first_at(
     vertex: u32,
     effort: &mut Effort,
     budget: &Budget<'_>,
-) -> (Option<Found>, End) {
+) -> (Option<ClusterPath>, End) {
     let picture = frame.instance.picture;
     let towards = [(vertex, tables.shortest(picture, vertex, false))];
     let (mut first, mut end) = (None, End::Complete);
@@ -163,7 +165,7 @@ pub(super) fn first_at(
             effort,
             dominance: Dominance::Whole,
             wavelength,
-            guide: Sooner { towards: &towards, wavelength, first: &mut first },
+            guide: EarliestArrivalSearch { towards: &towards, wavelength, first: &mut first },
         };
         end = end.and(search.run(budget));
     }
@@ -171,19 +173,19 @@ pub(super) fn first_at(
 }
 
 /// Searches by when data can arrive at best, and drops what cannot arrive sooner than the first.
-struct Sooner<'c> {
+struct EarliestArrivalSearch<'c> {
     towards: &'c [(u32, Vec<Hop>)],
     wavelength: usize,
-    first: &'c mut Option<Found>,
+    first: &'c mut Option<ClusterPath>,
 }
 
-impl Sooner<'_> {
+impl EarliestArrivalSearch<'_> {
     fn is_sooner(&self, arrival: usize, delay: u32) -> bool {
         self.first.as_ref().is_none_or(|(key, ..)| (arrival, delay) < (key.0, key.1))
     }
 }
 
-impl Guide for Sooner<'_> {
+impl Guide for EarliestArrivalSearch<'_> {
     fn bound(&mut self, frame: &Frame<'_>, _: &Tables, label: &Label) -> Option<u64> {
         let ways = self.towards.iter().filter_map(|(vertex, all)| {
             let hop = all.get(label.vertex as usize).filter(|hop| hop.delay != u32::MAX)?;

@@ -2,9 +2,11 @@
 
 use coalloc_common::VertexIndex;
 
-use super::choice::{self, Choice, Key, LAST, Way};
+use super::choice::{self, Choice, Key, LAST, PathCandidate};
 use super::frame::{Entries, Frame, Hop, Tables};
-use super::search::{Arena, ByDelay, Dominance, End, Guide, Label, Search, usual_entries};
+use super::search::{
+    Arena, DelayOrderedSearch, Dominance, End, Guide, Label, Search, usual_entries,
+};
 use super::{Effort, Scratch, TaskAnswer, TaskInstance, TaskOutcome, TaskPlanner, refuse};
 use crate::Budget;
 
@@ -79,7 +81,7 @@ impl TaskPlanner for McT {
                 effort: &mut effort,
                 dominance: self.dominance,
                 wavelength,
-                guide: ByDelay,
+                guide: DelayOrderedSearch,
             };
             end = end.and(search.run(budget));
             choice::offer_all(&mut choice, &frame, tables, arena, wavelength, &mut effort);
@@ -189,7 +191,7 @@ impl Guide for Prover<'_> {
 
     fn kept(&mut self, frame: &Frame<'_>, tables: &Tables, arena: &Arena, index: u32) {
         let label = &arena.labels[index as usize];
-        let way = Way { label, wavelength: self.wavelength, vouched: None };
+        let way = PathCandidate { label, wavelength: self.wavelength, vouched: None };
         self.choice.offer(frame, tables, &way, || arena.links(index), &mut self.effort);
     }
 }

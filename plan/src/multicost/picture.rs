@@ -93,7 +93,7 @@ fn check_slots(slots: u64) -> Result<(), InvalidField> {
 /// Built by adding links and clusters; every addition is checked. Vertices are numbered as in the
 /// federation's topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct BelievedNetwork {
     vertices: usize,
     link_grid: SlotGrid,
     cluster_grid: SlotGrid,
@@ -105,7 +105,7 @@ pub struct Picture {
     slots: u64,
 }
 
-impl Picture {
+impl BelievedNetwork {
     /// A picture of so many vertices, without links or clusters. Vectors of links are on `link_grid`
     /// and say when `rate` is free, those of clusters on `cluster_grid` and say when `cpus` are.
     ///

@@ -13,7 +13,7 @@ pub mod route;
 
 use coalloc_common::{Reason, Refusal, ResourceId, Span};
 
-use super::choice::{self, Choice, Way};
+use super::choice::{self, Choice, PathCandidate};
 use super::frame::{Cluster, Entries, Frame, Tables};
 use super::{
     Effort, Scratch, TaskAnswer, TaskInstance, TaskObjective, TaskOutcome, TaskPlanner,
@@ -170,7 +170,7 @@ impl Samcra {
         // Others that are at the same vertex are not what was chosen.
         tables.clusters.retain(|other| other.index == cluster.index);
         let mut choice = Choice::new(frame, TaskObjective::Completion);
-        let way = Way { label: &label, wavelength, vouched: None };
+        let way = PathCandidate { label: &label, wavelength, vouched: None };
         choice.offer(frame, tables, &way, || links.to_vec(), &mut looked);
         effort.operations += 2;
         match choice.offers.first() {

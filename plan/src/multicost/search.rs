@@ -87,9 +87,9 @@ pub(super) trait Guide {
 }
 
 /// By delay, every path of use: phase 1 as it is printed.
-pub(super) struct ByDelay;
+pub(super) struct DelayOrderedSearch;
 
-impl Guide for ByDelay {
+impl Guide for DelayOrderedSearch {
     fn bound(&mut self, _: &Frame<'_>, _: &Tables, label: &Label) -> Option<u64> {
         Some(u64::from(label.delay))
     }

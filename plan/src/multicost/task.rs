@@ -5,7 +5,7 @@ use coalloc_common::vector::kernel;
 use coalloc_common::{BitsPerSecond, Cpus, InvalidField, Span, Time, VertexIndex, limits};
 
 use super::frame::slots_from;
-use super::picture::Picture;
+use super::picture::BelievedNetwork;
 
 /// Before data may be sent, the nodes of the path are told of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct Task {
     pub objective: TaskObjective,
     /// What comes before data are sent.
     pub signalling: Signalling,
-    /// The only cluster it may run in, by index in [`Picture::clusters`]; none: any.
+    /// The only cluster it may run in, by index in [`BelievedNetwork::clusters`]; none: any.
     pub cluster: Option<usize>,
     /// How many plans are wanted at most: 1 to [`limits::TASK_PLANS_MAX`].
     pub plans: usize,
@@ -98,7 +98,7 @@ pub struct Task {
 #[derive(Debug, Clone, Copy)]
 pub struct TaskInstance<'a> {
     pub(super) task: &'a Task,
-    pub(super) picture: &'a Picture,
+    pub(super) picture: &'a BelievedNetwork,
 }
 
 impl<'a> TaskInstance<'a> {
@@ -107,7 +107,7 @@ impl<'a> TaskInstance<'a> {
     /// # Errors
     /// [`InvalidField`] when a number is out of its range, the source is no vertex of the picture, or
     /// the picture was cut at less than the task's rate or CPUs and cannot tell.
-    pub fn new(task: &'a Task, picture: &'a Picture) -> Result<Self, InvalidField> {
+    pub fn new(task: &'a Task, picture: &'a BelievedNetwork) -> Result<Self, InvalidField> {
         let last = u32::try_from(picture.vertices()).unwrap_or(u32::MAX).saturating_sub(1);
         check_range("source", task.source.0, 0..=last, "(a vertex of the picture)")?;
         check_range("data_bytes", task.data_bytes, 1..=limits::TASK_BYTES_MAX, "bytes")?;
@@ -149,7 +149,7 @@ impl<'a> TaskInstance<'a> {
     }
     /// The picture.
     #[must_use]
-    pub const fn picture(&self) -> &'a Picture {
+    pub const fn picture(&self) -> &'a BelievedNetwork {
         self.picture
     }
 

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{InvalidField, RmName, Segment, Topology};
 
 use super::{
-    Delivery, Effort, Leg, Output, Picture, Scratch, Task, TaskInstance, TaskOutcome, TaskPlan,
-    TaskPlanner, TaskRefusal, deliver,
+    BelievedNetwork, Delivery, Effort, Leg, Output, Scratch, Task, TaskInstance, TaskOutcome,
+    TaskPlan, TaskPlanner, TaskRefusal, deliver,
 };
 use crate::Budget;
 
 /// A plan of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum WholePlan {
     /// What it computes stays where it ran.
     Stays(TaskPlan),
     /// It travels on.
@@ -21,9 +21,9 @@ pub enum Found {
 
 /// What a planner says of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct TaskPlanning {
     /// Plans, best first and at least one, or why there is none.
-    pub outcome: Result<Vec<Found>, Box<TaskRefusal>>,
+    pub outcome: Result<Vec<WholePlan>, Box<TaskRefusal>>,
     /// What it took.
     pub effort: Effort,
 }
@@ -38,21 +38,21 @@ pub fn whole(
     output: Option<Output>,
     budget: &Budget<'_>,
     scratch: &mut Scratch,
-) -> Result<Whole, InvalidField> {
+) -> Result<TaskPlanning, InvalidField> {
     if let Some(output) = output {
         let (outcome, effort) = deliver(planner, instance, output, budget, scratch)?;
-        let outcome = outcome.map(|delivery| vec![Found::Travels(Box::new(delivery))]);
-        return Ok(Whole { outcome, effort });
+        let outcome = outcome.map(|delivery| vec![WholePlan::Travels(Box::new(delivery))]);
+        return Ok(TaskPlanning { outcome, effort });
     }
     let answer = planner.plan(instance, budget, scratch);
     let outcome = match answer.outcome {
-        TaskOutcome::Planned(plans) => Ok(plans.into_iter().map(Found::Stays).collect()),
+        TaskOutcome::Planned(plans) => Ok(plans.into_iter().map(WholePlan::Stays).collect()),
         TaskOutcome::Refused(refusal) => Err(refusal),
     };
-    Ok(Whole { outcome, effort: answer.effort })
+    Ok(TaskPlanning { outcome, effort: answer.effort })
 }
 
-impl Found {
+impl WholePlan {
     /// The plan of its run, and of the way there.
     #[must_use]
     pub const fn plan(&self) -> &TaskPlan {
@@ -76,7 +76,7 @@ impl Found {
     pub fn segments(
         &self,
         topology: &Topology,
-        picture: &Picture,
+        picture: &BelievedNetwork,
         task: &Task,
     ) -> BTreeMap<RmName, Vec<Segment>> {
         match self {
@@ -88,7 +88,7 @@ impl Found {
     /// Whose resources the data meet, in their order: those of the paths, the cluster's, those of the
     /// results' paths; each once, where it is met first.
     #[must_use]
-    pub fn way(&self, topology: &Topology, picture: &Picture) -> Vec<RmName> {
+    pub fn way(&self, topology: &Topology, picture: &BelievedNetwork) -> Vec<RmName> {
         let owner = |leg: &Leg| picture.edge_of(topology, leg).map(|(edge, _)| edge.rm.clone());
         let plan = self.plan();
         let cluster = picture.compute_of(topology, plan).map(|compute| compute.rm.clone());

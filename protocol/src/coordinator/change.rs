@@ -25,9 +25,9 @@ use serde::{Deserialize, Serialize};
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::transaction::{Goal, Transaction};
-use super::trying::{Trying, usual_replans};
-use super::{Candidate, Coordinator, Gathered, Reply};
+use super::retrying::{RetryState, usual_replans};
+use super::transaction::{Transaction, TransactionGoal};
+use super::{Candidate, Coordinator, Reply, StepOutput};
 use crate::core::ReplayError;
 use crate::message::Token;
 
@@ -126,7 +126,7 @@ impl Coordinator {
     }
 
     /// A change came.
-    pub(super) fn open_change(&mut self, ticket: ChangeTicket, token: Token, out: &mut Gathered) {
+    pub(super) fn open_change(&mut self, ticket: ChangeTicket, token: Token, out: &mut StepOutput) {
         let Some(reservation) = self.reservations.get(&ticket.reservation) else {
             return out.reply(token, Reply::Unknown);
         };
@@ -153,7 +153,7 @@ impl Coordinator {
             return out.reply(token, Reply::ChangeUnderWay(change.id.clone()));
         }
         // What a coordinator above has only that one may change (I21), and it has no way to.
-        if reservation.state != State::Confirmed || reservation.upper.is_some() {
+        if reservation.state != State::Confirmed || reservation.parent_transaction.is_some() {
             return out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
         }
         if reservation.changes >= limits::CHANGES_MAX {
@@ -174,7 +174,7 @@ impl Coordinator {
         notes: String,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let Some((ticket, mut waiting)) = self.changing.remove(id) else {
             return out.reply(token, Reply::Forgotten);
@@ -203,7 +203,7 @@ impl Coordinator {
                 candidates.reverse();
                 if let Some(candidate) = candidates.pop() {
                     let replans = usual_replans(&candidate);
-                    let trying = Trying::new(candidates, replans, token, now);
+                    let trying = RetryState::new(candidates, replans, token, now);
                     self.trying.insert(id.clone(), trying);
                     return self.attempt(id, candidate, now, out);
                 }
@@ -215,7 +215,7 @@ impl Coordinator {
     }
 
     /// Planning of a change has broken off; it was never there.
-    pub(super) fn forget_change(&mut self, id: &ReservationId, out: &mut Gathered) {
+    pub(super) fn forget_change(&mut self, id: &ReservationId, out: &mut StepOutput) {
         for token in self.changing.remove(id).into_iter().flat_map(|(_, waiting)| waiting) {
             out.reply(token, Reply::Forgotten);
         }
@@ -239,7 +239,7 @@ impl Coordinator {
 
     /// The user releases a reservation that is being changed: an undecided change is refused first, a
     /// decided one released with the version that it replaces.
-    pub(super) fn end_change(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    pub(super) fn end_change(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(reservation) = self.reservations.get(id) else { return };
         let Some(change) = reservation.change.as_ref() else { return };
         let by = reservation.ticket.user.clone();
@@ -251,7 +251,11 @@ impl Coordinator {
                 if let Some(txn) = txn {
                     // Nothing comes after it: only that its aborts end counts.
                     self.leave_behind(&txn);
-                    if self.transactions.get(&txn).is_some_and(|txn| txn.goal == Goal::Hold) {
+                    if self
+                        .transactions
+                        .get(&txn)
+                        .is_some_and(|txn| txn.goal == TransactionGoal::Hold)
+                    {
                         self.abort(&txn, refusal.clone(), None, now, out);
                     }
                 }
@@ -275,7 +279,7 @@ impl Coordinator {
         id: &ReservationId,
         refusal: Refusal,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let record = CoordinatorRecord::ChangeRefused {
             reservation: id.clone(),
@@ -356,14 +360,14 @@ impl Coordinator {
         &mut self,
         id: &ReservationId,
         txn: &TransactionId,
-        goal: Goal,
+        goal: TransactionGoal,
     ) -> Result<(), ReplayError> {
         let unfinished = self.has_unfinished_change(id);
         let reservation = self.reservation_mut(id)?;
         let is_of_change = reservation.is_of_change(txn);
         let Some(change) = reservation.change.as_mut() else { return Ok(()) };
         match change.state {
-            ChangeState::Committing if is_of_change && goal == Goal::Commit => {
+            ChangeState::Committing if is_of_change && goal == TransactionGoal::Commit => {
                 change.state = ChangeState::Done;
                 reservation.candidate = change.candidate.take();
                 reservation.transaction = Some(txn.clone());
@@ -391,7 +395,7 @@ impl Coordinator {
             change.refuse(refusal);
         }
         if let Some(old) = old {
-            self.transaction_mut(&old)?.turn(Goal::Release);
+            self.transaction_mut(&old)?.turn(TransactionGoal::Release);
         }
         Ok(())
     }
@@ -415,12 +419,13 @@ impl Coordinator {
         }
         let pursued = match change.state {
             ChangeState::Checking => {
-                let replanned = self.trying.get(id).is_some_and(Trying::is_replanned);
+                let replanned = self.trying.get(id).is_some_and(RetryState::is_replanned);
                 replanned || txn.is_some_and(|txn| !txn.is_done() && !txn.is_left_behind())
             }
             ChangeState::Committing => {
                 let mended = self.mending.contains_key(id);
-                mended || txn.is_some_and(|txn| txn.goal == Goal::Commit && !txn.is_done())
+                mended
+                    || txn.is_some_and(|txn| txn.goal == TransactionGoal::Commit && !txn.is_done())
             }
             ChangeState::Aborting => self.has_unfinished_change(id),
             ChangeState::Done | ChangeState::Refused => true,

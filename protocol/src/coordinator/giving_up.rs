@@ -18,8 +18,8 @@ use coalloc_common::{Now, ReservationId, RmName, Time, TransactionId, UserName, 
 
 use super::record::CoordinatorRecord;
 use super::reservation::State;
-use super::transaction::{Goal, Transaction};
-use super::{Coordinator, Gathered, Reply};
+use super::transaction::{Transaction, TransactionGoal};
+use super::{Coordinator, Reply, StepOutput};
 use crate::core::ReplayError;
 use crate::message::Token;
 
@@ -72,7 +72,7 @@ pub enum NotGivenUp {
     /// What is wanted of it is not an end, or it has booked what stands: the reservation is to be released first.
     Wanted,
     /// A coordinator above has it, and only that one may end it (I21).
-    OfAbove,
+    OfParent,
 }
 
 /// What an RM has not acknowledged yet.
@@ -86,7 +86,7 @@ pub struct Owed {
 
 /// Is an end wanted of the RMs of a transaction?
 const fn ends(txn: &Transaction) -> bool {
-    matches!(txn.goal, Goal::Abort | Goal::Release)
+    matches!(txn.goal, TransactionGoal::Abort | TransactionGoal::Release)
 }
 
 impl Coordinator {
@@ -95,7 +95,9 @@ impl Coordinator {
     pub fn owed(&self) -> BTreeMap<RmName, Owed> {
         let mut owed: BTreeMap<RmName, Owed> = BTreeMap::new();
         let unfinished = self.alarms.iter().filter_map(|(_, id)| self.transactions.get(id));
-        for txn in unfinished.filter(|txn| !matches!(txn.goal, Goal::Hold | Goal::Prepared)) {
+        for txn in unfinished
+            .filter(|txn| !matches!(txn.goal, TransactionGoal::Hold | TransactionGoal::Prepared))
+        {
             for rm in txn.silent() {
                 owed.entry(rm.clone()).or_default().decisions += 1;
             }
@@ -112,7 +114,7 @@ impl Coordinator {
         (by, why): (&UserName, &str),
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let (gave_up, ended) = match of {
             OfWhat::All => self.all_ends(rm),
@@ -149,8 +151,8 @@ impl Coordinator {
     /// The transactions of a reservation whose end an RM owes; none when it was given up of it before.
     fn ends_of(&self, id: &ReservationId, rm: &RmName) -> Result<Vec<TransactionId>, NotGivenUp> {
         let known = self.reservations.get(id);
-        if known.is_some_and(|known| known.upper.is_some()) {
-            return Err(NotGivenUp::OfAbove);
+        if known.is_some_and(|known| known.parent_transaction.is_some()) {
+            return Err(NotGivenUp::OfParent);
         }
         let owing = || {
             let unfinished = self.attempts_of(id).filter(|(_, txn)| !txn.is_done() && ends(txn));

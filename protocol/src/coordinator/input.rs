@@ -1,15 +1,15 @@
 //! What a coordinator is told, what it wants done, and what it answers: its side of the shell.
 
 use coalloc_common::{
-    CoordinatorName, DiskRoom, Refusal, RequestId, ReservationId, RmName, TransactionId,
+    CoordinatorName, DiskSpace, Refusal, RequestId, ReservationId, RmName, TransactionId,
 };
 
 use super::change::ChangeTicket;
 use super::giving_up::{GaveUpOn, NotGivenUp};
+use super::parent::ParentInput;
 use super::promises::Difference;
 use super::repair::Repair;
 use super::reservation::Reservation;
-use super::upper::Upper;
 use super::{Candidate, Ticket};
 use crate::message::{Answer, Delivery, Message, Resolution, Token};
 
@@ -124,9 +124,9 @@ pub enum CoordinatorInput {
     /// An operator repairs a difference with an RM.
     Repair(Repair),
     /// From a coordinator above.
-    Upper(Upper),
+    Parent(ParentInput),
     /// Whether there is room on the disk to begin anything new (I17).
-    Room(DiskRoom),
+    Room(DiskSpace),
     /// Time has passed.
     Tick,
 }
@@ -170,8 +170,8 @@ pub enum CoordinatorEffect {
         message: Message,
     },
     /// Ask the coordinator above what became of its transaction; the result comes back as
-    /// [`Upper::Resolved`].
-    AskAbove {
+    /// [`ParentInput::Resolved`].
+    AskParent {
         /// Whom.
         coordinator: CoordinatorName,
         /// Of what.
@@ -222,9 +222,9 @@ pub enum Reply {
     /// To GiveUp: it is not, and why.
     NotGivenUp(NotGivenUp),
     /// To a Hold from above: it is new; plan it, then send it again with what came of that.
-    PlanUpper,
+    PlanParentHold,
     /// To whoever is above.
-    Upper(Answer),
+    ToParent(Answer),
     /// To Resolve.
     Resolution(Resolution),
 }

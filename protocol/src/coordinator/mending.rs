@@ -40,14 +40,14 @@ use serde::{Deserialize, Serialize};
 use super::change::ChangeState;
 use super::record::CoordinatorRecord;
 use super::reservation::State;
-use super::transaction::{Goal, Transaction};
-use super::{Candidate, Coordinator, Gathered};
+use super::transaction::{Transaction, TransactionGoal};
+use super::{Candidate, Coordinator, StepOutput};
 use crate::core::ReplayError;
 
 /// Which version an attempt to mend would book everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mends {
+pub enum MendTarget {
     /// The one that was decided.
     New,
     /// The one that it was to replace.
@@ -62,10 +62,10 @@ pub(super) struct Mending {
     old_candidate: Candidate,
     new_candidate: Candidate,
     /// What each RM has booked, and of which version that is; one that is not here has nothing.
-    parts: BTreeMap<RmName, (TransactionId, Mends)>,
+    parts: BTreeMap<RmName, (TransactionId, MendTarget)>,
     /// What each RM has refused to book last. One that says later that something has taken the place of what it
     /// had has booked this after all.
-    refused: BTreeMap<RmName, (TransactionId, Mends)>,
+    refused: BTreeMap<RmName, (TransactionId, MendTarget)>,
     /// Why the change was not booked everywhere.
     why: Refusal,
     /// Attempts that have failed. After an even number the new version is next, after an odd one the old.
@@ -75,8 +75,8 @@ pub(super) struct Mending {
 }
 
 impl Mending {
-    const fn turn(&self) -> Mends {
-        if self.failed.is_multiple_of(2) { Mends::New } else { Mends::Old }
+    const fn turn(&self) -> MendTarget {
+        if self.failed.is_multiple_of(2) { MendTarget::New } else { MendTarget::Old }
     }
 
     /// Is the old version next, and has no RM anything of either version, or are both over? Then nobody is asked.
@@ -85,15 +85,15 @@ impl Mending {
         let segments = versions.into_iter().flat_map(|version| version.segments.values().flatten());
         let ends = segments.map(|segment| segment.window.end()).max();
         let is_over = ends.is_some_and(|ends| ends <= now.wall);
-        self.turn() == Mends::Old && (self.parts.is_empty() || is_over)
+        self.turn() == MendTarget::Old && (self.parts.is_empty() || is_over)
     }
 
     /// What is tried next: every RM that has something of either version takes part. Back to the old version
     /// nobody else does: an RM that has lost what it had of that is left to reconciliation.
     fn next(&self, now: Now) -> Candidate {
         let (version, others) = match self.turn() {
-            Mends::New => (&self.new_candidate, true),
-            Mends::Old => (&self.old_candidate, self.is_moot(now)),
+            MendTarget::New => (&self.new_candidate, true),
+            MendTarget::Old => (&self.old_candidate, self.is_moot(now)),
         };
         let mut segments = version.segments.clone();
         segments.retain(|rm, _| others || self.parts.contains_key(rm));
@@ -106,7 +106,7 @@ impl Mending {
     /// What is booked when the attempt is: what an RM has lost of it still counts, so that the difference is seen.
     fn booked(&self) -> Option<Candidate> {
         let mut booked = self.attempt.clone()?;
-        if self.turn() == Mends::Old {
+        if self.turn() == MendTarget::Old {
             for (rm, wanted) in &self.old_candidate.segments {
                 booked.segments.entry(rm.clone()).or_insert_with(|| wanted.clone());
             }
@@ -118,8 +118,8 @@ impl Mending {
     fn pause(&self) -> Span {
         // Back to the old version at once; then both again, with growing pauses.
         match self.turn() {
-            Mends::Old => Span::ZERO,
-            Mends::New => {
+            MendTarget::Old => Span::ZERO,
+            MendTarget::New => {
                 let doubled = (self.failed / 2).min(limits::MEND_DOUBLINGS_MAX);
                 limits::RESEND_FIRST.saturating_mul(1 << doubled)
             }
@@ -140,7 +140,7 @@ impl Coordinator {
         txn: &TransactionId,
         refused: BTreeMap<RmName, Refusal>,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
         self.record(
@@ -154,7 +154,7 @@ impl Coordinator {
     }
 
     /// Opens the next attempt to make one version of what is booked in two, if that is so.
-    pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(mending) = self.mending.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
         let (candidate, is_moot) = (mending.next(now), mending.is_moot(now));
@@ -180,7 +180,7 @@ impl Coordinator {
     }
 
     /// An attempt to mend has failed and every RM has dropped it.
-    pub(super) fn mend_again(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    pub(super) fn mend_again(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(mending) = self.mending.get(id) else { return };
         match mending.pause() {
             Span::ZERO => self.mend(id, now, out),
@@ -191,7 +191,7 @@ impl Coordinator {
     }
 
     /// What was put off until now.
-    pub(super) fn mend_due(&mut self, now: Now, out: &mut Gathered) {
+    pub(super) fn mend_due(&mut self, now: Now, out: &mut StepOutput) {
         let due = self.mend_at.iter().filter(|(_, at)| **at <= now.boot);
         let due: Vec<ReservationId> = due.map(|(id, _)| id.clone()).collect();
         for id in due {
@@ -206,7 +206,7 @@ impl Coordinator {
     }
 
     /// After a restart: what nobody pursues is pursued again.
-    pub(super) fn start_mending(&mut self, now: Now, out: &mut Gathered) {
+    pub(super) fn start_mending(&mut self, now: Now, out: &mut StepOutput) {
         let idle = self.mending.keys().filter(|id| !self.is_mended(id));
         let idle: Vec<ReservationId> = idle.cloned().collect();
         for id in idle {
@@ -220,9 +220,10 @@ impl Coordinator {
     }
 
     /// Ends the attempt to mend a reservation that has been released meanwhile, if it is undecided.
-    pub(super) fn end_mending(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    pub(super) fn end_mending(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         self.mend_at.remove(id);
-        let undecided = self.attempts_of(id).find(|(_, txn)| txn.mends && txn.goal == Goal::Hold);
+        let undecided =
+            self.attempts_of(id).find(|(_, txn)| txn.mends && txn.goal == TransactionGoal::Hold);
         if let Some(txn) = undecided.map(|(txn, _)| txn.clone()) {
             let text = "the reservation was released before the change was mended";
             self.abort(&txn, Refusal::new(Reason::Released, text), None, now, out);
@@ -230,10 +231,11 @@ impl Coordinator {
     }
 
     /// Sends what a release of this reservation has made due.
-    pub(super) fn send_released(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    pub(super) fn send_released(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let known = self.reservations.get(id).and_then(|known| known.transaction.clone());
-        let own =
-            self.attempts_of(id).filter(|(_, txn)| txn.goal == Goal::Release && !txn.is_done());
+        let own = self
+            .attempts_of(id)
+            .filter(|(_, txn)| txn.goal == TransactionGoal::Release && !txn.is_done());
         // What was mended back to an old version has an id of the new one.
         let all: BTreeSet<TransactionId> = own.map(|(txn, _)| txn.clone()).chain(known).collect();
         for txn in all {
@@ -248,7 +250,8 @@ impl Coordinator {
     ) -> Result<(), ReplayError> {
         let transaction = self.transaction_mut(txn)?;
         let (id, old) = (transaction.reservation.clone(), transaction.replaces.clone());
-        let Some(old) = old.filter(|_| transaction.goal == Goal::Commit && !transaction.is_done())
+        let Some(old) =
+            old.filter(|_| transaction.goal == TransactionGoal::Commit && !transaction.is_done())
         else {
             return Err(ReplayError(format!("{txn} is split but was not to be committed")));
         };
@@ -293,13 +296,13 @@ impl Coordinator {
         let (old_version, new_version) = match known.change.as_ref().filter(|c| c.is_under_way()) {
             Some(change) => (known.candidate.as_ref(), change.candidate.as_ref()),
             None => (
-                self.old_above(id).and_then(|old| old.candidate.as_ref()),
+                self.old_for_parent(id).and_then(|old| old.candidate.as_ref()),
                 known.candidate.as_ref(),
             ),
         };
         let old_candidate = old_version.cloned().ok_or_else(missing)?;
         let new_candidate = new_version.cloned().ok_or_else(missing)?;
-        let has = |rm: &RmName| (rm.clone(), (old.clone(), Mends::Old));
+        let has = |rm: &RmName| (rm.clone(), (old.clone(), MendTarget::Old));
         let parts = old_candidate.segments.keys().map(has).collect();
         let (refused, failed, attempt) = (BTreeMap::new(), 0, None);
         Ok(Mending { old, old_candidate, new_candidate, parts, refused, why, failed, attempt })
@@ -381,9 +384,9 @@ impl Coordinator {
     ) -> Result<(), ReplayError> {
         let missing = || ReplayError(format!("{txn} mends {id}, which is whole"));
         let mending = self.mending.remove(id).ok_or_else(missing)?;
-        let forward = mending.turn() == Mends::New;
+        let forward = mending.turn() == MendTarget::New;
         let booked = mending.booked().ok_or_else(missing)?;
-        let old_above = self.old_above(id).map(|old| old.id.clone());
+        let old_above = self.old_for_parent(id).map(|old| old.id.clone());
         let reservation = self.reservation_mut(id)?;
         match reservation.change.as_mut().filter(|change| change.is_under_way()) {
             Some(change) => {
@@ -429,14 +432,14 @@ impl Coordinator {
             return Ok(false);
         }
         let current = self.reservation_mut(id)?.transaction.clone();
-        let booked = self.attempts_of(id).filter(|(_, txn)| txn.goal == Goal::Commit);
+        let booked = self.attempts_of(id).filter(|(_, txn)| txn.goal == TransactionGoal::Commit);
         let booked: BTreeSet<TransactionId> =
             booked.map(|(txn, _)| txn.clone()).chain(current).collect();
         for txn in booked {
             let transaction = self.transaction_mut(&txn)?;
             // What is another reservation's is that one's to release.
-            if transaction.reservation == *id && transaction.goal == Goal::Commit {
-                transaction.turn(Goal::Release);
+            if transaction.reservation == *id && transaction.goal == TransactionGoal::Commit {
+                transaction.turn(TransactionGoal::Release);
             }
         }
         Ok(true)

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::{Coordinator, Gathered, UpperEntry};
+use super::{Coordinator, ParentEntry, StepOutput};
 use crate::digest::{BookingSet, Listed, Member, Part};
 
 /// How an RM's bookings differ from what its coordinator counts on.
@@ -62,15 +62,15 @@ pub struct Difference {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Promises {
     at: BTreeMap<RmName, BookingSet>,
-    above: BTreeMap<CoordinatorName, BookingSet>,
-    of: BTreeMap<ReservationId, Standing>,
+    of_parent: BTreeMap<CoordinatorName, BookingSet>,
+    of: BTreeMap<ReservationId, ReservationPromises>,
     /// What is recorded to differ.
     differing: BTreeMap<RmName, BTreeMap<TransactionId, Differs>>,
 }
 
 /// What one reservation has in those sets.
 #[derive(Debug, Clone)]
-struct Standing {
+struct ReservationPromises {
     txn: TransactionId,
     parts: Vec<(RmName, Part)>,
     above: Option<(CoordinatorName, TransactionId, Part)>,
@@ -90,14 +90,14 @@ impl Promises {
     }
 
     fn leave(&mut self, id: &ReservationId) {
-        let Some(Standing { txn, parts, above }) = self.of.remove(id) else { return };
+        let Some(ReservationPromises { txn, parts, above }) = self.of.remove(id) else { return };
         for (rm, part) in parts {
             if let Some(set) = self.at.get_mut(&rm) {
                 set.remove(&txn, part);
             }
         }
         if let Some((coordinator, txn, part)) = above
-            && let Some(set) = self.above.get_mut(&coordinator)
+            && let Some(set) = self.of_parent.get_mut(&coordinator)
         {
             set.remove(&txn, part);
         }
@@ -107,19 +107,19 @@ impl Promises {
         &mut self,
         reservation: &Reservation,
         txn: &TransactionId,
-        upper: Option<(&TransactionId, &UpperEntry)>,
+        upper: Option<(&TransactionId, &ParentEntry)>,
     ) {
         let mut parts = Vec::new();
         for (rm, segments) in reservation.candidate.iter().flat_map(|booked| &booked.segments) {
             let set = self.at.entry(rm.clone()).or_default();
             parts.extend(set.insert(txn, segments).map(|part| (rm.clone(), part)));
         }
-        let above = upper.and_then(|(txn, UpperEntry { coordinator, order })| {
-            let set = self.above.entry(coordinator.clone()).or_default();
+        let above = upper.and_then(|(txn, ParentEntry { coordinator, order })| {
+            let set = self.of_parent.entry(coordinator.clone()).or_default();
             let part = set.insert(txn, &order.as_ref()?.0.segments)?;
             Some((coordinator.clone(), txn.clone(), part))
         });
-        let standing = Standing { txn: txn.clone(), parts, above };
+        let standing = ReservationPromises { txn: txn.clone(), parts, above };
         self.of.insert(reservation.id.clone(), standing);
     }
 }
@@ -133,14 +133,14 @@ impl Coordinator {
 
     /// What is booked here for a coordinator above; `None` when nothing ever was.
     #[must_use]
-    pub fn booked_above(&self, coordinator: &CoordinatorName) -> Option<&BookingSet> {
-        self.promises.above.get(coordinator)
+    pub fn booked_for_parent(&self, coordinator: &CoordinatorName) -> Option<&BookingSet> {
+        self.promises.of_parent.get(coordinator)
     }
 
     /// May this coordinator hold here, as at an RM?
     #[must_use]
     pub fn serves(&self, coordinator: &CoordinatorName) -> bool {
-        self.above.coordinators.contains(coordinator)
+        self.parents.coordinators.contains(coordinator)
     }
 
     /// After a record: the sets follow the reservation that it is about, where it can have begun or ended to stand.
@@ -151,7 +151,7 @@ impl Coordinator {
             | CoordinatorRecord::Releasing { txn, .. } => {
                 self.transactions.get(txn).map(|txn| txn.reservation.clone())
             }
-            CoordinatorRecord::UpperReplaced { reservation, .. } => Some(reservation.clone()),
+            CoordinatorRecord::ReplacedForParent { reservation, .. } => Some(reservation.clone()),
             _ => None,
         };
         if let Some(id) = id {
@@ -166,8 +166,8 @@ impl Coordinator {
         if self.promises.of.get(id).map(|standing| &standing.txn) == stands {
             return;
         }
-        let upper = reservation.upper.as_ref();
-        let upper = upper.and_then(|txn| Some((txn, self.uppers.get(txn)?)));
+        let upper = reservation.parent_transaction.as_ref();
+        let upper = upper.and_then(|txn| Some((txn, self.parent_entries.get(txn)?)));
         self.promises.leave(id);
         if let Some(txn) = stands {
             self.promises.enter(reservation, txn, upper);
@@ -213,7 +213,7 @@ impl Coordinator {
         rm: &RmName,
         differences: Vec<Difference>,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         if self.room.is_low() {
             return;
@@ -240,8 +240,8 @@ impl Coordinator {
         let mut naive = Promises::default();
         for (id, reservation) in &self.reservations {
             if let (State::Confirmed, Some(txn)) = (reservation.state, &reservation.transaction) {
-                let upper = reservation.upper.as_ref();
-                let upper = upper.and_then(|txn| Some((txn, self.uppers.get(txn)?)));
+                let upper = reservation.parent_transaction.as_ref();
+                let upper = upper.and_then(|txn| Some((txn, self.parent_entries.get(txn)?)));
                 naive.enter(reservation, txn, upper);
             }
             if self.promises.of.contains_key(id) != naive.of.contains_key(id) {
@@ -255,12 +255,12 @@ impl Coordinator {
             let equal = kept == naive.unwrap_or(&nothing);
             equal.then_some(()).ok_or_else(|| "I12: what is counted on is not what stands".into())
         };
-        let Promises { at, above, .. } = &self.promises;
+        let Promises { at, of_parent: above, .. } = &self.promises;
         for rm in at.keys().chain(naive.at.keys()) {
             same(at.get(rm), naive.at.get(rm)).map_err(|text: String| format!("{rm}: {text}"))?;
         }
-        for name in above.keys().chain(naive.above.keys()) {
-            same(above.get(name), naive.above.get(name))
+        for name in above.keys().chain(naive.of_parent.keys()) {
+            same(above.get(name), naive.of_parent.get(name))
                 .map_err(|text: String| format!("{name}: {text}"))?;
         }
         Ok(())

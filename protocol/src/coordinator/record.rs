@@ -9,11 +9,11 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
-use super::mending::Mends;
+use super::mending::MendTarget;
 use super::promises::Differs;
 use super::repair::have_it;
 use super::reservation::{Reservation, State};
-use super::transaction::{Goal, Transaction};
+use super::transaction::{Transaction, TransactionGoal};
 use super::{Candidate, Coordinator, Ticket};
 use crate::core::ReplayError;
 use crate::message::{Decision, HoldOrder};
@@ -59,7 +59,7 @@ pub enum CoordinatorRecord {
         replaces: Option<TransactionId>,
         /// Which version it would book everywhere, when some RMs have booked a change and others have not.
         #[serde(skip_serializing_if = "Option::is_none", default)]
-        mends: Option<Mends>,
+        mends: Option<MendTarget>,
         /// Its RMs keep what they give up of that version until it is released; not so in old logs.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         keeps_old: bool,
@@ -167,7 +167,7 @@ pub enum CoordinatorRecord {
         at: Now,
     },
     /// A hold of a coordinator above became a reservation.
-    UpperOpened {
+    ParentHoldOpened {
         /// Its id here.
         reservation: ReservationId,
         /// What the one above wants kept.
@@ -187,7 +187,7 @@ pub enum CoordinatorRecord {
         at: Now,
     },
     /// The tombstone of a transaction of a coordinator above that never held anything here.
-    UpperEnded {
+    ParentTombstone {
         /// Its id above.
         txn: TransactionId,
         /// Whose it is.
@@ -196,7 +196,7 @@ pub enum CoordinatorRecord {
         at: Now,
     },
     /// A newer version of what a coordinator above has booked here is booked everywhere in its place.
-    UpperReplaced {
+    ReplacedForParent {
         /// What it has replaced.
         reservation: ReservationId,
         /// The transaction above that has the new version.
@@ -340,10 +340,10 @@ impl Coordinator {
             }
             CoordinatorRecord::Refused { .. }
             | CoordinatorRecord::Opened { .. }
-            | CoordinatorRecord::UpperOpened { .. }
+            | CoordinatorRecord::ParentHoldOpened { .. }
             | CoordinatorRecord::Prepared { .. }
-            | CoordinatorRecord::UpperEnded { .. }
-            | CoordinatorRecord::UpperReplaced { .. }
+            | CoordinatorRecord::ParentTombstone { .. }
+            | CoordinatorRecord::ReplacedForParent { .. }
             | CoordinatorRecord::Superseded { .. }
             | CoordinatorRecord::Disowned { .. }
             | CoordinatorRecord::Mixed { .. } => {}
@@ -417,17 +417,17 @@ impl Coordinator {
                 Ok(())
             }
             CoordinatorRecord::Settled { txn, .. } => self.fold_settled(txn),
-            CoordinatorRecord::UpperOpened { reservation, order, at } => {
-                self.fold_upper_opened(reservation, order, *at)
+            CoordinatorRecord::ParentHoldOpened { reservation, order, at } => {
+                self.fold_parent_hold_opened(reservation, order, *at)
             }
             CoordinatorRecord::Prepared { txn, expires_in, boot, at } => {
                 self.fold_prepared(txn, *expires_in, boot, *at)
             }
-            CoordinatorRecord::UpperEnded { txn, coordinator, .. } => {
-                self.fold_upper_ended(txn, coordinator)
+            CoordinatorRecord::ParentTombstone { txn, coordinator, .. } => {
+                self.fold_parent_tombstone(txn, coordinator)
             }
-            CoordinatorRecord::UpperReplaced { reservation, by, .. } => {
-                self.fold_upper_replaced(reservation, by)
+            CoordinatorRecord::ReplacedForParent { reservation, by, .. } => {
+                self.fold_replaced_for_parent(reservation, by)
             }
             CoordinatorRecord::Concluded { reservation, refusal, .. } => {
                 let unfinished = self.has_unfinished(reservation);
@@ -468,7 +468,7 @@ impl Coordinator {
             return Err(ReplayError(format!("{txn} begins twice")));
         }
         let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
-        let from_above = self.reservation_mut(id)?.upper.is_some();
+        let from_above = self.reservation_mut(id)?.parent_transaction.is_some();
         if let Some(old) = replaces.filter(|_| from_above) {
             let booked = self.fold_replacing(id, old)?;
             transaction.replace(old, booked.iter().map(|rm| (rm, old)));
@@ -502,13 +502,13 @@ impl Coordinator {
         refusal: Option<&Refusal>,
     ) -> Result<(), ReplayError> {
         let transaction = self.transaction_mut(txn)?;
-        if !matches!(transaction.goal, Goal::Hold | Goal::Prepared) {
+        if !matches!(transaction.goal, TransactionGoal::Hold | TransactionGoal::Prepared) {
             return Err(ReplayError(format!("{txn} is decided twice")));
         }
         let (id, mends) = (transaction.reservation.clone(), transaction.mends);
         transaction.turn(match decision {
-            Decision::Commit => Goal::Commit,
-            Decision::Abort => Goal::Abort,
+            Decision::Commit => TransactionGoal::Commit,
+            Decision::Abort => TransactionGoal::Abort,
         });
         if mends && decision == Decision::Abort {
             self.fold_mend_aborted(&id, refusal);
@@ -540,12 +540,12 @@ impl Coordinator {
 
     fn fold_mixed(&mut self, txn: &TransactionId, refusal: &Refusal) -> Result<(), ReplayError> {
         let transaction = self.transaction_mut(txn)?;
-        if transaction.goal != Goal::Commit {
+        if transaction.goal != TransactionGoal::Commit {
             return Err(ReplayError(format!("{txn} is mixed but was not to be committed")));
         }
         // The one that refused is told as well: when its first answer was lost, and it denies us
         // only now, it has booked.
-        transaction.turn(Goal::Release);
+        transaction.turn(TransactionGoal::Release);
         let id = transaction.reservation.clone();
         if self.reservation_mut(&id)?.is_of_change(txn) {
             self.fold_change_undone(&id, refusal)?;
@@ -569,10 +569,10 @@ impl Coordinator {
             return Ok(());
         }
         let transaction = self.transaction_mut(txn)?;
-        if transaction.goal != Goal::Commit {
+        if transaction.goal != TransactionGoal::Commit {
             return Err(ReplayError(format!("{txn} is released but was not to be committed")));
         }
-        transaction.turn(Goal::Release);
+        transaction.turn(TransactionGoal::Release);
         let id = transaction.reservation.clone();
         if self.reservation_mut(&id)?.is_of_change(txn) {
             self.fold_change_undone(&id, &released_meanwhile())?;
@@ -589,15 +589,15 @@ impl Coordinator {
         transaction.finish();
         let (id, goal, mends) =
             (transaction.reservation.clone(), transaction.goal, transaction.mends);
-        if mends && goal == Goal::Commit {
+        if mends && goal == TransactionGoal::Commit {
             return self.fold_mended(&id, txn);
         }
-        if matches!(goal, Goal::Hold | Goal::Prepared) {
+        if matches!(goal, TransactionGoal::Hold | TransactionGoal::Prepared) {
             return Err(ReplayError(format!("{txn} ends undecided")));
         }
         self.fold_change_finished(&id, txn, goal)?;
         let reservation = self.reservation_mut(&id)?;
-        if (goal, reservation.state) == (Goal::Commit, State::Committing) {
+        if (goal, reservation.state) == (TransactionGoal::Commit, State::Committing) {
             reservation.state = State::Confirmed;
         }
         self.fold_over(&id)

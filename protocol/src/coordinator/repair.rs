@@ -20,7 +20,7 @@ use super::change::ChangeTicket;
 use super::giving_up::OfWhat;
 use super::record::CoordinatorRecord;
 use super::reservation::State;
-use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind, Reply};
+use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput};
 use crate::core::ReplayError;
 use crate::message::{Answer, Delivery, Message, Token};
 
@@ -71,15 +71,15 @@ pub enum Repair {
 }
 
 /// What an RM is to release.
-type Where = (RmName, TransactionId);
+type ReleaseTargets = (RmName, TransactionId);
 
 /// Releases that no transaction of a reservation waits for, as far as they are not acknowledged, by RM and
 /// transaction: of what is nobody's, and of what an RM was given up of.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disowning {
-    all: BTreeMap<Where, Sending>,
+    all: BTreeMap<ReleaseTargets, Sending>,
     /// When each is to be sent (again).
-    due: BTreeSet<(BootTime, Where)>,
+    due: BTreeSet<(BootTime, ReleaseTargets)>,
 }
 
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ impl Disowning {
         self.all.keys().map(|(rm, _)| rm)
     }
 
-    fn insert(&mut self, place: Where) {
+    fn insert(&mut self, place: ReleaseTargets) {
         let send_at = BootTime::from_us(i64::MIN);
         let new = Sending { send_at, pause: limits::RESEND_FIRST, waiting: Vec::new() };
         if !self.all.contains_key(&place) {
@@ -110,13 +110,13 @@ impl Disowning {
         }
     }
 
-    fn remove(&mut self, place: &Where) -> Option<Sending> {
+    fn remove(&mut self, place: &ReleaseTargets) -> Option<Sending> {
         let sending = self.all.remove(place)?;
         self.due.remove(&(sending.send_at, place.clone()));
         Some(sending)
     }
 
-    fn put_off(&mut self, place: &Where, until: BootTime) {
+    fn put_off(&mut self, place: &ReleaseTargets, until: BootTime) {
         let Some(sending) = self.all.get_mut(place) else { return };
         self.due.remove(&(sending.send_at, place.clone()));
         sending.send_at = until;
@@ -125,7 +125,7 @@ impl Disowning {
 }
 
 impl Coordinator {
-    pub(super) fn repair(&mut self, repair: Repair, now: Now, out: &mut Gathered) {
+    pub(super) fn repair(&mut self, repair: Repair, now: Now, out: &mut StepOutput) {
         match repair {
             Repair::Rebook { ticket, booked, candidate, lost, token } => {
                 self.rebook(ticket, (&booked, candidate, lost), token, now, out);
@@ -145,7 +145,7 @@ impl Coordinator {
         (booked, candidate, lost): (&TransactionId, Candidate, Vec<RmName>),
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let id = ticket.reservation.clone();
         let change = ticket.change.clone();
@@ -156,7 +156,7 @@ impl Coordinator {
         {
             return out.reply(token, Reply::NotConfirmed(Box::new(other.clone())));
         }
-        let mut asked = Gathered::default();
+        let mut asked = StepOutput::default();
         self.open_change(ticket, token, &mut asked);
         let is_new = |effect: &CoordinatorEffect| {
             matches!(effect, CoordinatorEffect::Reply { reply: Reply::PlanChange, .. })
@@ -205,7 +205,7 @@ impl Coordinator {
         why: String,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         if let Some(reservation) = self.reservation_of(&txn) {
             let stands = reservation.transaction.as_ref() == Some(&txn)
@@ -225,7 +225,7 @@ impl Coordinator {
     }
 
     /// Sends every Release of these that is due.
-    pub(super) fn disown_due(&mut self, now: Now, out: &mut Gathered) {
+    pub(super) fn disown_due(&mut self, now: Now, out: &mut StepOutput) {
         while let Some((at, place)) = self.disowning.due.first().cloned()
             && at <= now.boot
         {
@@ -244,7 +244,7 @@ impl Coordinator {
         (rm, txn, kind): (&RmName, &TransactionId, MessageKind),
         delivery: &Delivery,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) -> bool {
         let place = (rm.clone(), txn.clone());
         let sending = self.disowning.all.get_mut(&place);

@@ -115,9 +115,9 @@ fn what_is_new_in_a_comparison_is_recorded_and_its_end() {
     assert_eq!(compare(&mut bench, &empty), [], "also after a restart");
     assert_eq!(compare(&mut bench, &whole), [None]);
     assert_eq!(compare(&mut bench, &whole), []);
-    let _ = bench.step(CoordinatorInput::Room(coalloc_common::DiskRoom::Low), at(120));
+    let _ = bench.step(CoordinatorInput::Room(coalloc_common::DiskSpace::Low), at(120));
     assert_eq!(compare(&mut bench, &empty), [], "found again when there is room");
-    let _ = bench.step(CoordinatorInput::Room(coalloc_common::DiskRoom::Enough), at(130));
+    let _ = bench.step(CoordinatorInput::Room(coalloc_common::DiskSpace::Enough), at(130));
     assert_eq!(compare(&mut bench, &empty), [Some(Differs::MissingThere)]);
 }
 

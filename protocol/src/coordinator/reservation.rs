@@ -63,7 +63,7 @@ pub struct Reservation {
     /// Transactions opened so far, those of changes included: the next one's number is one more.
     pub(super) opened: u32,
     /// The transaction of the coordinator above that it serves; `None` for a user's own.
-    pub upper: Option<TransactionId>,
+    pub parent_transaction: Option<TransactionId>,
     /// RMs that an operator has given up on, which may still have something of it.
     pub given_up: Vec<GivenUp>,
 }
@@ -90,7 +90,7 @@ impl Reservation {
             change: None,
             changes: 0,
             opened: 0,
-            upper: None,
+            parent_transaction: None,
             given_up: Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use super::tests::{Bench, OTHER, USER, at, plan, replies, rm, sends, ticket, txn
 use super::*;
 use crate::message::{Answer, Delivery};
 
-fn tell(bench: &mut Bench, room: DiskRoom) {
+fn tell(bench: &mut Bench, room: DiskSpace) {
     assert_eq!(bench.step(CoordinatorInput::Room(room), at(1)), []);
 }
 
@@ -26,19 +26,19 @@ fn reserve(request: &str) -> CoordinatorInput {
 #[test]
 fn a_full_disk_begins_nothing_and_writes_nothing_of_it() {
     let mut bench = Bench::new();
-    tell(&mut bench, DiskRoom::Low);
+    tell(&mut bench, DiskSpace::Low);
     let before = bench.log.len();
     assert_eq!(replies(&bench.step(open("r1", USER), at(2))), [(USER, Reply::NoRoom)]);
-    tell(&mut bench, DiskRoom::Enough);
+    tell(&mut bench, DiskSpace::Enough);
     // Planned when there was room, and tried when there is none: all who wait are told.
     assert_eq!(replies(&bench.step(open("r1", USER), at(3))), [(USER, Reply::Plan)]);
     assert_eq!(replies(&bench.step(open("r1", OTHER), at(3))), []);
-    tell(&mut bench, DiskRoom::Low);
+    tell(&mut bench, DiskSpace::Low);
     let told = bench.step(reserve("r1"), at(4));
     assert_eq!(replies(&told), [(OTHER, Reply::NoRoom), (USER, Reply::NoRoom)]);
     assert_eq!((bench.log.len(), sends(&told).len()), (before, 0));
     // The same id is a new request when there is room.
-    tell(&mut bench, DiskRoom::Enough);
+    tell(&mut bench, DiskSpace::Enough);
     assert_eq!(replies(&bench.step(open("r1", USER), at(5))), [(USER, Reply::Plan)]);
     assert_eq!(sends(&bench.step(reserve("r1"), at(6))), ["a Hold"]);
 }
@@ -47,7 +47,7 @@ fn a_full_disk_begins_nothing_and_writes_nothing_of_it() {
 fn a_full_disk_decides_and_finishes_what_has_begun() {
     let mut bench = Bench::new();
     let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
-    tell(&mut bench, DiskRoom::Low);
+    tell(&mut bench, DiskSpace::Low);
     let _ = bench.held("a", "grc-t-1/1", 900, at(10));
     assert_eq!(sends(&bench.held("b", "grc-t-1/1", 900, at(11))), ["a Commit", "b Commit"]);
     for name in ["a", "b"] {
@@ -70,7 +70,7 @@ fn a_full_disk_decides_and_finishes_what_has_begun() {
 fn an_attempt_more_is_a_beginning() {
     let mut bench = Bench::new();
     let _ = bench.reserve("r1", &[plan(&["a"]), plan(&["b"])], at(0));
-    tell(&mut bench, DiskRoom::Low);
+    tell(&mut bench, DiskSpace::Low);
     let no = Answer::Refused(Refusal::new(Reason::InsufficientCapacity, "taken"));
     let delivery = Delivery::Answered(no);
     let (rm, kind) = (rm("a"), MessageKind::Hold);

@@ -19,8 +19,8 @@
 use coalloc_common::{Now, ReservationId, RmName, TransactionId};
 
 use super::record::CoordinatorRecord;
-use super::transaction::{Goal, Transaction};
-use super::{Coordinator, Gathered};
+use super::transaction::{Transaction, TransactionGoal};
+use super::{Coordinator, StepOutput};
 use crate::core::ReplayError;
 
 impl Coordinator {
@@ -31,8 +31,8 @@ impl Coordinator {
     }
 
     /// The one above needs nothing more of a reservation that it has replaced.
-    pub(super) fn supersede(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
-        let versions = self.versions_above(id);
+    pub(super) fn supersede(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
+        let versions = self.versions_for_parent(id);
         if versions.iter().all(|id| self.superseded_of(id).is_empty()) {
             return;
         }
@@ -42,8 +42,8 @@ impl Coordinator {
     }
 
     /// A reservation of one above, and the one that was the last to try to replace it.
-    fn versions_above(&self, id: &ReservationId) -> Vec<ReservationId> {
-        let newer = self.replacing_above.get(id).cloned();
+    fn versions_for_parent(&self, id: &ReservationId) -> Vec<ReservationId> {
+        let newer = self.replacing_for_parent.get(id).cloned();
         [Some(id.clone()), newer].into_iter().flatten().collect()
     }
 
@@ -54,7 +54,7 @@ impl Coordinator {
         let superseded = |(id, txn): &(&TransactionId, &Transaction)| {
             let of = self.reservations.get(&txn.reservation);
             let stands = of.is_some_and(|of| !of.is_over() && of.transaction.as_ref() == Some(*id));
-            txn.goal == Goal::Commit && txn.is_done() && !stands
+            txn.goal == TransactionGoal::Commit && txn.is_done() && !stands
         };
         let all = self.attempts_of(id).chain(own).filter(superseded);
         all.map(|(txn, _)| txn.clone()).collect()
@@ -82,7 +82,7 @@ impl Coordinator {
     }
 
     pub(super) fn fold_superseded(&mut self, id: &ReservationId) {
-        self.versions_above(id).iter().for_each(|id| self.supersede_all(id));
+        self.versions_for_parent(id).iter().for_each(|id| self.supersede_all(id));
     }
 
     pub(super) fn fold_settled(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {

@@ -46,7 +46,7 @@ pub(super) struct Bench {
     pub(super) core: Coordinator,
     pub(super) log: Vec<CoordinatorRecord>,
     /// Whom it serves, also after a restart.
-    pub(super) above: Above,
+    pub(super) parents: ParentConfig,
 }
 
 pub(super) fn fresh() -> Coordinator {
@@ -59,14 +59,14 @@ pub(super) fn fresh() -> Coordinator {
 
 impl Bench {
     pub(super) fn new() -> Self {
-        Self::below(Above::default())
+        Self::child(ParentConfig::default())
     }
 
     /// One that serves those above.
-    pub(super) fn below(above: Above) -> Self {
+    pub(super) fn child(above: ParentConfig) -> Self {
         let mut core = fresh();
-        core.serve_above(above.clone());
-        let mut bench = Self { core, log: Vec::new(), above };
+        core.serve_parents(above.clone());
+        let mut bench = Self { core, log: Vec::new(), parents: above };
         assert_eq!(bench.step(CoordinatorInput::Start, at(0)), []);
         bench
     }
@@ -94,10 +94,10 @@ impl Bench {
     /// A new process on the same ledger; it must stand where the old one stood.
     pub(super) fn restart(&mut self, now: Now) -> Vec<CoordinatorEffect> {
         let mut core = fresh();
-        core.serve_above(self.above.clone());
+        core.serve_parents(self.parents.clone());
         self.log.iter().for_each(|record| core.apply(record).unwrap());
         assert!(core.reservations().eq(self.core.reservations()), "I12: the fold of its log");
-        assert_eq!(core.uppers(), self.core.uppers(), "I12: the fold of its log");
+        assert_eq!(core.parent_entries(), self.core.parent_entries(), "I12: the fold of its log");
         self.core = core;
         self.step(CoordinatorInput::Start, now)
     }
@@ -180,14 +180,14 @@ impl Bench {
 pub(super) fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
     let one = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { rm, message, .. } => Some(format!("{rm} {:?}", message.kind())),
-        CoordinatorEffect::Reply { .. } | CoordinatorEffect::AskAbove { .. } => None,
+        CoordinatorEffect::Reply { .. } | CoordinatorEffect::AskParent { .. } => None,
     };
     effects.iter().filter_map(one).collect()
 }
 
 pub(super) fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
     let one = |effect: &CoordinatorEffect| match effect {
-        CoordinatorEffect::Send { .. } | CoordinatorEffect::AskAbove { .. } => None,
+        CoordinatorEffect::Send { .. } | CoordinatorEffect::AskParent { .. } => None,
         CoordinatorEffect::Reply { token, reply } => Some((*token, reply.clone())),
     };
     effects.iter().filter_map(one).collect()

@@ -11,14 +11,14 @@ use coalloc_common::{
     limits,
 };
 
+use super::parent::Promise;
 use super::record::CoordinatorRecord;
-use super::upper::Promise;
-use super::{Candidate, Coordinator, CoordinatorEffect, Gathered};
+use super::{Candidate, Coordinator, CoordinatorEffect, StepOutput};
 use crate::message::{Decision, HoldOrder, Message};
 
 /// What a transaction wants of its RMs now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Goal {
+pub(super) enum TransactionGoal {
     Hold,
     /// Every RM holds, and the one above decides.
     Prepared,
@@ -56,7 +56,7 @@ struct Party {
 #[derive(Debug, Clone)]
 pub(super) struct Transaction {
     pub(super) reservation: ReservationId,
-    pub(super) goal: Goal,
+    pub(super) goal: TransactionGoal,
     done: bool,
     /// When the goal was taken up; by it patience is counted.
     since: BootTime,
@@ -100,7 +100,7 @@ impl Transaction {
         };
         Self {
             reservation,
-            goal: Goal::Hold,
+            goal: TransactionGoal::Hold,
             done: false,
             since: now,
             opened: now,
@@ -166,7 +166,7 @@ impl Transaction {
     }
 
     /// Takes up another goal: nobody has answered it yet.
-    pub(super) fn turn(&mut self, goal: Goal) {
+    pub(super) fn turn(&mut self, goal: TransactionGoal) {
         self.goal = goal;
         self.done = false;
         for party in self.parties.values_mut() {
@@ -179,7 +179,7 @@ impl Transaction {
 
     /// Nobody goes back to it any more: its RMs are told to release what they keep of it.
     pub(super) fn supersede(&mut self) {
-        self.turn(Goal::Release);
+        self.turn(TransactionGoal::Release);
         self.superseded = true;
     }
 
@@ -218,9 +218,9 @@ impl Transaction {
     /// When the first known hold ends that is neither booked nor dropped.
     pub(super) fn hold_ends(&self) -> Option<BootTime> {
         let holds = self.parties.values().filter(|party| match self.goal {
-            Goal::Hold | Goal::Prepared => true,
-            Goal::Commit => !party.answered,
-            Goal::Abort | Goal::Release => false,
+            TransactionGoal::Hold | TransactionGoal::Prepared => true,
+            TransactionGoal::Commit => !party.answered,
+            TransactionGoal::Abort | TransactionGoal::Release => false,
         });
         holds.filter_map(|party| party.expires_at).min()
     }
@@ -232,13 +232,13 @@ impl Transaction {
     /// When its patience with the present goal ends, if it has not ended yet.
     fn patience_ends(&self) -> Option<BootTime> {
         match self.goal {
-            Goal::Hold => Some(self.since.saturating_add(limits::HOLD_PATIENCE)),
+            TransactionGoal::Hold => Some(self.since.saturating_add(limits::HOLD_PATIENCE)),
             // What mends goes on when its aborts are through, and not before.
-            Goal::Abort if !self.left_behind && !self.mends => {
+            TransactionGoal::Abort if !self.left_behind && !self.mends => {
                 Some(self.since.saturating_add(limits::MESSAGE_PATIENCE))
             }
-            Goal::Prepared => self.promise.as_ref().map(Promise::alarm),
-            Goal::Abort | Goal::Commit | Goal::Release => None,
+            TransactionGoal::Prepared => self.promise.as_ref().map(Promise::alarm),
+            TransactionGoal::Abort | TransactionGoal::Commit | TransactionGoal::Release => None,
         }
     }
 
@@ -246,8 +246,11 @@ impl Transaction {
     fn turn_now(&self) -> usize {
         let waiting = self.parties.values().filter(|party| !party.answered);
         match self.goal {
-            Goal::Hold => waiting.map(|party| party.turn).min().unwrap_or(usize::MAX),
-            Goal::Prepared | Goal::Commit | Goal::Abort | Goal::Release => usize::MAX,
+            TransactionGoal::Hold => waiting.map(|party| party.turn).min().unwrap_or(usize::MAX),
+            TransactionGoal::Prepared
+            | TransactionGoal::Commit
+            | TransactionGoal::Abort
+            | TransactionGoal::Release => usize::MAX,
         }
     }
 
@@ -274,7 +277,7 @@ impl Transaction {
 
 impl Coordinator {
     /// Sends what is due to every RM that has not answered the goal, and sets the next alarm.
-    pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
         let user = self.reservations.get(&txn.reservation).map(|r| r.ticket.user.clone());
         let turn = txn.turn_now();
@@ -282,9 +285,9 @@ impl Coordinator {
             if party.answered || party.turn > turn || party.send_at > now.boot {
                 continue;
             }
-            party.asked |= txn.goal == Goal::Hold;
+            party.asked |= txn.goal == TransactionGoal::Hold;
             let message = match (txn.goal, &user) {
-                (Goal::Hold, Some(user)) => Message::Hold(HoldOrder {
+                (TransactionGoal::Hold, Some(user)) => Message::Hold(HoldOrder {
                     txn: id.clone(),
                     coordinator: self.config.name.clone(),
                     user: user.clone(),
@@ -294,10 +297,11 @@ impl Coordinator {
                     keeps_old: txn.keeps_old && party.old.is_some(),
                     one_way: txn.one_way,
                 }),
-                (Goal::Commit, _) => Message::Commit,
-                (Goal::Release, _) => Message::Release,
-                (Goal::Abort, _) if party.booked => Message::Release,
-                (Goal::Abort | Goal::Prepared, _) | (Goal::Hold, None) => Message::Abort,
+                (TransactionGoal::Commit, _) => Message::Commit,
+                (TransactionGoal::Release, _) => Message::Release,
+                (TransactionGoal::Abort, _) if party.booked => Message::Release,
+                (TransactionGoal::Abort | TransactionGoal::Prepared, _)
+                | (TransactionGoal::Hold, None) => Message::Abort,
             };
             // The answer is given its time before the message is sent again; a Lost comes earlier.
             party.send_at =
@@ -336,21 +340,21 @@ impl Coordinator {
     }
 
     /// Does a transaction serve one of a coordinator above?
-    fn is_for_above(&self, id: &TransactionId) -> bool {
+    fn is_for_parent(&self, id: &TransactionId) -> bool {
         let reservation = self.transactions.get(id).map(|txn| &txn.reservation);
         let reservation = reservation.and_then(|id| self.reservations.get(id));
-        reservation.is_some_and(|known| known.upper.is_some())
+        reservation.is_some_and(|known| known.parent_transaction.is_some())
     }
 
     /// D3, yes; then Commit to every RM. One-way they have booked already: with the decision it is over.
-    pub(super) fn decide_commit(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn decide_commit(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         self.record_commit(id, now, out);
         self.commit_due(id, now, out);
     }
 
     /// D3, yes, and it is over: nobody has to be asked or told. Should the coordinator die before the last record is
     /// durable, the RMs are told to book what they do not hold, and refuse.
-    pub(super) fn decide_unasked(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn decide_unasked(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         self.record_commit(id, now, out);
         if let Some(txn) = self.transactions.get_mut(id) {
             txn.answer_all();
@@ -358,7 +362,7 @@ impl Coordinator {
         self.finish_or_go_on(id, now, out);
     }
 
-    fn record_commit(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    fn record_commit(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let ends = self.transactions.get(id).and_then(Transaction::hold_ends);
         let expires_in = ends.map(|ends| ends.since(now.boot));
         let record = CoordinatorRecord::Decided {
@@ -379,8 +383,12 @@ impl Coordinator {
     }
 
     /// What was decided to be booked is told to every RM; one-way all of them have said that it is.
-    pub(super) fn commit_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
-        match self.transactions.get_mut(id).filter(|txn| txn.one_way && txn.goal == Goal::Commit) {
+    pub(super) fn commit_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
+        match self
+            .transactions
+            .get_mut(id)
+            .filter(|txn| txn.one_way && txn.goal == TransactionGoal::Commit)
+        {
             Some(txn) => {
                 txn.answer_all();
                 self.finish_or_go_on(id, now, out);
@@ -390,16 +398,16 @@ impl Coordinator {
     }
 
     /// One more RM has done what the goal wants.
-    fn end_answered(&mut self, rm: &RmName, id: &TransactionId, now: Now, out: &mut Gathered) {
+    fn end_answered(&mut self, rm: &RmName, id: &TransactionId, now: Now, out: &mut StepOutput) {
         if let Some(txn) = self.transactions.get_mut(id) {
             txn.acknowledge(rm);
         }
         self.finish_or_go_on(id, now, out);
     }
 
-    pub(super) fn finish_or_go_on(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn finish_or_go_on(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get(id) else { return };
-        let early = planted::is(Bug::ConfirmedEarly) && txn.goal == Goal::Commit;
+        let early = planted::is(Bug::ConfirmedEarly) && txn.goal == TransactionGoal::Commit;
         let whole = txn.all_answered() || (early && txn.silent().count() == 1);
         if !whole {
             self.send_due(id, now, out);
@@ -423,11 +431,11 @@ impl Coordinator {
         );
         self.set_alarm(id);
         match goal {
-            Goal::Abort if mends => self.mend_again(&reservation, now, out),
-            Goal::Abort if !left_behind => self.go_on(id, &reservation, now, out),
-            Goal::Commit => {
-                self.replaced_above(id, now, out);
-                let old = self.old_above(&reservation).map(|old| old.id.clone());
+            TransactionGoal::Abort if mends => self.mend_again(&reservation, now, out),
+            TransactionGoal::Abort if !left_behind => self.go_on(id, &reservation, now, out),
+            TransactionGoal::Commit => {
+                self.replaced_for_parent(id, now, out);
+                let old = self.old_for_parent(&reservation).map(|old| old.id.clone());
                 for id in [Some(reservation), old].into_iter().flatten() {
                     self.send_released(&id, now, out);
                 }
@@ -443,7 +451,7 @@ impl Coordinator {
         refusal: Refusal,
         refuser: Option<&RmName>,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let record = CoordinatorRecord::Decided {
             txn: id.clone(),
@@ -480,7 +488,7 @@ impl Coordinator {
     }
 
     /// Every alarm that is due: messages again, patience that ends.
-    pub(super) fn on_tick(&mut self, now: Now, out: &mut Gathered) {
+    pub(super) fn on_tick(&mut self, now: Now, out: &mut StepOutput) {
         self.mend_due(now, out);
         while let Some((due, id)) = self.alarms.first().cloned()
             && due <= now.boot
@@ -492,16 +500,16 @@ impl Coordinator {
             let patience_over = txn.patience_ends().is_some_and(|ends| ends <= now.boot);
             let (goal, reservation) = (txn.goal, txn.reservation.clone());
             match goal {
-                Goal::Hold if patience_over => {
+                TransactionGoal::Hold if patience_over => {
                     let names: Vec<&str> = txn.silent().map(|rm| rm.as_str()).collect();
                     let text = format!("no answer to Hold in time from {}", names.join(", "));
                     self.abort(&id, Refusal::new(Reason::TimedOut, text), None, now, out);
                 }
-                Goal::Abort if patience_over => {
+                TransactionGoal::Abort if patience_over => {
                     self.go_on(&id, &reservation, now, out);
                     self.send_due(&id, now, out);
                 }
-                Goal::Prepared if patience_over => self.promise_due(&id, now, out),
+                TransactionGoal::Prepared if patience_over => self.promise_due(&id, now, out),
                 _ => self.send_due(&id, now, out),
             }
         }

@@ -17,7 +17,7 @@ use coalloc_common::{
 };
 
 use super::footprint::{Footprint, Steps, pieces};
-use super::inside::InnerAt;
+use super::inner::InnerAt;
 use super::{Participant, Phase};
 use crate::message::HoldOrder;
 
@@ -26,7 +26,7 @@ const WHOLE: u32 = 100;
 
 /// Who asks, as far as that decides what may be taken of one resource.
 #[derive(Clone, Copy)]
-struct Asker<'a> {
+struct Claimant<'a> {
     /// What the replaced booking has of the resource.
     own: &'a Steps,
     /// Percent of what is free.
@@ -122,7 +122,7 @@ impl Participant {
             let before = work;
             let left = self.config.resources.iter().skip(done.len());
             for (count, (resource, _)) in (1..).zip(left) {
-                let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
+                let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), share };
                 let most = self.timetables.get(resource).map_or(Amount::ZERO, |timetable| {
                     let most = self.may_take(timetable, window, asker, &none, now);
                     let inner = inner.as_mut();
@@ -159,7 +159,7 @@ impl Participant {
         &self,
         timetable: &Timetable,
         window: Window,
-        asker: Asker<'_>,
+        asker: Claimant<'_>,
         before: &Steps,
         now: Now,
     ) -> Amount {
@@ -213,7 +213,7 @@ impl Participant {
         }
         let nothing = Steps::default();
         let first = |(resource, parts): (&ResourceId, Vec<(usize, Window, Amount)>)| {
-            let asker = Asker { own: own.steps(resource).unwrap_or(&nothing), share };
+            let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), share };
             let sum = |count: usize| {
                 Steps::sum(parts[..count].iter().map(|(_, window, amount)| (*window, *amount)))
             };
@@ -251,7 +251,7 @@ impl Participant {
         &self,
         resource: &ResourceId,
         windows: impl Iterator<Item = Window>,
-        asker: Asker<'_>,
+        asker: Claimant<'_>,
         now: Now,
     ) -> Steps {
         let (timetable, open) = (self.timetable(resource), self.open(now));
@@ -308,7 +308,7 @@ impl Participant {
         let segment = order.segments.get(index)?;
         let nothing = Steps::default();
         let own = own.steps(&segment.resource).unwrap_or(&nothing);
-        let asker = Asker { own, share: self.share(&order.user) };
+        let asker = Claimant { own, share: self.share(&order.user) };
         let before = order.segments[..index].iter().filter(|s| s.resource == segment.resource);
         let before = Steps::sum(before.map(|s| (s.window, s.amount)));
         let inner = || self.inner_at(segment.window, order.replaces.as_ref(), searches);
@@ -342,7 +342,7 @@ impl Participant {
     fn refusal_of_segment(
         &self,
         segment: &Segment,
-        asker: Asker<'_>,
+        asker: Claimant<'_>,
         before: &Steps,
         mut inner: Option<InnerAt<'_>>,
         now: Now,
@@ -394,7 +394,7 @@ impl Participant {
         if amount <= may_take {
             return None;
         }
-        let all = Asker { share: WHOLE, ..asker };
+        let all = Claimant { share: WHOLE, ..asker };
         let (has, share) = (unit.show(may_take), asker.share);
         if amount <= most(all) {
             let detail = format!(
@@ -436,7 +436,7 @@ fn ends(open: Option<Window>) -> impl Iterator<Item = Time> {
 fn at_most(
     timetable: Option<&Timetable>,
     piece: Window,
-    asker: Asker<'_>,
+    asker: Claimant<'_>,
     open: Option<Window>,
 ) -> Amount {
     let own = asker.own.at(piece.start());
@@ -451,7 +451,7 @@ fn inside(
     inner: &mut InnerAt<'_>,
     path: &ResourceId,
     timetable: &Timetable,
-    asker: Asker<'_>,
+    asker: Claimant<'_>,
     most: Amount,
     now: Now,
 ) -> Amount {

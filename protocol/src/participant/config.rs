@@ -6,7 +6,7 @@ use std::sync::Arc;
 use coalloc_common::timetable::Overcommitment;
 use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, UserName, limits};
 
-use super::inside::Inside;
+use super::inner::InnerRouter;
 
 /// How long holds last here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct ParticipantConfig {
     /// least of them; without any, everybody may take all.
     pub levels: BTreeMap<UserName, u32>,
     /// What its paths are routed over; `None` when each is its own link.
-    pub inside: Option<Arc<dyn Inside>>,
+    pub inside: Option<Arc<dyn InnerRouter>>,
 }
 
 /// What there is of one resource, and what is taken of it, at one instant.

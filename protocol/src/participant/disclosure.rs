@@ -68,7 +68,7 @@ struct Budget {
 }
 
 /// Steps, and where they were cut off.
-type Cut = (Vec<FreeStep>, Option<Time>);
+type CutSteps = (Vec<FreeStep>, Option<Time>);
 
 impl Participant {
     /// The same with a ring of another length than [`limits::CHANGES_KEPT`]; before anything is applied.
@@ -125,7 +125,7 @@ impl Participant {
 
     /// What is free of a resource over a window, as far as the budget goes and at least one step; `None`
     /// without such a resource.
-    fn free_steps(&self, resource: u32, window: Window, budget: &mut Budget) -> Option<Cut> {
+    fn free_steps(&self, resource: u32, window: Window, budget: &mut Budget) -> Option<CutSteps> {
         let (name, _) = self.config.resources.get(resource as usize)?;
         let timetable = self.timetables.get(name)?;
         let own = timetable.steps(window).map(|step| (step.start, free(timetable, step)));
@@ -137,7 +137,8 @@ impl Participant {
         let each = links.iter().map(|link| {
             Box::new(link.steps(window).map(|step| (step.start, free(link, step)))) as Levels<'_>
         });
-        let all = Beside::new(std::iter::once(Box::new(own) as Levels<'_>).chain(each).collect());
+        let all =
+            MergedSteps::new(std::iter::once(Box::new(own) as Levels<'_>).chain(each).collect());
         let carried = all.map(|(at, levels)| {
             let (own, links) =
                 levels.split_first().map_or((0, &[][..]), |(own, links)| (*own, links));
@@ -196,7 +197,7 @@ fn amount(free: i64) -> Amount {
 }
 
 /// Takes steps while the budget lasts, equal neighbours made one; `work` is what each costs.
-fn cut(all: impl Iterator<Item = FreeStep>, work: usize, budget: &mut Budget) -> Cut {
+fn cut(all: impl Iterator<Item = FreeStep>, work: usize, budget: &mut Budget) -> CutSteps {
     let mut steps: Vec<FreeStep> = Vec::new();
     for (at, free) in all {
         let is_new = steps.last().is_none_or(|(_, before)| *before != free);
@@ -216,12 +217,12 @@ fn cut(all: impl Iterator<Item = FreeStep>, work: usize, budget: &mut Budget) ->
 type Levels<'a> = Box<dyn Iterator<Item = (Time, i64)> + 'a>;
 
 /// Several step functions side by side: one step wherever any of them has one.
-struct Beside<'a> {
+struct MergedSteps<'a> {
     each: Vec<std::iter::Peekable<Levels<'a>>>,
     now: Vec<i64>,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> MergedSteps<'a> {
     fn new(each: Vec<Levels<'a>>) -> Self {
         let now = vec![0; each.len()];
         Self { each: each.into_iter().map(Iterator::peekable).collect(), now }

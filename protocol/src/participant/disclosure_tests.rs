@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::tests::{at, config, grc, order, run, txn, window};
 use super::*;
-use crate::update::{Due, Picture, Strategy as Told, Subscription, Update, UpdateKind};
+use crate::update::{DueUpdate, Picture, Strategy as Told, Subscription, Update, UpdateKind};
 
 const RESOURCES: [(&str, u64); 3] = [("N0-N1", 100), ("N0-N2", 100), ("N1-N2", 40)];
 
@@ -217,17 +217,17 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 fn look(p: &Participant, subscription: &mut Subscription, now: Now) -> Vec<Update> {
     let capacity = |number: u32| p.config.resources[number as usize].1;
     let (mut disclosure, kind) = match subscription.due(p.changes(), capacity, now) {
-        Due::Snapshot => {
+        DueUpdate::Snapshot => {
             let resources = p.config.resources.iter().map(|(name, _)| name.clone()).collect();
             (p.everything(now.wall), UpdateKind::Snapshot { resources, more: false })
         }
-        Due::Delta { from, touched } => {
+        DueUpdate::Delta { from, touched } => {
             let windows = touched
                 .into_iter()
                 .flat_map(|(number, of)| of.windows.into_iter().map(move |w| (number, w)));
             (Disclosure::of(windows), UpdateKind::Delta { from })
         }
-        Due::At(_) | Due::Nothing => return Vec::new(),
+        DueUpdate::At(_) | DueUpdate::Nothing => return Vec::new(),
     };
     p.disclose(&mut disclosure);
     assert!(disclosure.is_read(), "one slice is enough here");

@@ -4,26 +4,26 @@ use coalloc_common::timetable::Layer;
 use coalloc_common::{BootTime, CoordinatorName, Now, Refusal, Segment, Span, limits};
 
 use super::footprint::Footprint;
-use super::inside::InnerRoute;
-use super::record::Ending;
+use super::inner::InnerRoute;
+use super::record::TransactionEnd;
 use crate::message::{Answer, HoldOrder};
 
 /// Where one transaction stands here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     /// Kept, undecided.
-    Held(Held),
+    Held(HoldClocks),
     /// Committed.
     Booked,
     /// Never held.
     Refused(Refusal),
     /// Over, in one of four ways.
-    Ended(Ending),
+    Ended(TransactionEnd),
 }
 
 /// A hold's clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct HoldClocks {
     /// When it was made.
     pub since: Now,
     /// Ask the coordinator from here on.
@@ -76,7 +76,7 @@ impl Entry {
         match &self.phase {
             Phase::Held(held) => Some((Layer::Held, held.taken.clone())),
             Phase::Booked => Some((Layer::Booked, self.footprint().segments())),
-            Phase::Ended(Ending::Replaced) if !self.kept.is_empty() => {
+            Phase::Ended(TransactionEnd::Replaced) if !self.kept.is_empty() => {
                 Some((Layer::Booked, self.kept.clone()))
             }
             Phase::Refused(_) | Phase::Ended(_) => None,

@@ -1,6 +1,6 @@
 //! What a participant is told, and what it wants done: its side of the shell.
 
-use coalloc_common::{CoordinatorName, DiskRoom, TransactionId};
+use coalloc_common::{CoordinatorName, DiskSpace, TransactionId};
 
 use crate::message::{Answer, HoldOrder, Resolution, Token};
 
@@ -54,7 +54,7 @@ pub enum ParticipantInput {
         resolution: Resolution,
     },
     /// Whether there is room on the disk to hold anything new (I17).
-    Room(DiskRoom),
+    Room(DiskSpace),
     /// Time has passed.
     Tick,
 }

@@ -19,7 +19,7 @@ use coalloc_common::{Segment, TransactionId};
 
 use super::footprint::Footprint;
 use super::record::Take;
-use super::{Ending, Entry, Participant, Phase};
+use super::{Entry, Participant, Phase, TransactionEnd};
 use crate::core::ReplayError;
 
 impl Participant {
@@ -49,7 +49,7 @@ impl Participant {
 
     /// Something is kept only of what was replaced, and only beside what has replaced it.
     pub(super) fn check_kept(&self) -> Result<(), String> {
-        let replaced = Phase::Ended(Ending::Replaced);
+        let replaced = Phase::Ended(TransactionEnd::Replaced);
         let odd = |(_, entry): &(&TransactionId, &Entry)| {
             !entry.kept.is_empty() && entry.phase != replaced
         };

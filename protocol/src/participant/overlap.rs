@@ -21,7 +21,7 @@ pub(super) struct Overlaps(BTreeMap<u32, BTreeMap<Start, Time>>);
 
 /// What overlaps, by transaction and place in its order, and how many segments were looked at.
 #[derive(Debug, Default)]
-pub(super) struct Found<'a> {
+pub(super) struct OverlapResult<'a> {
     pub(super) segments: BTreeSet<(&'a TransactionId, usize)>,
     pub(super) looked: usize,
 }
@@ -48,9 +48,9 @@ impl Overlaps {
     }
 
     /// Everything that overlaps at least one of these windows.
-    pub(super) fn find(&self, windows: impl IntoIterator<Item = Window>) -> Found<'_> {
+    pub(super) fn find(&self, windows: impl IntoIterator<Item = Window>) -> OverlapResult<'_> {
         let wanted = united(windows.into_iter().map(|window| window.start()..window.end()));
-        let mut found = Found::default();
+        let mut found = OverlapResult::default();
         for (class, starts) in &self.0 {
             // Nothing in the class is longer than this: 2^(class + 1) - 1.
             let longest = Span::from_us(i64::MAX >> 62_u32.saturating_sub(*class));

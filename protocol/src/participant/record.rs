@@ -8,14 +8,14 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Held, InnerMove, InnerRoute, Participant, Phase};
+use super::{Entry, HoldClocks, InnerMove, InnerRoute, Participant, Phase};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
 
 /// How a transaction ended without, or after, a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum TransactionEnd {
     /// Told so by its coordinator; also the tombstone of a transaction never held.
     Aborted,
     /// Its hard expiry came first.
@@ -26,7 +26,7 @@ pub enum Ending {
     Replaced,
 }
 
-impl Ending {
+impl TransactionEnd {
     /// The reason that every later Hold or Commit is refused with.
     #[must_use]
     pub const fn reason(self) -> Reason {
@@ -120,7 +120,7 @@ pub enum ParticipantRecord {
         /// Whose it is.
         coordinator: CoordinatorName,
         /// How.
-        ending: Ending,
+        ending: TransactionEnd,
         /// Who caused it.
         by: Cause,
         /// When.
@@ -220,7 +220,7 @@ impl Participant {
         self.note(&taken);
         let soft_at = at.boot.saturating_add(soft);
         let hard_at = at.boot.saturating_add(hard);
-        let held = Held {
+        let held = HoldClocks {
             since: at,
             soft_at,
             hard_at,
@@ -242,7 +242,7 @@ impl Participant {
         }
         if let Some(old) = &order.replaces {
             if planted::is(Bug::OldReleasedAtHold) {
-                self.fold_ended(old, &order.coordinator, Ending::Replaced, take)?;
+                self.fold_ended(old, &order.coordinator, TransactionEnd::Replaced, take)?;
             }
             self.replacing.insert(old.clone(), order.txn.clone());
         }
@@ -309,7 +309,7 @@ impl Participant {
                 self.note(&surplus);
             }
             if let Some(old) = self.entries.get_mut(&old) {
-                old.phase = Phase::Ended(Ending::Replaced);
+                old.phase = Phase::Ended(TransactionEnd::Replaced);
                 old.kept = if keeps_old { surplus } else { Vec::new() };
             }
         }
@@ -330,7 +330,7 @@ impl Participant {
         &mut self,
         txn: &TransactionId,
         coordinator: &CoordinatorName,
-        ending: Ending,
+        ending: TransactionEnd,
         take: Take,
     ) -> Result<(), ReplayError> {
         self.clear_alarm(txn);

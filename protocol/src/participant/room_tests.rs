@@ -19,7 +19,7 @@ fn release_of(name: &str) -> ParticipantInput {
     ParticipantInput::Release { txn: txn(name), by: grc(), token: Token(1) }
 }
 
-fn room(p: &mut Participant, room: DiskRoom) {
+fn room(p: &mut Participant, room: DiskSpace) {
     let step = p.step(ParticipantInput::Room(room), at(1));
     assert!(step.records().is_empty());
 }
@@ -56,7 +56,7 @@ fn answer(p: &mut Participant, input: ParticipantInput) -> (Answer, usize) {
 fn a_full_disk_refuses_what_is_new_and_writes_nothing_of_it() {
     let mut p = participant();
     let wanted = order("new", 100, window(600, 1200));
-    room(&mut p, DiskRoom::Low);
+    room(&mut p, DiskSpace::Low);
     let (told, records) = answer(&mut p, hold_of(wanted.clone()));
     assert_eq!((refused_for(&told), records), (Some(Reason::DiskFull), 0));
     assert!(p.entries().is_empty());
@@ -64,7 +64,7 @@ fn a_full_disk_refuses_what_is_new_and_writes_nothing_of_it() {
     let much = order("much", 9_999, window(600, 1200));
     assert_eq!(refused_for(&answer(&mut p, hold_of(much)).0), Some(Reason::DiskFull));
     // I8: the same answer when there is room again; with other content it is an error.
-    room(&mut p, DiskRoom::Enough);
+    room(&mut p, DiskSpace::Enough);
     assert_eq!(answer(&mut p, hold_of(wanted.clone())), (told, 0));
     let other = HoldOrder { segments: order("x", 1, window(600, 1200)).segments, ..wanted };
     assert_eq!(answer(&mut p, hold_of(other)).0, Answer::OtherContent);
@@ -80,7 +80,7 @@ fn a_full_disk_ends_what_has_begun() {
         let (told, _) = answer(&mut p, hold_of(order(name, 100, window(600, 1200))));
         assert!(matches!(told, Answer::Held { .. }));
     }
-    room(&mut p, DiskRoom::Low);
+    room(&mut p, DiskSpace::Low);
     // Known before: the answer it had.
     let again = answer(&mut p, hold_of(order("a", 100, window(600, 1200))));
     assert!(matches!(again, (Answer::Held { .. }, 0)), "{again:?}");
@@ -92,20 +92,20 @@ fn a_full_disk_ends_what_has_begun() {
     // And the expiry of what nobody decides.
     let expired = p.step(ParticipantInput::Tick, at(2_000));
     assert_eq!(expired.records().len(), 1);
-    assert_eq!(p.entries()[&txn("c")].phase, Phase::Ended(Ending::Expired));
+    assert_eq!(p.entries()[&txn("c")].phase, Phase::Ended(TransactionEnd::Expired));
     p.check_invariants().unwrap();
 }
 
 #[test]
 fn what_is_remembered_of_refusals_is_bounded() {
     let mut p = participant();
-    room(&mut p, DiskRoom::Low);
+    room(&mut p, DiskSpace::Low);
     let kept = limits::ROOM_REFUSALS_KEPT / 2;
     for number in 0..=kept {
         let wanted = order(&format!("t{number}"), 1, window(600, 1200));
         assert_eq!(refused_for(&answer(&mut p, hold_of(wanted)).0), Some(Reason::DiskFull));
     }
-    room(&mut p, DiskRoom::Enough);
+    room(&mut p, DiskSpace::Enough);
     let oldest = answer(&mut p, hold_of(order("t0", 1, window(600, 1200))));
     assert!(matches!(oldest, (Answer::Held { .. }, 1)), "the oldest is forgotten: {oldest:?}");
     let last = order(&format!("t{kept}"), 1, window(600, 1200));

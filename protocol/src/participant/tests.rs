@@ -90,7 +90,7 @@ fn booked(name: &str) -> ParticipantRecord {
 }
 
 fn released(name: &str) -> ParticipantRecord {
-    let (coordinator, ending) = (grc(), Ending::Released);
+    let (coordinator, ending) = (grc(), TransactionEnd::Released);
     ParticipantRecord::Ended { txn: txn(name), coordinator, ending, by: Cause::Restart, at: at(1) }
 }
 
@@ -134,18 +134,18 @@ pub(super) fn run(
     assert_eq!(phases(&twin), phases(participant));
     participant.check_invariants().unwrap();
     // The tests of this file have no log; the effects are looked at as if they were synced.
-    struct Nowhere;
+    struct InstantLog;
     #[derive(Debug, thiserror::Error)]
     #[error("never")]
     struct Never;
-    impl crate::durable::Log for Nowhere {
+    impl crate::durable::Log for InstantLog {
         type Record = ParticipantRecord;
         type Error = Never;
         fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Never> {
             Ok(())
         }
     }
-    crate::durable::sync(vec![step], &mut Nowhere).unwrap().into_effects()
+    crate::durable::sync(vec![step], &mut InstantLog).unwrap().into_effects()
 }
 
 fn answer(effects: Vec<ParticipantEffect>) -> Answer {

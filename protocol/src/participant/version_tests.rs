@@ -68,8 +68,8 @@ fn participant() -> Participant {
 
 /// Steps, checks the invariants and that replay gives the same; the answer.
 fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Option<Answer> {
-    struct Nowhere;
-    impl Log for Nowhere {
+    struct InstantLog;
+    impl Log for InstantLog {
         type Record = ParticipantRecord;
         type Error = std::convert::Infallible;
         fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Self::Error> {
@@ -87,7 +87,7 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
     assert_eq!(twin.timetables, participant.timetables, "I12, I14");
     assert_eq!(twin.replacing, participant.replacing);
     assert_eq!(twin.changes, participant.changes);
-    let Ok(synced) = crate::durable::sync(vec![step], &mut Nowhere);
+    let Ok(synced) = crate::durable::sync(vec![step], &mut InstantLog);
     synced.into_effects().into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
         ParticipantEffect::Ask { .. } => None,
@@ -151,7 +151,7 @@ fn a_new_version_holds_what_it_lacks_and_replaces_the_old_one_when_it_is_booked(
     assert_eq!(commit(&mut p, 2), Answer::Done);
     let booked: Vec<u64> = levels(&p).iter().map(|(_, booked)| *booked).take(7).collect();
     assert_eq!(booked, [0, 0, 12, 12, 12, 12, 0]);
-    assert_eq!(p.entries()[&txn(1)].phase, Phase::Ended(Ending::Replaced));
+    assert_eq!(p.entries()[&txn(1)].phase, Phase::Ended(TransactionEnd::Replaced));
     assert_eq!(commit(&mut p, 2), Answer::Done, "twice is once");
     assert_eq!(reason(&commit(&mut p, 1)), Reason::Replaced);
     assert_eq!(release(&mut p, 1), Answer::Done, "nothing is left of the old one to release");
@@ -170,7 +170,7 @@ fn aborted_or_expired_the_old_version_is_whole() {
     assert_eq!(levels(&p), before);
     hold(&mut p, order(3, "u", &[segment(12, 2, 6)], Some(1)));
     assert_eq!(step(&mut p, ParticipantInput::Tick, at(1_000)), None);
-    assert_eq!(p.entries()[&txn(3)].phase, Phase::Ended(Ending::Expired));
+    assert_eq!(p.entries()[&txn(3)].phase, Phase::Ended(TransactionEnd::Expired));
     assert_eq!((levels(&p), &p.entries()[&txn(1)].phase), (before, &Phase::Booked));
 }
 

@@ -19,14 +19,14 @@ pub struct Change {
 
 /// What changed of one resource after some revision.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Touched {
+pub struct ResourceChange {
     /// When, in order; no two overlap or meet.
     pub windows: Vec<Window>,
     /// The amounts of all changes, added up.
     pub amount: u128,
 }
 
-impl Touched {
+impl ResourceChange {
     /// In order, and none meets another.
     fn unite(&mut self) {
         self.windows.sort_by_key(|window| (window.start(), window.end()));
@@ -85,13 +85,13 @@ impl ChangeLog {
     /// What changed after a revision, by resource; what ended before `now` is left out. `None` when that cannot
     /// be told any more, the revision is yet to come, or it would be longer than a snapshot.
     #[must_use]
-    pub fn since(&self, revision: u64, now: Time) -> Option<BTreeMap<u32, Touched>> {
+    pub fn since(&self, revision: u64, now: Time) -> Option<BTreeMap<u32, ResourceChange>> {
         if revision < self.complete_after || revision > self.revision {
             return None;
         }
         let first = self.changes.partition_point(|change| change.revision <= revision);
-        let mut touched: BTreeMap<u32, Touched> = BTreeMap::new();
-        let mut any = Touched::default();
+        let mut touched: BTreeMap<u32, ResourceChange> = BTreeMap::new();
+        let mut any = ResourceChange::default();
         for change in self.changes.range(first..).filter(|change| change.window.end() > now) {
             let of = match change.resource {
                 Some(resource) => touched.entry(resource).or_default(),

@@ -24,9 +24,9 @@ pub struct Picture {
 struct Member {
     /// What there is, as it described itself.
     capacities: BTreeMap<ResourceId, Amount>,
-    known: Option<Known>,
+    known: Option<RmPicture>,
     /// A snapshot of which pieces are missing.
-    incoming: Option<Known>,
+    incoming: Option<RmPicture>,
     counts: Counts,
 }
 
@@ -45,7 +45,7 @@ pub struct Counts {
 
 /// What is believed of one RM.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct RmPicture {
     /// Of which ledger and inventory.
     pub epoch: u64,
     /// Of which state.
@@ -145,13 +145,13 @@ impl Picture {
     }
 
     /// The RMs it knows.
-    pub fn members(&self) -> impl Iterator<Item = (&RmName, Option<&Known>, Counts)> {
+    pub fn members(&self) -> impl Iterator<Item = (&RmName, Option<&RmPicture>, Counts)> {
         self.members.iter().map(|(rm, member)| (rm, member.known.as_ref(), member.counts))
     }
 
     /// What is believed of an RM, if it was ever heard of.
     #[must_use]
-    pub fn known(&self, rm: &RmName) -> Option<&Known> {
+    pub fn known(&self, rm: &RmName) -> Option<&RmPicture> {
         self.members.get(rm)?.known.as_ref()
     }
 
@@ -200,7 +200,7 @@ impl Member {
         match &update.kind {
             UpdateKind::Snapshot { resources, more } => {
                 let mut incoming = match (resources.is_empty(), self.incoming.take()) {
-                    (false, _) => Known::begin(update, resources, &self.capacities, now)?,
+                    (false, _) => RmPicture::begin(update, resources, &self.capacities, now)?,
                     (true, Some(incoming)) => incoming,
                     (true, None) => return Err(Ignored::Unsound),
                 };
@@ -257,7 +257,7 @@ impl Member {
         }
     }
 
-    fn of_epoch(&self, epoch: u64) -> Result<&Known, Ignored> {
+    fn of_epoch(&self, epoch: u64) -> Result<&RmPicture, Ignored> {
         self.known.as_ref().filter(|known| known.epoch == epoch).ok_or(Ignored::WrongEpoch)
     }
 
@@ -266,7 +266,7 @@ impl Member {
     }
 }
 
-impl Known {
+impl RmPicture {
     /// An empty picture of these resources: nothing is known to be free.
     fn begin(
         update: &Update,

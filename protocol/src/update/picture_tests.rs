@@ -5,7 +5,7 @@ use coalloc_common::{BootTime, UserName};
 use proptest::prelude::*;
 
 use super::*;
-use crate::update::{ChangeLog, Due, Strategy as Told, Subscription};
+use crate::update::{ChangeLog, DueUpdate, Strategy as Told, Subscription};
 
 const CAPACITY: Amount = Amount(10);
 
@@ -219,15 +219,15 @@ impl Pair {
 
     fn publish(&mut self) {
         let update = match self.subscription.due(&self.log, |_| CAPACITY, now(0)) {
-            Due::Snapshot => {
+            DueUpdate::Snapshot => {
                 let kind = UpdateKind::Snapshot { resources: vec![link()], more: false };
                 self.make(kind, &[window(0, 1_000)])
             }
-            Due::Delta { from, touched } => {
+            DueUpdate::Delta { from, touched } => {
                 let windows = touched.get(&0).map(|of| of.windows.clone()).unwrap_or_default();
                 self.make(UpdateKind::Delta { from }, &windows)
             }
-            Due::At(_) | Due::Nothing => return,
+            DueUpdate::At(_) | DueUpdate::Nothing => return,
         };
         self.subscription.told(update.revision, now(0).boot);
         self.way.push(update);

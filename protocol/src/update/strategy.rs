@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{Amount, BootTime, Now, Span};
 
-use super::{ChangeLog, Touched};
+use super::{ChangeLog, ResourceChange};
 
 /// When an RM tells a subscriber of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,7 +73,7 @@ pub struct Subscription {
 
 /// What a subscriber has to be told now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Due {
+pub enum DueUpdate {
     /// Everything: it has nothing, or has missed more than is kept.
     Snapshot,
     /// What changed after a revision.
@@ -81,7 +81,7 @@ pub enum Due {
         /// The revision it has.
         from: u64,
         /// What changed since, by resource.
-        touched: BTreeMap<u32, Touched>,
+        touched: BTreeMap<u32, ResourceChange>,
     },
     /// Nothing now; something at this instant at the latest, unless more changes before.
     At(BootTime),
@@ -103,21 +103,26 @@ impl Subscription {
     }
 
     /// What is due. `capacity` says what there is of a resource. Ask at every change, and at the instant that
-    /// [`Due::At`] names. Nothing counts as told before [`Subscription::told`].
+    /// [`DueUpdate::At`] names. Nothing counts as told before [`Subscription::told`].
     #[must_use]
-    pub fn due(&mut self, log: &ChangeLog, capacity: impl Fn(u32) -> Amount, now: Now) -> Due {
-        let Some(from) = self.revision else { return Due::Snapshot };
+    pub fn due(
+        &mut self,
+        log: &ChangeLog,
+        capacity: impl Fn(u32) -> Amount,
+        now: Now,
+    ) -> DueUpdate {
+        let Some(from) = self.revision else { return DueUpdate::Snapshot };
         if !log.is_behind(from) {
-            return Due::Nothing;
+            return DueUpdate::Nothing;
         }
         let since = *self.behind_since.get_or_insert(now.boot);
         let Some(touched) = log.since(from, now.wall) else {
             // It waits for its turn like any other: a slow subscriber is not told more often.
             return match self.strategy {
                 Strategy::Periodic(period) if self.told.saturating_add(period) > now.boot => {
-                    Due::At(self.told.saturating_add(period))
+                    DueUpdate::At(self.told.saturating_add(period))
                 }
-                _ => Due::Snapshot,
+                _ => DueUpdate::Snapshot,
             };
         };
         let at = match self.strategy {
@@ -130,7 +135,7 @@ impl Subscription {
                 if enough { now.boot } else { since.saturating_add(period) }
             }
         };
-        if at > now.boot { Due::At(at) } else { Due::Delta { from, touched } }
+        if at > now.boot { DueUpdate::At(at) } else { DueUpdate::Delta { from, touched } }
     }
 
     /// It has been told of everything up to a revision.
@@ -165,19 +170,19 @@ mod tests {
     fn who_has_nothing_gets_a_snapshot_and_then_every_change() {
         let mut log = ChangeLog::new(4, 1);
         let mut one = Subscription::new(Strategy::EveryChange, None, at(0).boot);
-        assert_eq!(one.due(&log, hundred, at(0)), Due::Snapshot);
+        assert_eq!(one.due(&log, hundred, at(0)), DueUpdate::Snapshot);
         one.told(log.revision(), at(0).boot);
-        assert_eq!(one.due(&log, hundred, at(1)), Due::Nothing);
+        assert_eq!(one.due(&log, hundred, at(1)), DueUpdate::Nothing);
         changed(&mut log, 1);
-        assert!(matches!(one.due(&log, hundred, at(2)), Due::Delta { from: 0, .. }));
+        assert!(matches!(one.due(&log, hundred, at(2)), DueUpdate::Delta { from: 0, .. }));
         one.told(1, at(2).boot);
-        assert_eq!(one.due(&log, hundred, at(3)), Due::Nothing);
+        assert_eq!(one.due(&log, hundred, at(3)), DueUpdate::Nothing);
         // Off the ring: everything again.
         (0..5).for_each(|_| changed(&mut log, 1));
-        assert_eq!(one.due(&log, hundred, at(4)), Due::Snapshot);
+        assert_eq!(one.due(&log, hundred, at(4)), DueUpdate::Snapshot);
         // From another life of the ledger: likewise.
         let mut ahead = Subscription::new(Strategy::EveryChange, Some(99), at(0).boot);
-        assert_eq!(ahead.due(&log, hundred, at(4)), Due::Snapshot);
+        assert_eq!(ahead.due(&log, hundred, at(4)), DueUpdate::Snapshot);
     }
 
     #[test]
@@ -185,13 +190,16 @@ mod tests {
         let mut log = ChangeLog::new(64, 1);
         let mut one =
             Subscription::new(Strategy::Periodic(Span::from_millis(100)), Some(0), at(0).boot);
-        assert_eq!(one.due(&log, hundred, at(500)), Due::Nothing);
+        assert_eq!(one.due(&log, hundred, at(500)), DueUpdate::Nothing);
         one.told(0, at(500).boot);
         changed(&mut log, 1);
-        assert_eq!(one.due(&log, hundred, at(501)), Due::At(at(600).boot));
+        assert_eq!(one.due(&log, hundred, at(501)), DueUpdate::At(at(600).boot));
         changed(&mut log, 1);
         let due = one.due(&log, hundred, at(600));
-        assert!(matches!(&due, Due::Delta { touched, .. } if touched[&0].amount == 2), "{due:?}");
+        assert!(
+            matches!(&due, DueUpdate::Delta { touched, .. } if touched[&0].amount == 2),
+            "{due:?}"
+        );
     }
 
     #[test]
@@ -220,12 +228,12 @@ mod tests {
         let strategy = Strategy::Threshold { percent: 10, period: Span::from_secs(1) };
         let mut one = Subscription::new(strategy, Some(0), at(0).boot);
         changed(&mut log, 9);
-        assert_eq!(one.due(&log, hundred, at(10)), Due::At(at(1_010).boot));
+        assert_eq!(one.due(&log, hundred, at(10)), DueUpdate::At(at(1_010).boot));
         changed(&mut log, 1);
-        assert!(matches!(one.due(&log, hundred, at(20)), Due::Delta { .. }));
+        assert!(matches!(one.due(&log, hundred, at(20)), DueUpdate::Delta { .. }));
         one.told(2, at(20).boot);
         changed(&mut log, 1);
-        assert_eq!(one.due(&log, hundred, at(30)), Due::At(at(1_030).boot));
-        assert!(matches!(one.due(&log, hundred, at(1_030)), Due::Delta { from: 2, .. }));
+        assert_eq!(one.due(&log, hundred, at(30)), DueUpdate::At(at(1_030).boot));
+        assert!(matches!(one.due(&log, hundred, at(1_030)), DueUpdate::Delta { from: 2, .. }));
     }
 }

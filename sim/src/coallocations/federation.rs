@@ -7,7 +7,7 @@ use coalloc_common::{
     Amount, BitsPerSecond, CoordinatorName, Cpus, Now, ResourceId, RmName, Topology, Unit,
     UnitValue, UserName, VertexIndex, VertexName, Window,
 };
-use coalloc_plan::abstracted::Shown;
+use coalloc_plan::abstracted::AbstractTopology;
 use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig};
 
 use super::settings::Settings;
@@ -130,7 +130,7 @@ impl Disclosed {
     }
 
     /// A coordinator below answers: of what it shows, by what it sees itself in each frame.
-    pub(super) fn ask_below(&mut self, shown: &Shown, views: &[FrameView]) {
+    pub(super) fn ask_child(&mut self, shown: &AbstractTopology, views: &[FrameView]) {
         let free: Vec<Vec<Amount>> = views.iter().map(|view| shown.free(view)).collect();
         let name = RmName::composed(shown.name());
         for (at, resource) in shown.resources().iter().enumerate() {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coalloc_common::{DomainName, InvalidField, RmName, Topology, VertexIndex, VertexName};
-use coalloc_plan::abstracted::{Shown, seen_above};
+use coalloc_plan::abstracted::{AbstractTopology, seen_by_parent};
 use serde::{Deserialize, Serialize};
 
 use super::federation::not_reached;
@@ -50,10 +50,11 @@ impl Default for Lower {
 /// Whom users ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub enum RequestTarget {
     /// An upper coordinator.
     #[default]
-    Upper,
+    #[serde(rename = "upper")]
+    Parent,
     /// A lower one, by turns, which plans on its own resource managers alone; an upper one with what it refused.
     LowerFirst,
 }
@@ -65,7 +66,7 @@ pub(super) struct Group {
     pub(super) rms: BTreeSet<RmName>,
     /// What it plans on.
     pub(super) topology: Arc<Topology>,
-    pub(super) shown: Shown,
+    pub(super) shown: AbstractTopology,
 }
 
 /// All lower coordinators.
@@ -73,7 +74,7 @@ pub(super) struct Group {
 pub(super) struct Levels {
     pub(super) groups: Vec<Group>,
     /// What those above plan on.
-    pub(super) above: Arc<Topology>,
+    pub(super) parent_topology: Arc<Topology>,
 }
 
 /// The coordinators below others, by name; `None` where there are none.
@@ -97,14 +98,14 @@ pub(super) fn levels(
     for (name, rms) in named {
         let (own, borders) = part(topology, &rms)?;
         let own = Arc::new(own);
-        let shown = Shown::of(Arc::clone(&own), &name, &borders, edges_max).map_err(|error| {
-            InvalidField::new(format!("lower.{name}"), error.value, error.allowed)
-        })?;
+        let shown = AbstractTopology::of(Arc::clone(&own), &name, &borders, edges_max).map_err(
+            |error| InvalidField::new(format!("lower.{name}"), error.value, error.allowed),
+        )?;
         groups.push(Group { name, rms, topology: own, shown });
     }
     let below = groups.iter().map(|group| (DomainName::composed(&*group.name), &group.shown));
-    let below: Vec<(DomainName, &Shown)> = below.collect();
-    let above = seen_above(&below).map_err(|error| {
+    let below: Vec<(DomainName, &AbstractTopology)> = below.collect();
+    let above = seen_by_parent(&below).map_err(|error| {
         let value = format!("what is shown above has {} {}", error.field, error.value);
         InvalidField::new("lower", value, error.allowed)
     })?;
@@ -113,11 +114,11 @@ pub(super) fn levels(
         let allowed = format!("groups whose paths of at most {edges_max} edges join all sites");
         return Err(InvalidField::new("lower", value, allowed));
     }
-    Ok(Some(Levels { groups, above: Arc::new(above) }))
+    Ok(Some(Levels { groups, parent_topology: Arc::new(above) }))
 }
 
 fn no_levels(settings: &Settings) -> Result<Option<Levels>, InvalidField> {
-    if settings.asked == Asked::Upper {
+    if settings.asked == RequestTarget::Parent {
         return Ok(None);
     }
     let allowed = "upper, where no coordinator is below another (`lower`)";
@@ -149,7 +150,7 @@ fn check_name(
     settings: &Settings,
 ) -> Result<(), InvalidField> {
     RmName::parse(field, name)?;
-    let is_upper = (1..=settings.coordinators).any(|number| upper_name(number) == name);
+    let is_upper = (1..=settings.coordinators).any(|number| parent_name(number) == name);
     if is_upper || domains.keys().any(|rm| rm.as_str() == name) {
         let allowed = "a name that no upper coordinator (grc-1, ..) and no resource manager has";
         return Err(InvalidField::new(field, name, allowed));
@@ -279,6 +280,6 @@ fn part(
 }
 
 /// The name of an upper coordinator, or of the only one; from 1 on.
-pub(super) fn upper_name(number: u32) -> String {
+pub(super) fn parent_name(number: u32) -> String {
     format!("grc-{number}")
 }

@@ -11,7 +11,7 @@ use coalloc_common::Topology;
 
 use super::settings::Settings;
 use super::workload::Arrival;
-use super::world::{Done, Tally};
+use super::world::{RequestOutcome, Tally};
 use crate::experiment::Measures;
 
 /// Every metric of this model, and what it is. Of a curve the x is said.
@@ -57,7 +57,7 @@ struct Share {
 }
 
 impl Share {
-    fn count(&mut self, done: &Done) {
+    fn count(&mut self, done: &RequestOutcome) {
         self.of += 1;
         self.accepted += u64::from(done.accepted);
     }
@@ -67,7 +67,7 @@ pub(super) fn measures(
     settings: &Settings,
     topology: &Topology,
     arrivals: &[Arrival],
-    done: &[Done],
+    done: &[RequestOutcome],
     tally: &Tally,
 ) -> Measures {
     let mut measures = Measures::new();
@@ -78,19 +78,19 @@ pub(super) fn measures(
         success(&mut measures, &name, settings, arrivals, done, |arrival| arrival.user == at);
     }
     loads(&mut measures, settings, topology, arrivals, done);
-    let accepted: Vec<&Done> = done.iter().filter(|done| done.accepted).collect();
+    let accepted: Vec<&RequestOutcome> = done.iter().filter(|done| done.accepted).collect();
     let mean = |sum: i128, count: usize, unit: f64| sum as f64 / count as f64 / unit;
-    let sum = |of: fn(&Done) -> i64, all: &[&Done]| -> i128 {
+    let sum = |of: fn(&RequestOutcome) -> i64, all: &[&RequestOutcome]| -> i128 {
         all.iter().map(|done| i128::from(of(done))).sum()
     };
-    let all: Vec<&Done> = done.iter().collect();
+    let all: Vec<&RequestOutcome> = done.iter().collect();
     measures.put("late_min", mean(sum(|done| done.late_us, &accepted), accepted.len(), 60e6));
     measures.put("answer_ms", mean(sum(|done| done.answered_us, &all), all.len(), 1e3));
     let attempts: u64 = done.iter().map(|done| done.attempts).sum();
     measures.put_share("attempts", attempts, done.len() as u64);
     let requests = done.len() as u64;
     measures.put_share("attempts_lower", tally.attempts_below, requests);
-    let Tally { upper, rms, .. } = tally;
+    let Tally { parent: upper, rms, .. } = tally;
     measures.put_share("holds_refused", rms.holds_refused, rms.holds);
     measures.put_share("holds_refused_lower", upper.holds_refused, upper.holds);
     measures.put_share("messages", upper.messages + rms.messages, requests);
@@ -125,7 +125,7 @@ fn success(
     name: &str,
     settings: &Settings,
     arrivals: &[Arrival],
-    done: &[Done],
+    done: &[RequestOutcome],
     counts: impl Fn(&Arrival) -> bool,
 ) {
     let mut tenths = [Share::default(); TENTHS];
@@ -148,7 +148,7 @@ fn loads(
     settings: &Settings,
     topology: &Topology,
     arrivals: &[Arrival],
-    done: &[Done],
+    done: &[RequestOutcome],
 ) {
     let day = i128::from(settings.workload.day().as_us());
     let mut booked = vec![[0_i128; TENTHS]; topology.vertices().len()];

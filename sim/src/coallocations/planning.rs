@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, InvalidField, Ranking, Reason, Span, Topology, Window, limits};
-use coalloc_plan::ip::outside::{Came, Programs};
+use coalloc_plan::ip::outside::{ProgramOutcome, Programs};
 use coalloc_plan::ip::{Exact, IpOptions, Outside};
 use coalloc_plan::objectives::Answer;
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Packing, Solver};
@@ -30,7 +30,7 @@ struct Frames {
 /// The planners of a day.
 pub(super) struct Planning {
     engine: Engine,
-    beside: Option<Beside>,
+    beside: Option<ComparedPlanner>,
     options: IpOptions,
     ranking: Ranking,
     solver_time: Span,
@@ -53,7 +53,7 @@ impl Planning {
         let options = settings.ip_options();
         Ok(Self {
             engine: Engine::new(settings.planner()?, options, programs)?,
-            beside: Beside::of(settings, programs)?,
+            beside: ComparedPlanner::of(settings, programs)?,
             options,
             ranking: settings.ranking()?,
             solver_time: Span::from_secs(settings.solver_s),
@@ -121,7 +121,7 @@ impl Planning {
     }
 
     /// What the comparison came to, where there is one.
-    pub(super) fn compared(&self) -> Option<Compared> {
+    pub(super) fn compared(&self) -> Option<ComparisonCounts> {
         self.beside.as_ref().map(|beside| beside.compared)
     }
 }
@@ -185,9 +185,9 @@ impl FramePlanner for Watched {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         frames.planned += 1;
         match came {
-            Came::ToItsEnd => {}
-            Came::CutShort => frames.cut_short += 1,
-            Came::Failed(what) => frames.failed = Some(what),
+            ProgramOutcome::ToItsEnd => {}
+            ProgramOutcome::CutShort => frames.cut_short += 1,
+            ProgramOutcome::Failed(what) => frames.failed = Some(what),
         }
         outcome
     }
@@ -195,7 +195,7 @@ impl FramePlanner for Watched {
 
 /// What a comparison came to.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Compared {
+pub(super) struct ComparisonCounts {
     pub(super) frames: u64,
     /// Frames of which `exact` proved nothing: they are compared with nothing.
     pub(super) unproven: u64,
@@ -207,16 +207,16 @@ pub(super) struct Compared {
 }
 
 /// A planner beside the one of the day.
-struct Beside {
+struct ComparedPlanner {
     engine: Engine,
     reference: Exact,
     options: IpOptions,
     every: u32,
     frames: u32,
-    compared: Compared,
+    compared: ComparisonCounts,
 }
 
-impl Beside {
+impl ComparedPlanner {
     /// The one that the settings name, if they do.
     fn of(
         settings: &Settings,
@@ -232,7 +232,7 @@ impl Beside {
             options,
             every: own.every.max(1),
             frames: own.frames,
-            compared: Compared::default(),
+            compared: ComparisonCounts::default(),
         }))
     }
 

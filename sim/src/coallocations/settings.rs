@@ -8,7 +8,7 @@ use coalloc_plan::Solver;
 use coalloc_plan::ip::{IpOptions, Program};
 use serde::{Deserialize, Serialize};
 
-pub use super::levels::{Asked, Lower, Word};
+pub use super::levels::{Lower, RequestTarget, Word};
 
 /// Settings of one run. The federation comes beside them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Settings {
     /// depend on the machine's speed; the metric `cut_short` says so.
     pub solver_s: i64,
     /// A planner that is put beside `planner`, on the same frames.
-    pub compared: Option<Compared>,
+    pub compared: Option<ComparedPlannerSettings>,
     /// The additional constraints of Eq. (10) and (11): `route_edges` holds, and no link travels an edge in both
     /// directions. Without them a route may have as many edges as any request may ask for.
     pub strengthened: bool,
@@ -48,7 +48,7 @@ pub struct Settings {
     /// Coordinators below those: each has some of the resource managers, and those above plan over what these show.
     pub lower: Lower,
     /// Whom users ask, where there are coordinators below others.
-    pub asked: Asked,
+    pub asked: RequestTarget,
     /// Does a coordinator take up a request only when the one before has its outcome? As they run live they plan
     /// many at once, so that one of them gets into its own way as much as several into one another's.
     pub in_turn: bool,
@@ -65,7 +65,7 @@ pub struct Settings {
 /// meets the same frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Compared {
+pub struct ComparedPlannerSettings {
     /// By its name, as `planner`.
     pub planner: String,
     /// Has it the additional constraints of Eq. (10) and (11)?
@@ -79,7 +79,7 @@ pub struct Compared {
     pub frames: u32,
 }
 
-impl Default for Compared {
+impl Default for ComparedPlannerSettings {
     fn default() -> Self {
         let planner = Solver::Exact.name().to_owned();
         Self {
@@ -163,7 +163,7 @@ pub struct Workload {
     /// How the four sites of type 4 are joined.
     pub type4: Type4,
     /// Where the earliest start lies.
-    pub earliest: Earliest,
+    pub earliest: EarliestStarts,
 }
 
 /// How the four sites of type 4 are joined.
@@ -182,7 +182,7 @@ pub enum Type4 {
 /// Where earliest starts lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Earliest {
+pub enum EarliestStarts {
     /// On a whole minute of the day that is reserved in, so that the latest end lies in it, too.
     #[default]
     InsideDay,
@@ -207,7 +207,7 @@ impl Default for Settings {
             levels: BTreeMap::new(),
             coordinators: 1,
             lower: Lower::default(),
-            asked: Asked::Upper,
+            asked: RequestTarget::Parent,
             in_turn: false,
             delay_us: 0,
             planning_us: 0,
@@ -228,7 +228,7 @@ impl Default for Workload {
             slack: 3,
             rate_bps: 1_000_000_000,
             type4: Type4::Ring,
-            earliest: Earliest::InsideDay,
+            earliest: EarliestStarts::InsideDay,
         }
     }
 }
@@ -263,7 +263,7 @@ impl Settings {
             let field = format!("cpu_values.{site}");
             check_range(&field, *value, 0..=limits::UNIT_VALUE_MAX, "points")?;
         }
-        if self.asked == Asked::LowerFirst && self.in_turn {
+        if self.asked == RequestTarget::LowerFirst && self.in_turn {
             // Whoever is asked by those above plans for them as well, and cannot let them wait for its users.
             let allowed = "upper, where coordinators take their requests in turn (`in_turn`)";
             return Err(InvalidField::new("asked", "lower-first", allowed));
@@ -314,7 +314,7 @@ impl Settings {
     }
 }
 
-impl Compared {
+impl ComparedPlannerSettings {
     pub(super) fn planner(&self) -> Result<Planner, InvalidField> {
         Planner::named(&self.planner, self.first_solution)
     }
@@ -345,7 +345,7 @@ impl Workload {
             let field = format!("durations_min[{at}]");
             check_range(&field, *minutes, 1..=60 * 24 * 30, "min")?;
             let whole = (self.slack + 1).saturating_mul(*minutes);
-            if self.earliest == Earliest::InsideDay && whole > self.day_min {
+            if self.earliest == EarliestStarts::InsideDay && whole > self.day_min {
                 let allowed = format!(
                     "at most {} min, so that it and its slack fit the day",
                     self.day_min / (self.slack + 1)
@@ -359,8 +359,8 @@ impl Workload {
     /// The minutes of an earliest start, both ends included.
     pub(super) fn earliest_max(&self, minutes: i64) -> i64 {
         match self.earliest {
-            Earliest::InsideDay => self.day_min - (self.slack + 1) * minutes,
-            Earliest::Anywhere => self.day_min - 1,
+            EarliestStarts::InsideDay => self.day_min - (self.slack + 1) * minutes,
+            EarliestStarts::Anywhere => self.day_min - 1,
         }
     }
 

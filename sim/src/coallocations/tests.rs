@@ -9,9 +9,9 @@ use coalloc_common::{
     VertexName, limits,
 };
 
-use super::settings::{Asked, Lower, Word, Workload};
+use super::settings::{Lower, RequestTarget, Word, Workload};
 use super::{Settings, levels, run};
-use crate::experiment::{Measures, ModelError, NoTrace, TraceEvent};
+use crate::experiment::{Measures, ModelError, SilentTrace, TraceEvent};
 
 /// Two domains, two sites each, that meet at X: a site has 8 CPUs, a path 1 Gbit/s.
 fn two_domains() -> Topology {
@@ -66,7 +66,7 @@ fn settings(lower: Lower) -> Settings {
 }
 
 fn measured(settings: &Settings, seed: u64) -> Measures {
-    run(settings, &two_domains(), seed, &mut NoTrace).unwrap()
+    run(settings, &two_domains(), seed, &mut SilentTrace).unwrap()
 }
 
 fn events(settings: &Settings, seed: u64) -> (Measures, Vec<TraceEvent<'static>>) {
@@ -152,7 +152,8 @@ fn each_level_takes_its_time() {
 
 #[test]
 fn whoever_asks_below_first_is_served_there_or_above() {
-    let first = Settings { asked: Asked::LowerFirst, ..settings(Lower::Word(Word::Domains)) };
+    let first =
+        Settings { asked: RequestTarget::LowerFirst, ..settings(Lower::Word(Word::Domains)) };
     let (above, first) = (measured(&settings(Lower::Word(Word::Domains)), 5), measured(&first, 5));
     assert_eq!(above.get("by_lower"), Some(0.0));
     let by_lower = first.get("by_lower").unwrap();
@@ -189,14 +190,14 @@ fn groups_that_do_not_divide_the_federation_name_what_is_wrong() {
         ("lower.g[1]", "crm-a0 is in g", groups(&[("g", &["a", "a"]), ("h", &["b"])])),
     ];
     for (field, says, lower) in bad {
-        let error = match run(&settings(lower.clone()), &two_domains(), 1, &mut NoTrace) {
+        let error = match run(&settings(lower.clone()), &two_domains(), 1, &mut SilentTrace) {
             Err(ModelError::Setting(error)) => error,
             other => panic!("{lower:?}: {other:?}"),
         };
         assert_eq!(error.field, field, "{error}");
         assert!(error.to_string().contains(says), "{says:?} is not in {error}");
     }
-    let asked = Settings { asked: Asked::LowerFirst, ..Settings::default() };
+    let asked = Settings { asked: RequestTarget::LowerFirst, ..Settings::default() };
     let in_turn = Settings { in_turn: true, lower: Lower::Word(Word::Domains), ..asked.clone() };
     for settings in [asked, in_turn] {
         let error = settings.check().err();
@@ -215,7 +216,7 @@ fn a_coordinator_of_a_domain_has_a_name_that_nobody_else_has() {
     topology.add_vertex(vertex).unwrap();
     topology.add_edge(edge(&topology, "a2", "X", "a")).unwrap();
     let domains = settings(Lower::Word(Word::Domains));
-    let error = run(&domains, &topology, 1, &mut NoTrace).unwrap_err().to_string();
+    let error = run(&domains, &topology, 1, &mut SilentTrace).unwrap_err().to_string();
     assert!(error.contains("grc-a") && error.contains("no resource manager"), "{error}");
 }
 
@@ -224,13 +225,13 @@ fn domains_do_not_say_whose_a_network_between_them_is() {
     let mut topology = two_domains();
     topology.add_edge(edge(&topology, "a1", "b1", "between")).unwrap();
     let refused =
-        |lower| run(&settings(lower), &topology, 1, &mut NoTrace).unwrap_err().to_string();
+        |lower| run(&settings(lower), &topology, 1, &mut SilentTrace).unwrap_err().to_string();
     let error = refused(Lower::Word(Word::Domains));
     assert!(error.contains("nrm-between is not of one domain"), "{error}");
     let error = refused(groups(&[("g", &["a"]), ("h", &["b"])]));
     assert!(error.contains("no group has nrm-between"), "{error}");
     let by_name = settings(groups(&[("g", &["a", "nrm-between"]), ("h", &["b"])]));
-    assert!(run(&by_name, &topology, 1, &mut NoTrace).is_ok());
+    assert!(run(&by_name, &topology, 1, &mut SilentTrace).is_ok());
 }
 
 #[test]
@@ -249,9 +250,9 @@ fn what_is_shown_joins_all_sites_or_is_refused() {
     topology.add_edge(edge(&topology, "b0", "inside", "b")).unwrap();
     topology.add_edge(edge(&topology, "inside", "X", "b")).unwrap();
     let mut settings = settings(Lower::Word(Word::Domains));
-    assert!(run(&settings, &topology, 1, &mut NoTrace).is_ok());
+    assert!(run(&settings, &topology, 1, &mut SilentTrace).is_ok());
     settings.route_edges = 1;
-    let error = run(&settings, &topology, 1, &mut NoTrace).unwrap_err().to_string();
+    let error = run(&settings, &topology, 1, &mut SilentTrace).unwrap_err().to_string();
     assert!(error.contains("lower: no path that is shown above leads to b"), "{error}");
 }
 
@@ -263,7 +264,7 @@ fn where_groups_meet_there_is_a_border() {
     assert_eq!(names, ["grc-a", "grc-b"]);
     // Paths of a: its two sites and X, each with each; the same of b.
     let paths: Vec<usize> = found.groups.iter().map(|group| group.shown.paths().len()).collect();
-    assert_eq!((paths, found.above.edges().len()), (vec![3, 3], 6));
-    let sites: Vec<&str> = found.above.sites().map(|(_, v, _)| v.name.as_str()).collect();
+    assert_eq!((paths, found.parent_topology.edges().len()), (vec![3, 3], 6));
+    let sites: Vec<&str> = found.parent_topology.sites().map(|(_, v, _)| v.name.as_str()).collect();
     assert_eq!(sites, ["a0", "a1", "b0", "b1"]);
 }

@@ -13,7 +13,7 @@ use coalloc_common::{
 };
 
 use super::settings::{Type4, Workload};
-use crate::chance::Chance;
+use crate::chance::RandomStream;
 
 /// One request, before it has a place in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,7 +56,7 @@ fn draw<'a>(
 ) -> Vec<Arrival> {
     let mut all = Vec::new();
     for user in 0..workload.users.len() {
-        let chance = Chance::new(seed, &format!("user {user}"));
+        let chance = RandomStream::new(seed, &format!("user {user}"));
         take(Draw { chance, user, workload, clock_s: 0.0 }, &mut all);
     }
     all.sort_by_key(|arrival| arrival.at);
@@ -66,7 +66,7 @@ fn draw<'a>(
 
 /// The requests of one user, without end.
 struct Draw<'a> {
-    chance: Chance,
+    chance: RandomStream,
     user: usize,
     workload: &'a Workload,
     clock_s: f64,
@@ -91,7 +91,7 @@ impl Iterator for Draw<'_> {
     }
 }
 
-fn pick<'a, T>(chance: &mut Chance, values: &'a [T]) -> Option<&'a T> {
+fn pick<'a, T>(chance: &mut RandomStream, values: &'a [T]) -> Option<&'a T> {
     values.get(chance.below(values.len() as u64) as usize)
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Left out: loss, restarts, random pauses before planning again, more than two levels.
 
-mod below;
+mod children;
 mod members;
 mod owned;
 mod planning;
@@ -25,23 +25,23 @@ use coalloc_common::{
     BootTime, CoAllocation, CoordinatorName, Now, Refusal, RequestId, RmName, Span, Time, Topology,
     TransactionId, UserName, limits,
 };
-use coalloc_plan::Judged;
-use coalloc_plan::abstracted::Shown;
+use coalloc_plan::RankedPlan;
+use coalloc_plan::abstracted::AbstractTopology;
 use coalloc_plan::ip::outside::Programs;
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{
-    Above, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, Reply,
-    Reservation, State, Ticket, Upper,
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, ParentConfig,
+    ParentInput, Reply, Reservation, State, Ticket,
 };
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::{Participant, ParticipantInput};
 
-use self::below::{Asker, Way};
+use self::children::{ChildCandidate, ReplyTarget};
 use self::planning::Job;
 use super::federation::participants;
-use super::levels::{Levels, levels, upper_name};
-use super::planning::{Compared, Planning};
-use super::settings::{Asked, Settings};
+use super::levels::{Levels, levels, parent_name};
+use super::planning::{ComparisonCounts, Planning};
+use super::settings::{RequestTarget, Settings};
 use super::workload::Arrival;
 use crate::experiment::{ModelError, Trace, TraceEvent};
 use crate::forgetful::released;
@@ -61,7 +61,7 @@ const CHECKED_EVERY: u64 = 64;
 
 /// What became of one request.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Done {
+pub(super) struct RequestOutcome {
     pub(super) accepted: bool,
     /// Transactions that were opened for it by those whom its user asked.
     pub(super) attempts: u64,
@@ -81,9 +81,9 @@ pub(super) struct Done {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Tally {
     /// Between coordinators.
-    pub(super) upper: Exchanged,
+    pub(super) parent: LevelTraffic,
     /// With resource managers.
-    pub(super) rms: Exchanged,
+    pub(super) rms: LevelTraffic,
     /// Transactions that lower coordinators opened for those above.
     pub(super) attempts_below: u64,
     pub(super) plans: u64,
@@ -91,12 +91,12 @@ pub(super) struct Tally {
     /// Frames that programs planned, and those that their time cut short.
     pub(super) programs: (u64, u64),
     /// What the planner beside came to, where there is one.
-    pub(super) compared: Option<Compared>,
+    pub(super) compared: Option<ComparisonCounts>,
 }
 
 /// What went between two levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Exchanged {
+pub(super) struct LevelTraffic {
     /// Questions and answers of all kinds.
     pub(super) messages: u64,
     pub(super) holds: u64,
@@ -120,7 +120,7 @@ struct Grc {
     /// What they described.
     topology: Arc<Topology>,
     /// What it shows to those above it, if it is a lower one.
-    shown: Option<Arc<Shown>>,
+    shown: Option<Arc<AbstractTopology>>,
 }
 
 /// Something that happens at an instant.
@@ -131,8 +131,8 @@ enum Event {
     AsksAgain(usize),
     /// The resource managers are asked what is free.
     Asked(Job),
-    Planned(Job, Result<Vec<Judged>, Refusal>),
-    PlannedBelow(Job, Result<Way, Refusal>),
+    Planned(Job, Result<Vec<RankedPlan>, Refusal>),
+    PlannedBelow(Job, Result<ChildCandidate, Refusal>),
     ToMember {
         grc: usize,
         to: Member,
@@ -177,18 +177,18 @@ pub(super) struct World<'a> {
     wakes: BTreeSet<(Member, i64)>,
     numbers: BTreeMap<RequestId, usize>,
     /// Who waits for what a coordinator says, beside users, whose tokens are the numbers of their requests.
-    asking: BTreeMap<Token, Asker>,
+    asking: BTreeMap<Token, ReplyTarget>,
     /// Which coordinator each user asks.
     asked: Vec<usize>,
     /// Transactions that others whom it asked before have opened.
     attempts: Vec<u64>,
     /// What planning gave, until one of it is booked.
-    tried: Vec<Vec<Judged>>,
+    tried: Vec<Vec<RankedPlan>>,
     /// What each lower coordinator tried last for a transaction of one above.
-    ways: BTreeMap<(usize, TransactionId), Way>,
+    ways: BTreeMap<(usize, TransactionId), ChildCandidate>,
     /// What each coordinator is at, and who waits, where it takes requests in turn.
     turns: Vec<VecDeque<usize>>,
-    done: Vec<Option<Done>>,
+    done: Vec<Option<RequestOutcome>>,
     tally: Tally,
     trace: &'a mut dyn Trace,
 }
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
     ) -> Result<Self, ModelError> {
         let levels = levels(topology, settings)?;
         let names: Vec<CoordinatorName> = (1..=settings.coordinators)
-            .map(|number| CoordinatorName::composed(upper_name(number)))
+            .map(|number| CoordinatorName::composed(parent_name(number)))
             .collect();
         let rms = participants(topology, settings, |rm| match &levels {
             None => names.iter().cloned().collect(),
@@ -217,8 +217,8 @@ impl<'a> World<'a> {
         let grcs = coordinators(topology, &names, levels, &mut by_name);
         let lower = grcs.len() - names.len();
         let first = |request: usize| match settings.asked {
-            Asked::Upper => request % names.len(),
-            Asked::LowerFirst => names.len() + request % lower.max(1),
+            RequestTarget::Parent => request % names.len(),
+            RequestTarget::LowerFirst => names.len() + request % lower.max(1),
         };
         let mut world = Self {
             settings,
@@ -256,7 +256,7 @@ impl<'a> World<'a> {
     }
 
     /// Lets everything happen; what became of each request.
-    pub(super) fn run(mut self) -> Result<(Vec<Done>, Tally), ModelError> {
+    pub(super) fn run(mut self) -> Result<(Vec<RequestOutcome>, Tally), ModelError> {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             self.now_us = at;
             self.tally.events += 1;
@@ -268,7 +268,7 @@ impl<'a> World<'a> {
         self.check()?;
         self.check_owned().map_err(ModelError::Defect)?;
         let below = self.grcs.iter().flat_map(|grc| grc.core.reservations());
-        let below = below.filter(|known| known.upper.is_some());
+        let below = below.filter(|known| known.parent_transaction.is_some());
         self.tally.attempts_below = below.map(|known| u64::from(known.attempts)).sum();
         let missing = || ModelError::Defect("a request has no outcome".to_owned());
         let done = self.done.into_iter().collect::<Option<Vec<_>>>().ok_or_else(missing)?;
@@ -289,10 +289,10 @@ impl<'a> World<'a> {
     }
 
     /// What went to or from a member, or to or from those like it.
-    const fn exchanged(&mut self, member: Member) -> &mut Exchanged {
+    const fn exchanged(&mut self, member: Member) -> &mut LevelTraffic {
         match member {
             Member::Rm(_) => &mut self.tally.rms,
-            Member::Grc(_) => &mut self.tally.upper,
+            Member::Grc(_) => &mut self.tally.parent,
         }
     }
 
@@ -303,7 +303,7 @@ impl<'a> World<'a> {
     }
 
     /// A token that no user has.
-    fn token(&mut self, asker: Asker) -> Token {
+    fn token(&mut self, asker: ReplyTarget) -> Token {
         self.serial += 1;
         let token = Token(self.arrivals.len() as u64 + self.serial);
         self.asking.insert(token, asker);
@@ -323,7 +323,7 @@ impl<'a> World<'a> {
             Event::AsksAgain(request) => self.open(request),
             Event::Asked(job) => self.plan(job),
             Event::Planned(job, outcome) => self.planned(job, outcome),
-            Event::PlannedBelow(job, outcome) => self.planned_below(job, outcome),
+            Event::PlannedBelow(job, outcome) => self.planned_at_child(job, outcome),
             Event::ToMember { grc, to: Member::Rm(rm), txn, message } => {
                 self.rm_hears(grc, rm, txn, message);
                 Ok(())
@@ -338,16 +338,17 @@ impl<'a> World<'a> {
             }
             Event::Resolve { grc, from, txn } => {
                 let rm = self.rm_name(from);
-                let token = self.token(Asker::Holder { member: from, txn: txn.clone() });
+                let token = self.token(ReplyTarget::Holder { member: from, txn: txn.clone() });
                 self.step_grc(grc, CoordinatorInput::Resolve { txn, rm, token })
             }
             Event::Resolved { to: Member::Rm(rm), txn, resolution } => {
                 self.step_rm(rm, ParticipantInput::Resolved { txn, resolution });
                 Ok(())
             }
-            Event::Resolved { to: Member::Grc(lower), txn, resolution } => {
-                self.step_grc(lower, CoordinatorInput::Upper(Upper::Resolved { txn, resolution }))
-            }
+            Event::Resolved { to: Member::Grc(lower), txn, resolution } => self.step_grc(
+                lower,
+                CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }),
+            ),
             Event::Wake(member) => {
                 self.wakes.remove(&(member, self.now_us));
                 match member {
@@ -415,7 +416,7 @@ impl<'a> World<'a> {
                     None => self.answered(grc, token.0 as usize, reply)?,
                     Some(asker) => self.answered_asker(grc, asker, reply)?,
                 },
-                CoordinatorEffect::AskAbove { coordinator, txn } => {
+                CoordinatorEffect::AskParent { coordinator, txn } => {
                     self.ask_coordinator(Member::Grc(grc), &coordinator, txn);
                 }
             }
@@ -473,7 +474,7 @@ impl<'a> World<'a> {
             self.at(self.now_us, Event::AsksAgain(request));
             return Ok(());
         }
-        let mut done = Done {
+        let mut done = RequestOutcome {
             accepted: is_confirmed,
             attempts,
             answered_us: self.now_us - self.arrivals[request].at.as_us(),
@@ -495,16 +496,16 @@ impl<'a> World<'a> {
         grc: usize,
         request: usize,
         known: &Reservation,
-        tried: &[Judged],
-        done: &mut Done,
+        tried: &[RankedPlan],
+        done: &mut RequestOutcome,
     ) -> Result<(), ModelError> {
         let (wanted, topology) = (self.request(request), &self.grcs[grc].topology);
         let booked = known.candidate.as_ref();
-        let is_booked = |judged: &&Judged| {
+        let is_booked = |judged: &&RankedPlan| {
             let segments = judged.plan.segments(topology, &wanted);
             booked.is_some_and(|booked| booked.segments == segments)
         };
-        let Some(Judged { plan, .. }) = tried.iter().find(is_booked) else {
+        let Some(RankedPlan { plan, .. }) = tried.iter().find(is_booked) else {
             return Err(ModelError::Defect(format!("{} is booked as nobody planned it", known.id)));
         };
         let length = i128::from(plan.window.length().as_us());
@@ -514,7 +515,7 @@ impl<'a> World<'a> {
             done.cpu_us.extend(there.map(|at| (at.at(), length * i128::from(site.cpus.0))));
         }
         done.edges = match &known.transaction {
-            Some(txn) if self.is_upper(grc) => {
+            Some(txn) if self.is_parent(grc) => {
                 let ways = self.grcs[grc].members.iter().filter_map(|member| match member {
                     Member::Grc(lower) => self.ways.get(&(*lower, txn.clone())),
                     Member::Rm(_) => None,
@@ -527,11 +528,11 @@ impl<'a> World<'a> {
     }
 
     /// Are its members coordinators?
-    fn is_upper(&self, grc: usize) -> bool {
+    fn is_parent(&self, grc: usize) -> bool {
         matches!(self.grcs[grc].members.first(), Some(Member::Grc(_)))
     }
 
-    fn ends(&mut self, request: usize, done: Done) {
+    fn ends(&mut self, request: usize, done: RequestOutcome) {
         let (at, accepted) = (self.now_us, done.accepted);
         self.trace.event(TraceEvent::Ended { at, request: request as u64, accepted });
         self.done[request] = Some(done);
@@ -568,13 +569,13 @@ fn coordinators(
     };
     let below = names.len()..names.len() + levels.groups.len();
     let below: Vec<Member> = below.map(Member::Grc).collect();
-    let upper = names.iter().map(|name| grc(name, below.clone(), &levels.above, None));
+    let upper = names.iter().map(|name| grc(name, below.clone(), &levels.parent_topology, None));
     let mut grcs: Vec<Grc> = upper.collect();
     for (group, member) in levels.groups.into_iter().zip(below) {
         let name = CoordinatorName::composed(&*group.name);
         let own = group.rms.iter().filter_map(|rm| by_name.get(rm).copied()).collect();
         let mut lower = grc(&name, own, &group.topology, Some(Arc::new(group.shown)));
-        lower.core.serve_above(Above {
+        lower.core.serve_parents(ParentConfig {
             coordinators: names.iter().cloned().collect(),
             soft: limits::HOLD_SOFT_DEFAULT,
             hard: limits::HOLD_HARD_DEFAULT,

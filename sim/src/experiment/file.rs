@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 pub use check::name;
 pub(in crate::experiment) use check::values;
-pub use shape::{Bounds, Order, Ratio, Shape, Term, Trend, Way};
+pub use shape::{Bounds, Ratio, Shape, Term, TermOrder, Trend, TrendDirection};
 
 /// An experiment file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::file::{Experiment, Order, Printed, Shape, Term, Trend, Way};
+use super::file::{Experiment, Printed, Shape, Term, TermOrder, Trend, TrendDirection};
 use super::measures::parts;
-use super::results::{Place, Results, Summary};
+use super::results::{AxisPoint, Results, Summary};
 
 /// A printed number at one point.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared<'a> {
+pub struct ComparedNumber<'a> {
     /// What is printed.
     pub printed: &'a Printed,
     /// Where on the axes that it leaves open.
-    pub place: Place,
+    pub place: AxisPoint,
     /// Ours.
     pub ours: Summary,
     /// Is ours within what counts as met? `None` when nothing was said.
@@ -34,7 +34,7 @@ pub struct Verdict<'a> {
 
 /// What a verdict comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ShapeStatus {
     /// It holds.
     Held,
     /// It does not hold, and the file says why.
@@ -48,13 +48,13 @@ pub enum Standing {
 impl Verdict<'_> {
     /// What it comes to, in a `--small` run or a whole one.
     #[must_use]
-    pub fn standing(&self, small: bool) -> Standing {
+    pub fn standing(&self, small: bool) -> ShapeStatus {
         match self.held {
-            None => Standing::NotLookedAt,
-            Some(true) => Standing::Held,
-            Some(false) if self.shape.not_met.is_some() => Standing::NotMet,
-            Some(false) if small && self.shape.full_only => Standing::NotLookedAt,
-            Some(false) => Standing::Broken,
+            None => ShapeStatus::NotLookedAt,
+            Some(true) => ShapeStatus::Held,
+            Some(false) if self.shape.not_met.is_some() => ShapeStatus::NotMet,
+            Some(false) if small && self.shape.full_only => ShapeStatus::NotLookedAt,
+            Some(false) => ShapeStatus::Broken,
         }
     }
 }
@@ -79,10 +79,10 @@ impl Tally {
         let mut tally = Self::default();
         for verdict in shapes(experiment, results) {
             match verdict.standing(small) {
-                Standing::Held => tally.held += 1,
-                Standing::NotMet => tally.not_met += 1,
-                Standing::Broken => tally.broken += 1,
-                Standing::NotLookedAt => tally.not_looked_at += 1,
+                ShapeStatus::Held => tally.held += 1,
+                ShapeStatus::NotMet => tally.not_met += 1,
+                ShapeStatus::Broken => tally.broken += 1,
+                ShapeStatus::NotLookedAt => tally.not_looked_at += 1,
             }
         }
         tally
@@ -122,19 +122,19 @@ impl std::fmt::Display for Tally {
 
 /// Every printed number at every point that it may be about, nearest first.
 #[must_use]
-pub fn numbers<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Compared<'a>> {
+pub fn numbers<'a>(experiment: &'a Experiment, results: &Results) -> Vec<ComparedNumber<'a>> {
     let mut all = Vec::new();
     for printed in &experiment.paper.numbers {
         let term = Term { metric: printed.metric.clone(), at: printed.at.clone() };
-        let mut own: Vec<Compared<'a>> = Vec::new();
+        let mut own: Vec<ComparedNumber<'a>> = Vec::new();
         for (place, point) in results.places(&term) {
             if let Some(ours) = results.summary(point, &printed.metric) {
                 let deviation = (ours.mean - printed.value).abs();
                 let met = printed.within.map(|within| deviation <= within);
-                own.push(Compared { printed, place, ours, met });
+                own.push(ComparedNumber { printed, place, ours, met });
             }
         }
-        let far = |compared: &Compared<'_>| (compared.ours.mean - printed.value).abs();
+        let far = |compared: &ComparedNumber<'_>| (compared.ours.mean - printed.value).abs();
         own.sort_by(|one, other| far(one).total_cmp(&far(other)));
         all.extend(own);
     }
@@ -173,7 +173,7 @@ fn margins(shape: &Shape, results: &Results) -> Vec<Margin> {
     }
     if let Some(ratio) = &shape.ratio {
         let rows = rows(&[&ratio.of, &ratio.to], results, shape.mean);
-        let margin = |(place, values): &(Place, Vec<f64>)| {
+        let margin = |(place, values): &(AxisPoint, Vec<f64>)| {
             let value = values[0] / values[1];
             let text = format!("{} / {} = {}", number(values[0]), number(values[1]), number(value));
             within(value, ratio.at_least, ratio.at_most, format!("{text}{}", at(place)))
@@ -182,7 +182,7 @@ fn margins(shape: &Shape, results: &Results) -> Vec<Margin> {
     }
     if let Some(bounds) = &shape.bounds {
         let rows = rows(&[&bounds.of], results, shape.mean);
-        let margin = |(place, values): &(Place, Vec<f64>)| {
+        let margin = |(place, values): &(AxisPoint, Vec<f64>)| {
             let text = format!("{}{}", number(values[0]), at(place));
             within(values[0], bounds.at_least, bounds.at_most, text)
         };
@@ -194,14 +194,14 @@ fn margins(shape: &Shape, results: &Results) -> Vec<Margin> {
 /// The values of some terms at every place where all of them are; their means when that is asked for. An axis that
 /// all terms leave open, or limit to the same values, stands at the same value for all; one that is limited
 /// differently is combined: `mc-b` and `ect` above `mc-t` are two comparisons.
-fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(Place, Vec<f64>)> {
-    let of = |term: &Term| -> Vec<(Place, f64)> {
+fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(AxisPoint, Vec<f64>)> {
+    let of = |term: &Term| -> Vec<(AxisPoint, f64)> {
         let places = results.places(term).into_iter();
         let value = |(place, point)| Some((place, results.summary(point, &term.metric)?.mean));
         places.filter_map(value).collect()
     };
     let Some((first, others)) = terms.split_first() else { return Vec::new() };
-    let mut rows: Vec<(Place, Vec<f64>)> =
+    let mut rows: Vec<(AxisPoint, Vec<f64>)> =
         of(first).into_iter().map(|(place, value)| (place, vec![value])).collect();
     for other in others {
         let shared = |axis: &str| first.at.get(axis) == other.at.get(axis);
@@ -223,10 +223,10 @@ fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(Place, Vec<f64>)
     }
     let average =
         |term: usize| rows.iter().map(|(_, values)| values[term]).sum::<f64>() / rows.len() as f64;
-    vec![(Place::new(), (0..terms.len()).map(average).collect())]
+    vec![(AxisPoint::new(), (0..terms.len()).map(average).collect())]
 }
 
-fn ordered(order: &Order, place: &Place, values: &[f64]) -> Margin {
+fn ordered(order: &TermOrder, place: &AxisPoint, values: &[f64]) -> Margin {
     let pairs = values.windows(2).map(|pair| {
         // By what the upper one may lack.
         let (upper, lower) = (pair[0], pair[1]);
@@ -247,7 +247,7 @@ fn within(value: f64, least: Option<f64>, most: Option<f64>, words: String) -> M
 }
 
 fn trends(trend: &Trend, results: &Results) -> Vec<Margin> {
-    let mut lines: Vec<(Place, Vec<f64>)> = Vec::new();
+    let mut lines: Vec<(AxisPoint, Vec<f64>)> = Vec::new();
     if trend.along == "@" {
         let (curve, _) = parts(&trend.of.metric);
         for (place, point) in results.places(&trend.of) {
@@ -272,11 +272,11 @@ fn trends(trend: &Trend, results: &Results) -> Vec<Margin> {
     long.map(|(place, values)| going(trend, &place, &values)).collect()
 }
 
-fn going(trend: &Trend, place: &Place, values: &[f64]) -> Margin {
+fn going(trend: &Trend, place: &AxisPoint, values: &[f64]) -> Margin {
     let largest = values.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
     let steps = values.windows(2).map(|pair| match trend.goes {
-        Way::Up => pair[1] - pair[0],
-        Way::Down => pair[0] - pair[1],
+        TrendDirection::Up => pair[1] - pair[0],
+        TrendDirection::Down => pair[0] - pair[1],
     });
     let by = steps.fold(f64::INFINITY, f64::min) / largest + trend.slack;
     let shown: Vec<String> = values.iter().map(|value| number(*value)).collect();
@@ -285,7 +285,7 @@ fn going(trend: &Trend, place: &Place, values: &[f64]) -> Margin {
 
 /// ` at axis = value, ..`, or nothing.
 #[must_use]
-pub fn at(place: &Place) -> String {
+pub fn at(place: &AxisPoint) -> String {
     if place.is_empty() {
         return String::new();
     }

@@ -63,7 +63,7 @@ pub struct Results {
 }
 
 /// Where on the axes that a term leaves open: axis and value.
-pub type Place = Vec<(String, String)>;
+pub type AxisPoint = Vec<(String, String)>;
 
 impl Results {
     /// No run yet of these points.
@@ -138,10 +138,10 @@ impl Results {
 
     /// Every point where a term is, by its place on the axes that the term leaves open.
     #[must_use]
-    pub fn places(&self, term: &Term) -> Vec<(Place, usize)> {
+    pub fn places(&self, term: &Term) -> Vec<(AxisPoint, usize)> {
         let mut found = Vec::new();
         for (index, point) in self.points.iter().enumerate() {
-            let mut place = Place::new();
+            let mut place = AxisPoint::new();
             let mut fits = true;
             for (axis, label) in &point.labels {
                 match term.at.get(axis) {

@@ -2,7 +2,7 @@
 
 /// An experiment that comes with the program.
 #[derive(Debug, Clone, Copy)]
-pub struct Shipped {
+pub struct ShippedExperiment {
     /// Its name: of the file, without `.yaml`.
     pub name: &'static str,
     /// Its file.
@@ -11,7 +11,7 @@ pub struct Shipped {
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
-        &[$(Shipped {
+        &[$(ShippedExperiment {
             name: $name,
             text: include_str!(concat!("../../experiments/", $name, ".yaml")),
         }),*]
@@ -19,7 +19,7 @@ macro_rules! shipped {
 }
 
 /// All of them, by paper.
-pub const SHIPPED: &[Shipped] = shipped![
+pub const SHIPPED: &[ShippedExperiment] = shipped![
     "takefusa-fig7",
     "takefusa-readings",
     "takefusa-fig8",
@@ -48,6 +48,6 @@ pub const FILES: &[(&str, &str)] = &[
 
 /// The one of this name.
 #[must_use]
-pub fn named(name: &str) -> Option<&'static Shipped> {
+pub fn named(name: &str) -> Option<&'static ShippedExperiment> {
     SHIPPED.iter().find(|shipped| shipped.name == name)
 }

@@ -154,9 +154,9 @@ pub trait Trace {
 
 /// Nobody is told.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoTrace;
+pub struct SilentTrace;
 
-impl Trace for NoTrace {
+impl Trace for SilentTrace {
     fn event(&mut self, _: TraceEvent<'_>) {}
 
     fn is_wanted(&self) -> bool {

@@ -12,7 +12,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::Token;
 use coalloc_protocol::participant::{
-    Ending, Entry, Held, Participant, ParticipantEffect, ParticipantInput, Phase,
+    Entry, HoldClocks, Participant, ParticipantEffect, ParticipantInput, Phase, TransactionEnd,
 };
 
 use super::cores::{Number, clocks};
@@ -112,7 +112,7 @@ impl Judge {
     fn asks(&mut self, world: &Federation, state: &State, rm: usize) -> Option<String> {
         let facts = &world.grc.get(state.grc).facts;
         let core = &world.rms[rm].get(state.rms[rm]).core;
-        let waiting = |(txn, held): &(&TransactionId, &Held)| {
+        let waiting = |(txn, held): &(&TransactionId, &HoldClocks)| {
             let half = held.since.boot.as_us() + held.expires_in.as_us() / 2;
             facts.commits.contains(txn) && !facts.undone && state.now <= half
         };
@@ -123,7 +123,9 @@ impl Judge {
     }
 }
 
-fn held<'a>((txn, entry): (&'a TransactionId, &'a Entry)) -> Option<(&'a TransactionId, &'a Held)> {
+fn held<'a>(
+    (txn, entry): (&'a TransactionId, &'a Entry),
+) -> Option<(&'a TransactionId, &'a HoldClocks)> {
     match &entry.phase {
         Phase::Held(held) => Some((txn, held)),
         _ => None,
@@ -278,7 +280,7 @@ fn stands(
 ) -> Result<(), String> {
     let Some(txn) = facts.commits.last().filter(|_| !facts.released) else { return Ok(()) };
     let expired = |core: &Participant| {
-        core.entries().values().any(|entry| entry.phase == Phase::Ended(Ending::Expired))
+        core.entries().values().any(|entry| entry.phase == Phase::Ended(TransactionEnd::Expired))
     };
     if rms.into_iter().any(expired) {
         return Ok(());

@@ -22,22 +22,22 @@ use crate::world::node::WALL_START;
 /// A core that can be told from another one by what it would do.
 pub(super) trait Explored: Core<Record: Clone> + Clone {
     /// What its log has told so far, beyond what the core shows.
-    type Facts: Clone + Default + fmt::Debug;
+    type LogFacts: Clone + Default + fmt::Debug;
 
     /// Writes all that decides what it does next.
     fn show(&self, to: &mut impl Write) -> fmt::Result;
 
     /// What one more record tells.
-    fn learn(facts: &mut Self::Facts, record: &Self::Record);
+    fn learn(facts: &mut Self::LogFacts, record: &Self::Record);
 }
 
 /// The number of a state of one core.
 pub(super) type Number = u32;
 
 /// A state.
-pub(super) struct Known<C: Explored> {
+pub(super) struct NodeState<C: Explored> {
     pub(super) core: C,
-    pub(super) facts: C::Facts,
+    pub(super) facts: C::LogFacts,
     log: Chain<C::Record>,
 }
 
@@ -50,7 +50,7 @@ struct Link<R> {
 }
 
 /// What a batch of inputs led to.
-pub(super) struct Stepped<E> {
+pub(super) struct BatchOutcome<E> {
     pub(super) to: Number,
     pub(super) effects: Vec<E>,
     /// What must never be: an invariant, a panic, a log that does not fit.
@@ -62,7 +62,7 @@ pub(super) struct Cores<C: Explored> {
     /// Before its first start.
     fresh: C,
     start: fn() -> C::Input,
-    known: Vec<Known<C>>,
+    known: Vec<NodeState<C>>,
     numbers: BTreeMap<u64, Number>,
 }
 
@@ -99,7 +99,7 @@ impl<C: Explored> Cores<C> {
         Self { fresh, start, known: Vec::new(), numbers: BTreeMap::new() }
     }
 
-    pub(super) fn get(&self, number: Number) -> &Known<C> {
+    pub(super) fn get(&self, number: Number) -> &NodeState<C> {
         &self.known[number as usize]
     }
 
@@ -113,9 +113,9 @@ impl<C: Explored> Cores<C> {
     }
 
     /// Its first life.
-    pub(super) fn begin(&mut self) -> Stepped<C::Effect> {
+    pub(super) fn begin(&mut self) -> BatchOutcome<C::Effect> {
         let (core, input) = (self.fresh.clone(), (self.start)());
-        self.batch((core, C::Facts::default(), None), vec![input], 0)
+        self.batch((core, C::LogFacts::default(), None), vec![input], 0)
     }
 
     /// A tick if it is due, then these inputs, as the owner of a ledger does it.
@@ -124,15 +124,15 @@ impl<C: Explored> Cores<C> {
         from: Number,
         inputs: Vec<C::Input>,
         us: i64,
-    ) -> Stepped<C::Effect> {
-        let Known { core, facts, log } = self.get(from);
+    ) -> BatchOutcome<C::Effect> {
+        let NodeState { core, facts, log } = self.get(from);
         let life = (core.clone(), facts.clone(), log.clone());
         self.batch(life, inputs, us)
     }
 
     /// The process dies, and another one replays its log.
-    pub(super) fn restart(&mut self, from: Number, us: i64) -> Stepped<C::Effect> {
-        let Known { facts, log, .. } = self.get(from);
+    pub(super) fn restart(&mut self, from: Number, us: i64) -> BatchOutcome<C::Effect> {
+        let NodeState { facts, log, .. } = self.get(from);
         let (facts, log) = (facts.clone(), log.clone());
         let mut records = Vec::new();
         let mut link = &log;
@@ -151,10 +151,10 @@ impl<C: Explored> Cores<C> {
 
     fn batch(
         &mut self,
-        (mut core, mut facts, mut log): (C, C::Facts, Chain<C::Record>),
+        (mut core, mut facts, mut log): (C, C::LogFacts, Chain<C::Record>),
         inputs: Vec<C::Input>,
         us: i64,
-    ) -> Stepped<C::Effect> {
+    ) -> BatchOutcome<C::Effect> {
         let mut durable = Durable(Vec::new());
         // A core that panics ends its process: that is something to report, with the way there.
         let step = AssertUnwindSafe(|| step_all(&mut core, None, inputs, clocks(us)));
@@ -170,10 +170,10 @@ impl<C: Explored> Cores<C> {
             log = Some(Rc::new(Link { before: log, record }));
         }
         let problem = panicked.or_else(|| core.check_invariants().err());
-        Stepped { to: self.number(Known { core, facts, log }), effects, problem }
+        BatchOutcome { to: self.number(NodeState { core, facts, log }), effects, problem }
     }
 
-    fn number(&mut self, known: Known<C>) -> Number {
+    fn number(&mut self, known: NodeState<C>) -> Number {
         let mut digest = Digest(DefaultHasher::new());
         // A digest takes every text.
         let _ = known.core.show(&mut digest);

@@ -26,7 +26,7 @@ pub(super) struct Decisions {
 }
 
 impl Explored for Coordinator {
-    type Facts = Decisions;
+    type LogFacts = Decisions;
 
     fn show(&self, to: &mut impl Write) -> fmt::Result {
         write!(to, "{self:?}")
@@ -52,7 +52,7 @@ impl Explored for Coordinator {
 
 impl Explored for Participant {
     /// Its entries show all that there is.
-    type Facts = ();
+    type LogFacts = ();
 
     /// Timetables and alarms follow from the entries (I12); what has changed lately decides nothing.
     fn show(&self, to: &mut impl Write) -> fmt::Result {

@@ -16,14 +16,14 @@ use coalloc_protocol::participant::{Participant, ParticipantEffect, ParticipantI
 
 use super::cores::{Cores, Number};
 use super::packet::{Content, Foreign, NOBODY, Node, Packet, status, strangers, tidy};
-use super::scenarios::{Call, RMS, Scenario, coordinator_name};
+use super::scenarios::{RMS, Scenario, UserCall, coordinator_name};
 
 /// The token of an RM's question; those of users are the numbers of their calls.
 const ASKED: Token = Token(u64::MAX);
 
 /// What may happen next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum NextEvent {
     /// A node takes a packet.
     Take(Packet),
     /// A node's alarm fires, now or when its time has come.
@@ -45,7 +45,7 @@ pub(super) enum What {
 /// With how it ends: a process may die when its records are durable and nothing of it has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
-    pub(super) what: What,
+    pub(super) what: NextEvent,
     pub(super) dies: bool,
     pub(super) fault: Option<Fault>,
 }
@@ -92,7 +92,7 @@ enum Stimulus {
 }
 
 /// What came of it.
-pub(super) struct Made {
+pub(super) struct StepOutcome {
     to: Number,
     /// Contents of packets.
     sends: Vec<u32>,
@@ -108,7 +108,7 @@ pub(super) struct Federation {
     pub(super) rms: [Cores<Participant>; 2],
     pub(super) contents: Vec<Content>,
     numbers: BTreeMap<String, u32>,
-    made: BTreeMap<(Node, Number, i64, Stimulus), Rc<Made>>,
+    made: BTreeMap<(Node, Number, i64, Stimulus), Rc<StepOutcome>>,
 }
 
 impl Federation {
@@ -157,27 +157,27 @@ impl Federation {
         let mut add = |what, fault| choices.push(Choice { what, dies: false, fault });
         let calls = self.scenario.calls;
         if state.call < calls.len() && !state.waits {
-            add(What::Call, None);
+            add(NextEvent::Call, None);
         }
-        let last = matches!(calls.last(), Some(Call::Release));
+        let last = matches!(calls.last(), Some(UserCall::Release));
         if state.waits && state.call + 1 < calls.len() && last {
-            add(What::Haste, Some(Fault::Haste));
+            add(NextEvent::Haste, Some(Fault::Haste));
         }
         for (index, &packet) in state.flight.iter().enumerate() {
             if index > 0 && state.flight[index - 1] == packet {
                 continue;
             }
-            add(What::Take(packet), None);
+            add(NextEvent::Take(packet), None);
             if !packet.is_live() {
                 continue;
             }
-            add(What::Lose(packet), Some(Fault::Loss));
+            add(NextEvent::Lose(packet), Some(Fault::Loss));
             let content = &self.contents[packet.content as usize];
             if content.is_call() && !state.flight.contains(&Packet { until: NOBODY, ..packet }) {
-                add(What::Twice(packet), Some(Fault::Double));
+                add(NextEvent::Twice(packet), Some(Fault::Double));
             }
             for &foreign in strangers(content) {
-                add(What::Stranger(packet, foreign), Some(Fault::Stranger));
+                add(NextEvent::Stranger(packet, foreign), Some(Fault::Stranger));
             }
         }
         let live = state.flight.iter().any(|packet| packet.is_live());
@@ -186,10 +186,10 @@ impl Federation {
             let Some(wake) = wake else { continue };
             let overtakes = wakes.iter().flatten().any(|&other| other < wake);
             let late = wake > state.now && (live || overtakes);
-            add(What::Wake(node), late.then_some(Fault::Late));
+            add(NextEvent::Wake(node), late.then_some(Fault::Late));
         }
         for node in Node::ALL {
-            add(What::Kill(node), Some(Fault::Death));
+            add(NextEvent::Kill(node), Some(Fault::Death));
         }
         let steps = choices.iter().filter(|choice| choice.fault.is_none());
         let dying = steps.map(|step| Choice { dies: true, fault: Some(Fault::Death), ..*step });
@@ -206,37 +206,37 @@ impl Federation {
     ) -> (State, Vec<(u64, String)>, Option<String>) {
         let mut next = Next { state: from.clone(), told: Vec::new(), problem: None, dies };
         match what {
-            What::Take(packet) => self.delivered(&mut next, packet),
-            What::Twice(packet) => {
+            NextEvent::Take(packet) => self.delivered(&mut next, packet),
+            NextEvent::Twice(packet) => {
                 next.add(Packet { until: NOBODY, ..packet });
                 self.delivered(&mut next, packet);
             }
-            What::Lose(packet) => {
+            NextEvent::Lose(packet) => {
                 next.remove(packet);
                 if self.contents[packet.content as usize].caller() == Node::Grc {
                     self.give(&mut next, Node::Grc, Stimulus::Lost(packet.content), NOBODY);
                 }
             }
-            What::Stranger(packet, foreign) => {
+            NextEvent::Stranger(packet, foreign) => {
                 next.remove(packet);
                 let caller = self.contents[packet.content as usize].caller();
                 self.give(&mut next, caller, Stimulus::Stranger(packet.content, foreign), NOBODY);
             }
-            What::Wake(node) => {
+            NextEvent::Wake(node) => {
                 if let Some(wake) = self.wake(&next.state, node) {
                     self.pass(&mut next.state, wake);
                 }
                 self.give(&mut next, node, Stimulus::Tick, NOBODY);
             }
-            What::Call | What::Haste => {
-                if what == What::Haste {
+            NextEvent::Call | NextEvent::Haste => {
+                if what == NextEvent::Haste {
                     next.state.call = self.scenario.calls.len() - 1;
                 }
                 next.state.waits = true;
                 let call = Stimulus::Call(next.state.call);
                 self.give(&mut next, Node::Grc, call, NOBODY);
             }
-            What::Kill(node) => self.restart(&mut next, node),
+            NextEvent::Kill(node) => self.restart(&mut next, node),
         }
         (next.state, next.told, next.problem)
     }
@@ -316,7 +316,7 @@ impl Federation {
     }
 
     /// The step of a core, made once.
-    fn make(&mut self, node: Node, from: Number, now: i64, stimulus: Stimulus) -> Rc<Made> {
+    fn make(&mut self, node: Node, from: Number, now: i64, stimulus: Stimulus) -> Rc<StepOutcome> {
         let key = (node, from, now, stimulus);
         if let Some(made) = self.made.get(&key) {
             return Rc::clone(made);
@@ -329,7 +329,7 @@ impl Federation {
         made
     }
 
-    fn make_coordinator(&mut self, from: Number, now: i64, stimulus: Stimulus) -> Made {
+    fn make_coordinator(&mut self, from: Number, now: i64, stimulus: Stimulus) -> StepOutcome {
         let input = self.told_coordinator(stimulus);
         let asked = match stimulus {
             Stimulus::Take(content) => self.contents.get(content as usize).cloned(),
@@ -360,11 +360,11 @@ impl Federation {
                         }
                         follow.extend(input);
                     }
-                    CoordinatorEffect::AskAbove { .. } => {}
+                    CoordinatorEffect::AskParent { .. } => {}
                 }
             }
             if follow.is_empty() {
-                return Made { to: stepped.to, sends, told, problem: stepped.problem };
+                return StepOutcome { to: stepped.to, sends, told, problem: stepped.problem };
             }
             let problem = stepped.problem.take();
             stepped = self.grc.step(stepped.to, follow, now);
@@ -414,7 +414,13 @@ impl Federation {
         Some(CoordinatorInput::Delivered { rm: RmName::composed(RMS[rm]), txn, kind, delivery })
     }
 
-    fn make_participant(&mut self, rm: usize, from: Number, now: i64, stimulus: Stimulus) -> Made {
+    fn make_participant(
+        &mut self,
+        rm: usize,
+        from: Number,
+        now: i64,
+        stimulus: Stimulus,
+    ) -> StepOutcome {
         let content = match stimulus {
             Stimulus::Take(number) | Stimulus::Stranger(number, _) => {
                 self.contents.get(number as usize).cloned()
@@ -460,7 +466,7 @@ impl Federation {
                 (ParticipantEffect::Reply { .. }, _) => {}
             }
         }
-        Made { to: stepped.to, sends, told: Vec::new(), problem: stepped.problem }
+        StepOutcome { to: stepped.to, sends, told: Vec::new(), problem: stepped.problem }
     }
 
     fn content(&mut self, content: Content) -> u32 {

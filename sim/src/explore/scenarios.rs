@@ -45,7 +45,7 @@ impl Plan {
 
 /// One call of the user. The next one is made after its answer.
 #[derive(Debug, Clone, Copy)]
-pub enum Call {
+pub enum UserCall {
     /// Reserve, by the first of these plans that can be had.
     Reserve(&'static [Plan]),
     /// Change what is reserved.
@@ -54,7 +54,7 @@ pub enum Call {
     Release,
 }
 
-impl Call {
+impl UserCall {
     /// In a trace.
     pub(super) const fn word(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ pub struct Scenario {
     /// When the window begins at each, in seconds from the beginning: a hold of what has begun is short.
     pub starts: [i64; 2],
     /// What the user calls.
-    pub calls: &'static [Call],
+    pub calls: &'static [UserCall],
 }
 
 /// Everything that is explored.
@@ -86,7 +86,11 @@ pub const CHANGE_OF_RUNNING: Scenario = Scenario {
     name: "change",
     capacity: [10, 10],
     starts: [0, 3_600],
-    calls: &[Call::Reserve(&[Plan::of([4, 4])]), Call::Modify(&[Plan::of([7, 7])]), Call::Release],
+    calls: &[
+        UserCall::Reserve(&[Plan::of([4, 4])]),
+        UserCall::Modify(&[Plan::of([7, 7])]),
+        UserCall::Release,
+    ],
 };
 
 /// What the first plan wants `b` has not; the second is booked and released.
@@ -94,7 +98,7 @@ pub const SECOND_PLAN: Scenario = Scenario {
     name: "second plan",
     capacity: [10, 10],
     starts: [3_600, 3_600],
-    calls: &[Call::Reserve(&[Plan::of([4, 20]), Plan::of([4, 4])]), Call::Release],
+    calls: &[UserCall::Reserve(&[Plan::of([4, 20]), Plan::of([4, 4])]), UserCall::Release],
 };
 
 /// Booked one-way at `a` when `b` refuses.
@@ -102,7 +106,10 @@ pub const ONE_WAY: Scenario = Scenario {
     name: "one-way",
     capacity: [10, 10],
     starts: [3_600, 3_600],
-    calls: &[Call::Reserve(&[Plan::one_way([4, 20]), Plan::one_way([4, 4])]), Call::Release],
+    calls: &[
+        UserCall::Reserve(&[Plan::one_way([4, 20]), Plan::one_way([4, 4])]),
+        UserCall::Release,
+    ],
 };
 
 impl Scenario {
@@ -126,9 +133,9 @@ impl Scenario {
     pub(super) fn begin(&self, step: usize) -> Option<CoordinatorInput> {
         let token = Token(step as u64);
         Some(match self.calls.get(step)? {
-            Call::Reserve(_) => CoordinatorInput::Open { ticket: ticket(), token },
-            Call::Modify(_) => CoordinatorInput::OpenChange { ticket: change(), token },
-            Call::Release => CoordinatorInput::Release { reservation: reservation(), token },
+            UserCall::Reserve(_) => CoordinatorInput::Open { ticket: ticket(), token },
+            UserCall::Modify(_) => CoordinatorInput::OpenChange { ticket: change(), token },
+            UserCall::Release => CoordinatorInput::Release { reservation: reservation(), token },
         })
     }
 
@@ -137,20 +144,20 @@ impl Scenario {
         let (token, notes) = (Token(step as u64), String::new());
         let candidates = |plans: &[Plan]| plans.iter().map(|plan| self.candidate(*plan)).collect();
         match self.calls.get(step)? {
-            Call::Reserve(plans) => Some(CoordinatorInput::Reserve {
+            UserCall::Reserve(plans) => Some(CoordinatorInput::Reserve {
                 request: RequestId::composed(REQUEST),
                 candidates: candidates(plans),
                 replans: None,
                 notes,
                 token,
             }),
-            Call::Modify(plans) => Some(CoordinatorInput::Modify {
+            UserCall::Modify(plans) => Some(CoordinatorInput::Modify {
                 reservation: reservation(),
                 outcome: Ok(candidates(plans)),
                 notes,
                 token,
             }),
-            Call::Release => None,
+            UserCall::Release => None,
         }
     }
 

@@ -36,7 +36,7 @@ impl Bound {
 
 /// A check that failed.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FailedCheck {
     /// With so many faults,
     pub faults: u32,
     /// after so many choices,
@@ -65,7 +65,7 @@ pub struct Explored {
     /// Nothing was left out within the bound.
     pub whole: bool,
     /// The shortest way to a failure of each check.
-    pub found: BTreeMap<Check, Found>,
+    pub found: BTreeMap<Check, FailedCheck>,
 }
 
 impl Explored {
@@ -78,7 +78,7 @@ impl Explored {
 
 /// How a state was reached.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct StatePath {
     from: u32,
     /// Which of the choices there.
     choice: u16,
@@ -92,7 +92,7 @@ pub fn explore(scenario: &Scenario, bound: Bound) -> Explored {
         world,
         bound,
         judge: Judge::default(),
-        seen: Seen::default(),
+        seen: VisitedStates::default(),
         ways: Vec::new(),
         depths: Vec::new(),
         explored: Explored { whole: true, ..Explored::default() },
@@ -107,8 +107,8 @@ struct Search {
     world: Federation,
     bound: Bound,
     judge: Judge,
-    seen: Seen,
-    ways: Vec<Way>,
+    seen: VisitedStates,
+    ways: Vec<StatePath>,
     depths: Vec<u16>,
     explored: Explored,
     first: State,
@@ -120,7 +120,7 @@ type Open = (State, u32);
 impl Search {
     fn run(&mut self, first: State) {
         let mut open = Vec::new();
-        self.meet(first, Way { from: 0, choice: 0 }, 0, &mut open);
+        self.meet(first, StatePath { from: 0, choice: 0 }, 0, &mut open);
         for faults in 0..=self.bound.faults {
             // First all that takes no further fault: whatever could be had with fewer is met with fewer.
             let mut level = Vec::new();
@@ -169,7 +169,7 @@ impl Search {
             }
             self.explored.choices += 1;
             let (next, _, problem) = self.world.take(state, choice);
-            let way = Way { from: number, choice: index };
+            let way = StatePath { from: number, choice: index };
             if let Some(problem) = problem {
                 self.fail(Check::Invariants, problem, way, cost);
             }
@@ -178,7 +178,7 @@ impl Search {
     }
 
     /// A state that was not met before is judged, and kept to go on from.
-    fn meet(&mut self, state: State, way: Way, faults: u32, to: &mut Vec<Open>) {
+    fn meet(&mut self, state: State, way: StatePath, faults: u32, to: &mut Vec<Open>) {
         if !self.seen.insert(&state) {
             return;
         }
@@ -202,19 +202,19 @@ impl Search {
         }
     }
 
-    fn fail(&mut self, check: Check, what: String, way: Way, faults: u32) {
+    fn fail(&mut self, check: Check, what: String, way: StatePath, faults: u32) {
         if let Some(found) = self.explored.found.get_mut(&check) {
             found.states += 1;
             return;
         }
         let choices = self.choices_to(way);
         let trace = trace::tell(&mut self.world, &self.first, &choices);
-        let found = Found { faults, choices: choices.len(), what, trace, states: 1 };
+        let found = FailedCheck { faults, choices: choices.len(), what, trace, states: 1 };
         self.explored.found.insert(check, found);
     }
 
     /// The choices, from the first state on.
-    fn choices_to(&self, way: Way) -> Vec<u16> {
+    fn choices_to(&self, way: StatePath) -> Vec<u16> {
         let mut choices = Vec::new();
         let mut way = way;
         loop {
@@ -230,13 +230,13 @@ impl Search {
 
 /// The digests of all states that were met. Never iterated.
 #[derive(Default)]
-struct Seen {
+struct VisitedStates {
     /// By their last bits; zero is a place that is free.
     places: Vec<u64>,
     count: usize,
 }
 
-impl Seen {
+impl VisitedStates {
     /// Was it new?
     fn insert(&mut self, state: &State) -> bool {
         if (self.count + 1) * 2 > self.places.len() {

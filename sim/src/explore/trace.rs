@@ -2,7 +2,7 @@
 
 use coalloc_protocol::message::{Answer, Resolution};
 
-use super::federation::{Choice, Federation, State, What};
+use super::federation::{Choice, Federation, NextEvent, State};
 use super::packet::{Content, Packet};
 use crate::world::print::line;
 
@@ -32,23 +32,23 @@ fn describe(world: &Federation, state: &State, choice: Choice) -> (String, Strin
     let content = |packet: Packet| print(&world.contents[packet.content as usize]);
     let call = || world.scenario.calls.get(state.call).map_or("", |call| call.word());
     let (who, what) = match choice.what {
-        What::Take(packet) => content(packet),
-        What::Wake(node) => (node.name().to_owned(), "its alarm fires".to_owned()),
-        What::Call => ("user".to_owned(), call().to_owned()),
-        What::Haste => ("user".to_owned(), "does not wait, and releases".to_owned()),
-        What::Lose(packet) => {
+        NextEvent::Take(packet) => content(packet),
+        NextEvent::Wake(node) => (node.name().to_owned(), "its alarm fires".to_owned()),
+        NextEvent::Call => ("user".to_owned(), call().to_owned()),
+        NextEvent::Haste => ("user".to_owned(), "does not wait, and releases".to_owned()),
+        NextEvent::Lose(packet) => {
             let (way, what) = content(packet);
             (way, format!("{what} is lost"))
         }
-        What::Twice(packet) => {
+        NextEvent::Twice(packet) => {
             let (way, what) = content(packet);
             (way, format!("{what}, which will come once more"))
         }
-        What::Stranger(packet, foreign) => {
+        NextEvent::Stranger(packet, foreign) => {
             let (way, what) = content(packet);
             (way, format!("{what} is answered by a stranger: {foreign:?}"))
         }
-        What::Kill(node) => (node.name().to_owned(), "dies and starts again".to_owned()),
+        NextEvent::Kill(node) => (node.name().to_owned(), "dies and starts again".to_owned()),
     };
     let dies = if choice.dies { "; it dies before it speaks, and starts again" } else { "" };
     (who, format!("{what}{dies}"))

@@ -3,7 +3,7 @@
 //! met alone, in pairs, and in crowds.
 
 use super::{LONG_US, SECOND};
-use crate::world::network::Weather;
+use crate::world::network::FaultRates;
 use crate::world::trouble::Trouble;
 use crate::world::{Address, Event, World};
 
@@ -51,7 +51,7 @@ pub(super) fn accidents(world: &mut World) {
 
 fn weather(world: &mut World) {
     let rate = |world: &mut World, high: u64| *world.dice.pick(&[0, 0, high / 10, high / 3, high]);
-    world.weather = Weather {
+    world.weather = FaultRates {
         loss: rate(world, 300),
         twice: rate(world, 200),
         slow: rate(world, 200),

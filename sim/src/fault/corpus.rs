@@ -12,7 +12,7 @@ const TEXT: &str = include_str!("../../corpus.txt");
 
 /// One seed that found something.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct CorpusSeed {
     /// The generator that it found it with,
     pub generator: u32,
     /// the seed,
@@ -21,7 +21,7 @@ pub struct Found {
     pub what: String,
 }
 
-impl Found {
+impl CorpusSeed {
     /// The line of the file.
     #[must_use]
     pub fn line(&self) -> String {
@@ -40,12 +40,12 @@ impl Found {
 ///
 /// # Errors
 /// The line that is none.
-pub fn read(text: &str) -> Result<Vec<Found>, String> {
+pub fn read(text: &str) -> Result<Vec<CorpusSeed>, String> {
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let read = |(number, line): (u32, &str)| {
         let wrong = || format!("line {number}: {line:?}: expected GENERATOR SEED WHAT IT FOUND");
-        Found::of(line).ok_or_else(wrong)
+        CorpusSeed::of(line).ok_or_else(wrong)
     };
     lines.map(read).collect()
 }
@@ -55,13 +55,13 @@ pub fn read(text: &str) -> Result<Vec<Found>, String> {
 /// # Panics
 /// When the file is no corpus, which a test excludes.
 #[must_use]
-pub fn all() -> Vec<Found> {
+pub fn all() -> Vec<CorpusSeed> {
     read(TEXT).expect("a corpus")
 }
 
 /// Those that still mean the world that they meant.
 #[must_use]
-pub fn present() -> Vec<Found> {
+pub fn present() -> Vec<CorpusSeed> {
     all().into_iter().filter(|found| found.generator == GENERATOR).collect()
 }
 

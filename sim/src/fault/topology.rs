@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, limits};
-use coalloc_protocol::coordinator::{Above, CoordinatorConfig};
+use coalloc_protocol::coordinator::{CoordinatorConfig, ParentConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
 use crate::world::World;
@@ -72,7 +72,7 @@ pub(super) fn federation(world: &mut World) -> Result<bool, String> {
 /// A coordinator that is to be added, with what it serves and whom.
 struct Level {
     name: CoordinatorName,
-    above: Vec<CoordinatorName>,
+    parents: Vec<CoordinatorName>,
     own: Vec<RmName>,
 }
 
@@ -94,12 +94,12 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
                 let deep = CoordinatorName::composed(format!("deep-{number}{deeper}"));
                 let of = rms(world, &format!("rm-{number}{deeper}"), &deep, 2, &mut left)?;
                 own.push(RmName::composed(deep.as_str()));
-                levels.push(Level { name: deep, above: vec![name.clone()], own: of });
+                levels.push(Level { name: deep, parents: vec![name.clone()], own: of });
             }
         }
         own.extend(rms(world, &format!("rm-{number}"), &name, 3, &mut left)?);
         members.push(RmName::composed(name.as_str()));
-        levels.push(Level { name, above: tops.clone(), own });
+        levels.push(Level { name, parents: tops.clone(), own });
     }
     // Beside the coordinators below, the ones above may have RMs of their own.
     for number in 0..world.dice.below(3).min(left) {
@@ -111,11 +111,11 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
         world.add_grc(config)?;
         world.served.insert(world.grcs.len() - 1, members.clone());
     }
-    for Level { name, above, own } in levels {
+    for Level { name, parents: above, own } in levels {
         let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30]));
         let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
         let boot = String::new();
-        let above = Above { coordinators: with_meddler(&above), soft, hard, boot };
+        let above = ParentConfig { coordinators: with_meddler(&above), soft, hard, boot };
         let config = coordinator(world, name, 1);
         world.add_lower(config, above, own.clone())?;
         world.served.insert(world.grcs.len() - 1, own);

@@ -8,7 +8,7 @@ use coalloc_protocol::coordinator::{Candidate, Details};
 
 use super::SECOND;
 use super::accidents::is_long;
-use crate::world::clients::{Demand, Visit, Wish};
+use crate::world::clients::{Demand, Visit, WantedChange};
 use crate::world::node::WALL_START;
 use crate::world::{Event, World};
 
@@ -131,7 +131,7 @@ fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
         let candidates = 0..world.dice.below(4);
         let candidates = candidates.map(|_| version(world, demand, names, at_us)).collect();
         let id = RequestId::composed(format!("c{number}"));
-        world.clients.demands[demand].changes.push(Wish { id, candidates, outcome: None });
+        world.clients.demands[demand].changes.push(WantedChange { id, candidates, outcome: None });
         let change = Event::Visit(Visit::Change { demand, wish: number });
         world.at(later_us, change.clone());
         while world.dice.per_mille(500) {

@@ -10,7 +10,7 @@ use coalloc_common::{
     Amount, AvailabilityVector, BitsPerSecond, Cpus, InvalidField, Slot, SlotGrid, Span, Time,
     Window,
 };
-use coalloc_plan::multicost::{ClusterState, Picture, PictureSize};
+use coalloc_plan::multicost::{BelievedNetwork, ClusterState, PictureSize};
 use coalloc_protocol::update;
 
 use super::controller::{Controller, now_of};
@@ -24,7 +24,7 @@ const FORGET_EVERY: u32 = 256;
 
 /// Something sent out that no answer came to, or whose answer no update has caught up with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Own {
+struct PendingClaim {
     attempt: (u32, u32),
     piece: usize,
     resource: usize,
@@ -36,7 +36,7 @@ struct Own {
 
 /// What of that is meant.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Which {
+pub(super) enum ClaimPart {
     /// A piece of an attempt.
     Piece((u32, u32), usize),
     /// What an attempt asks of a place.
@@ -47,10 +47,10 @@ pub(super) enum Which {
 
 /// What a scheduler goes by.
 pub(super) struct Belief {
-    view: Picture,
+    view: BelievedNetwork,
     /// None: the timetables themselves.
     known: Option<update::Picture>,
-    own: Vec<Own>,
+    own: Vec<PendingClaim>,
     /// When the last thing known of each resource ends.
     last: Vec<Time>,
     slots: (usize, usize),
@@ -87,8 +87,13 @@ impl Belief {
             Some(ClusterState { mips, busy: Cpus(0), tasks: 0, free: cluster.clone() })
         };
         let grids = ((link_grid, rate), (cluster_grid, cpus));
-        let view =
-            Picture::of_topology(&net.topology, grids.0, grids.1, |_, _| link.clone(), site)?;
+        let view = BelievedNetwork::of_topology(
+            &net.topology,
+            grids.0,
+            grids.1,
+            |_, _| link.clone(),
+            site,
+        )?;
         let start = Time::from_us(0);
         let known = told.map(|controllers| {
             let mut known = update::Picture::default();
@@ -114,7 +119,7 @@ impl Belief {
     }
 
     /// The picture, for a planner.
-    pub(super) const fn view(&self) -> &Picture {
+    pub(super) const fn view(&self) -> &BelievedNetwork {
         &self.view
     }
 
@@ -125,7 +130,7 @@ impl Belief {
 
     /// Brings all vectors to an instant.
     pub(super) fn advance(&mut self, net: &Net, controllers: &[Controller], now: Time) {
-        let ends = |view: &Picture, (links, clusters): (usize, usize)| {
+        let ends = |view: &BelievedNetwork, (links, clusters): (usize, usize)| {
             let end = |grid: SlotGrid, first: Option<Slot>, slots: usize| {
                 first.map(|first| grid.start_of(first.plus(slots as u64)))
             };
@@ -193,7 +198,7 @@ impl Belief {
             .known(&net.places[own.controller].name)
             .and_then(|known| known.profiles().nth(own.number as usize));
         let steps = profile.map_or_else(Vec::new, |(_, profile)| profile.over(window));
-        let sent: Vec<&Own> = (self.own.iter())
+        let sent: Vec<&PendingClaim> = (self.own.iter())
             .filter(|own| own.resource == resource && own.window.overlaps(window))
             .collect();
         if sent.is_empty() { steps } else { less(&steps, &sent, window) }
@@ -233,7 +238,14 @@ impl Belief {
         (resource, window, amount): (usize, Window, Amount),
     ) {
         if self.known.is_some() {
-            self.own.push(Own { attempt, piece, resource, window, amount, revision: None });
+            self.own.push(PendingClaim {
+                attempt,
+                piece,
+                resource,
+                window,
+                amount,
+                revision: None,
+            });
             self.cut(net, controllers, resource, window);
         }
     }
@@ -244,15 +256,15 @@ impl Belief {
         &mut self,
         net: &Net,
         controllers: &[Controller],
-        which: Which,
+        which: ClaimPart,
         revision: Option<u64>,
     ) {
-        let is_it = |own: &Own| match which {
-            Which::Piece(attempt, piece) => (own.attempt, own.piece) == (attempt, piece),
-            Which::At(attempt, place) => {
+        let is_it = |own: &PendingClaim| match which {
+            ClaimPart::Piece(attempt, piece) => (own.attempt, own.piece) == (attempt, piece),
+            ClaimPart::At(attempt, place) => {
                 own.attempt == attempt && net.resources[own.resource].controller == place
             }
-            Which::Unanswered(attempt) => own.attempt == attempt && own.revision.is_none(),
+            ClaimPart::Unanswered(attempt) => own.attempt == attempt && own.revision.is_none(),
         };
         let mut cut: Vec<(usize, Window)> = Vec::new();
         self.own.retain_mut(|own| {
@@ -309,7 +321,7 @@ impl Belief {
 }
 
 /// Steps over a window less what was sent out.
-fn less(steps: &[FreeStep], sent: &[&Own], window: Window) -> Vec<FreeStep> {
+fn less(steps: &[FreeStep], sent: &[&PendingClaim], window: Window) -> Vec<FreeStep> {
     let mut cuts: Vec<Time> = steps.iter().map(|(at, _)| *at).collect();
     let Some(first) = cuts.first().copied() else { return Vec::new() };
     let ends = sent.iter().flat_map(|own| [own.window.start(), own.window.end()]);

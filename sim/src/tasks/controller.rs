@@ -18,7 +18,9 @@ use coalloc_protocol::participant::{
     Disclosure, HoldPolicy, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
     ParticipantRecord,
 };
-use coalloc_protocol::update::{Due, Part, Strategy, Subscription, Touched, Update, UpdateKind};
+use coalloc_protocol::update::{
+    DueUpdate, Part, ResourceChange, Strategy, Subscription, Update, UpdateKind,
+};
 
 use super::net::Net;
 use crate::forgetful::released;
@@ -46,7 +48,7 @@ pub(super) struct Controller {
 
 /// What a step of its participant came to.
 #[derive(Debug, Default)]
-pub(super) struct Stepped {
+pub(super) struct ControllerStep {
     pub(super) answer: Option<Answer>,
     /// What it asks a coordinator about.
     pub(super) asks: Vec<(CoordinatorName, TransactionId)>,
@@ -102,9 +104,9 @@ impl Controller {
     }
 
     /// Gives something to its participant.
-    pub(super) fn step(&mut self, input: ParticipantInput, now: Time) -> Stepped {
+    pub(super) fn step(&mut self, input: ParticipantInput, now: Time) -> ControllerStep {
         let step = self.participant.step(input, now_of(now));
-        let mut stepped = Stepped::default();
+        let mut stepped = ControllerStep::default();
         for record in step.records() {
             match record {
                 ParticipantRecord::Held { .. } => stepped.took = true,
@@ -138,7 +140,7 @@ impl Controller {
         (by, txn): (CoordinatorName, TransactionId),
         message: Message,
         now: Time,
-    ) -> Stepped {
+    ) -> ControllerStep {
         let token = CALLER;
         let input = match message {
             Message::Hold(order) => ParticipantInput::Hold { order, token },
@@ -265,8 +267,8 @@ impl Controller {
         let due = self.subscriptions[subscriber].due(changes, capacity, now_of(now));
         let revision = self.revision();
         let update = match due {
-            Due::Nothing => return Turn::Nothing,
-            Due::At(at) => {
+            DueUpdate::Nothing => return Turn::Nothing,
+            DueUpdate::At(at) => {
                 let known = self.turns[subscriber]
                     .is_some_and(|turn| turn <= at && turn > now_of(now).boot);
                 if known {
@@ -275,10 +277,10 @@ impl Controller {
                 self.turns[subscriber] = Some(at);
                 return Turn::At(Time::from_us(at.as_us()));
             }
-            Due::Snapshot | Due::Delta { .. } => match &self.made {
+            DueUpdate::Snapshot | DueUpdate::Delta { .. } => match &self.made {
                 Some((from, to, made)) if (*from, *to) == (stands_at, revision) => made.clone(),
                 _ => Rc::new(match due {
-                    Due::Delta { from, touched } => self.delta(from, &touched, now),
+                    DueUpdate::Delta { from, touched } => self.delta(from, &touched, now),
                     _ => self.snapshot(net, place, now),
                 }),
             },
@@ -288,7 +290,7 @@ impl Controller {
         Turn::Tell(update)
     }
 
-    fn delta(&self, from: u64, touched: &BTreeMap<u32, Touched>, now: Time) -> Update {
+    fn delta(&self, from: u64, touched: &BTreeMap<u32, ResourceChange>, now: Time) -> Update {
         let windows = touched
             .iter()
             .flat_map(|(number, touched)| touched.windows.iter().map(|window| (*number, *window)));

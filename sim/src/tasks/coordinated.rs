@@ -28,8 +28,8 @@ use coalloc_protocol::coordinator::{
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
-use super::belief::Which;
-use super::controller::{Stepped, now_of};
+use super::belief::ClaimPart;
+use super::controller::{ControllerStep, now_of};
 use super::net::Net;
 use super::reserve::Piece;
 use super::settings::{Protocol, Schedulers, TasksSettings};
@@ -37,7 +37,7 @@ use super::world::{Answered, Attempt, Event, World};
 use crate::forgetful::released;
 
 /// A scheduler's coordinator.
-pub(super) struct Office {
+pub(super) struct SchedulerNode {
     name: CoordinatorName,
     core: Coordinator,
     /// When it is to be woken, if that is known.
@@ -46,7 +46,7 @@ pub(super) struct Office {
 
 /// A message of a coordinator on its way to a controller, and back with what came of it.
 #[derive(Debug, Clone)]
-pub(super) struct Letter<T> {
+pub(super) struct CoordinatorMessage<T> {
     scheduler: usize,
     place: usize,
     txn: TransactionId,
@@ -57,13 +57,13 @@ pub(super) struct Letter<T> {
 
 /// What comes back.
 #[derive(Debug, Clone)]
-pub(super) struct Replied {
+pub(super) struct CoordinatorReply {
     kind: MessageKind,
     answer: Answer,
     learned: Answered,
 }
 
-impl Office {
+impl SchedulerNode {
     /// The coordinators of a run, one a scheduler.
     pub(super) fn all(net: &Net, settings: &TasksSettings) -> Vec<Self> {
         let office = |name: &str| {
@@ -182,7 +182,7 @@ impl World<'_> {
                     // A token is the number of a task.
                     self.replied(token.0 as u32, reply)?;
                 }
-                CoordinatorEffect::AskAbove { .. } => return Err("nobody is above".to_owned()),
+                CoordinatorEffect::AskParent { .. } => return Err("nobody is above".to_owned()),
             }
         }
         let office = &mut self.offices[scheduler];
@@ -207,7 +207,7 @@ impl World<'_> {
         let handling = if reads { self.settings.reservation.processing_us } else { 0 };
         let away = self.away(place, scheduler).saturating_add(Span::from_us(handling));
         let attempt = (number, self.tasks[number as usize].asked.saturating_sub(1));
-        let letter = Letter { scheduler, place, txn, attempt, content: message };
+        let letter = CoordinatorMessage { scheduler, place, txn, attempt, content: message };
         self.send(away, Event::Order(Box::new(letter)));
         Ok(())
     }
@@ -253,13 +253,13 @@ impl World<'_> {
         state.reservation = reservation;
         let (attempt, scheduler) = ((number, state.asked.saturating_sub(1)), state.scheduler);
         let belief = self.belief_of(scheduler);
-        let which = Which::Unanswered(attempt);
+        let which = ClaimPart::Unanswered(attempt);
         self.beliefs[belief].settle(&self.net, &self.controllers, which, None);
     }
 
     /// A controller hears a coordinator.
-    pub(super) fn ordered(&mut self, letter: Letter<Message>) -> Result<(), String> {
-        let Letter { scheduler, place, txn, attempt, content: message } = letter;
+    pub(super) fn ordered(&mut self, letter: CoordinatorMessage<Message>) -> Result<(), String> {
+        let CoordinatorMessage { scheduler, place, txn, attempt, content: message } = letter;
         let (now, kind) = (self.now(), message.kind());
         let asked = match &message {
             // Of a Hold that came before, all is counted.
@@ -278,8 +278,8 @@ impl World<'_> {
         let facts = (wanted && !asked.is_empty()).then(|| controller.fresh(&asked, now));
         let yes = matches!(answer, Answer::Held { .. });
         let learned = Answered { yes, facts, revision: controller.revision() };
-        let content = Replied { kind, answer, learned };
-        let letter = Letter { scheduler, place, txn, attempt, content };
+        let content = CoordinatorReply { kind, answer, learned };
+        let letter = CoordinatorMessage { scheduler, place, txn, attempt, content };
         self.send(self.away(place, scheduler), Event::Replied(Box::new(letter)));
         Ok(())
     }
@@ -290,7 +290,7 @@ impl World<'_> {
         attempt: Attempt,
         place: usize,
         segments: &[Segment],
-        stepped: &Stepped,
+        stepped: &ControllerStep,
     ) {
         let pieces = self.pieces_at(place, segments);
         let runs =
@@ -327,7 +327,7 @@ impl World<'_> {
     }
 
     /// What follows of a step of a controller: what it has freed is free, and what it asks is on its way.
-    fn follow(&mut self, place: usize, stepped: &Stepped) -> Result<(), String> {
+    fn follow(&mut self, place: usize, stepped: &ControllerStep) -> Result<(), String> {
         for txn in &stepped.freed {
             let Some(order) = self.controllers[place].asked(txn) else { continue };
             let (by, segments) = (order.coordinator.clone(), order.segments.clone());
@@ -340,8 +340,13 @@ impl World<'_> {
         }
         for (by, txn) in &stepped.asks {
             let scheduler = self.scheduler_named(by)?;
-            let letter =
-                Letter { scheduler, place, txn: txn.clone(), attempt: (0, 0), content: () };
+            let letter = CoordinatorMessage {
+                scheduler,
+                place,
+                txn: txn.clone(),
+                attempt: (0, 0),
+                content: (),
+            };
             self.send(self.away(place, scheduler), Event::Asks(Box::new(letter)));
         }
         let controller = &mut self.controllers[place];
@@ -367,11 +372,14 @@ impl World<'_> {
     }
 
     /// A coordinator hears what came of its message.
-    pub(super) fn answered(&mut self, letter: Letter<Replied>) -> Result<(), String> {
-        let Letter { scheduler, place, txn, attempt, content } = letter;
-        let Replied { kind, answer, learned } = content;
+    pub(super) fn answered(
+        &mut self,
+        letter: CoordinatorMessage<CoordinatorReply>,
+    ) -> Result<(), String> {
+        let CoordinatorMessage { scheduler, place, txn, attempt, content } = letter;
+        let CoordinatorReply { kind, answer, learned } = content;
         if kind == MessageKind::Hold {
-            self.learn(attempt.0, Which::At(attempt, place), Some(place), &learned);
+            self.learn(attempt.0, ClaimPart::At(attempt, place), Some(place), &learned);
         }
         let (rm, delivery) = (self.net.places[place].name.clone(), Delivery::Answered(answer));
         let input = CoordinatorInput::Delivered { rm, txn, kind, delivery };
@@ -379,20 +387,23 @@ impl World<'_> {
     }
 
     /// A controller asks what became of a hold.
-    pub(super) fn asked(&mut self, letter: Letter<()>) -> Result<(), String> {
-        let Letter { scheduler, place, txn, attempt, content: () } = letter;
+    pub(super) fn asked(&mut self, letter: CoordinatorMessage<()>) -> Result<(), String> {
+        let CoordinatorMessage { scheduler, place, txn, attempt, content: () } = letter;
         let (rm, token) = (self.net.places[place].name.clone(), Token(u64::MAX));
         let input = CoordinatorInput::Resolve { txn: txn.clone(), rm, token };
         if let Some(resolution) = self.step_coordinator(scheduler, input)? {
-            let letter = Letter { scheduler, place, txn, attempt, content: resolution };
+            let letter = CoordinatorMessage { scheduler, place, txn, attempt, content: resolution };
             self.send(self.away(place, scheduler), Event::Resolved(Box::new(letter)));
         }
         Ok(())
     }
 
     /// And is told.
-    pub(super) fn resolved(&mut self, letter: Letter<Resolution>) -> Result<(), String> {
-        let Letter { place, txn, content: resolution, .. } = letter;
+    pub(super) fn resolved(
+        &mut self,
+        letter: CoordinatorMessage<Resolution>,
+    ) -> Result<(), String> {
+        let CoordinatorMessage { place, txn, content: resolution, .. } = letter;
         self.step_controller(place, ParticipantInput::Resolved { txn, resolution })
     }
 

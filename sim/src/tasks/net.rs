@@ -14,7 +14,7 @@ use coalloc_common::{
 };
 
 use super::settings::{ClusterSettings, TasksSettings, TopologySettings, TorusSettings};
-use crate::chance::Chance;
+use crate::chance::RandomStream;
 
 /// Light in fibre: microseconds a kilometre (Stevens 2009, section 5.1).
 const US_PER_KM: i64 = 5;
@@ -48,7 +48,7 @@ pub(super) struct Resource {
 
 /// Who keeps timetables, and where.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct ControllerPlace {
     pub(super) name: RmName,
     pub(super) vertex: usize,
     /// Resources in the order of their numbers there.
@@ -62,7 +62,7 @@ pub(super) struct Net {
     pub(super) links: Vec<Link>,
     pub(super) clusters: Vec<Cluster>,
     pub(super) resources: Vec<Resource>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<ControllerPlace>,
     by_name: BTreeMap<RmName, usize>,
     /// Between nodes, over the shortest way.
     pub(super) distance: Vec<Vec<Span>>,
@@ -147,7 +147,7 @@ impl Net {
         let at = &self.topology.vertices()[vertex].name;
         let name = RmName::composed(format!("{rm}/{at}"));
         let controller = *known.entry((rm, vertex)).or_insert_with(|| {
-            self.places.push(Place { name, vertex, resources: Vec::new() });
+            self.places.push(ControllerPlace { name, vertex, resources: Vec::new() });
             self.places.len() - 1
         });
         let resource = self.resources.len();
@@ -227,7 +227,7 @@ fn with_clusters(
                 let allowed = format!("1 to {nodes} clusters");
                 return Err(InvalidField::new("clusters.random", count, allowed));
             }
-            Chance::new(seed, "clusters").choose(count, nodes)
+            RandomStream::new(seed, "clusters").choose(count, nodes)
         }
         (None, Some(names)) => {
             let find = |(index, name): (usize, &String)| {

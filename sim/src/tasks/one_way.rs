@@ -13,7 +13,7 @@
 use coalloc_common::{Segment, Span, Time, TransactionId, Window};
 use coalloc_protocol::message::Message;
 
-use super::belief::Which;
+use super::belief::ClaimPart;
 use super::reserve::Piece;
 use super::settings::OnConflict;
 use super::world::{Answered, Attempt, Event, TaskState, World};
@@ -156,7 +156,7 @@ impl World<'_> {
     pub(super) fn heard(&mut self, attempt: Attempt, index: usize, answer: &Answered) {
         let resource = self.resource_of(attempt, index);
         let place = resource.map(|resource| self.net.resources[resource].controller);
-        self.learn(attempt.0, Which::Piece(attempt, index), place, answer);
+        self.learn(attempt.0, ClaimPart::Piece(attempt, index), place, answer);
     }
 
     fn resource_of(&self, (number, attempt): Attempt, index: usize) -> Option<usize> {
@@ -196,7 +196,7 @@ impl World<'_> {
         // What the message never came to is not taken.
         let belief = self.belief_of(self.tasks[number as usize].scheduler);
         for never in index + 1..pieces.len() {
-            let which = Which::Piece(attempt, never);
+            let which = ClaimPart::Piece(attempt, never);
             self.beliefs[belief].settle(&self.net, &self.controllers, which, None);
         }
         let is_run = self.net.resources[pieces[index].resource].cluster.is_some();

@@ -7,7 +7,7 @@
 use coalloc_common::{Amount, Reason, Refusal, Span, Time, TransactionId, Window};
 use coalloc_plan::multicost::TaskPlan;
 
-use super::belief::Which;
+use super::belief::ClaimPart;
 use super::settings::Protocol;
 use super::world::{Answered, Attempt, Event, World};
 
@@ -121,7 +121,7 @@ impl World<'_> {
     pub(super) fn learn(
         &mut self,
         number: u32,
-        which: Which,
+        which: ClaimPart,
         place: Option<usize>,
         answer: &Answered,
     ) {

@@ -7,7 +7,7 @@ use coalloc_common::{EdgeName, RmName, Span, VertexIndex, VertexName, limits};
 use serde_json::json;
 
 use super::*;
-use crate::experiment::{NoTrace, TraceEvent};
+use crate::experiment::{SilentTrace, TraceEvent};
 
 /// The torus of Christodoulopoulos 2008, with fewer tasks; `changes` are dotted paths and values.
 fn torus(changes: &[(&str, serde_json::Value)]) -> TasksSettings {
@@ -41,7 +41,7 @@ fn central(planner: &str, protocol: &str) -> TasksSettings {
 const PROTOCOLS: [&str; 3] = ["one-way", "one-way-in-turn", "two-phase"];
 
 fn measure(settings: &TasksSettings, seed: u64) -> Measures {
-    run(settings, None, seed, &mut NoTrace).expect("a run")
+    run(settings, None, seed, &mut SilentTrace).expect("a run")
 }
 
 fn get(measures: &Measures, name: &str) -> f64 {

@@ -6,7 +6,7 @@
 use coalloc_common::Span;
 
 use super::settings::WorkloadSettings;
-use crate::chance::Chance;
+use crate::chance::RandomStream;
 
 /// One task as it comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub(super) struct Arrival {
 /// The stream.
 #[derive(Debug)]
 pub(super) struct Workload {
-    intervals: Chance,
-    sources: Chance,
-    sizes: Chance,
+    intervals: RandomStream,
+    sources: RandomStream,
+    sizes: RandomStream,
     interval_us: f64,
     nodes: u64,
     mean_bytes: f64,
@@ -33,9 +33,9 @@ pub(super) struct Workload {
 impl Workload {
     pub(super) fn new(settings: &WorkloadSettings, nodes: usize, seed: u64) -> Self {
         Self {
-            intervals: Chance::new(seed, "intervals"),
-            sources: Chance::new(seed, "sources"),
-            sizes: Chance::new(seed, "sizes"),
+            intervals: RandomStream::new(seed, "intervals"),
+            sources: RandomStream::new(seed, "sources"),
+            sizes: RandomStream::new(seed, "sizes"),
             interval_us: 1e6 / settings.lambda,
             nodes: nodes as u64,
             mean_bytes: settings.mean_bytes,

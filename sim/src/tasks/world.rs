@@ -17,13 +17,13 @@ use coalloc_protocol::update::{Strategy, Update};
 
 use super::belief::Belief;
 use super::controller::{Controller, Turn, wire_bytes};
-use super::coordinated::{Letter, Office, Replied};
+use super::coordinated::{CoordinatorMessage, CoordinatorReply, SchedulerNode};
 use super::counts::Counts;
 use super::net::Net;
 use super::reserve::Piece;
 use super::settings::{Protocol, Schedulers, TasksSettings, UpdateSettings, UpdateStrategy};
 use super::workload::Workload;
-use crate::chance::Chance;
+use crate::chance::RandomStream;
 use crate::engine::Queue;
 use crate::experiment::trace::ResourceKind;
 use crate::experiment::{Measures, ModelError, Trace, TraceEvent};
@@ -45,13 +45,13 @@ pub(super) enum Event {
     /// A controller hears that a piece is not needed any more.
     Release(Attempt, usize),
     /// A coordinator's message is at a controller,
-    Order(Box<Letter<Message>>),
+    Order(Box<CoordinatorMessage<Message>>),
     /// and what came of it at the coordinator.
-    Replied(Box<Letter<Replied>>),
+    Replied(Box<CoordinatorMessage<CoordinatorReply>>),
     /// A controller's question what became of a hold is at the coordinator,
-    Asks(Box<Letter<()>>),
+    Asks(Box<CoordinatorMessage<()>>),
     /// and the answer at the controller.
-    Resolved(Box<Letter<Resolution>>),
+    Resolved(Box<CoordinatorMessage<Resolution>>),
     /// A coordinator wants to look at its clock,
     WakeCoordinator(u32),
     /// or a controller.
@@ -102,7 +102,7 @@ pub(super) struct World<'a> {
     pub(super) net: Net,
     pub(super) controllers: Vec<Controller>,
     /// The coordinator of each scheduler.
-    pub(super) offices: Vec<Office>,
+    pub(super) offices: Vec<SchedulerNode>,
     /// One a scheduler; one for all where they see the timetables themselves.
     pub(super) beliefs: Vec<Belief>,
     pub(super) queue: Queue<Event>,
@@ -110,7 +110,7 @@ pub(super) struct World<'a> {
     instant: VecDeque<Event>,
     pub(super) tasks: Vec<TaskState>,
     workload: Workload,
-    pub(super) chance: Chance,
+    pub(super) chance: RandomStream,
     planner: Box<dyn TaskPlanner>,
     scratch: Scratch,
     rate: BitsPerSecond,
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
         );
         let subscribers = if is_truth { 0 } else { schedulers };
         let strategy = strategy_of(&settings.updates);
-        let offices = Office::all(&net, settings);
+        let offices = SchedulerNode::all(&net, settings);
         let names: Vec<CoordinatorName> =
             offices.iter().map(|office| office.name().clone()).collect();
         let told = (subscribers, strategy);
@@ -174,7 +174,7 @@ impl<'a> World<'a> {
             instant: VecDeque::new(),
             tasks: Vec::new(),
             workload,
-            chance: Chance::new(seed, "retries"),
+            chance: RandomStream::new(seed, "retries"),
             planner,
             scratch: Scratch::default(),
             rate,
@@ -245,7 +245,7 @@ impl<'a> World<'a> {
         if let Some(open) = self.tasks.iter().position(|task| !task.is_over) {
             return Err(format!("task {open} has no outcome"));
         }
-        self.offices.iter().try_for_each(Office::check)?;
+        self.offices.iter().try_for_each(SchedulerNode::check)?;
         self.controllers.iter().try_for_each(Controller::check)
     }
 

@@ -15,7 +15,7 @@ const LAST_US: i64 = 2_000_000;
 
 /// Who has asked what, when.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct QuestionLog {
     /// When the process of each node began, or went on.
     awake_us: BTreeMap<Address, i64>,
     /// When each node has asked about each transaction last.
@@ -24,7 +24,7 @@ pub(crate) struct Asking {
     promises: BTreeMap<(usize, TransactionId), (TransactionId, i64, Span)>,
 }
 
-impl Asking {
+impl QuestionLog {
     /// A process has begun, or goes on after it was stopped.
     pub(super) fn awake(&mut self, node: Address, at_us: i64) {
         self.awake_us.insert(node, at_us);
@@ -39,11 +39,11 @@ impl Asking {
     pub(super) fn promise(
         &mut self,
         (grc, txn): (usize, &TransactionId),
-        upper: TransactionId,
+        parent_transaction: TransactionId,
         since_us: i64,
         lasts: Span,
     ) {
-        self.promises.insert((grc, txn.clone()), (upper, since_us, lasts));
+        self.promises.insert((grc, txn.clone()), (parent_transaction, since_us, lasts));
     }
 
     /// A promise has expired.

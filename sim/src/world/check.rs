@@ -14,9 +14,9 @@ use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
 use coalloc_protocol::message::{Answer, Cause, Decision, Message};
-use coalloc_protocol::participant::{Ending, Participant, ParticipantRecord, Phase};
+use coalloc_protocol::participant::{Participant, ParticipantRecord, Phase, TransactionEnd};
 
-use super::asking::Asking;
+use super::asking::QuestionLog;
 use super::exempt::Exempt;
 use super::model::Model;
 use super::operator::may_have;
@@ -52,7 +52,7 @@ pub struct Watch {
     /// Refused for want of room, or denied, which is not written down: a process that begins anew may hold it, and asks
     /// then what became of it. Nobody asks about a one-way booking: of those none is exempt.
     unwritten: BTreeSet<(usize, TransactionId)>,
-    pub(super) asking: Asking,
+    pub(super) asking: QuestionLog,
     /// The last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
     pub(super) model: Model,
@@ -170,8 +170,8 @@ impl World {
                     watch.aborted.insert(txn.clone());
                     watch.one_way(txn)?;
                 }
-                CoordinatorRecord::UpperOpened { reservation, order, .. } => {
-                    watch.exempt.note_above(reservation, &order.txn);
+                CoordinatorRecord::ParentHoldOpened { reservation, order, .. } => {
+                    watch.exempt.note_parent(reservation, &order.txn);
                 }
                 CoordinatorRecord::Mixed { txn, .. } => {
                     if watch.replaces.contains_key(txn) {
@@ -200,7 +200,7 @@ impl World {
                     | CoordinatorRecord::Opened { .. }
                     | CoordinatorRecord::Intent { mends: None, .. }
                     | CoordinatorRecord::ChangeOpened { .. }
-                    | CoordinatorRecord::UpperOpened { .. }
+                    | CoordinatorRecord::ParentHoldOpened { .. }
             )
         };
         if self.grcs[index].is_low() && records.iter().any(begins) {
@@ -258,14 +258,14 @@ impl World {
                 ParticipantRecord::Ended { txn, coordinator, .. } if !txn.is_of(coordinator) => {
                     return Err(format!("I21: {coordinator} has ended {txn}"));
                 }
-                ParticipantRecord::Ended { txn, ending: Ending::Aborted, .. }
+                ParticipantRecord::Ended { txn, ending: TransactionEnd::Aborted, .. }
                     if self.watch.committed.contains(txn)
                         && !self.may_end(txn)
                         && !self.watch.exempt.is_free(index, txn) =>
                 {
                     return Err(format!("I3: {txn} is aborted after it was decided"));
                 }
-                ParticipantRecord::Ended { txn, ending: Ending::Expired, .. } => {
+                ParticipantRecord::Ended { txn, ending: TransactionEnd::Expired, .. } => {
                     self.counts.expired += 1;
                     self.check_expiry(index, txn)?;
                 }
@@ -324,7 +324,8 @@ impl World {
         // An RM that is new to the reservation has none.
         let Some(old) = had.and_then(|order| order.replaces.as_ref()) else { return Ok(()) };
         let phase = entries.get(old).map(|entry| &entry.phase);
-        if !matches!(phase, Some(Phase::Ended(Ending::Replaced | Ending::Released))) {
+        if !matches!(phase, Some(Phase::Ended(TransactionEnd::Replaced | TransactionEnd::Released)))
+        {
             return Err(format!("I5: {txn} is booked in place of {old}, which is {phase:?}"));
         }
         self.counts.replaced += 1;
@@ -428,14 +429,14 @@ impl World {
             let below = self.watch.is_unasked(txn, name) && self.watch.exempt.is_lied_about(txn);
             let Some(rm) = self.rm_index(name) else {
                 if !below {
-                    self.check_below(name, txn, segments, released)?;
+                    self.check_child(name, txn, segments, released)?;
                 }
                 continue;
             };
             let entry = self.rms[rm].shadow.entries().get(txn);
             let phase = entry.map(|entry| &entry.phase);
             let booked = matches!(phase, Some(Phase::Booked))
-                || (released && matches!(phase, Some(Phase::Ended(Ending::Released))))
+                || (released && matches!(phase, Some(Phase::Ended(TransactionEnd::Released))))
                 || (self.is_replaced(txn) && matches!(phase, Some(Phase::Ended(_))));
             let content: Option<&Vec<Segment>> =
                 entry.and_then(|entry| entry.order.as_ref()).map(|order| &order.segments);
@@ -484,7 +485,7 @@ impl World {
                 }
             }
         }
-        self.check_gone_below(reservation)
+        self.check_gone_at_children(reservation)
     }
 
     /// At rest: I1, I5, I6, I7, I11, and every node is the fold of its log.
@@ -538,7 +539,7 @@ impl World {
                     self.watch.is_unasked(txn, name) && self.watch.exempt.is_lied_about(txn);
                 let Some(rm) = self.rm_index(name) else {
                     if !below {
-                        self.check_below(name, txn, segments, false)?;
+                        self.check_child(name, txn, segments, false)?;
                     }
                     continue;
                 };

@@ -62,7 +62,7 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
     world.model_awake(0, expires_us);
     world.rms[0].stepped_us = expires_us;
     let coordinator = CoordinatorName::composed("grc");
-    let (ending, by) = (Ending::Expired, Cause::Expiry);
+    let (ending, by) = (TransactionEnd::Expired, Cause::Expiry);
     world.watch_rm(0, &[ParticipantRecord::Ended { txn, coordinator, ending, by, at: expires_at }])
 }
 

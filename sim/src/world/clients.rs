@@ -31,12 +31,12 @@ pub struct Demand {
     /// The coordinator does not know it any more, because an old disk was put back (F11).
     pub lost: bool,
     /// Its changes, in the order in which they are wanted.
-    pub changes: Vec<Wish>,
+    pub changes: Vec<WantedChange>,
 }
 
 /// A change that a user wants.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct WantedChange {
     pub id: RequestId,
     pub candidates: Vec<Candidate>,
     /// What was heard; a change of what is released or being changed has none.
@@ -455,11 +455,11 @@ impl World {
             | Reply::NotConfirmed(_)
             | Reply::ChangesSpent
             | Reply::Resolution(_)
-            | Reply::PlanUpper
+            | Reply::PlanParentHold
             | Reply::Disowned
             | Reply::GaveUp(_)
             | Reply::NotGivenUp(_)
-            | Reply::Upper(_) => Err(format!("demand {demand} is told {reply:?}")),
+            | Reply::ToParent(_) => Err(format!("demand {demand} is told {reply:?}")),
         }
     }
 

@@ -35,7 +35,7 @@ pub struct Exempt {
     /// Those of which a coordinator has lost that an old version was released.
     settled: BTreeSet<String>,
     /// For which transaction above each reservation below was made.
-    above: BTreeMap<String, TransactionId>,
+    parents: BTreeMap<String, TransactionId>,
     /// Which RM has lied about which topmost reservation.
     lied: BTreeSet<(usize, String)>,
     /// Which RM has said that it has booked what.
@@ -54,7 +54,7 @@ impl Exempt {
     fn root<'a>(&'a self, mut id: &'a str) -> &'a str {
         // An id that is given again below might be above itself.
         for _ in 0..8 {
-            match self.above.get(id) {
+            match self.parents.get(id) {
                 Some(upper) => id = reservation(upper.as_str()),
                 None => break,
             }
@@ -63,8 +63,8 @@ impl Exempt {
     }
 
     /// A coordinator below has made a reservation for a transaction above.
-    pub fn note_above(&mut self, below: &ReservationId, upper: &TransactionId) {
-        self.above.insert(below.as_str().to_owned(), upper.clone());
+    pub fn note_parent(&mut self, below: &ReservationId, upper: &TransactionId) {
+        self.parents.insert(below.as_str().to_owned(), upper.clone());
         if self.lost.contains(below.as_str()) {
             // The id is given again: what it is given to now is no better off.
             let root = self.root(below.as_str()).to_owned();
@@ -167,15 +167,15 @@ mod tests {
     #[test]
     fn a_lost_record_takes_its_reservation_on_every_level_and_no_other() {
         let mut exempt = Exempt::default();
-        exempt.note_above(&ReservationId::composed("mid-1-1"), &txn("top-1-7/2"));
-        exempt.note_above(&ReservationId::composed("low-1-1"), &txn("mid-1-1/1"));
+        exempt.note_parent(&ReservationId::composed("mid-1-1"), &txn("top-1-7/2"));
+        exempt.note_parent(&ReservationId::composed("low-1-1"), &txn("mid-1-1/1"));
         exempt.lose(&[r#"{"record":"held","order":{"txn":"low-1-1/1"},"by":{"x":"y"}}"#.into()]);
         for lost in ["low-1-1/3", "mid-1-1/1", "top-1-7/2", "top-1-7/3"] {
             assert!(exempt.is_lost_txn(&txn(lost)), "{lost}");
         }
         assert!(!exempt.is_lost("top-1-8") && !exempt.is_lost("mid-1-2"));
         // Its id is given again, for another one above.
-        exempt.note_above(&ReservationId::composed("low-1-1"), &txn("top-1-9/1"));
+        exempt.note_parent(&ReservationId::composed("low-1-1"), &txn("top-1-9/1"));
         assert!(exempt.is_lost("top-1-9"));
     }
 

@@ -2,11 +2,11 @@
 //! answers find who waits for them.
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
-use coalloc_protocol::coordinator::{CoordinatorInput, Reply, Upper};
+use coalloc_protocol::coordinator::{CoordinatorInput, ParentInput, Reply};
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
-use super::network::{Call, Fate, Packet, Question};
+use super::network::{OpenCall, Packet, PacketFate, Question};
 use super::{Address, Event, Fault, Waiter, World, print};
 
 impl World {
@@ -14,7 +14,7 @@ impl World {
     pub(super) fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
         let Some(to) = self.find(rm.as_str()) else { return };
         let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
-        self.calls.insert(call, Call { grc, life, to, txn: txn.clone(), kind, open: true });
+        self.calls.insert(call, OpenCall { grc, life, to, txn: txn.clone(), kind, open: true });
         self.after(limits::MESSAGE_PATIENCE.as_us(), Event::CallOver(call));
         self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
     }
@@ -50,14 +50,14 @@ impl World {
             self.rules[index].fate
         });
         let lost = self.cuts.contains(&(from, to))
-            || fate == Some(Fate::Lose)
+            || fate == Some(PacketFate::Lose)
             || self.dice.per_mille(self.weather.loss);
-        let twice = fate == Some(Fate::Twice) || self.dice.per_mille(self.weather.twice);
+        let twice = fate == Some(PacketFate::Twice) || self.dice.per_mille(self.weather.twice);
         let held_up_us = self.held_up_us(from, to);
         let mut note = if twice { "   (twice)".to_owned() } else { String::new() };
         for _ in 0..=u8::from(twice) {
             let mut delay_us = self.weather.delay_us(&mut self.dice) + held_up_us;
-            if let Some(Fate::Delay(span)) = fate {
+            if let Some(PacketFate::Delay(span)) = fate {
                 delay_us = span.as_us();
             }
             if lost {
@@ -127,7 +127,7 @@ impl World {
                 self.begin(to)
             }
             (Address::Grc(index), Packet::Message { call, txn, message }) => {
-                self.heard_from_above(index, call, txn, message)
+                self.heard_from_parent(index, call, txn, message)
             }
             (Address::Grc(index), Packet::Ask { ask, txn }) => {
                 let token = self.fresh();
@@ -176,8 +176,8 @@ impl World {
         match by {
             Address::Rm(rm) => self.rms[rm].post(ParticipantInput::Resolved { txn, resolution }),
             Address::Grc(grc) => {
-                let resolved = Upper::Resolved { txn, resolution };
-                self.grcs[grc].post(CoordinatorInput::Upper(resolved));
+                let resolved = ParentInput::Resolved { txn, resolution };
+                self.grcs[grc].post(CoordinatorInput::Parent(resolved));
             }
         }
         self.begin(by)
@@ -185,8 +185,8 @@ impl World {
 
     pub(super) fn reply(&mut self, grc: usize, token: Token, reply: Reply) -> Result<(), String> {
         match (self.waiters.remove(&token.0), reply) {
-            (Some(Waiter::Above { call, order }), reply) => {
-                self.answer_above(grc, call, order, reply)
+            (Some(Waiter::Parent { call, order }), reply) => {
+                self.answer_to_parent(grc, call, order, reply)
             }
             (Some(Waiter::Rm { by, ask }), Reply::Resolution(resolution)) => {
                 let packet = Packet::Resolution { ask, resolution };
@@ -198,7 +198,7 @@ impl World {
                 self.tell_changer(grc, (demand, wish), token, reply)
             }
             (Some(Waiter::Operator), reply) => self.tell_operator(grc, &reply),
-            (Some(Waiter::Meddler { .. }), Reply::Upper(Answer::Denied)) => Ok(()),
+            (Some(Waiter::Meddler { .. }), Reply::ToParent(Answer::Denied)) => Ok(()),
             (Some(Waiter::Meddler { txn }), reply) => {
                 let name = &self.grcs[grc].name;
                 Err(format!("I21: {name} answers a meddler about {txn}: {reply:?}"))

@@ -8,7 +8,7 @@
 //! the shells turn away.
 
 use coalloc_common::{CoordinatorName, TransactionId, UserName};
-use coalloc_protocol::coordinator::{CoordinatorInput, MessageKind, Upper};
+use coalloc_protocol::coordinator::{CoordinatorInput, MessageKind, ParentInput};
 use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
@@ -55,9 +55,9 @@ impl World {
             }
             Address::Grc(grc) => {
                 self.waiters.insert(token.0, Waiter::Meddler { txn: txn.clone() });
-                self.grcs[grc].post(CoordinatorInput::Upper(match message {
-                    Message::Hold(order) => Upper::Hold { order, planned: None, token },
-                    _ => Upper::End { txn, by, kind, token },
+                self.grcs[grc].post(CoordinatorInput::Parent(match message {
+                    Message::Hold(order) => ParentInput::Hold { order, planned: None, token },
+                    _ => ParentInput::End { txn, by, kind, token },
                 }));
             }
         }
@@ -93,7 +93,7 @@ impl World {
         let knows = |rm: &usize| self.rms[*rm].shadow.entries().contains_key(txn);
         let here = rms.clone().filter(knows).map(Address::Rm);
         let below = self.members.keys().copied();
-        let below = below.filter(|grc| self.grcs[*grc].shadow.uppers().contains_key(txn));
+        let below = below.filter(|grc| self.grcs[*grc].shadow.parent_entries().contains_key(txn));
         let here: Vec<Address> = here.chain(below.map(Address::Grc)).collect();
         let below = self.members.keys().copied().map(Address::Grc);
         let all: Vec<Address> = rms.map(Address::Rm).chain(below).collect();

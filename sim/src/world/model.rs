@@ -15,7 +15,7 @@ use coalloc_common::{
 };
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::message::{Cause, Decision, HoldOrder};
-use coalloc_protocol::participant::{Ending, ParticipantRecord, Phase};
+use coalloc_protocol::participant::{ParticipantRecord, Phase, TransactionEnd};
 
 use super::World;
 use super::check::SYNC_US_MAX;
@@ -24,7 +24,7 @@ use super::check::SYNC_US_MAX;
 #[derive(Debug, Default)]
 pub struct Model {
     /// By RM.
-    live: BTreeMap<usize, BTreeMap<TransactionId, Taken>>,
+    live: BTreeMap<usize, BTreeMap<TransactionId, ModelEntry>>,
     /// What is kept of transactions that were replaced, by RM.
     kept: BTreeMap<usize, BTreeMap<TransactionId, Vec<Segment>>>,
     /// When the process of each RM began, or went on.
@@ -33,7 +33,7 @@ pub struct Model {
 
 /// A hold or a booking.
 #[derive(Debug)]
-struct Taken {
+struct ModelEntry {
     order: HoldOrder,
     /// What the booking has that it was held in place of, and what is kept beside that: so much less it
     /// takes, also when that one is gone before it; then it can never be booked.
@@ -98,7 +98,7 @@ impl Model {
     /// Whoever counts on something that is not kept any more takes it.
     fn count_again(&mut self, rm: usize) {
         let Some(live) = self.live.get(&rm) else { return };
-        let counts = |taken: &&Taken| {
+        let counts = |taken: &&ModelEntry| {
             let old = taken.order.replaces.as_ref().and_then(|old| live.get(old));
             !taken.beside.is_empty() && old.is_some()
         };
@@ -122,7 +122,7 @@ impl Model {
         let others = live
             .iter()
             .filter(|(txn, _)| **txn != order.txn && Some(*txn) != order.replaces.as_ref());
-        let beyond = |(_, other): (&TransactionId, &Taken)| {
+        let beyond = |(_, other): (&TransactionId, &ModelEntry)| {
             let beside = wants(&other.beside, resource, at);
             wants(&other.order.segments, resource, at).saturating_sub(beside)
         };
@@ -178,7 +178,7 @@ impl World {
             let kept = kept.into_iter().flat_map(|entry| &entry.kept);
             let beside = old.into_iter().flat_map(|old| &old.segments).chain(kept).cloned();
             let beside = beside.collect();
-            Some((txn.clone(), Taken { order, beside }))
+            Some((txn.clone(), ModelEntry { order, beside }))
         });
         let live = live.collect();
         let kept = entries.iter().filter(|(_, entry)| !entry.kept.is_empty());
@@ -210,7 +210,7 @@ impl World {
                 }
                 let beside = self.watch.model.own_segments(rm, order);
                 let live = self.watch.model.live.entry(rm).or_default();
-                live.insert(order.txn.clone(), Taken { order: order.clone(), beside });
+                live.insert(order.txn.clone(), ModelEntry { order: order.clone(), beside });
             }
             ParticipantRecord::Refused { order, refusal, .. } => {
                 let config = self.rms[rm].shadow.config();
@@ -233,11 +233,11 @@ impl World {
                 }
             }
             ParticipantRecord::Ended { txn, ending, by, at, .. } => {
-                if *ending == Ending::Expired {
+                if *ending == TransactionEnd::Expired {
                     self.check_length(rm, txn, *at, true)?;
                 }
                 let told = matches!(by, Cause::Coordinator(_) | Cause::Resolve(_));
-                if *ending == Ending::Aborted && told && !self.watch.is_decided(txn) {
+                if *ending == TransactionEnd::Aborted && told && !self.watch.is_decided(txn) {
                     let name = &self.rms[rm].name;
                     return Err(format!("I3: {name} aborts {txn}, which nobody has decided"));
                 }

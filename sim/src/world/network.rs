@@ -9,9 +9,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::Address;
 
 /// The one source of chance.
-pub struct Dice(ChaCha8Rng);
+pub struct RandomSource(ChaCha8Rng);
 
-impl Dice {
+impl RandomSource {
     pub fn new(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
@@ -89,7 +89,7 @@ impl Packet {
 
 /// A message of a coordinator that waits for its answer.
 #[derive(Debug)]
-pub struct Call {
+pub struct OpenCall {
     pub grc: usize,
     pub life: u64,
     /// An RM, or a coordinator that serves as one.
@@ -110,7 +110,7 @@ pub struct Question {
 
 /// How often things go wrong, per thousand; all zero in stories.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Weather {
+pub struct FaultRates {
     /// A packet is lost.
     pub loss: u64,
     /// It arrives twice.
@@ -136,9 +136,9 @@ pub struct Weather {
     pub jitter_us: i64,
 }
 
-impl Weather {
+impl FaultRates {
     /// The flying time of one copy.
-    pub fn delay_us(&self, dice: &mut Dice) -> i64 {
+    pub fn delay_us(&self, dice: &mut RandomSource) -> i64 {
         let jitter = if self.jitter_us > 0 { dice.between(0, self.jitter_us) } else { 0 };
         let extra = if dice.per_mille(self.ghost) {
             dice.between(100, 1_200) * 1_000_000
@@ -151,7 +151,7 @@ impl Weather {
     }
 
     /// The time of one sync.
-    pub fn sync_us(&self, dice: &mut Dice) -> i64 {
+    pub fn sync_us(&self, dice: &mut RandomSource) -> i64 {
         if dice.per_mille(self.slow_disk) {
             return dice.between(200, 4_000) * 1_000;
         }
@@ -165,13 +165,13 @@ pub struct Rule {
     pub word: String,
     pub from: Address,
     pub to: Address,
-    pub fate: Fate,
+    pub fate: PacketFate,
     pub times: u32,
 }
 
 /// One packet's fate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PacketFate {
     Lose,
     Delay(Span),
     Twice,

@@ -7,9 +7,9 @@
 
 use std::fmt::Debug;
 
-use coalloc_common::{BootTime, DiskRoom, Now, Span, Time, limits};
+use coalloc_common::{BootTime, DiskSpace, Now, Span, Time, limits};
 use coalloc_ledger::{
-    Cut, Damage, LedgerError, MemoryLedger, SimulatedDisk, news_of_room, step_all,
+    AppendFault, Damage, LedgerError, MemoryLedger, SimulatedDisk, news_of_room, step_all,
 };
 use coalloc_protocol::{Core, Unsynced, sync};
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub enum CrashPoint {
     /// Nothing of the batch is written.
     BeforeWrite,
     /// All of it is written, and not durable: this much survives.
-    BeforeFsync(Survives),
+    BeforeFsync(DiskSurvival),
     /// It is durable, and no effect has left.
     AfterFsync,
     /// It is durable, and so many effects have left.
@@ -51,7 +51,7 @@ pub enum CrashPoint {
 
 /// What a disk has after a crash of what was written and not yet durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Survives {
+pub enum DiskSurvival {
     /// Nothing.
     Nothing,
     /// A part without its end, which the next opening rolls back.
@@ -62,12 +62,14 @@ pub enum Survives {
 
 impl CrashPoint {
     /// Where the append of the batch is cut; `None` when it is not.
-    const fn cut(self) -> Option<Cut> {
+    const fn cut(self) -> Option<AppendFault> {
         match self {
-            Self::BeforeWrite => Some(Cut::BeforeWrite),
-            Self::BeforeFsync(Survives::Nothing) => Some(Cut::BeforeDurable),
-            Self::BeforeFsync(Survives::Part) => Some(Cut::Torn),
-            Self::BeforeFsync(Survives::All) | Self::AfterFsync => Some(Cut::BeforeReturn),
+            Self::BeforeWrite => Some(AppendFault::BeforeWrite),
+            Self::BeforeFsync(DiskSurvival::Nothing) => Some(AppendFault::BeforeDurable),
+            Self::BeforeFsync(DiskSurvival::Part) => Some(AppendFault::Torn),
+            Self::BeforeFsync(DiskSurvival::All) | Self::AfterFsync => {
+                Some(AppendFault::BeforeReturn)
+            }
             Self::AfterEffects(_) => None,
         }
     }
@@ -102,7 +104,7 @@ pub struct Node<C: Core> {
     pub disk: SimulatedDisk,
     log: Option<MemoryLedger<C::Record>>,
     /// What the core was told of it.
-    room: DiskRoom,
+    room: DiskSpace,
     /// Syncs that had something to write, over all its lives.
     pub writes: u64,
     /// Counts its lives: what belongs to an earlier one is void.
@@ -137,7 +139,7 @@ where
             core: None,
             disk: SimulatedDisk::new(name),
             log: None,
-            room: DiskRoom::Enough,
+            room: DiskSpace::Enough,
             writes: 0,
             life: 0,
             clock: Clock { wall_ahead_us: 0, was_set: false, booted_us: -1_000_000, boots: 1 },
@@ -260,7 +262,7 @@ where
         self.life += 1;
         self.core = None;
         self.log = None;
-        self.room = DiskRoom::Enough;
+        self.room = DiskSpace::Enough;
         self.disk.crash();
         self.batch = None;
         self.failed = false;

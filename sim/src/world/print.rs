@@ -2,7 +2,7 @@
 
 use coalloc_common::RmName;
 use coalloc_common::{Segment, Span};
-use coalloc_protocol::coordinator::{Candidate, CoordinatorRecord, Mends, Reply, Reservation};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorRecord, MendTarget, Reply, Reservation};
 use coalloc_protocol::message::{Answer, Cause, Decision, HoldOrder, Message, Resolution};
 use coalloc_protocol::participant::ParticipantRecord;
 
@@ -79,8 +79,8 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
                 replaces.as_ref().map_or(String::new(), |old| format!(", replaces {old}"));
             let mends = match mends {
                 None => "",
-                Some(Mends::New) => ", the new version everywhere",
-                Some(Mends::Old) => ", the old version everywhere",
+                Some(MendTarget::New) => ", the new version everywhere",
+                Some(MendTarget::Old) => ", the old version everywhere",
             };
             format!("D1 intent {txn}: {}{replaces}{mends}", candidate(plan))
         }
@@ -104,14 +104,14 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
             format!("change of {reservation} refused: {refusal}")
         }
-        CoordinatorRecord::UpperOpened { reservation, order, .. } => {
+        CoordinatorRecord::ParentHoldOpened { reservation, order, .. } => {
             format!("opened {reservation} for {} of {}", order.txn, order.coordinator)
         }
         CoordinatorRecord::Prepared { txn, expires_in, .. } => {
             format!("D2 prepared {txn}, ends after {expires_in}")
         }
-        CoordinatorRecord::UpperEnded { txn, .. } => format!("tombstone of {txn}"),
-        CoordinatorRecord::UpperReplaced { reservation, by, .. } => {
+        CoordinatorRecord::ParentTombstone { txn, .. } => format!("tombstone of {txn}"),
+        CoordinatorRecord::ReplacedForParent { reservation, by, .. } => {
             format!("{reservation} is replaced by {by}")
         }
         CoordinatorRecord::Superseded { reservation, .. } => {
@@ -207,7 +207,7 @@ pub fn reply(reply: &Reply) -> String {
             format!("given up of {}", of.join(" "))
         }
         Reply::NotGivenUp(why) => format!("not given up: {why:?}"),
-        Reply::PlanUpper => "new, to be planned".to_owned(),
-        Reply::Upper(answer) => format!("{answer:?}"),
+        Reply::PlanParentHold => "new, to be planned".to_owned(),
+        Reply::ToParent(answer) => format!("{answer:?}"),
     }
 }

@@ -4,7 +4,7 @@
 
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::message::Decision;
-use coalloc_protocol::participant::{Ending, ParticipantRecord};
+use coalloc_protocol::participant::{ParticipantRecord, TransactionEnd};
 
 use super::{Address, World};
 
@@ -57,7 +57,7 @@ impl World {
 pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
     match record {
         CoordinatorRecord::Refused { .. } => "refused",
-        CoordinatorRecord::Opened { .. } | CoordinatorRecord::UpperOpened { .. } => "opened",
+        CoordinatorRecord::Opened { .. } | CoordinatorRecord::ParentHoldOpened { .. } => "opened",
         CoordinatorRecord::Intent { .. } => "D1 intent",
         CoordinatorRecord::Decided { decision: Decision::Commit, .. } => "D3 commit",
         CoordinatorRecord::Decided { decision: Decision::Abort, .. } => "D3 abort",
@@ -68,8 +68,8 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::ChangeRefused { .. } => "change refused",
         CoordinatorRecord::Finished { .. } => "D6 finished",
         CoordinatorRecord::Prepared { .. } => "D2 prepared",
-        CoordinatorRecord::UpperEnded { .. } => "D5 tombstone",
-        CoordinatorRecord::UpperReplaced { .. } => "replaced",
+        CoordinatorRecord::ParentTombstone { .. } => "D5 tombstone",
+        CoordinatorRecord::ReplacedForParent { .. } => "replaced",
         CoordinatorRecord::Superseded { .. } => "superseded",
         CoordinatorRecord::Settled { .. } => "settled",
         CoordinatorRecord::Disowned { .. } => "disowned",
@@ -88,9 +88,9 @@ pub const fn participant_point(record: &ParticipantRecord) -> &'static str {
         ParticipantRecord::Moved { .. } => "moved",
         ParticipantRecord::Refused { .. } => "D2 refused",
         ParticipantRecord::Booked { .. } => "D4 booked",
-        ParticipantRecord::Ended { ending: Ending::Aborted, .. } => "D5 aborted",
-        ParticipantRecord::Ended { ending: Ending::Expired, .. } => "D5 expired",
-        ParticipantRecord::Ended { ending: Ending::Released, .. } => "D5 released",
-        ParticipantRecord::Ended { ending: Ending::Replaced, .. } => "D5 replaced",
+        ParticipantRecord::Ended { ending: TransactionEnd::Aborted, .. } => "D5 aborted",
+        ParticipantRecord::Ended { ending: TransactionEnd::Expired, .. } => "D5 expired",
+        ParticipantRecord::Ended { ending: TransactionEnd::Released, .. } => "D5 released",
+        ParticipantRecord::Ended { ending: TransactionEnd::Replaced, .. } => "D5 replaced",
     }
 }

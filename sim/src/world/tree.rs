@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::coordinator::{
-    Above, Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
-    MessageKind, Reply, Reservation, State, Upper,
+    Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
+    MessageKind, ParentConfig, ParentInput, Reply, Reservation, State,
 };
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Message, Token};
 
@@ -24,14 +24,14 @@ impl World {
     pub fn add_lower(
         &mut self,
         config: CoordinatorConfig,
-        above: Above,
+        parents: ParentConfig,
         own: Vec<RmName>,
     ) -> Result<(), String> {
         self.grc_names.push(config.name.clone());
         let name = config.name.to_string();
         let make = move |boot: &str| {
             let mut core = Coordinator::new(config.clone());
-            core.serve_above(Above { boot: boot.to_owned(), ..above.clone() });
+            core.serve_parents(ParentConfig { boot: boot.to_owned(), ..parents.clone() });
             core
         };
         self.grcs.push(Node::new(&name, make, |_| CoordinatorInput::Start));
@@ -41,7 +41,7 @@ impl World {
     }
 
     /// A message of a coordinator above arrives.
-    pub(super) fn heard_from_above(
+    pub(super) fn heard_from_parent(
         &mut self,
         grc: usize,
         call: u64,
@@ -55,22 +55,22 @@ impl World {
             Message::Hold(order) => Some(order.clone()),
             _ => None,
         };
-        let token = self.wait_above(call, order);
-        self.grcs[grc].post(CoordinatorInput::Upper(match message {
-            Message::Hold(order) => Upper::Hold { order, planned: None, token },
-            _ => Upper::End { txn, by, kind, token },
+        let token = self.wait_for_parent(call, order);
+        self.grcs[grc].post(CoordinatorInput::Parent(match message {
+            Message::Hold(order) => ParentInput::Hold { order, planned: None, token },
+            _ => ParentInput::End { txn, by, kind, token },
         }));
         self.begin(Address::Grc(grc))
     }
 
-    fn wait_above(&mut self, call: u64, order: Option<HoldOrder>) -> Token {
+    fn wait_for_parent(&mut self, call: u64, order: Option<HoldOrder>) -> Token {
         let token = self.fresh();
-        self.waiters.insert(token, Waiter::Above { call, order });
+        self.waiters.insert(token, Waiter::Parent { call, order });
         Token(token)
     }
 
     /// What a coordinator says upward.
-    pub(super) fn answer_above(
+    pub(super) fn answer_to_parent(
         &mut self,
         grc: usize,
         call: u64,
@@ -80,24 +80,24 @@ impl World {
         let Some(known) = self.calls.get(&call) else { return Ok(()) };
         let caller = known.grc;
         match reply {
-            Reply::PlanUpper => {
+            Reply::PlanParentHold => {
                 let order = order.ok_or("only a Hold is planned")?;
                 let life = self.grcs[grc].life;
                 let us = self.planning_us();
-                self.after(us, Event::PlannedAbove { grc, life, call, order });
+                self.after(us, Event::PlannedForParent { grc, life, call, order });
                 Ok(())
             }
             Reply::Replan(reservation) => {
                 let life = self.grcs[grc].life;
-                let planned = Event::ReplannedAbove { grc, life, call, reservation };
+                let planned = Event::ReplannedForParent { grc, life, call, reservation };
                 self.counts.replanned_below += 1;
                 self.after(self.planning_us(), planned);
                 Ok(())
             }
             // Another copy of the message has the answer.
             Reply::Forgotten => Ok(()),
-            Reply::Upper(answer) => {
-                self.watch_answer_above(grc, call, &answer)?;
+            Reply::ToParent(answer) => {
+                self.watch_answer_to_parent(grc, call, &answer)?;
                 let packet = Packet::Answer { call, answer };
                 self.send(Address::Grc(grc), Address::Grc(caller), packet);
                 Ok(())
@@ -107,7 +107,7 @@ impl World {
     }
 
     /// The shell below has planned.
-    pub(super) fn planned_above(
+    pub(super) fn planned_for_parent(
         &mut self,
         grc: usize,
         life: u64,
@@ -117,10 +117,10 @@ impl World {
         if self.grcs[grc].life != life {
             return Ok(());
         }
-        let planned = self.plan_below(grc, &order).ok_or_else(no_plan);
-        let token = self.wait_above(call, None);
-        let hold = Upper::Hold { order, planned: Some(planned), token };
-        self.grcs[grc].post(CoordinatorInput::Upper(hold));
+        let planned = self.plan_at_child(grc, &order).ok_or_else(no_plan);
+        let token = self.wait_for_parent(call, None);
+        let hold = ParentInput::Hold { order, planned: Some(planned), token };
+        self.grcs[grc].post(CoordinatorInput::Parent(hold));
         self.begin(Address::Grc(grc))
     }
 
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// What to try below: at each RM what it has, all of them or one after the other.
-    fn plan_below(&mut self, grc: usize, order: &HoldOrder) -> Option<Vec<Candidate>> {
+    fn plan_at_child(&mut self, grc: usize, order: &HoldOrder) -> Option<Vec<Candidate>> {
         let own = self.members.get(&grc).cloned().unwrap_or_default();
         let in_turns = self.dice.per_mille(self.in_turns);
         let of = |rm: &RmName| -> Vec<Segment> {
@@ -150,7 +150,7 @@ impl World {
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
         // Whoever has something can have it again, also when it has begun: a planner knows that, and a throw that
         // never takes it would leave a change in two versions for longer than the world lasts.
-        let again = self.has_below(grc, order).map(|rms| at(&rms));
+        let again = self.replaced_rms(grc, order).map(|rms| at(&rms));
         let mut plans: Vec<Candidate> = match if self.is_story() { 7 } else { self.dice.below(8) } {
             0 => return None,
             1 | 2 => each,
@@ -163,9 +163,9 @@ impl World {
     }
 
     /// The RMs of what an order would replace.
-    fn has_below(&self, grc: usize, order: &HoldOrder) -> Option<Vec<RmName>> {
+    fn replaced_rms(&self, grc: usize, order: &HoldOrder) -> Option<Vec<RmName>> {
         let core = &self.grcs[grc].shadow;
-        let (_, id) = core.uppers().get(order.replaces.as_ref()?)?.order.as_ref()?;
+        let (_, id) = core.parent_entries().get(order.replaces.as_ref()?)?.order.as_ref()?;
         let has = core.find(id.as_str())?.candidate.as_ref()?;
         Some(
             has.segments
@@ -177,7 +177,7 @@ impl World {
     }
 
     /// The shell below has planned again.
-    pub(super) fn replanned_above(
+    pub(super) fn replanned_for_parent(
         &mut self,
         grc: usize,
         life: u64,
@@ -188,23 +188,23 @@ impl World {
             return Ok(());
         }
         let core = self.grcs[grc].core.as_ref();
-        let known = core.and_then(|core| core.order_above(core.find(reservation.as_str())?));
+        let known = core.and_then(|core| core.parent_order(core.find(reservation.as_str())?));
         let order = known.cloned().ok_or("what is planned again is known")?;
-        let outcome = self.plan_below(grc, &order).ok_or_else(no_plan);
-        let token = self.wait_above(call, None);
+        let outcome = self.plan_at_child(grc, &order).ok_or_else(no_plan);
+        let token = self.wait_for_parent(call, None);
         self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
         self.begin(Address::Grc(grc))
     }
 
     /// What a coordinator has made of a transaction of one above.
-    fn below(
+    fn child_reservation(
         &self,
         name: &RmName,
         txn: &TransactionId,
     ) -> Option<(usize, &HoldOrder, &Reservation)> {
         let Some(Address::Grc(grc)) = self.find(name.as_str()) else { return None };
         let core = &self.grcs[grc].shadow;
-        let (order, id) = core.uppers().get(txn)?.order.as_ref()?;
+        let (order, id) = core.parent_entries().get(txn)?.order.as_ref()?;
         Some((grc, order, core.find(id.as_str())?))
     }
 
@@ -217,7 +217,7 @@ impl World {
         match record {
             CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
                 let known = self.grcs[grc].shadow.reservation_of(txn);
-                if let Some(upper) = known.and_then(|known| known.upper.as_ref())
+                if let Some(upper) = known.and_then(|known| known.parent_transaction.as_ref())
                     && !self.watch.is_committed(upper)
                     && !self.watch.exempt.is_lost_txn(upper)
                 {
@@ -227,7 +227,7 @@ impl World {
             CoordinatorRecord::Prepared { txn, expires_in, .. } => {
                 self.counts.prepared += 1;
                 let known = self.grcs[grc].shadow.reservation_of(txn);
-                let upper = known.and_then(|known| known.upper.clone());
+                let upper = known.and_then(|known| known.parent_transaction.clone());
                 let plan = known.and_then(|known| known.candidate.as_ref());
                 for name in plan.iter().flat_map(|plan| plan.segments.keys()) {
                     let held = match self.rm_index(name) {
@@ -240,7 +240,7 @@ impl World {
                 }
                 let core = &self.grcs[grc].shadow;
                 let ends = known.and_then(|known| core.promised_until(known));
-                let asks = known.and_then(|known| core.asks_above_at(known));
+                let asks = known.and_then(|known| core.asks_parent_at(known));
                 if asks >= ends && *expires_in > Span::ZERO && ends.is_some() {
                     return Err(format!(
                         "I22: {txn} is promised for {expires_in}, and not asked about"
@@ -252,7 +252,7 @@ impl World {
                 }
                 self.watch.promised.extend(upper.map(|upper| (Address::Grc(grc), upper)));
             }
-            CoordinatorRecord::UpperReplaced { by, .. } => {
+            CoordinatorRecord::ReplacedForParent { by, .. } => {
                 self.counts.replaced_below += 1;
                 if !self.watch.is_committed(by) && !self.watch.exempt.is_lost_txn(by) {
                     return Err(format!("I3: {by} has replaced a booking, undecided above"));
@@ -264,19 +264,26 @@ impl World {
     }
 
     /// I4, I6, I8 of what is said upward.
-    fn watch_answer_above(&mut self, grc: usize, call: u64, answer: &Answer) -> Result<(), String> {
+    fn watch_answer_to_parent(
+        &mut self,
+        grc: usize,
+        call: u64,
+        answer: &Answer,
+    ) -> Result<(), String> {
         let Some(known) = self.calls.get(&call) else { return Ok(()) };
         let (kind, txn) = (known.kind, known.txn.clone());
         if self.watch.exempt.is_lost_txn(&txn) {
             return Ok(());
         }
         let name = RmName::composed(self.grcs[grc].name.as_str());
-        let below = self.below(&name, &txn).map(|(_, _, known)| known.clone());
+        let below = self.child_reservation(&name, &txn).map(|(_, _, known)| known.clone());
         match (answer, kind) {
             (Answer::Held { .. }, _) if below.is_none() => {
                 Err(format!("I4: {txn} is said to be held and is not"))
             }
-            (Answer::Held { .. }, _) if self.refused_above.contains_key(&(grc, txn.clone())) => {
+            (Answer::Held { .. }, _)
+                if self.refused_to_parent.contains_key(&(grc, txn.clone())) =>
+            {
                 Err(format!("I8: {txn} was refused and is held"))
             }
             // Not written down: a process that begins anew may hold it.
@@ -287,7 +294,7 @@ impl World {
             }
             (Answer::Refused(refusal), MessageKind::Hold) => {
                 let key = (grc, txn.clone());
-                let before = *self.refused_above.entry(key).or_insert(refusal.reason);
+                let before = *self.refused_to_parent.entry(key).or_insert(refusal.reason);
                 if before != refusal.reason {
                     let now = refusal.reason;
                     return Err(format!("I8: {txn} was refused as {before:?}, now {now:?}"));
@@ -315,7 +322,7 @@ impl World {
 
     /// I6 across levels: what is confirmed above is confirmed at the coordinator below, for the same
     /// segments, and booked at every RM there.
-    pub(super) fn check_below(
+    pub(super) fn check_child(
         &self,
         name: &RmName,
         txn: &TransactionId,
@@ -325,7 +332,7 @@ impl World {
         if self.watch.exempt.is_lost_txn(txn) {
             return Ok(());
         }
-        let Some((_, order, known)) = self.below(name, txn) else {
+        let Some((_, order, known)) = self.child_reservation(name, txn) else {
             return Err(format!("I6: {txn} is confirmed and unknown at {name}"));
         };
         let ended = matches!(known.state, State::Terminating | State::Terminated)
@@ -338,10 +345,10 @@ impl World {
     }
 
     /// Nothing of an attempt above is alive below.
-    pub(super) fn check_gone_below(&self, reservation: &Reservation) -> Result<(), String> {
+    pub(super) fn check_gone_at_children(&self, reservation: &Reservation) -> Result<(), String> {
         let own = format!("{}/", reservation.id);
         for node in &self.grcs {
-            for (txn, entry) in node.shadow.uppers() {
+            for (txn, entry) in node.shadow.parent_entries() {
                 let Some((_, id)) = entry.order.as_ref() else { continue };
                 let Some(known) = node.shadow.find(id.as_str()) else { continue };
                 if !txn.as_str().starts_with(&own)
@@ -376,7 +383,7 @@ impl World {
         owners: &BTreeMap<TransactionId, &Reservation>,
     ) -> Result<(), String> {
         for (txn, reservation) in owners {
-            if let Some(upper) = &reservation.upper
+            if let Some(upper) = &reservation.parent_transaction
                 && !owners.contains_key(upper)
                 && !self.watch.exempt.is_lost_txn(upper)
             {

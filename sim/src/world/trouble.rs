@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{DiskRoom, Reason, Refusal, RmName, Span, TransactionId};
+use coalloc_common::{DiskSpace, Reason, Refusal, RmName, Span, TransactionId};
 use coalloc_ledger::{Damage, SimulatedDisk};
 use coalloc_protocol::coordinator::{CoordinatorRecord, MessageKind};
 use coalloc_protocol::message::{Answer, Decision, Message};
@@ -151,7 +151,7 @@ impl World {
             }
             Trouble::Low(node) => {
                 self.say_at(node, || "its disk is nearly full".to_owned());
-                self.set_room(node, DiskRoom::Low);
+                self.set_room(node, DiskSpace::Low);
             }
             Trouble::Full(node) => {
                 self.say_at(node, || "its disk is full".to_owned());
@@ -160,7 +160,7 @@ impl World {
             Trouble::Room(node) => {
                 self.say_at(node, || "its disk has room".to_owned());
                 self.troubles.full.remove(&node);
-                self.set_room(node, DiskRoom::Enough);
+                self.set_room(node, DiskSpace::Enough);
             }
             Trouble::Restore { node, lost, down_us } => self.restore(node, lost, down_us)?,
             Trouble::Upgrade(node) => self.upgrade(node)?,
@@ -189,7 +189,7 @@ impl World {
         (0..self.rms.len()).for_each(|rm| self.take_in(rm));
         let rms = (0..self.rms.len()).map(Address::Rm);
         for node in (0..self.grcs.len()).map(Address::Grc).chain(rms) {
-            self.set_room(node, DiskRoom::Enough);
+            self.set_room(node, DiskSpace::Enough);
         }
         frozen.into_iter().try_for_each(|(node, until_us)| {
             // What it had on its way to the disk comes when it would have come.
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    fn set_room(&self, node: Address, room: DiskRoom) {
+    fn set_room(&self, node: Address, room: DiskSpace) {
         match node {
             Address::Grc(index) => self.grcs[index].disk.set_room(room),
             Address::Rm(index) => self.rms[index].disk.set_room(room),

@@ -12,7 +12,9 @@
 
 use coalloc_common::{Amount, Now, Profile, RmName, Time, Window, limits};
 use coalloc_protocol::participant::{Disclosure, Participant};
-use coalloc_protocol::update::{Due, Ignored, Picture, Strategy, Subscription, Update, UpdateKind};
+use coalloc_protocol::update::{
+    DueUpdate, Ignored, Picture, Strategy, Subscription, Update, UpdateKind,
+};
 
 use super::World;
 
@@ -68,18 +70,18 @@ impl Subscriber {
         // Also of what is over, see the publisher.
         let ever = Now { wall: Time::from_us(0), ..now };
         let (kind, mut disclosure) = match subscription.due(node.changes(), capacity, ever) {
-            Due::Snapshot => {
+            DueUpdate::Snapshot => {
                 let resources = node.config().resources.iter().map(|(name, _)| name.clone());
                 let kind = UpdateKind::Snapshot { resources: resources.collect(), more: false };
                 (kind, node.everything(now.wall))
             }
-            Due::Delta { from, touched } => {
+            DueUpdate::Delta { from, touched } => {
                 let windows = touched.into_iter().flat_map(|(number, of)| {
                     of.windows.into_iter().map(move |window| (number, window))
                 });
                 (UpdateKind::Delta { from }, Disclosure::of(windows))
             }
-            Due::At(_) | Due::Nothing => {
+            DueUpdate::At(_) | DueUpdate::Nothing => {
                 self.subscription = Some(subscription);
                 return Ok(true);
             }

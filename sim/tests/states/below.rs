@@ -2,7 +2,7 @@
 
 use coalloc_common::{CoordinatorName, RmName, Span, TransactionId};
 use coalloc_protocol::coordinator::{
-    Above, Coordinator, CoordinatorConfig, CoordinatorInput, MessageKind, Upper,
+    Coordinator, CoordinatorConfig, CoordinatorInput, MessageKind, ParentConfig, ParentInput,
 };
 use coalloc_protocol::message::{Answer, Decision, Resolution, Token};
 
@@ -13,7 +13,7 @@ fn make() -> Coordinator {
     let name = CoordinatorName::composed("grc");
     let config = CoordinatorConfig { name, tag: "1".to_owned(), hold_for: None };
     let mut core = Coordinator::new(config);
-    core.serve_above(Above {
+    core.serve_parents(ParentConfig {
         coordinators: [CoordinatorName::composed("grc")].into(),
         soft: Span::from_secs(5),
         hard: Span::from_secs(20),
@@ -25,16 +25,19 @@ fn make() -> Coordinator {
 fn hold(amount: u64) -> CoordinatorInput {
     let planned = Some(Ok(vec![candidate()]));
     let token = Token(50);
-    CoordinatorInput::Upper(Upper::Hold { order: order(TXN, amount, None), planned, token })
+    CoordinatorInput::Parent(ParentInput::Hold { order: order(TXN, amount, None), planned, token })
 }
 
 fn end(kind: MessageKind) -> CoordinatorInput {
     let (txn, by) = (TransactionId::composed(TXN), CoordinatorName::composed("grc"));
-    CoordinatorInput::Upper(Upper::End { txn, by, kind, token: Token(60) })
+    CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token: Token(60) })
 }
 
 fn answered(resolution: Resolution) -> CoordinatorInput {
-    CoordinatorInput::Upper(Upper::Resolved { txn: TransactionId::composed(TXN), resolution })
+    CoordinatorInput::Parent(ParentInput::Resolved {
+        txn: TransactionId::composed(TXN),
+        resolution,
+    })
 }
 
 fn states() -> Vec<(&'static str, Grc)> {

@@ -42,7 +42,7 @@ impl Grc {
                 CoordinatorEffect::Send { rm, message, .. } => {
                     (format!("{:?} to", message.kind()), rm.to_string())
                 }
-                CoordinatorEffect::AskAbove { .. } => ("asks above".to_owned(), String::new()),
+                CoordinatorEffect::AskParent { .. } => ("asks above".to_owned(), String::new()),
                 CoordinatorEffect::Reply { reply, .. } => (reply_text(&reply), String::new()),
             };
             match said.iter_mut().find(|(known, _)| *known == what) {
@@ -93,9 +93,9 @@ fn reply_text(reply: &Reply) -> String {
         Reply::Resolution(Resolution::Decided(decision)) => format!("answers {decision:?}"),
         Reply::Resolution(Resolution::NotMine) => "answers NotMine".to_owned(),
         Reply::Resolution(Resolution::Lost) => "no answer yet".to_owned(),
-        Reply::Upper(answer) => told(answer),
+        Reply::ToParent(answer) => told(answer),
         Reply::Disowned => "released".to_owned(),
-        Reply::PlanUpper => "to be planned".to_owned(),
+        Reply::PlanParentHold => "to be planned".to_owned(),
         // Who sent it before has given up that call.
         Reply::Forgotten => "waits".to_owned(),
         other => format!("{other:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),

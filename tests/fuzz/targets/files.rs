@@ -1,4 +1,4 @@
-//! Files: JSON and YAML to messages, and messages to what a daemon is told.
+//! Files: from JSON and YAML to messages, and from messages to the settings of a daemon.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ pub(crate) fn examples() -> Vec<(PathBuf, String)> {
     all
 }
 
-/// What was read is written as JSON, which is read as the same.
+/// Reads a text, and checks that the message survives being written as JSON and read again.
 fn there_and_back<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>(
     text: &str,
 ) -> Option<T> {
@@ -43,7 +43,7 @@ fn there_and_back<T: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>
     }
 }
 
-/// Files of a whole federation, and of one request.
+/// Files of a federation, and of a request.
 pub(crate) fn files(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let federation = there_and_back::<v1::FederationFile>(text);
@@ -57,7 +57,7 @@ pub(crate) fn files(bytes: &[u8]) -> bool {
     federation.is_some() || request.is_some()
 }
 
-/// What an NRM, a CRM and a coordinator are started with.
+/// The configurations of an NRM, a CRM and a coordinator.
 pub(crate) fn daemons() -> [String; 3] {
     let daemon = "daemon: {listen: \"127.0.0.1:7001\", ledger: x.ledger, metrics_listen: \"127.0.0.1:9001\"}\n";
     let common = "coordinators: [{name: grc, address: \"127.0.0.1:7000\"}]\n\
@@ -78,9 +78,9 @@ pub(crate) fn daemons() -> [String; 3] {
     [nrm, crm, grc]
 }
 
-/// The three files of daemons.
+/// The three configurations of daemons.
 pub(crate) fn configurations(bytes: &[u8]) -> bool {
-    // Addresses of peers become channels, which want a runtime to be made on.
+    // Addresses of peers become channels, which can only be created inside a runtime.
     static RUNTIME: LazyLock<tokio::runtime::Runtime> =
         LazyLock::new(|| tokio::runtime::Runtime::new().unwrap());
     let _inside = RUNTIME.enter();

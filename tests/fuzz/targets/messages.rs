@@ -1,4 +1,4 @@
-//! Messages of the network: protobuf bytes to messages, messages to the types of `common`, and back.
+//! Messages of the network: from protobuf bytes to messages, from messages to the types of `common`, and back.
 
 use std::fmt::Debug;
 
@@ -136,7 +136,7 @@ pub(crate) fn update() -> v1::ProfileUpdate {
     }
 }
 
-/// What is booked at a resource manager.
+/// The bookings of a resource manager.
 fn booked() -> BookingSet {
     let mut set = BookingSet::default();
     for number in 0..5_i64 {
@@ -167,14 +167,14 @@ pub(crate) fn policy() -> v1::UpdatePolicy {
     }
 }
 
-/// What bytes decode to encodes to what decodes to the same.
+/// Decodes bytes, and checks that the message survives encoding and decoding.
 fn decoded<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) -> Option<M> {
     let message = M::decode(bytes).ok()?;
     assert_eq!(M::decode(&message.encode_to_vec()[..]).as_ref(), Ok(&message));
     Some(message)
 }
 
-/// An error names a field and what is allowed, in words of bounded length.
+/// Checks that an error names a field and what is allowed, in a text of bounded length.
 fn is_helpful(error: &InvalidField) {
     assert!(!error.field.is_empty() && !error.allowed.is_empty(), "{error:?}");
     assert!(error.to_string().len() < 100_000, "{} bytes of error", error.to_string().len());
@@ -184,10 +184,10 @@ fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
     result.inspect_err(is_helpful).ok()
 }
 
-/// Of a coordinator, to a resource manager, and to a coordinator from one above it.
+/// From a coordinator to a resource manager, or from a parent coordinator to a child coordinator.
 pub(crate) fn holds(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::HoldRequest>(bytes) else { return false };
-    let _ = taken(coalloc_grc::upward::order_from_wire(&wire));
+    let _ = taken(coalloc_grc::parents::order_from_wire(&wire));
     let Some(order) = taken(coalloc_rm::service::hold_order(&wire)) else { return false };
     assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
     let again = v1::HoldRequest {
@@ -200,7 +200,7 @@ pub(crate) fn holds(bytes: &[u8]) -> bool {
     true
 }
 
-/// Of a resource manager, to a coordinator.
+/// From a resource manager to a coordinator.
 pub(crate) fn refusals(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::Refusal>(bytes) else { return false };
     let refusal = convert::refusal_from_wire(&wire);
@@ -209,18 +209,18 @@ pub(crate) fn refusals(bytes: &[u8]) -> bool {
     true
 }
 
-/// What a client wants.
+/// The request of a client.
 pub(crate) fn requests(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::CoAllocationRequest>(bytes) else { return false };
     let Some(request) = taken(convert::request_from_wire(&wire, NOW)) else { return false };
-    // Every frame of what was taken is a window.
+    // Every frame of an accepted request is a window.
     let frames = request.timing.frames(limits::FRAMES_MAX);
     assert!(frames.len() <= limits::FRAMES_MAX as usize);
     assert!(frames.iter().all(|frame| frame.start() < frame.end()));
     true
 }
 
-/// What is around it when it is to be reserved: a ticket, options, the digest of a plan that was shown.
+/// The call that reserves a request: a ticket, options, the digest of a plan that was shown.
 pub(crate) fn reserves(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::ReserveRequest>(bytes) else { return false };
     let ticket = coalloc_grc::admission::ticket(&wire, "grc-1a2b3c4d-");
@@ -228,11 +228,11 @@ pub(crate) fn reserves(bytes: &[u8]) -> bool {
     let defaults = convert::plan_options(None, RequestOptions::default()).unwrap();
     let options = taken(convert::plan_options(wire.options.as_ref(), defaults));
     assert!(options.is_none_or(|o| o.frames <= limits::FRAMES_MAX));
-    let _ = coalloc_grc::shown::check_digest(&wire.plan_digest).inspect_err(is_helpful);
+    let _ = coalloc_grc::plan_cache::check_digest(&wire.plan_digest).inspect_err(is_helpful);
     ticket.is_ok() && options.is_some()
 }
 
-/// A file's content after the JSON, and what is planned on.
+/// The content of a federation file after the JSON, and the topology that plans are made on.
 pub(crate) fn federations(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::FederationFile>(bytes) else { return false };
     let Some(topology) = taken(convert::file_topology(&wire)) else { return false };
@@ -244,14 +244,14 @@ pub(crate) fn federations(bytes: &[u8]) -> bool {
     true
 }
 
-/// What a resource manager says of itself.
+/// A resource manager's description of itself.
 pub(crate) fn descriptions(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::DescribeResponse>(bytes) else { return false };
     let name = coalloc_common::RmName::composed("nrm-N");
     convert::topology_of_descriptions([(&name, &wire)]).is_ok()
 }
 
-/// Of a coordinator, to a resource manager that has something booked for it.
+/// From a coordinator to a resource manager that has bookings for it.
 pub(crate) fn comparisons(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::CompareBookingsRequest>(bytes) else { return false };
     let Some((from, theirs)) = taken(convert::compare_from_wire(&wire)) else { return false };
@@ -262,7 +262,7 @@ pub(crate) fn comparisons(bytes: &[u8]) -> bool {
     true
 }
 
-/// Of a resource manager, to the coordinator that has compared.
+/// From a resource manager to the coordinator that has asked for the comparison.
 pub(crate) fn compared(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::CompareBookingsResponse>(bytes) else { return false };
     let Some(listed) = taken(convert::compared_from_wire(&wire)) else { return false };
@@ -270,7 +270,7 @@ pub(crate) fn compared(bytes: &[u8]) -> bool {
     true
 }
 
-/// Of a resource manager, to a scheduler's picture.
+/// From a resource manager to a scheduler's picture.
 pub(crate) fn updates(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::ProfileUpdate>(bytes) else { return false };
     let Some(update) = taken(convert::update_from_wire("update", &wire)) else { return false };
@@ -278,7 +278,7 @@ pub(crate) fn updates(bytes: &[u8]) -> bool {
     assert_eq!(convert::update_from_wire("update", &again).as_ref(), Ok(&update));
     let steps: usize = update.parts.iter().map(|part| part.steps.len()).sum();
     assert!(steps <= limits::UPDATE_STEPS_MAX && update.parts.iter().all(Part::is_sound));
-    // As the first that a picture hears, and behind a sound one.
+    // The update is applied as the first one of a picture, and after a sound one.
     let rm = RmName::composed("nrm-N");
     let now = Now { wall: NOW, boot: BootTime::from_us(0) };
     let mut picture = Picture::default();
@@ -295,7 +295,7 @@ pub(crate) fn updates(bytes: &[u8]) -> bool {
     true
 }
 
-/// Of a subscriber, to a resource manager.
+/// From a subscriber to a resource manager.
 pub(crate) fn policies(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::UpdatePolicy>(bytes) else { return false };
     let policy = taken(convert::update_policy_from_wire("policy", &wire));

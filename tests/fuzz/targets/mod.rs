@@ -1,8 +1,9 @@
 //! Each decoder as a function of bytes, with sound bytes to begin with.
 //!
-//! A target must not panic, takes bounded time and memory, gives back what it took when it took it, and says
-//! which field was wrong with which value when it did not; it returns whether the bytes were taken. Who makes
-//! the bytes is no matter of the targets: the tests here, or libFuzzer (`fuzz/`), which includes this module.
+//! A target must not panic and must take bounded time and memory. If it accepts the bytes, it checks that
+//! the value survives a round trip; if not, the error must name the field and the value. It returns whether
+//! the bytes were accepted. The source of the bytes does not matter: the tests here, or libFuzzer
+//! (`fuzz/`), which includes this module.
 
 pub(crate) mod files;
 pub(crate) mod messages;
@@ -14,15 +15,15 @@ use serde_json::Value;
 
 /// One decoder.
 pub(crate) struct Target {
-    /// The file in `fuzz/fuzz_targets`.
+    /// The name of its file in `fuzz/fuzz_targets`.
     pub(crate) name: &'static str,
-    /// What it should take, most of it.
+    /// Inputs that it should accept, at least most of them.
     pub(crate) sound: fn() -> Vec<Vec<u8>>,
-    /// Whether it takes these.
+    /// Checks the bytes; returns whether they were accepted.
     pub(crate) check: fn(&[u8]) -> bool,
 }
 
-/// All of them.
+/// All targets.
 pub(crate) static ALL: [Target; 19] = [
     Target {
         name: "holds",
@@ -97,7 +98,7 @@ pub(crate) static ALL: [Target; 19] = [
     Target {
         name: "ledgers",
         sound: || {
-            // Nothing, and one byte of each file in some places.
+            // No change, and a change of one byte in some places of each file.
             let touched = |which| [0_u8, 16, 32, 100].map(|at| vec![which, at, 0, 0, 1, 0]);
             std::iter::once(Vec::new()).chain((0..3).flat_map(touched)).collect()
         },
@@ -117,7 +118,7 @@ fn of_texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// A log after each of its records.
+/// The beginnings of a log: one that ends after each of its records.
 fn beginnings(log: &[Value]) -> Vec<Vec<u8>> {
     let lines: Vec<String> = log.iter().map(|record| format!("{record}\n")).collect();
     (1..=lines.len()).map(|count| lines[..count].concat().into_bytes()).collect()

@@ -1,4 +1,4 @@
-//! The disk: records as JSON to records to a core's state, write-ahead logs, whole files.
+//! The disk: from JSON to records and to a core's state, write-ahead logs, whole files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +52,7 @@ fn coordinator() -> Coordinator {
     Coordinator::new(CoordinatorConfig { name, tag, hold_for: None })
 }
 
-/// Every record that these inputs make, as JSON.
+/// Every record that these inputs produce, as JSON.
 fn lived<C: Core>(mut core: C, inputs: Vec<(C::Input, Now)>) -> Vec<Value>
 where
     C::Record: Serialize,
@@ -167,7 +167,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
     all
 }
 
-/// Replays a log as the ledger does, up to the first record that is refused; then the node would start.
+/// Replays a log as the ledger does, up to the first record that is refused, and then starts the node.
 fn replay<'a, C: Core>(mut core: C, log: impl IntoIterator<Item = &'a str>, start: C::Input) -> bool
 where
     C::Record: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
@@ -180,8 +180,9 @@ where
             return false;
         }
     }
-    // A log that only looks sound may end in a state that is not; it must be told, not met.
-    // A coordinator's has no alarms before it starts, and so goes no further while anything is unfinished (I22).
+    // A log that only looks sound may lead to an unsound state. The invariants must detect it; the steps
+    // must not run into it. A coordinator has no alarms before it starts, and so goes no further while
+    // anything is unfinished (I22).
     if core.check_invariants().is_ok() {
         let _ = core.step(start, at(10_000));
         let _ = core.step(C::tick(), at(20_000));
@@ -197,22 +198,22 @@ pub(crate) fn replay_coordinator<'a>(log: impl IntoIterator<Item = &'a str>) -> 
     replay(coordinator(), log, CoordinatorInput::Start)
 }
 
-/// The log of a resource manager, a record a line.
+/// The log of a resource manager, one record per line.
 pub(crate) fn records_of_resource_managers(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| replay_participant(text.lines()))
 }
 
-/// The log of a coordinator, a record a line.
+/// The log of a coordinator, one record per line.
 pub(crate) fn records_of_coordinators(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| replay_coordinator(text.lines()))
 }
 
 const SUFFIXES: [&str; 3] = ["", "-wal", ".tip"];
 
-/// What a crash has left, made once.
+/// The files that a crash has left, made once.
 pub(crate) static CRASHED: LazyLock<[Vec<u8>; 3]> = LazyLock::new(crashed);
 
-/// Files of a ledger that a crash has left: main file, write-ahead log, tip.
+/// Makes the files of a ledger that a crash has left: main file, write-ahead log, tip.
 fn crashed() -> [Vec<u8>; 3] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("n.ledger");
@@ -225,7 +226,7 @@ fn crashed() -> [Vec<u8>; 3] {
     SUFFIXES.map(|suffix| fs::read(folder.path().join(format!("n.ledger{suffix}"))).unwrap())
 }
 
-/// Whatever the files are: an answer, and nothing changed by the look.
+/// Checks that looking at a ledger gives an answer and changes nothing, whatever the files contain.
 pub(crate) fn look_at(files: &[Vec<u8>; 3]) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("n.ledger");
@@ -248,8 +249,10 @@ pub(crate) fn look_at(files: &[Vec<u8>; 3]) -> bool {
     seen.is_ok()
 }
 
-/// One of the three files, overwritten: which (1 byte), then places (3 bytes), how many bytes (1; none: the file
-/// ends here), and the bytes. The files are too long for a guided mutator, which so sees what it changes.
+/// One of the three files, overwritten.
+///
+/// The bytes give which file (1 byte), then places (3 bytes), how many bytes (1; 0: the file ends here),
+/// and the bytes. The files are too long for a guided mutator; this way it sees what it changes.
 pub(crate) fn ledgers(bytes: &[u8]) -> bool {
     let mut files = CRASHED.clone();
     if let Some((which, mut rest)) = bytes.split_first() {
@@ -279,7 +282,7 @@ pub(crate) fn logs(bytes: &[u8]) -> bool {
     end.is_ok()
 }
 
-/// One place of the file beside a ledger.
+/// The content of the tip file next to a ledger.
 pub(crate) fn tips(bytes: &[u8]) -> bool {
     let tip = coalloc_ledger::tip::Tip::parse(bytes);
     if let Some(tip) = &tip {

@@ -1,6 +1,6 @@
-//! Small texts: what is typed at a command line, and tokens that come back from clients.
+//! Small texts: input from the command line, and tokens that clients send back.
 
-use coalloc_cli::when::{Length, When};
+use coalloc_cli::when::{InstantArg, Length};
 use coalloc_common::Time;
 
 pub(crate) const TIMES: [&str; 10] = [
@@ -26,7 +26,7 @@ pub(crate) const TOKENS: [&str; 4] = [
 /// Instants and lengths of time.
 pub(crate) fn times(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    let (when, length) = (text.parse::<When>(), text.parse::<Length>());
+    let (when, length) = (text.parse::<InstantArg>(), text.parse::<Length>());
     match &when {
         Ok(when) => {
             let _ = when.at(Time::from_us(1_795_219_200_000_000)).to_string();
@@ -47,6 +47,6 @@ pub(crate) fn tokens(bytes: &[u8]) -> bool {
     if let Err(error) = &token {
         assert_eq!(error.field, "resume_token");
     }
-    let _ = coalloc_grc::shown::check_digest(text);
+    let _ = coalloc_grc::plan_cache::check_digest(text);
     token.is_ok()
 }

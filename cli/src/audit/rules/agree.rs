@@ -1,4 +1,4 @@
-//! What coordinators find themselves when they compare bookings with their resource managers.
+//! The differences that coordinators themselves find when they compare bookings with their resource managers.
 
 use coalloc_proto::v1;
 
@@ -6,8 +6,9 @@ use crate::audit::hear::Coordinator;
 use crate::audit::{Check, Violation};
 use crate::text;
 
-/// I6, said by the coordinators: resource managers have booked what is counted on. `None` when no coordinator can
-/// tell.
+/// I6, as the coordinators report it: resource managers have booked what the coordinators count on.
+///
+/// Returns `None` when no coordinator can compare.
 pub(in crate::audit) fn all_agree(coordinators: &[Coordinator]) -> Option<Check> {
     let all: Vec<&v1::ComparedBookings> =
         coordinators.iter().flat_map(|coordinator| &coordinator.compared).collect();

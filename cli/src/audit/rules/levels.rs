@@ -1,8 +1,10 @@
-//! The proof of a tree: what each level has promised to the one above is what the one below has.
+//! The proof for a tree: what each child coordinator has promised to its parent coordinator is booked at
+//! its own resource managers.
 //!
-//! What lies inside a lower coordinator's domain is not known above, so a promise is compared with what
-//! is booked below it by what both must agree on: the CPUs of every site, exactly; and at every end point of
-//! a promised path, whatever way was taken inside, at least its rate must leave the point.
+//! A parent coordinator does not know the inside of a child coordinator's domain. A promise is therefore
+//! compared with the bookings inside by what both must agree on: the CPUs of every site, exactly; and for
+//! every end point of a promised path, whatever route was taken inside, at least the path's rate must leave
+//! the point.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +15,16 @@ use super::{
     nothing_else_booked, nothing_half_booked, nothing_overbooked, promised,
 };
 
-/// Checks a tree: its resource managers, its lower coordinators, and what the one above has reserved.
+/// Checks a tree: its resource managers, its child coordinators, and the reservations of the parent
+/// coordinator.
 #[must_use]
 pub fn audit_tree(
     testimonies: &[Testimony],
     lower: &[Lower],
     reservations: &[v1::Reservation],
 ) -> Vec<Check> {
-    // What the one above deals with: coordinators, and resource managers that are below nobody else.
+    // What the parent coordinator deals with: child coordinators, and resource managers that are below no
+    // child.
     let reserved = || lower.iter().flat_map(|lower| &lower.reservations);
     let inner: Vec<v1::Reservation> = reserved().cloned().collect();
     let below: Vec<Testimony> = lower.iter().map(|lower| lower.testimony.clone()).collect();
@@ -40,10 +44,10 @@ pub fn audit_tree(
     ]
 }
 
-/// What is booked of one thing: a site, or an end point of paths.
+/// The amount booked of each site, or of each end point of paths.
 type Sums = BTreeMap<String, u128>;
 
-/// I6 across levels: what a coordinator has booked for the one above is booked at its own.
+/// I6 across levels: what a child coordinator has booked for its parent is booked at its own resource managers.
 pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lower]) -> Check {
     let (mut found, mut promises, mut compared) = (Vec::new(), 0, 0);
     for Lower { testimony, reservations } in lower {
@@ -95,7 +99,7 @@ pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lo
     Check::new("I6", found, sentence)
 }
 
-/// What the resource managers have booked for a transaction.
+/// The resource managers' bookings for a transaction.
 fn booked_for<'a>(
     testimonies: &'a [Testimony],
     txn: &str,
@@ -107,7 +111,7 @@ fn booked_for<'a>(
     })
 }
 
-/// CPUs by site, and rates by the points at which paths end.
+/// CPUs by site, and rates by the end points of paths.
 fn sums<'a>(pieces: impl Iterator<Item = (&'a Testimony, &'a Piece)>) -> (Sums, Sums) {
     let (mut cpus, mut ends) = (Sums::new(), Sums::new());
     for (testimony, piece) in pieces {

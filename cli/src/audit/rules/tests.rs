@@ -1,4 +1,4 @@
-//! The auditor must find what is planted.
+//! The auditor must find every planted mistake.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn confirmed(id: &str, segments: Vec<v1::Segment>) -> v1::Reservation {
     }
 }
 
-/// Two reservations of 6 of 8 CPUs, one after the other, and 1 of 5 on a path for the first.
+/// Two reservations of 6 of 8 CPUs, one after the other; the first also has 1 of 5 on a path.
 fn world() -> (Vec<Testimony>, Vec<v1::Reservation>) {
     use v1::BookingState::Booked;
     let first = segment("crm-A", "A", 6, 0, 10);
@@ -101,7 +101,7 @@ fn a_clean_federation_passes_with_its_numbers() {
 #[test]
 fn planted_overbooking_is_found_even_between_a_hold_and_a_booking() {
     let (mut testimonies, reservations) = world();
-    // 6 + 3 of 8 from 9 to 10 only; neither alone is too much.
+    // 6 + 3 of 8 CPUs are taken from 9 to 10 only; neither alone is too much.
     let hold = booking("r4/1", v1::BookingState::Held, vec![segment("", "A", 3, 9, 10)]);
     testimonies[0].bookings.push(hold);
     let checks = audit(&testimonies, &reservations);
@@ -153,7 +153,7 @@ fn a_booking_that_nobody_was_promised_is_found() {
         ["I6 r2/1 at crm-A: expected nothing booked, because its coordinator does not call it \
              confirmed there; found booked: 6 of A from 1970-01-01T00:00:10Z to 1970-01-01T00:00:20Z"]
     );
-    // Nor may a confirmed one be booked where its plan has nothing.
+    // A confirmed reservation may not be booked where its plan has nothing either.
     let (mut testimonies, reservations) = world();
     let stray = booking("r2/1", v1::BookingState::Booked, vec![segment("", "A-B", 1, 10, 20)]);
     testimonies[1].bookings.push(stray);
@@ -241,21 +241,23 @@ fn what_cannot_be_counted_is_a_fault() {
 #[test]
 fn what_is_booked_of_equipment_that_was_taken_away_is_said_and_is_no_overbooking() {
     let (mut testimonies, reservations) = world();
-    // The CRM was restarted without A; what was promised of it stays booked.
+    // The CRM was restarted without A; the bookings of A that were promised stay.
     testimonies[0].capacities = [("A2".to_owned(), 8)].into();
     let checks = audit(&testimonies, &reservations);
     assert!(checks.iter().all(|check| check.passed), "{checks:?}");
     let told = "equipment that was taken away: A at crm-A, still booked until \
                 1970-01-01T00:00:20Z by r1/1, r2/1";
     assert!(checks[0].sentence.ends_with(told), "{}", checks[0].sentence);
-    // What nobody was promised of it is found all the same.
+    // A booking of missing equipment that was promised to nobody is still found.
     let stray = booking("x/1", v1::BookingState::Booked, vec![segment("", "Z", 1, 0, 1)]);
     testimonies[0].bookings.push(stray);
     assert_eq!(passed(&testimonies, &reservations), [true, true, false, true, true]);
 }
 
-/// The same as one domain of a tree: its coordinator has promised it to the one above, by a path that
-/// takes two inside.
+/// The same as one domain of a tree.
+///
+/// The domain's coordinator has promised it to its parent coordinator, with one path that takes two paths
+/// inside.
 fn tree() -> (Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>) {
     use v1::BookingState::Booked;
     let inner = [
@@ -290,7 +292,7 @@ fn tree() -> (Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>) {
     (vec![crm, nrm], vec![Lower { testimony, reservations }], vec![confirmed("r1", outer)])
 }
 
-/// The checks of a tree that fail, by their places.
+/// The checks of a tree that fail, by their positions.
 fn failing(
     (testimonies, lower, reservations): &(Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>),
 ) -> Vec<usize> {
@@ -311,7 +313,7 @@ fn a_clean_tree_passes_on_both_levels() {
 
 #[test]
 fn what_is_promised_above_and_not_booked_below_is_found() {
-    // The lower coordinator and its NRM agree with each other, and not with what is promised.
+    // The child coordinator and its NRM agree with each other, but not with the promise.
     let mut thin = tree();
     thin.1[0].reservations[0].plan.as_mut().unwrap().segments[1].amount = 0;
     thin.0[1].bookings[0].segments[0].amount = 0;

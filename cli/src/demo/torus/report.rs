@@ -1,4 +1,4 @@
-//! The runs of `coalloc demo torus` side by side: what Christodoulopoulos 2008 measures, live.
+//! Compares the runs of `coalloc demo torus`: what Christodoulopoulos 2008 measures, with real processes.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::exit::Failure;
 use crate::serve::Kind;
 use crate::text;
 
-/// What was told of one task.
+/// What was reported for one task.
 #[derive(Debug, Clone)]
-pub struct Told {
-    /// When it arrived, after the begin of the run.
+pub struct ReportedTask {
+    /// When the task arrived, counted from the start of the run.
     pub at: Span,
-    /// The same by the clock.
+    /// The same instant by the clock.
     pub submitted: Time,
-    /// What became of it.
+    /// The outcome of the task.
     pub receipt: v1::TaskReceipt,
 }
 
@@ -30,52 +30,52 @@ pub struct Report {
     pub federation: String,
     /// How long tasks arrived in each run.
     pub seconds: u32,
-    /// Tasks a second.
+    /// Tasks per second.
     pub rate: u32,
     /// How often a task was planned at most.
     pub tries: u32,
-    /// One-way or two-phase reservation.
+    /// Whether plans were reserved one-way rather than in two phases.
     pub one_way: bool,
-    /// One each delay and planner.
+    /// One run for each delay and planner.
     pub runs: Vec<Run>,
 }
 
 /// One run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Run {
-    /// Its planner.
+    /// The run's planner.
     pub planner: String,
-    /// How late its updates were.
+    /// How late the run's updates were.
     pub delay_ms: u32,
     /// Tasks that count.
     pub tasks: usize,
-    /// Those that were reserved.
+    /// Tasks that count and were reserved.
     pub reserved: usize,
-    /// Mean time from their submission to the end of their runs, in microseconds.
+    /// Mean time from the submission of the reserved tasks to the end of their runs, in microseconds.
     pub mean_delay_us: i64,
-    /// Tasks whose first plan a path's resource manager refused: the burst would have met another.
+    /// Tasks whose first plan was refused by a path's resource manager: the burst would have met another.
     pub blocked: usize,
-    /// Tasks whose first plan a cluster's resource manager refused: it was not free any more.
+    /// Tasks whose first plan was refused by a cluster's resource manager: the cluster was not free any more.
     pub conflicts: usize,
-    /// Plans that were refused, of all tries.
+    /// Plans that were refused, over all tries.
     pub refused_plans: usize,
     /// Tasks for which there was no plan within the horizon.
     pub without_plan: usize,
-    /// Updates that came to one scheduler in the whole run,
+    /// Updates that one scheduler received in the whole run.
     pub updates: u64,
-    /// and their bytes.
+    /// Bytes of these updates.
     pub update_bytes: u64,
-    /// What the audit found wrong: lines for people.
+    /// The violations that the audit found, as lines for people.
     pub violations: Vec<String>,
 }
 
 impl Run {
-    /// What came of a run's tasks. `kinds` says what each daemon is.
+    /// Sums up a run's tasks. `kinds` gives the kind of each daemon.
     #[must_use]
     pub fn of(
         planner: String,
         delay_ms: u32,
-        told: &[Told],
+        told: &[ReportedTask],
         kinds: &BTreeMap<String, Kind>,
         (updates, update_bytes): (u64, u64),
         checks: &[Check],
@@ -83,7 +83,7 @@ impl Run {
         let mut run =
             Self { planner, delay_ms, tasks: told.len(), updates, update_bytes, ..Self::default() };
         let mut delays_us: i64 = 0;
-        for Told { submitted, receipt, .. } in told {
+        for ReportedTask { submitted, receipt, .. } in told {
             let refused: Vec<Kind> = (receipt.tries.iter())
                 .filter_map(|one| kinds.get(&one.resource_manager).copied())
                 .collect();
@@ -110,13 +110,13 @@ impl Run {
 }
 
 impl Report {
-    /// Does everything hold that must, in every run?
+    /// Does the proof hold in every run?
     #[must_use]
     pub fn proven(&self) -> bool {
         self.runs.iter().all(|run| run.violations.is_empty())
     }
 
-    /// For people.
+    /// The report for people.
     #[must_use]
     pub fn text(&self) -> String {
         let mut table = text::table(&[
@@ -163,16 +163,16 @@ impl Report {
         out
     }
 
-    /// For programs.
+    /// The report for programs.
     ///
     /// # Errors
-    /// Never: it is numbers and text.
+    /// Never: the report contains only numbers and text.
     pub fn json(&self) -> Result<String, Failure> {
         text::json(self)
     }
 }
 
-/// `1.5 %`.
+/// A share in percent: `1.5 %`.
 fn percent(part: usize, whole: usize) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }

@@ -1,39 +1,41 @@
-//! The tasks of Christodoulopoulos 2008, section VII: Poisson arrivals at every node alike, exponential sizes of
-//! data and runs. One CPU each. The same seed gives the same tasks on every machine.
+//! The tasks of Christodoulopoulos 2008, section VII: Poisson arrivals, equally likely at every node, and
+//! exponential sizes of data and runs.
+//!
+//! Each task takes one CPU. The same seed gives the same tasks on every machine.
 
 use coalloc_common::{BitsPerSecond, Span};
-use coalloc_sim::chance::Chance;
+use coalloc_sim::chance::RandomStream;
 
-/// Rate of a link, all of which a burst takes.
+/// Rate of a link; a burst takes all of it.
 pub const RATE: BitsPerSecond = BitsPerSecond(1_000_000_000);
 /// Mean time that data take at [`RATE`].
 const BURST_MEAN_S: f64 = 1.0;
-/// Mean time of a run,
+/// Mean time of a run, on CPUs with [`MIPS`].
 const RUN_MEAN_S: f64 = 10.0;
-/// on CPUs of so many MIPS.
+/// Speed of a CPU, in million instructions per second.
 const MIPS: f64 = 25_000.0;
 
-/// What is drawn.
+/// The parameters of the tasks that are drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
-    /// Of all draws.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Tasks a second.
+    /// Tasks per second.
     pub rate: f64,
-    /// How long they arrive.
+    /// How long tasks arrive.
     pub length: Span,
 }
 
 /// One task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it arrives, after the begin.
+    /// When the task arrives, counted from the start.
     pub at: Span,
-    /// Where its data are.
+    /// The place of the task's data.
     pub source: String,
-    /// How much they are.
+    /// Size of the data.
     pub data_bytes: u64,
-    /// What there is to compute, in million instructions.
+    /// The work to compute, in million instructions.
     pub work_mi: u64,
 }
 
@@ -41,11 +43,11 @@ impl Workload {
     /// The tasks, in the order of arrival.
     #[must_use]
     pub fn arrivals(&self, points: &[String]) -> Vec<Arrival> {
-        let mut sizes = Chance::new(self.seed, "tasks");
+        let mut sizes = RandomStream::new(self.seed, "tasks");
         let (mut clock_s, mut arrivals) = (0.0, Vec::new());
         loop {
             clock_s += sizes.exponential(1.0 / self.rate);
-            // Whole microseconds; far below what an i64 holds.
+            // A whole number of microseconds, far below the maximum of an i64.
             let at = Span::from_us((clock_s * 1e6) as i64);
             if at >= self.length {
                 break;
@@ -54,7 +56,7 @@ impl Workload {
             let work_mi = sizes.exponential_count(RUN_MEAN_S * MIPS);
             arrivals.push(Arrival { at, source: String::new(), data_bytes, work_mi });
         }
-        let mut sources = Chance::new(self.seed, "sources");
+        let mut sources = RandomStream::new(self.seed, "sources");
         for arrival in &mut arrivals {
             arrival.source.clone_from(&points[sources.below(points.len() as u64) as usize]);
         }

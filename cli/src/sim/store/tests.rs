@@ -1,4 +1,4 @@
-//! What a folder is gone on with, and what it is refused with.
+//! The folders that a run continues with, and those that it refuses.
 
 use coalloc_sim::experiment::file::Model;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn whatever_a_kill_leaves_is_gone_on_with() {
     let second = first + whole[first..].find('\n').unwrap() + 1;
     for length in 0..whole.len() {
         std::fs::write(folder.path().join(RUNS), &whole[..length]).unwrap();
-        // Later files of a first start are not there yet.
+        // At this point of a first start, the later files do not exist yet.
         let _ = std::fs::remove_file(folder.path().join(EXPERIMENT));
         let (mut store, runs) = Store::open(folder.path(), &head("mine"), TEXT).unwrap();
         let expected = [run("1", 1), run("1", 2)][..usize::from(length >= second)].to_vec();
@@ -76,11 +76,11 @@ fn a_folder_with_nothing_but_the_experiment_is_begun_and_one_with_other_files_is
 fn a_line_that_is_not_whole_is_left_out_and_its_run_done_again() {
     let (folder, store) = begun(&[run("1", 1), run("1", 2), run("2", 1)]);
     drop(store);
-    // As a full disk leaves it to a program that goes on: two lines in one.
+    // A full disk leaves this to a program that continues: two lines in one.
     let whole = text(&folder);
     let second = whole.match_indices('\n').nth(1).unwrap().0 + 1;
     let (before, behind) = whole.as_bytes().split_at(second);
-    // What a disk makes of it may be no text.
+    // What a disk leaves behind may not be valid text.
     let glued = [before, &behind[..20], b"\xff\xfe", behind].concat();
     std::fs::write(folder.path().join(RUNS), &glued).unwrap();
     let said = read(folder.path()).unwrap_err().message;
@@ -153,7 +153,7 @@ fn results_of_something_else_are_refused_with_what_differs() {
         assert!(told.contains(said) && told.ends_with("nothing was overwritten"), "{told}");
         assert_eq!(text(&folder), whole);
     }
-    // As programs wrote it that did not say who they are.
+    // Older programs, which did not record who they are, wrote the head like this.
     let line = whole.lines().next().unwrap();
     let program = line.find(",\"program\"").unwrap();
     let old = whole.replacen(&line[program..], "}", 1);

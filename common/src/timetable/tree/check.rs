@@ -6,7 +6,7 @@ use crate::timetable::run::{Branch, Item, Level, Run, Summary};
 
 /// What was met on the way.
 #[derive(Default)]
-struct Found {
+struct SubtreeSummary {
     leaves: usize,
     inners: usize,
     breakpoints: usize,
@@ -16,7 +16,7 @@ struct Found {
 impl<const L: usize, const N: usize> Tree<L, N> {
     /// Checks order, sizes, summaries, counts and that no breakpoint is without a change.
     pub(in crate::timetable) fn check(&self) -> Result<(), String> {
-        let mut found = Found::default();
+        let mut found = SubtreeSummary::default();
         self.check_below(self.root, self.height, &mut found)?;
         let (met, kept) = (
             (found.leaves, found.inners, found.breakpoints),
@@ -32,7 +32,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         &self,
         node: usize,
         height: usize,
-        found: &mut Found,
+        found: &mut SubtreeSummary,
     ) -> Result<Summary, String> {
         if height == 0 {
             return self.check_leaf(node, found);
@@ -65,7 +65,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         Ok(inner.summary())
     }
 
-    fn check_leaf(&self, node: usize, found: &mut Found) -> Result<Summary, String> {
+    fn check_leaf(&self, node: usize, found: &mut SubtreeSummary) -> Result<Summary, String> {
         found.leaves += 1;
         let leaf = &self.leaves[node];
         found.breakpoints += leaf.len();

@@ -24,7 +24,7 @@ struct Rule {
 
 /// A link to be routed between two vertices.
 #[derive(Clone, Copy)]
-pub(super) struct Errand {
+pub(super) struct UnroutedLink {
     pub(super) link: usize,
     pub(super) start: u32,
     pub(super) end: u32,
@@ -35,7 +35,7 @@ pub(super) struct Errand {
 
 /// What came of adding links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Added {
+pub(super) enum AddOutcome {
     /// All links are routed, at the least value there is: the sum.
     Routed(u64),
     /// They cannot be, or not below the limit.
@@ -48,7 +48,7 @@ pub(super) enum Added {
 pub(super) struct Routing {
     load: Vec<u64>,
     paths: Vec<Path>,
-    errands: Vec<Errand>,
+    errands: Vec<UnroutedLink>,
     total: u64,
     /// Routes as they were before a reroute, to go back to: by errand, a stack.
     former: Vec<Path>,
@@ -71,14 +71,14 @@ pub(super) struct Undo {
 
 /// What a search reads.
 #[derive(Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub(super) struct RoutingInput<'a> {
     pub(super) network: &'a Network,
     pub(super) classes: &'a [Class],
     pub(super) links: &'a [Link],
 }
 
 impl Routing {
-    pub(super) fn new(ground: Ground<'_>) -> Self {
+    pub(super) fn new(ground: RoutingInput<'_>) -> Self {
         Self {
             load: vec![0; ground.network.free.len()],
             paths: vec![Path::EMPTY; ground.links.len()],
@@ -111,7 +111,7 @@ impl Routing {
     }
 
     /// Takes back every link added since the mark.
-    pub(super) fn undo(&mut self, ground: Ground<'_>, undo: Undo) {
+    pub(super) fn undo(&mut self, ground: RoutingInput<'_>, undo: Undo) {
         for index in undo.errands..self.errands.len() {
             self.unload(ground, self.errands[index].link);
         }
@@ -130,18 +130,18 @@ impl Routing {
     /// Adds links that have just got both their ends. Values at or above `limit` are of no use.
     pub(super) fn add(
         &mut self,
-        ground: Ground<'_>,
+        ground: RoutingInput<'_>,
         rows: &Rows,
-        new: &[Errand],
+        new: &[UnroutedLink],
         limit: u64,
         undo: &mut Undo,
         meter: &mut Meter<'_>,
-    ) -> Added {
+    ) -> AddOutcome {
         let mut fits = true;
         for errand in new {
             let other = if errand.away { errand.end } else { errand.start };
             let Some(path) = rows.path(errand.row, other, errand.away) else {
-                return Added::Hopeless;
+                return AddOutcome::Hopeless;
             };
             self.errands.push(*errand);
             self.paths[errand.link] = path;
@@ -149,11 +149,11 @@ impl Routing {
             self.total += path.cost;
         }
         if self.total >= limit {
-            return Added::Hopeless;
+            return AddOutcome::Hopeless;
         }
         if fits {
             // Least for the old links together, least for each new one: least for all.
-            return Added::Routed(self.total);
+            return AddOutcome::Routed(self.total);
         }
         self.reroute(ground, rows, limit, undo, meter)
     }
@@ -161,12 +161,12 @@ impl Routing {
     /// Searches the routes of all links anew.
     fn reroute(
         &mut self,
-        ground: Ground<'_>,
+        ground: RoutingInput<'_>,
         rows: &Rows,
         limit: u64,
         undo: &mut Undo,
         meter: &mut Meter<'_>,
-    ) -> Added {
+    ) -> AddOutcome {
         undo.rerouted = true;
         self.marks.resize(self.load.len(), 0);
         self.kept.resize(self.load.len(), 0);
@@ -186,21 +186,21 @@ impl Routing {
         self.best.clear();
         let finished = self.branch(ground, meter);
         if !finished {
-            return Added::Stopped;
+            return AddOutcome::Stopped;
         }
         if self.best.is_empty() {
-            return Added::Hopeless;
+            return AddOutcome::Hopeless;
         }
         for index in 0..self.errands.len() {
             let path = self.best[index];
             self.replace(ground, self.errands[index].link, path);
         }
         self.total = self.best_total;
-        Added::Routed(self.total)
+        AddOutcome::Routed(self.total)
     }
 
     /// One node: the links on their cheapest routes under the rules. False when the budget ended.
-    fn branch(&mut self, ground: Ground<'_>, meter: &mut Meter<'_>) -> bool {
+    fn branch(&mut self, ground: RoutingInput<'_>, meter: &mut Meter<'_>) -> bool {
         if self.total >= self.best_total {
             return true;
         }
@@ -244,8 +244,8 @@ impl Routing {
     /// The branch in which a link leaves a resource.
     fn leave(
         &mut self,
-        ground: Ground<'_>,
-        errand: Errand,
+        ground: RoutingInput<'_>,
+        errand: UnroutedLink,
         resource: u32,
         meter: &mut Meter<'_>,
     ) -> bool {
@@ -267,7 +267,7 @@ impl Routing {
     }
 
     /// The cheapest route of a link under the rules.
-    fn detour(&mut self, ground: Ground<'_>, errand: Errand) -> Option<Path> {
+    fn detour(&mut self, ground: RoutingInput<'_>, errand: UnroutedLink) -> Option<Path> {
         let link = ground.links[errand.link];
         for rule in self.rules.iter().filter(|rule| rule.link == errand.link) {
             self.marks[rule.resource as usize] |= rule.mark;
@@ -288,7 +288,7 @@ impl Routing {
     }
 
     /// The resource that carries most beyond what is free, counted in links' rates.
-    fn overloaded(&self, ground: Ground<'_>) -> Option<u32> {
+    fn overloaded(&self, ground: RoutingInput<'_>) -> Option<u32> {
         let mut worst = None;
         let mut excess = 0;
         for errand in &self.errands {
@@ -304,7 +304,7 @@ impl Routing {
         worst
     }
 
-    fn takes(&self, ground: Ground<'_>, link: usize, resource: u32) -> bool {
+    fn takes(&self, ground: RoutingInput<'_>, link: usize, resource: u32) -> bool {
         let codes = self.paths[link].codes();
         codes.iter().any(|code| ground.network.resource(*code) == resource as usize)
     }
@@ -315,14 +315,14 @@ impl Routing {
         self.rules.iter().any(stays)
     }
 
-    fn replace(&mut self, ground: Ground<'_>, link: usize, path: Path) {
+    fn replace(&mut self, ground: RoutingInput<'_>, link: usize, path: Path) {
         self.unload(ground, link);
         self.paths[link] = path;
         self.load_path(ground, link);
     }
 
     /// Puts a link's rate on its route. True when everything there still fits.
-    fn load_path(&mut self, ground: Ground<'_>, link: usize) -> bool {
+    fn load_path(&mut self, ground: RoutingInput<'_>, link: usize) -> bool {
         let rate = ground.links[link].rate;
         let mut fits = true;
         for code in self.paths[link].codes() {
@@ -333,7 +333,7 @@ impl Routing {
         fits
     }
 
-    fn unload(&mut self, ground: Ground<'_>, link: usize) {
+    fn unload(&mut self, ground: RoutingInput<'_>, link: usize) {
         let rate = ground.links[link].rate;
         for code in self.paths[link].codes() {
             self.load[ground.network.resource(*code)] -= rate;

@@ -12,7 +12,7 @@ use super::meter::Meter;
 use super::network::{Class, Link, Network, Path};
 use super::order;
 use super::paths::{Rows, nearest};
-use super::routing::{Added, Errand, Ground, Routing};
+use super::routing::{AddOutcome, Routing, RoutingInput, UnroutedLink};
 use crate::ip::admit::Candidates;
 
 /// A link seen from one of its ends: the link, the site at the other end.
@@ -58,7 +58,7 @@ pub(super) struct Search<'a> {
     /// Scratch by place in the order.
     queues: Vec<Vec<(u64, u32)>>,
     least: Vec<Vec<u64>>,
-    errands: Vec<Errand>,
+    errands: Vec<UnroutedLink>,
     /// The best plan so far and the least bound of what was left unsearched.
     best: u64,
     best_placed: Vec<u32>,
@@ -70,7 +70,7 @@ pub(super) struct Search<'a> {
 pub(super) type Watch<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// What the search found.
-pub(super) struct Found {
+pub(super) struct SearchResult {
     /// Vertex by site, route by link, and their value; `None` when nothing was found.
     pub(super) plan: Option<(Vec<u32>, Vec<Path>, u64)>,
     /// No plan costs less. `u64::MAX` when it is proven that there is none.
@@ -92,12 +92,12 @@ pub(super) struct Demand<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(
-        ground: Ground<'a>,
+        ground: RoutingInput<'a>,
         demand: &Demand<'_>,
         meter: Meter<'a>,
         watch: &'a mut Watch<'a>,
     ) -> Self {
-        let Ground { network, classes, links } = ground;
+        let RoutingInput { network, classes, links } = ground;
         let sites = demand.cpus.len();
         let mut search = Self {
             network,
@@ -140,8 +140,8 @@ impl<'a> Search<'a> {
         search
     }
 
-    fn ground(&self) -> Ground<'a> {
-        Ground { network: self.network, classes: self.classes, links: self.links }
+    fn ground(&self) -> RoutingInput<'a> {
+        RoutingInput { network: self.network, classes: self.classes, links: self.links }
     }
 
     /// Takes over the candidates, but those whose edges cannot carry the site's links away.
@@ -225,12 +225,16 @@ impl<'a> Search<'a> {
     }
 
     /// Runs to the end or until the budget ends.
-    pub(super) fn run(mut self) -> Found {
+    pub(super) fn run(mut self) -> SearchResult {
         if let Some(bound) = self.bound_rest(0) {
             self.descend(0, 0, bound);
         }
         let plan = (self.best < u64::MAX).then_some((self.best_placed, self.best_paths, self.best));
-        Found { plan, lower_bound: self.best.min(self.unsearched), nodes: self.meter.opened() }
+        SearchResult {
+            plan,
+            lower_bound: self.best.min(self.unsearched),
+            nodes: self.meter.opened(),
+        }
     }
 
     /// The least value that the sites from this place of the order on can add.
@@ -412,12 +416,12 @@ impl<'a> Search<'a> {
         let Self { routing, rows, errands, meter, .. } = self;
         let added = routing.add(ground, rows, errands, limit, &mut undo, meter);
         let finished = match added {
-            Added::Hopeless => true,
-            Added::Stopped => {
+            AddOutcome::Hopeless => true,
+            AddOutcome::Stopped => {
                 self.unsearched = self.unsearched.min(floor);
                 false
             }
-            Added::Routed(total) => {
+            AddOutcome::Routed(total) => {
                 self.join(place, vertex, true);
                 let below = self.go_on(place, spent, total, floor);
                 self.join(place, vertex, false);
@@ -439,7 +443,7 @@ impl<'a> Search<'a> {
             let source = self.placed[*other];
             let row = self.rows.find(self.network, self.classes, class, source, away);
             let (start, end) = (self.placed[from], self.placed[to]);
-            self.errands.push(Errand { link: *link, start, end, row, away });
+            self.errands.push(UnroutedLink { link: *link, start, end, row, away });
         }
     }
 

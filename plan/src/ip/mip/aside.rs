@@ -16,25 +16,25 @@ use super::{Answer, Mip, MipBackend, Solve};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
 /// What a library is to do, once it is told how long that may take.
-pub type Work = Box<dyn FnOnce(Span) + Send>;
+pub type LibraryJob = Box<dyn FnOnce(Span) + Send>;
 
 /// Where a library works: begins what it is given, with at most this time for it, and comes back when that has
 /// ended or when nobody waits for it any more. It need not begin at all.
-pub type Elsewhere = Arc<dyn Fn(Work, Span) + Send + Sync>;
+pub type LibraryHost = Arc<dyn Fn(LibraryJob, Span) + Send + Sync>;
 
 /// The planner `mip`, with its library elsewhere.
 #[derive(Clone)]
-pub struct Aside {
+pub struct DetachedMip {
     /// Which models, and which library.
     pub mip: Mip,
     /// Where that one works.
-    pub elsewhere: Elsewhere,
+    pub elsewhere: LibraryHost,
 }
 
-impl Aside {
+impl DetachedMip {
     /// On the calling thread, which waits for as long as it takes.
     #[must_use]
-    pub fn here() -> Elsewhere {
+    pub fn here() -> LibraryHost {
         Arc::new(|work, time| work(time))
     }
 
@@ -45,7 +45,7 @@ impl Aside {
     }
 }
 
-impl FramePlanner for Aside {
+impl FramePlanner for DetachedMip {
     fn name(&self) -> &'static str {
         self.mip.name()
     }
@@ -55,7 +55,7 @@ impl FramePlanner for Aside {
     }
 }
 
-impl Solve for Aside {
+impl Solve for DetachedMip {
     fn name(&self) -> &'static str {
         Solve::name(&self.mip.backend)
     }

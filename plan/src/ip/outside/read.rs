@@ -3,7 +3,7 @@
 //! A reader takes a verdict and the columns at 1, and refuses everything that it cannot make sense of: it
 //! comes from a program that may have been killed, be of another version, or not be what its name says.
 
-use super::{Ended, Program, Said};
+use super::{Program, ProgramEnd, ProgramRun};
 use crate::ip::mip::Answer;
 
 /// Why an answer is none.
@@ -88,25 +88,30 @@ impl Reading {
 /// its time may have been at any letter of its answer: whatever is no answer then says that it cannot tell.
 pub(super) fn read(
     program: Program,
-    said: &Said,
+    said: &ProgramRun,
     costs: &[u64],
     unit: u64,
 ) -> Result<Reading, Unreadable> {
     match taken(program, said, costs, unit) {
-        Err(_) if said.ended == Ended::OutOfTime => {
+        Err(_) if said.ended == ProgramEnd::OutOfTime => {
             Ok(Reading { verdict: Verdict::Unknown, chosen: Vec::new(), costs: 0 })
         }
         reading => reading,
     }
 }
 
-fn taken(program: Program, said: &Said, costs: &[u64], unit: u64) -> Result<Reading, Unreadable> {
+fn taken(
+    program: Program,
+    said: &ProgramRun,
+    costs: &[u64],
+    unit: u64,
+) -> Result<Reading, Unreadable> {
     match said.ended {
-        Ended::Killed(signal) => return Err(Unreadable::Killed(signal, last_words(said))),
-        Ended::Exited(code) if !program.ends_well_with(code) => {
+        ProgramEnd::Killed(signal) => return Err(Unreadable::Killed(signal, last_words(said))),
+        ProgramEnd::Exited(code) if !program.ends_well_with(code) => {
             return Err(Unreadable::Exited(code, last_words(said)));
         }
-        Ended::Exited(_) | Ended::OutOfTime => {}
+        ProgramEnd::Exited(_) | ProgramEnd::OutOfTime => {}
     }
     let mut columns = Columns::new(costs.len());
     let found = match (program, said.answer.as_deref()) {
@@ -149,19 +154,19 @@ fn taken(program: Program, said: &Said, costs: &[u64], unit: u64) -> Result<Read
 
 /// `MiniSat+` that is to end at its first solution and has searched all without finding one says UNKNOWN. When a
 /// signal ends it, it says so in a line before that.
-fn proved_by_silence(program: Program, said: &Said) -> bool {
-    let by_itself = matches!(said.ended, Ended::Exited(_)) && !said.output.contains("***");
+fn proved_by_silence(program: Program, said: &ProgramRun) -> bool {
+    let by_itself = matches!(said.ended, ProgramEnd::Exited(_)) && !said.output.contains("***");
     program == Program::MinisatPlus && by_itself
 }
 
 /// Was it ended by its time, or does it say so?
-fn was_out_of_time(said: &Said) -> bool {
+fn was_out_of_time(said: &ProgramRun) -> bool {
     let cbc = said.answer.as_ref().is_some_and(|answer| answer.starts_with("Stopped on time"));
-    said.ended == Ended::OutOfTime || cbc || said.output.contains("TIME LIMIT")
+    said.ended == ProgramEnd::OutOfTime || cbc || said.output.contains("TIME LIMIT")
 }
 
 /// The last line that it wrote, for a person.
-fn last_words(said: &Said) -> String {
+fn last_words(said: &ProgramRun) -> String {
     let lines = said.errors.lines().rev().chain(said.output.lines().rev());
     let last = lines.map(str::trim).find(|line| !line.is_empty() && *line != "c");
     last.map(|line| format!("; its last words: {}", short(line))).unwrap_or_default()
@@ -216,10 +221,10 @@ fn wrong(at: usize, text: &str, expected: &'static str) -> Unreadable {
     Unreadable::Line { line: at + 1, text: short(text), expected }
 }
 
-type Found = Option<(Verdict, Option<f64>)>;
+type ParsedVerdict = Option<(Verdict, Option<f64>)>;
 
 /// GLPK's `--write`: `s mip ROWS COLUMNS STATUS COST`, `j COLUMN VALUE`, and `e o f` at the end.
-fn glpk(answer: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
+fn glpk(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable> {
     const HEAD: &str = "`s mip ROWS COLUMNS STATUS COST` with this model's columns";
     let mut head = None;
     let mut lines = 0;
@@ -257,7 +262,7 @@ fn glpk(answer: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
 }
 
 /// CBC's `solution`: `STATUS - objective value COST`, then `INDEX NAME VALUE REDUCED-COST`.
-fn cbc(answer: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
+fn cbc(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable> {
     const HEAD: &str = "`STATUS - objective value COST`";
     let mut lines = answer.lines().enumerate();
     let Some((at, head)) = lines.next() else { return Err(Unreadable::CutOff(0)) };
@@ -300,7 +305,7 @@ fn cbc(answer: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
 
 /// The lines of the PB competitions: `s STATUS`, `o COST` of each solution better than the one before,
 /// `v` and literals. All others are comments.
-fn competition(output: &str, columns: &mut Columns) -> Result<Found, Unreadable> {
+fn competition(output: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable> {
     let (mut verdict, mut cost) = (None, None);
     for (at, line) in output.lines().enumerate() {
         let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));

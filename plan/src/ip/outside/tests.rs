@@ -47,12 +47,12 @@ fn what_32_bits_do_not_hold_is_divided_and_rounded_down() {
     assert!(2 * by <= most, "what the exact row allows is allowed");
 }
 
-fn said(program: Program, text: &str) -> Said {
+fn said(program: Program, text: &str) -> ProgramRun {
     let (output, answer) = match program.format() {
         Format::Lp => (String::new(), Some(text.to_owned())),
         Format::Opb => (text.to_owned(), None),
     };
-    Said { ended: Ended::Exited(0), output, errors: String::new(), answer }
+    ProgramRun { ended: ProgramEnd::Exited(0), output, errors: String::new(), answer }
 }
 
 fn take(program: Program, text: &str) -> Result<Reading, Unreadable> {
@@ -126,7 +126,7 @@ fn an_answer_that_its_time_cut_off_is_none_and_no_mistake() {
         let whole = take(program, text).unwrap();
         let mut unknown = 0;
         for end in 0..text.len() {
-            let said = Said { ended: Ended::OutOfTime, ..said(program, &text[..end]) };
+            let said = ProgramRun { ended: ProgramEnd::OutOfTime, ..said(program, &text[..end]) };
             let reading = read(program, &said, &model().costs, 1).unwrap();
             match reading.verdict {
                 Verdict::Unknown => {
@@ -188,17 +188,18 @@ fn nonsense_is_told_with_its_line() {
 #[test]
 fn how_it_ended_counts() {
     let good = said(Program::Glpk, GOOD[0].1);
-    let ended = |ended| read(Program::Glpk, &Said { ended, ..good.clone() }, &model().costs, 1);
-    let error = ended(Ended::Killed(9)).unwrap_err();
+    let ended =
+        |ended| read(Program::Glpk, &ProgramRun { ended, ..good.clone() }, &model().costs, 1);
+    let error = ended(ProgramEnd::Killed(9)).unwrap_err();
     assert_eq!(error, Unreadable::Killed(9, String::new()));
-    assert_eq!(ended(Ended::Exited(1)).unwrap_err(), Unreadable::Exited(1, String::new()));
-    assert_eq!(ended(Ended::OutOfTime).unwrap().verdict, Verdict::Optimal, "just in time");
-    let nothing = Said { ended: Ended::OutOfTime, answer: None, ..good.clone() };
+    assert_eq!(ended(ProgramEnd::Exited(1)).unwrap_err(), Unreadable::Exited(1, String::new()));
+    assert_eq!(ended(ProgramEnd::OutOfTime).unwrap().verdict, Verdict::Optimal, "just in time");
+    let nothing = ProgramRun { ended: ProgramEnd::OutOfTime, answer: None, ..good.clone() };
     let reading = read(Program::Glpk, &nothing, &model().costs, 1).unwrap();
     assert_eq!(reading.answer(1), Answer::OutOfTime);
     let clasp = said(Program::Clasp, GOOD[2].1);
     for (code, well) in [(30, true), (65, false), (33, false)] {
-        let said = Said { ended: Ended::Exited(code), ..clasp.clone() };
+        let said = ProgramRun { ended: ProgramEnd::Exited(code), ..clasp.clone() };
         assert_eq!(read(Program::Clasp, &said, &model().costs, 1).is_ok(), well, "{code}");
     }
 }
@@ -218,7 +219,7 @@ fn names_and_words() {
     }
     let errand = |program, first| {
         let time = Span::from_millis(1_500);
-        let errand = Errand { program, model: String::new(), time, first };
+        let errand = SolverJob { program, model: String::new(), time, first };
         errand.arguments("m", "a").join(" ")
     };
     assert_eq!(errand(Program::Glpk, false), "--lp m --tmlim 2 --write a");

@@ -4,9 +4,9 @@
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Now, Reason, Refusal, RmName, TransactionId, limits};
 
-use super::Goal;
+use super::TransactionGoal;
 use crate::coordinator::record::CoordinatorRecord;
-use crate::coordinator::{Coordinator, CoordinatorEffect, Gathered, MessageKind};
+use crate::coordinator::{Coordinator, CoordinatorEffect, MessageKind, StepOutput};
 use crate::message::{Answer, Delivery, Message};
 
 impl Coordinator {
@@ -18,17 +18,17 @@ impl Coordinator {
         kind: MessageKind,
         delivery: Delivery,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
         let goal = txn.goal;
         let Some(party) = txn.parties.get_mut(rm).filter(|party| !party.answered) else { return };
         let meant = match goal {
-            Goal::Hold | Goal::Prepared => kind == MessageKind::Hold,
-            Goal::Commit => kind == MessageKind::Commit,
-            Goal::Abort if party.booked => kind == MessageKind::Release,
-            Goal::Abort => kind == MessageKind::Abort,
-            Goal::Release => kind == MessageKind::Release,
+            TransactionGoal::Hold | TransactionGoal::Prepared => kind == MessageKind::Hold,
+            TransactionGoal::Commit => kind == MessageKind::Commit,
+            TransactionGoal::Abort if party.booked => kind == MessageKind::Release,
+            TransactionGoal::Abort => kind == MessageKind::Abort,
+            TransactionGoal::Release => kind == MessageKind::Release,
         };
         if !meant {
             return;
@@ -49,7 +49,7 @@ impl Coordinator {
             Delivery::Answered(answer @ (Answer::Refused(_) | Answer::Denied)) => Some(answer),
             // Anybody on the way may have said this, and may have done so after the RM has held: it ends
             // an attempt that is undecided, and answers nothing else.
-            Delivery::Answered(Answer::OtherContent) if goal == Goal::Hold => {
+            Delivery::Answered(Answer::OtherContent) if goal == TransactionGoal::Hold => {
                 return self.reject(
                     id,
                     rm,
@@ -58,44 +58,54 @@ impl Coordinator {
                     out,
                 );
             }
-            Delivery::Rejected(text) if goal == Goal::Hold => {
+            Delivery::Rejected(text) if goal == TransactionGoal::Hold => {
                 return self.reject(id, rm, &text, now, out);
             }
             Delivery::Rejected(text)
-                if goal == Goal::Commit && planted::is(Bug::StatusForAnswer) =>
+                if goal == TransactionGoal::Commit && planted::is(Bug::StatusForAnswer) =>
             {
                 Some(Answer::Refused(Refusal::new(Reason::Denied, text).at(rm)))
             }
-            Delivery::Rejected(_) if goal == Goal::Abort && planted::is(Bug::DeniedForDone) => {
+            Delivery::Rejected(_)
+                if goal == TransactionGoal::Abort && planted::is(Bug::DeniedForDone) =>
+            {
                 Some(Answer::Done)
             }
             Delivery::Answered(Answer::OtherContent) | Delivery::Rejected(_) => None,
-            Delivery::Lost if planted::is(Bug::LostForRefused) && goal == Goal::Hold => {
+            Delivery::Lost if planted::is(Bug::LostForRefused) && goal == TransactionGoal::Hold => {
                 let refusal = Refusal::new(Reason::TimedOut, "it did not answer");
                 Some(Answer::Refused(refusal))
             }
             Delivery::Lost => None,
         };
         match (goal, answer) {
-            (Goal::Hold, Some(answer)) => self.hold_answered(rm, id, answer, now, out),
-            (Goal::Commit, Some(answer)) => self.commit_answered(rm, id, answer, now, out),
+            (TransactionGoal::Hold, Some(answer)) => self.hold_answered(rm, id, answer, now, out),
+            (TransactionGoal::Commit, Some(answer)) => {
+                self.commit_answered(rm, id, answer, now, out)
+            }
             // A booking that the RM will not let go is not released: never say that it is.
-            (Goal::Release, Some(Answer::Refused(_)))
-            | (Goal::Abort | Goal::Release, Some(Answer::Held { .. } | Answer::OtherContent))
+            (TransactionGoal::Release, Some(Answer::Refused(_)))
+            | (
+                TransactionGoal::Abort | TransactionGoal::Release,
+                Some(Answer::Held { .. } | Answer::OtherContent),
+            )
             | (_, None) => {
                 party.send_at = now.boot.saturating_add(party.pause);
                 party.pause = party.pause.saturating_mul(2).min(limits::RESEND_MAX);
                 self.set_alarm(id);
             }
             // It is booked already: only Release ends it.
-            (Goal::Abort, Some(Answer::Refused(_))) => {
+            (TransactionGoal::Abort, Some(Answer::Refused(_))) => {
                 party.booked = true;
                 party.send_at = now.boot;
                 self.send_due(id, now, out);
             }
-            (Goal::Prepared, Some(_)) => {}
+            (TransactionGoal::Prepared, Some(_)) => {}
             // Denied: nothing of it is there for us, and so nothing to end.
-            (Goal::Abort | Goal::Release, Some(Answer::Done | Answer::Denied)) => {
+            (
+                TransactionGoal::Abort | TransactionGoal::Release,
+                Some(Answer::Done | Answer::Denied),
+            ) => {
                 self.end_answered(rm, id, now, out);
             }
         }
@@ -108,7 +118,7 @@ impl Coordinator {
         rm: &RmName,
         text: &str,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         self.abort(id, Refusal::new(Reason::Denied, text).at(rm), None, now, out);
     }
@@ -119,7 +129,7 @@ impl Coordinator {
         id: &TransactionId,
         answer: Answer,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let expires_in = match answer {
             Answer::Held { expires_in } => expires_in,
@@ -148,7 +158,7 @@ impl Coordinator {
             let (rm, txn, message) = (rm.clone(), id.clone(), Message::Commit);
             out.effects.push(CoordinatorEffect::Send { rm, txn, message });
         }
-        let early = planted::is(Bug::PromisedEarly) && self.is_for_above(id);
+        let early = planted::is(Bug::PromisedEarly) && self.is_for_parent(id);
         let Some(txn) = self.transactions.get(id) else { return };
         if !txn.all_answered() && !early {
             // It may be the next one's turn.
@@ -168,7 +178,7 @@ impl Coordinator {
         }
         // What mends was decided above before.
         let mends = self.transactions.get(id).is_some_and(|txn| txn.mends);
-        if self.is_for_above(id) && !mends {
+        if self.is_for_parent(id) && !mends {
             self.prepare(id, now, out);
         } else {
             self.decide_commit(id, now, out);
@@ -181,7 +191,7 @@ impl Coordinator {
         id: &TransactionId,
         answer: Answer,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let refusal = match answer {
             Answer::Done => return self.end_answered(rm, id, now, out),
@@ -209,7 +219,7 @@ impl Coordinator {
         self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
         if let Some(old) = old {
             // Where the change is not booked, the version that it was to replace still is.
-            self.end_old_above(id, now, out);
+            self.end_old_for_parent(id, now, out);
             self.send_due(&old, now, out);
         }
         self.finish_or_go_on(id, now, out);

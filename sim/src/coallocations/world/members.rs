@@ -78,9 +78,9 @@ impl World<'_> {
     /// The request that a coordinator's transaction serves, also over one above.
     pub(super) fn number_of(&self, grc: usize, txn: &TransactionId) -> Option<u64> {
         let known = self.grcs[grc].core.reservation_of(txn)?;
-        let ticket = match &known.upper {
+        let ticket = match &known.parent_transaction {
             None => &known.ticket,
-            Some(upper) => self.ticket_above(upper)?,
+            Some(upper) => self.parent_ticket(upper)?,
         };
         self.numbers.get(&ticket.request).map(|number| *number as u64)
     }

@@ -42,8 +42,8 @@ impl World<'_> {
         let (Some(txn), Some(booked)) = (&known.transaction, &known.candidate) else {
             return Err(format!("I6: {} is confirmed and of nothing", known.id));
         };
-        if let Some(upper) = &known.upper
-            && !self.is_confirmed_above(upper)
+        if let Some(upper) = &known.parent_transaction
+            && !self.is_confirmed_at_parent(upper)
         {
             return Err(format!("I5: {} is booked for {upper}, which is not", known.id));
         }
@@ -60,8 +60,8 @@ impl World<'_> {
                 }
                 Some(Member::Grc(lower)) => {
                     let core = &self.grcs[*lower].core;
-                    core.reservation_above(txn).is_some_and(|below| {
-                        let order = core.order_above(below);
+                    core.reservation_for_parent(txn).is_some_and(|below| {
+                        let order = core.parent_order(below);
                         below.state == State::Confirmed
                             && order.is_some_and(|order| order.segments == *segments)
                     })
@@ -75,7 +75,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn is_confirmed_above(&self, txn: &TransactionId) -> bool {
+    fn is_confirmed_at_parent(&self, txn: &TransactionId) -> bool {
         self.grcs.iter().any(|grc| {
             let known = grc.core.reservation_of(txn);
             known.is_some_and(|known| {

@@ -10,7 +10,7 @@ use coalloc_common::topology::FrameView;
 use coalloc_common::{
     CoAllocation, Reason, Refusal, ReservationId, Topology, UserName, Window, limits,
 };
-use coalloc_plan::Judged;
+use coalloc_plan::RankedPlan;
 use coalloc_plan::learned::{believe, believed};
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_protocol::coordinator::{Candidate, CoordinatorInput, Details};
@@ -23,7 +23,7 @@ use super::{Event, Member, World, request_id};
 use crate::experiment::{ModelError, TraceEvent};
 
 /// All plans of a request, best first, or why there is none.
-type Outcome = Result<Vec<Judged>, Refusal>;
+type Outcome = Result<Vec<RankedPlan>, Refusal>;
 
 /// Something to be planned.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl World<'_> {
 
     /// How long questions are on their way to the last who is asked.
     fn way_us(&self, job: &Job) -> i64 {
-        let hops = if self.is_upper(self.planner_of(job)) { 2 } else { 1 };
+        let hops = if self.is_parent(self.planner_of(job)) { 2 } else { 1 };
         hops * self.settings.delay_us
     }
 
@@ -73,7 +73,7 @@ impl World<'_> {
                 Member::Rm(rm) => disclosed.ask(&self.rms[*rm], frames, user, self.now()),
                 Member::Grc(lower) => {
                     if let Some(shown) = &self.grcs[*lower].shown {
-                        disclosed.ask_below(shown, &self.picture(*lower, frames, user));
+                        disclosed.ask_child(shown, &self.picture(*lower, frames, user));
                     }
                 }
             }
@@ -104,7 +104,7 @@ impl World<'_> {
                 Event::Planned(job, outcome)
             }
             Job::Hold { grc, ref order, ref again, .. } => {
-                let outcome = self.plan_below(grc, order, again.as_ref())?;
+                let outcome = self.plan_at_child(grc, order, again.as_ref())?;
                 Event::PlannedBelow(job, outcome)
             }
         };
@@ -160,7 +160,7 @@ impl World<'_> {
         };
         let (wanted, grc) = (self.request(request), self.asked[request]);
         let topology = &self.grcs[grc].topology;
-        let candidate = |judged: &Judged| Candidate {
+        let candidate = |judged: &RankedPlan| Candidate {
             segments: judged.plan.segments(topology, &wanted),
             order: self.planning.solver().hold_order(topology, &wanted, &judged.plan),
             one_way: false,

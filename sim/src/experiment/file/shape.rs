@@ -19,7 +19,7 @@ pub struct Shape {
     pub place: String,
     /// One term above the next.
     #[serde(default)]
-    pub order: Option<Order>,
+    pub order: Option<TermOrder>,
     /// One term in terms of another.
     #[serde(default)]
     pub ratio: Option<Ratio>,
@@ -61,7 +61,7 @@ pub struct Term {
 /// Terms from the largest to the smallest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Order {
+pub struct TermOrder {
     /// The terms, the largest first.
     pub falling: Vec<Term>,
     /// What a term may lack of the next and still count as above it, as a share of the next.
@@ -94,7 +94,7 @@ pub struct Trend {
     /// Along which axis; `@` for the x of a curve.
     pub along: String,
     /// Which way.
-    pub goes: Way,
+    pub goes: TrendDirection,
     /// What a step may go the other way, as a share of the largest value on the way.
     #[serde(default)]
     pub slack: f64,
@@ -103,7 +103,7 @@ pub struct Trend {
 /// Which way a trend goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum TrendDirection {
     /// Never less than before.
     Up,
     /// Never more than before.

@@ -12,7 +12,7 @@ use coalloc_common::{
     Amount, Reason, Refusal, RmName, Segment, Time, TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert;
-use coalloc_plan::abstracted::periods::{Periods, Wanted, kept, least, periods};
+use coalloc_plan::abstracted::periods::{Periods, WantedAmounts, kept, least, periods};
 use coalloc_plan::abstracted::refused::{is_short, of_resource, unplanned};
 use coalloc_plan::abstracted::{Inner, short};
 use coalloc_plan::{Budget, Instance, learned};
@@ -21,17 +21,17 @@ use coalloc_protocol::coordinator::{Candidate, Coordinator, Details, State};
 use coalloc_protocol::message::HoldOrder;
 use tonic::Status;
 
-use super::UpwardService;
-use super::shown::Shown;
+use super::ParentService;
+use super::snapshot::AbstractSnapshot;
 use crate::kept;
 use crate::modify::merged;
-use crate::picture::{self, Picture};
-use crate::planning::{Explained, Planned};
+use crate::picture::{self, FrameAvailability};
+use crate::planning::{ExplainedFrames, PlanningOutcome};
 use crate::view;
 
 /// What is booked here for a transaction of the one above.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing {
+pub(super) struct ReplacedBooking {
     /// As the one above knows it.
     pub(super) wanted: Vec<Segment>,
     /// The transaction inside.
@@ -48,14 +48,17 @@ pub(super) fn may_take(own: Amount, free: Amount, share: u32) -> Amount {
     own.max(Amount(part as u64))
 }
 
-impl UpwardService {
+impl ParentService {
     /// What is booked here under a transaction of the one above; nothing when it is not booked.
-    pub(super) async fn standing(&self, txn: &TransactionId) -> Result<Option<Standing>, Status> {
+    pub(super) async fn standing(
+        &self,
+        txn: &TransactionId,
+    ) -> Result<Option<ReplacedBooking>, Status> {
         let txn = txn.clone();
         let look = move |core: &Coordinator| {
-            let known = core.reservation_above(&txn)?;
-            let (order, booked) = (core.order_above(known)?, known.candidate.as_ref()?);
-            (known.state == State::Confirmed).then(|| Standing {
+            let known = core.reservation_for_parent(&txn)?;
+            let (order, booked) = (core.parent_order(known)?, known.candidate.as_ref()?);
+            (known.state == State::Confirmed).then(|| ReplacedBooking {
                 wanted: order.segments.clone(),
                 transaction: known.transaction.clone(),
                 inside: booked.segments.clone(),
@@ -84,7 +87,7 @@ impl UpwardService {
         refusals: &[Refusal],
     ) -> Result<Result<Candidate, Refusal>, Status> {
         let standing = match &order.replaces {
-            None => Standing::default(),
+            None => ReplacedBooking::default(),
             Some(old) => match self.standing(old).await? {
                 Some(standing) => standing,
                 None => {
@@ -147,12 +150,12 @@ impl UpwardService {
     /// A plan for each period, or why one has none.
     async fn plan_periods(
         &self,
-        shown: &Shown,
+        shown: &AbstractSnapshot,
         order: &HoldOrder,
         parts: &Periods,
-        standing: &Standing,
+        standing: &ReplacedBooking,
         refusals: &[Refusal],
-    ) -> Result<Result<Vec<(Inner, Planned)>, Refusal>, Status> {
+    ) -> Result<Result<Vec<(Inner, PlanningOutcome)>, Refusal>, Status> {
         let federation = &shown.snapshot;
         let mut requests = Vec::with_capacity(parts.planned.len());
         for (window, wanted) in &parts.planned {
@@ -177,7 +180,7 @@ impl UpwardService {
             return Ok(Err(refusal));
         }
         let (rms, replaces) = (&self.service.federation, standing.transaction.as_ref());
-        let Picture { views, unreachable, .. } =
+        let FrameAvailability { views, unreachable, .. } =
             picture::query(rms, federation, &windows, &order.user, replaces).await;
         let mut planned = Vec::with_capacity(requests.len());
         for ((inner, window, wanted), mut view) in requests.into_iter().zip(views) {
@@ -188,14 +191,14 @@ impl UpwardService {
                 return Ok(Err(refusal));
             }
             let (views, unreachable) = (vec![view.clone()], unreachable.clone());
-            let picture = Picture { views, changes: Vec::new(), unreachable };
+            let picture = FrameAvailability { views, changes: Vec::new(), unreachable };
             let (request, options) = (inner.request.clone(), self.service.defaults);
             let federation = Arc::clone(federation);
             let one = self
                 .service
                 .planners
                 .of(&order.user)
-                .plan(federation, request, options, picture, Explained::Closest)
+                .plan(federation, request, options, picture, ExplainedFrames::Closest)
                 .await?;
             if one.plans.is_empty() {
                 return Ok(Err(self.short(shown, &inner, view, &one).await));
@@ -208,10 +211,10 @@ impl UpwardService {
     /// Why a user may not take as much, though it is there.
     fn beyond_level(
         &self,
-        shown: &Shown,
+        shown: &AbstractSnapshot,
         view: &FrameView,
-        (user, window, wanted): (&UserName, Window, &Wanted),
-        standing: &Standing,
+        (user, window, wanted): (&UserName, Window, &WantedAmounts),
+        standing: &ReplacedBooking,
     ) -> Option<Refusal> {
         let share = self.share(user);
         if share == 100 {
@@ -237,10 +240,10 @@ impl UpwardService {
     /// Why there is no plan, by what the one above knows.
     async fn short(
         &self,
-        shown: &Shown,
+        shown: &AbstractSnapshot,
         inner: &Inner,
         view: FrameView,
-        planned: &Planned,
+        planned: &PlanningOutcome,
     ) -> Refusal {
         let (why, window) = (planned.refusal(), view.window);
         if !is_short(&why) {

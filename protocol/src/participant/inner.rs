@@ -1,7 +1,7 @@
 //! An NRM's inside: the links that its disclosed paths are routed over, and who routes them.
 //!
 //! The participant keeps a timetable of every inner link beside those of the paths. It asks an
-//! [`Inside`] for routes when it admits a hold, and writes them into the record: the fold needs no
+//! [`InnerRouter`] for routes when it admits a hold, and writes them into the record: the fold needs no
 //! router, and neither does replay. Each segment of an order has a route of its own, and takes its
 //! amount on every link of it. What an entry takes of inner links is part of its footprint, so that
 //! holds, bookings, changes and ends treat it like everything else.
@@ -75,14 +75,14 @@ pub struct InnerRearranged {
 
 /// What is free of a link over a whole window: the minimum; negative where more is promised than there
 /// is.
-pub trait InnerRoom {
+pub trait InnerFreeCapacity {
     /// Of this link.
     fn free(&self, link: &ResourceId, window: Window) -> i64;
 }
 
 /// Who routes. Deterministic, without state and without a clock; what it answers fits the room it was
 /// given.
-pub trait Inside: Debug + Send + Sync {
+pub trait InnerRouter: Debug + Send + Sync {
     /// Every link and its capacity. No link has the name of a disclosed resource.
     fn links(&self) -> &[(ResourceId, Amount)];
 
@@ -90,7 +90,7 @@ pub trait Inside: Debug + Send + Sync {
     fn may_move(&self) -> bool;
 
     /// The most of a path, at most `most`, that one route can carry when this much is free of each
-    /// link, in the order of [`Inside::links`].
+    /// link, in the order of [`InnerRouter::links`].
     fn widest(&self, path: &ResourceId, free: &[i64], most: Amount) -> Amount;
 
     /// A route for every demand, so that all fit together.
@@ -100,7 +100,7 @@ pub trait Inside: Debug + Send + Sync {
     fn route(
         &self,
         demands: &[InnerDemand],
-        room: &dyn InnerRoom,
+        room: &dyn InnerFreeCapacity,
     ) -> Result<Vec<InnerRoute>, InnerShort>;
 
     /// The same with new routes for some of those that may be moved; `None` when that does not help, as
@@ -109,7 +109,7 @@ pub trait Inside: Debug + Send + Sync {
         &self,
         demands: &[InnerDemand],
         movable: &[InnerPlaced],
-        room: &dyn InnerRoom,
+        room: &dyn InnerFreeCapacity,
         effort: usize,
     ) -> Option<InnerRearranged>;
 }
@@ -125,7 +125,7 @@ pub struct InnerMove {
 
 /// What a hold takes inside, and who makes room for it.
 #[derive(Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct InnerChoice {
     /// One route a segment; `None` without an inner network.
     pub(super) inner: Option<Vec<InnerRoute>>,
     /// Who moves first.
@@ -141,12 +141,12 @@ pub(super) fn inner_footprint(segments: &[Segment], inner: Option<&[InnerRoute]>
 }
 
 /// The links' timetables, with what a replaced booking has counted as free.
-struct Beside<'a> {
+struct LinkTimetables<'a> {
     participant: &'a Participant,
     own: Footprint,
 }
 
-impl InnerRoom for Beside<'_> {
+impl InnerFreeCapacity for LinkTimetables<'_> {
     fn free(&self, link: &ResourceId, window: Window) -> i64 {
         let Some(timetable) = self.participant.timetables.get(link) else { return 0 };
         let Some(own) = self.own.steps(link) else { return timetable.slack(window) };
@@ -167,9 +167,9 @@ struct Movable {
 
 /// What the inside can carry over one window.
 pub(super) struct InnerAt<'a> {
-    inside: &'a dyn Inside,
+    inside: &'a dyn InnerRouter,
     old: Option<&'a Entry>,
-    room: Beside<'a>,
+    room: LinkTimetables<'a>,
     window: Window,
     /// Of each link.
     free: Vec<i64>,
@@ -232,12 +232,12 @@ impl InnerAt<'_> {
             let movable = movable.into_iter().map(|movable| movable.placed);
             let movable: Vec<InnerPlaced> = movable.collect();
             let lifted: Vec<Segment> = movable.iter().flat_map(InnerPlaced::segments).collect();
-            let without = Beside { participant, own: Footprint::of(&lifted) };
+            let without = LinkTimetables { participant, own: Footprint::of(&lifted) };
             let links = self.inside.links().iter();
             let free = links.map(|(link, _)| without.free(link, self.window)).collect();
             (movable, free)
         });
-        let room = Beside { participant, own: Footprint::default() };
+        let room = LinkTimetables { participant, own: Footprint::default() };
         // What those who stay leave; then halfway back, a few times.
         let (mut low, mut high) = (here, self.inside.widest(path, without, most));
         let mut next = high;
@@ -291,8 +291,12 @@ impl Participant {
     }
 
     /// Routes for an order; nothing without an inner network.
-    pub(super) fn route_inside(&self, order: &HoldOrder, now: Now) -> Result<Chosen, Box<Refusal>> {
-        let Some(inside) = &self.config.inside else { return Ok(Chosen::default()) };
+    pub(super) fn route_inside(
+        &self,
+        order: &HoldOrder,
+        now: Now,
+    ) -> Result<InnerChoice, Box<Refusal>> {
+        let Some(inside) = &self.config.inside else { return Ok(InnerChoice::default()) };
         let old = self.booked_entry(order.replaces.as_ref());
         let own = self.own(order.replaces.as_ref()).unwrap_or_default();
         // Those of what is booked, or of what it has replaced: back to that is always a way.
@@ -300,7 +304,7 @@ impl Participant {
         let before = before.and_then(|before| self.entries.get(before));
         for version in [old, before].into_iter().flatten() {
             if let Some(inner) = self.same_routes(order, &own, version) {
-                return Ok(Chosen { inner: Some(inner), moves: Vec::new() });
+                return Ok(InnerChoice { inner: Some(inner), moves: Vec::new() });
             }
         }
         let kept = kept_routes(order, old);
@@ -312,20 +316,20 @@ impl Participant {
             only: kept.filter(|_| fixed),
         };
         let demands: Vec<InnerDemand> = order.segments.iter().zip(kept).map(demand).collect();
-        let short = match inside.route(&demands, &Beside { participant: self, own }) {
-            Ok(inner) => return Ok(Chosen { inner: Some(inner), moves: Vec::new() }),
+        let short = match inside.route(&demands, &LinkTimetables { participant: self, own }) {
+            Ok(inner) => return Ok(InnerChoice { inner: Some(inner), moves: Vec::new() }),
             Err(short) => short,
         };
         if inside.may_move() {
             let (movable, _) = self.movable(&demands, now);
             // What the old version has stays its own until the new one is booked: nobody else may
             // move there.
-            let room = Beside { participant: self, own: Footprint::default() };
+            let room = LinkTimetables { participant: self, own: Footprint::default() };
             let placed: Vec<InnerPlaced> = movable.iter().map(|m| m.placed.clone()).collect();
             let effort = limits::INNER_MOVE_EFFORT;
             if let Some(found) = inside.rearrange(&demands, &placed, &room, effort) {
                 let moves = self.moves(&movable, found.moved);
-                return Ok(Chosen { inner: Some(found.routes), moves });
+                return Ok(InnerChoice { inner: Some(found.routes), moves });
             }
         }
         Err(Box::new(self.no_route(order, short)))
@@ -342,7 +346,7 @@ impl Participant {
         let inside = self.config.inside.as_deref()?;
         let old = self.booked_entry(replaces);
         let own = self.own(replaces).unwrap_or_default();
-        let room = Beside { participant: self, own };
+        let room = LinkTimetables { participant: self, own };
         let free = inside.links().iter().map(|(link, _)| room.free(link, window)).collect();
         let (movable, looked, searched) = (None, 0, 0);
         Some(InnerAt { inside, old, room, window, free, movable, looked, searches, searched })
@@ -445,7 +449,7 @@ impl Participant {
             }
             // What a booking replaced is over.
             let order = HoldOrder { replaces: None, ..order };
-            let Ok(Chosen { inner: Some(inner), mut moves }) = self.route_inside(&order, now)
+            let Ok(InnerChoice { inner: Some(inner), mut moves }) = self.route_inside(&order, now)
             else {
                 continue;
             };

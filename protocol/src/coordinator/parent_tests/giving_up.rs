@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_one_above_has_is_not_given_up_here() {
     let mut bench = Bench::booked();
-    let _ = bench.end_above("u", MessageKind::Release, at(70));
+    let _ = bench.parent_ends("u", MessageKind::Release, at(70));
     assert_eq!(replies(&bench.answer("a", TRY, MessageKind::Release, Answer::Done, at(80))), []);
     let give_up = |of| {
         let (rm, by, why) = (RmName::composed("b"), UserName::composed("op"), String::new());
@@ -14,7 +14,7 @@ fn what_one_above_has_is_not_given_up_here() {
     let written = bench.log.len();
     let one = OfWhat::Reservation(ReservationId::composed(ID));
     let told = replies(&bench.step(give_up(one), at(90)));
-    assert_eq!(told, [(USER, Reply::NotGivenUp(NotGivenUp::OfAbove))]);
+    assert_eq!(told, [(USER, Reply::NotGivenUp(NotGivenUp::OfParent))]);
     let told = replies(&bench.step(give_up(OfWhat::All), at(90)));
     let none = GaveUpOn { wanted: 1, ..GaveUpOn::default() };
     assert_eq!(told, [(USER, Reply::GaveUp(none))]);

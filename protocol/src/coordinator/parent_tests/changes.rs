@@ -6,7 +6,7 @@ use super::*;
 fn changing() -> Bench {
     let mut bench = Bench::booked();
     let new = HoldOrder { replaces: Some(txn("u")), keeps_old: true, ..order("v") };
-    let sent = bench.planned_above(new, Ok(vec![plan(&["b", "c"])]), at(100));
+    let sent = bench.planned_for_parent(new, Ok(vec![plan(&["b", "c"])]), at(100));
     assert_eq!(sends(&sent), ["a Hold", "b Hold", "c Hold"], "whoever has the old version too");
     for rm in ["a", "b", "c"] {
         let _ = bench.held(rm, NEW, 60, at(110));
@@ -21,7 +21,7 @@ const NEW: &str = "grc-t-2/1";
 #[test]
 fn a_new_version_takes_the_place_of_the_old_one_when_all_have_booked_it() {
     let mut bench = changing();
-    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    let _ = bench.parent_ends("v", MessageKind::Commit, at(120));
     for rm in ["a", "b"] {
         let _ = bench.answer(rm, NEW, MessageKind::Commit, Answer::Done, at(130));
         assert_eq!(bench.state(ID), State::Confirmed);
@@ -35,8 +35,8 @@ fn a_new_version_takes_the_place_of_the_old_one_when_all_have_booked_it() {
             (bench.state(ID), bench.state("grc-t-2")),
             (State::Terminated, State::Confirmed)
         );
-        assert_eq!(reason(&bench.hold_above(order("u"), at(150))), Reason::Replaced);
-        let released = bench.end_above("u", MessageKind::Release, at(150));
+        assert_eq!(reason(&bench.parent_holds(order("u"), at(150))), Reason::Replaced);
+        let released = bench.parent_ends("u", MessageKind::Release, at(150));
         assert_eq!(said(&released), DONE);
         if !again {
             assert_eq!(sends(&released), ["a Release", "b Release"], "and now it does not");
@@ -47,10 +47,10 @@ fn a_new_version_takes_the_place_of_the_old_one_when_all_have_booked_it() {
         assert_eq!(bench.core.unfinished(), 0);
     }
     let again = HoldOrder { replaces: Some(txn("u")), ..order("w") };
-    let effects = bench.planned_above(again, Ok(vec![plan(&["a"])]), at(170));
+    let effects = bench.planned_for_parent(again, Ok(vec![plan(&["a"])]), at(170));
     assert_eq!(reason(&effects), Reason::Replaced);
     let next = HoldOrder { replaces: Some(txn("v")), ..order("x") };
-    let effects = bench.planned_above(next, Ok(vec![plan(&["a"])]), at(180));
+    let effects = bench.planned_for_parent(next, Ok(vec![plan(&["a"])]), at(180));
     assert_eq!(sends(&effects), ["a Hold", "b Hold", "c Hold"]);
 }
 
@@ -64,11 +64,11 @@ fn settle(bench: &mut Bench, txn: &str, rms: &[&str], ms: i64) {
 fn one_above_that_keeps_no_old_version_has_it_given_back_when_all_have_booked() {
     let mut bench = Bench::booked();
     let new = HoldOrder { replaces: Some(txn("u")), ..order("v") };
-    let _ = bench.planned_above(new, Ok(vec![plan(&["b"])]), at(100));
+    let _ = bench.planned_for_parent(new, Ok(vec![plan(&["b"])]), at(100));
     for rm in ["a", "b"] {
         let _ = bench.held(rm, NEW, 60, at(110));
     }
-    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    let _ = bench.parent_ends("v", MessageKind::Commit, at(120));
     let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(130));
     let done = bench.answer("b", NEW, MessageKind::Commit, Answer::Done, at(140));
     assert_eq!(sends(&done), ["a Release", "b Release"]);
@@ -77,22 +77,22 @@ fn one_above_that_keeps_no_old_version_has_it_given_back_when_all_have_booked() 
 #[test]
 fn the_one_above_takes_the_change_back_and_then_releases_both_versions() {
     let mut bench = changing();
-    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    let _ = bench.parent_ends("v", MessageKind::Commit, at(120));
     for rm in ["a", "b", "c"] {
         let _ = bench.answer(rm, NEW, MessageKind::Commit, Answer::Done, at(130));
     }
     let back = HoldOrder { replaces: Some(txn("v")), keeps_old: true, ..order("w") };
-    let _ = bench.planned_above(back, Ok(vec![plan(&["a", "b"])]), at(140));
+    let _ = bench.planned_for_parent(back, Ok(vec![plan(&["a", "b"])]), at(140));
     for rm in ["a", "b", "c"] {
         let _ = bench.held(rm, "grc-t-3/1", 60, at(150));
     }
-    let _ = bench.end_above("w", MessageKind::Commit, at(160));
+    let _ = bench.parent_ends("w", MessageKind::Commit, at(160));
     for rm in ["a", "b", "c"] {
         let _ = bench.answer(rm, "grc-t-3/1", MessageKind::Commit, Answer::Done, at(170));
     }
-    let sent = bench.end_above("v", MessageKind::Release, at(180));
+    let sent = bench.parent_ends("v", MessageKind::Release, at(180));
     assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"]);
-    let sent = bench.end_above("u", MessageKind::Release, at(190));
+    let sent = bench.parent_ends("u", MessageKind::Release, at(190));
     assert_eq!(sends(&sent), ["a Release", "b Release"]);
     let _ = bench.restart(at(200));
     settle(&mut bench, NEW, &["a", "b", "c"], 210);
@@ -105,13 +105,13 @@ fn a_change_that_is_dropped_leaves_the_old_version_whole() {
     for ending in ["abort", "expiry", "restart", "refused"] {
         let mut bench = changing();
         match ending {
-            "abort" => drop(bench.end_above("v", MessageKind::Abort, at(120))),
+            "abort" => drop(bench.parent_ends("v", MessageKind::Abort, at(120))),
             "expiry" => drop(bench.step(CoordinatorInput::Tick, at(60_100))),
             _ => {
                 // Not promised yet.
                 bench = Bench::booked();
                 let new = HoldOrder { replaces: Some(txn("u")), ..order("v") };
-                let _ = bench.planned_above(new, Ok(vec![plan(&["a", "b", "c"])]), at(100));
+                let _ = bench.planned_for_parent(new, Ok(vec![plan(&["a", "b", "c"])]), at(100));
                 match ending {
                     "restart" => drop(bench.restart(at(110))),
                     _ => {
@@ -128,7 +128,7 @@ fn a_change_that_is_dropped_leaves_the_old_version_whole() {
         assert_eq!(states, (State::Confirmed, State::Failed), "{ending}");
         // And it can be changed again.
         let new = HoldOrder { replaces: Some(txn("u")), ..order("w") };
-        let sent = bench.planned_above(new, Ok(vec![plan(&["a"])]), at(60_300));
+        let sent = bench.planned_for_parent(new, Ok(vec![plan(&["a"])]), at(60_300));
         assert_eq!(sends(&sent), ["a Hold", "b Hold"], "{ending}");
     }
 }
@@ -139,14 +139,15 @@ fn what_cannot_be_replaced_is_refused_for_ever() {
     let replaces = |old: &str, new: &str| HoldOrder { replaces: Some(txn(old)), ..order(new) };
     for (old, new) in [("u", "second"), ("v", "of-held"), ("nobody", "of-nobody")] {
         for _ in 0..2 {
-            let effects = bench.planned_above(replaces(old, new), Ok(vec![plan(&["a"])]), at(200));
+            let effects =
+                bench.planned_for_parent(replaces(old, new), Ok(vec![plan(&["a"])]), at(200));
             assert_eq!(reason(&effects), Reason::NotHeld, "{new}");
         }
     }
     let theirs = CoordinatorName::composed("top-2");
     let own = TransactionId::composed("top-2-t-1/1");
     let stolen = HoldOrder { coordinator: theirs, txn: own, ..replaces("u", "stolen") };
-    let effects = bench.planned_above(stolen, Ok(vec![plan(&["a"])]), at(200));
+    let effects = bench.planned_for_parent(stolen, Ok(vec![plan(&["a"])]), at(200));
     assert_eq!(reason(&effects), Reason::NotHeld, "another coordinator's");
     assert_eq!(bench.state(ID), State::Confirmed);
 }
@@ -154,9 +155,9 @@ fn what_cannot_be_replaced_is_refused_for_ever() {
 #[test]
 fn the_old_version_released_the_new_one_cannot_be_booked() {
     let mut bench = changing();
-    let effects = bench.end_above("u", MessageKind::Release, at(120));
+    let effects = bench.parent_ends("u", MessageKind::Release, at(120));
     assert_eq!(sends(&effects), ["a Release", "b Release"]);
-    let effects = bench.end_above("v", MessageKind::Commit, at(130));
+    let effects = bench.parent_ends("v", MessageKind::Commit, at(130));
     assert_eq!(sends(&effects), ["a Abort", "b Abort", "c Abort"]);
     let mut said_last = Vec::new();
     for rm in ["a", "b", "c"] {
@@ -171,9 +172,9 @@ fn the_old_version_released_the_new_one_cannot_be_booked() {
 fn released_while_it_is_being_booked_both_versions_end() {
     for (released, first) in [("u", "v"), ("v", "u")] {
         let mut bench = changing();
-        let _ = bench.end_above("v", MessageKind::Commit, at(120));
+        let _ = bench.parent_ends("v", MessageKind::Commit, at(120));
         let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(130));
-        let effects = bench.end_above(released, MessageKind::Release, at(140));
+        let effects = bench.parent_ends(released, MessageKind::Release, at(140));
         let sent = sends(&effects);
         assert_eq!(sent.iter().filter(|sent| sent.ends_with("Release")).count(), 5, "{sent:?}");
         for rm in ["a", "b", "c"] {
@@ -183,14 +184,14 @@ fn released_while_it_is_being_booked_both_versions_end() {
         assert_eq!(bench.core.unfinished(), 0);
         let both = (bench.state(ID), bench.state("grc-t-2"));
         assert_eq!(both, (State::Terminated, State::Terminated));
-        assert_eq!(said(&bench.end_above(first, MessageKind::Release, at(160))), DONE);
+        assert_eq!(said(&bench.parent_ends(first, MessageKind::Release, at(160))), DONE);
     }
 }
 
 /// The change is booked at `a` and `c`, and `b` was too late: the new version is tried again everywhere.
 fn split() -> Bench {
     let mut bench = changing();
-    let _ = bench.end_above("v", MessageKind::Commit, at(120));
+    let _ = bench.parent_ends("v", MessageKind::Commit, at(120));
     let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(130));
     let no = refused(Reason::Expired);
     assert_eq!(bench.answer("b", NEW, MessageKind::Commit, no, at(140)), [], "c has not answered");
@@ -214,10 +215,10 @@ fn an_inner_rm_that_books_too_late_holds_the_new_version_again() {
         told = said(&bench.answer(rm, AGAIN, MessageKind::Commit, Answer::Done, at(210)));
     }
     assert_eq!(told, DONE, "whoever waits for its Commit");
-    assert_eq!(said(&bench.end_above("v", MessageKind::Commit, at(220))), DONE);
+    assert_eq!(said(&bench.parent_ends("v", MessageKind::Commit, at(220))), DONE);
     assert_eq!((bench.state(ID), bench.state("grc-t-2")), (State::Terminated, State::Confirmed));
     let _ = bench.restart(at(230));
-    let sent = bench.end_above("v", MessageKind::Release, at(240));
+    let sent = bench.parent_ends("v", MessageKind::Release, at(240));
     assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"]);
 }
 
@@ -240,10 +241,10 @@ fn or_the_old_version_is_whole_again_and_the_one_above_hears_that_it_was_not_boo
     assert_eq!((bench.state(ID), bench.state("grc-t-2")), (State::Confirmed, State::Failed));
     settle(&mut bench, TRY, &["a", "b"], 251);
     settle(&mut bench, NEW, &["a", "b", "c"], 252);
-    let commit = bench.end_above("v", MessageKind::Commit, at(260));
+    let commit = bench.parent_ends("v", MessageKind::Commit, at(260));
     assert_eq!(reason(&commit), Reason::Expired, "it was not booked, and the old one is");
     let _ = bench.restart(at(270));
-    let sent = bench.end_above("u", MessageKind::Release, at(280));
+    let sent = bench.parent_ends("u", MessageKind::Release, at(280));
     assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"], "under its last transaction");
     for rm in ["a", "b", "c"] {
         let _ = bench.answer(rm, BACK, MessageKind::Release, Answer::Done, at(290));

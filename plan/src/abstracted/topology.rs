@@ -15,7 +15,7 @@ use super::{AbstractPath, paths, widest};
 
 /// What is shown.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct AbstractTopology {
     topology: Arc<Topology>,
     /// The coordinator's name, with which those of its paths begin.
     name: String,
@@ -49,12 +49,12 @@ pub struct Resource {
     /// What those above call it.
     pub name: ResourceId,
     /// What it is inside.
-    pub what: What,
+    pub what: InnerResource,
 }
 
 /// What a resource is inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum InnerResource {
     /// The CPUs of a site.
     Site(VertexIndex),
     /// The way from one end point to another, no slower than shown.
@@ -68,7 +68,7 @@ pub enum What {
     },
 }
 
-impl What {
+impl InnerResource {
     /// An amount of it, for people.
     #[must_use]
     pub fn show(self, amount: Amount) -> String {
@@ -79,7 +79,7 @@ impl What {
     }
 }
 
-impl Shown {
+impl AbstractTopology {
     /// What the coordinator `name` shows of its federation, which others meet at `borders`; a path stands for
     /// routes of at most `edges_max` edges.
     ///
@@ -105,14 +105,14 @@ impl Shown {
         };
         let site = |site| Resource {
             name: ResourceId::composed(topology.vertex(site).name.as_str()),
-            what: What::Site(site),
+            what: InnerResource::Site(site),
         };
         let mut resources: Vec<Resource> = sites.into_iter().map(site).collect();
         let mut shown = Vec::with_capacity(found.len());
         for path in &found {
             let AbstractPath { a, b, latency, .. } = *path;
             let path = described(&topology, name, path);
-            let way = |from, to| What::Way { from, to, latency };
+            let way = |from, to| InnerResource::Way { from, to, latency };
             if path.full_duplex {
                 resources.push(resource(&format!("{}:ab", path.name), way(a, b))?);
                 resources.push(resource(&format!("{}:ba", path.name), way(b, a))?);
@@ -158,8 +158,8 @@ impl Shown {
     pub fn free(&self, view: &FrameView) -> Vec<Amount> {
         let mut widths: BTreeMap<VertexIndex, Vec<BitsPerSecond>> = BTreeMap::new();
         let mut free = |resource: &Resource| match resource.what {
-            What::Site(site) => view.free_cpus[site.at()].into(),
-            What::Way { from, to, .. } => {
+            InnerResource::Site(site) => view.free_cpus[site.at()].into(),
+            InnerResource::Way { from, to, .. } => {
                 let row = widths.entry(from);
                 let row = row.or_insert_with(|| widest(&self.topology, view, from, self.edges_max));
                 row[to.at()].into()
@@ -192,12 +192,12 @@ impl Shown {
             };
             check_amount(resource, *amount)?;
             match resource.what {
-                What::Site(site) => {
+                InnerResource::Site(site) => {
                     let at = inner.site(&self.topology, site);
                     inner.request.sites[at].cpus = Cpus(amount.0);
                     inner.of_sites[at] = Some(name.clone());
                 }
-                What::Way { from, to, latency } => {
+                InnerResource::Way { from, to, latency } => {
                     let link = LinkDemand {
                         from: inner.site(&self.topology, from),
                         to: inner.site(&self.topology, to),
@@ -223,8 +223,8 @@ impl Shown {
 /// No request may ask for more of anything, see [`CoAllocation::check`]: planners count on it.
 fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Refusal> {
     let most = match resource.what {
-        What::Site(_) => Amount(limits::CPUS_MAX),
-        What::Way { .. } => Amount(limits::BANDWIDTH_MAX_BPS),
+        InnerResource::Site(_) => Amount(limits::CPUS_MAX),
+        InnerResource::Way { .. } => Amount(limits::BANDWIDTH_MAX_BPS),
     };
     if amount <= most {
         return Ok(());
@@ -257,7 +257,7 @@ fn described(topology: &Topology, coordinator: &str, path: &AbstractPath) -> Sho
 ///
 /// # Errors
 /// When a name stands for two things, or there are too many.
-pub fn seen_above(below: &[(DomainName, &Shown)]) -> Result<Topology, InvalidField> {
+pub fn seen_by_parent(below: &[(DomainName, &AbstractTopology)]) -> Result<Topology, InvalidField> {
     let mut topology = Topology::new();
     for (domain, shown) in below {
         for (vertex, compute) in shown.sites() {

@@ -10,7 +10,7 @@ mod tmpfs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use coalloc_common::DiskRoom;
+use coalloc_common::DiskSpace;
 use coalloc_ledger::chain_text;
 use coalloc_protocol::Log;
 use common::{Note, note, open};
@@ -33,14 +33,14 @@ fn seen(path: &Path) -> usize {
 fn thousands_of_ends_fit_on_a_disk_that_is_full() {
     let Some(small) = Small::mounted(24) else { return };
     let (mut ledger, _) = open(&file_on(&small)).unwrap();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Enough);
     ledger.append(&[&note(1)]).unwrap();
     small.fill();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     let mut written = 1;
     // Whoever is hungry takes what is given back: blocks that were kept are not.
     for round in 0..7_500 {
-        assert_eq!(ledger.room().unwrap(), DiskRoom::Low, "{round}");
+        assert_eq!(ledger.room().unwrap(), DiskSpace::Low, "{round}");
         if let Err(error) = ledger.append(&[&end(round)]) {
             panic!("end {round} does not fit: {}", chain_text(&error));
         }
@@ -65,9 +65,9 @@ fn a_ledger_of_an_earlier_release_has_room_too() {
     earlier.execute_batch("DROP TABLE room; VACUUM;").unwrap();
     drop(earlier);
     let (mut ledger, _) = open(&file_on(&small)).unwrap();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Enough);
     small.fill();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     for round in 0..7_500 {
         if let Err(error) = ledger.append(&[&end(round)]) {
             panic!("end {round} does not fit: {}", chain_text(&error));
@@ -94,9 +94,9 @@ fn a_ledger_of_an_earlier_release_starts_on_a_full_disk() {
     // Its log needs a block or two, as it always did.
     small.give_back(64 * 1024);
     let (mut ledger, seen) = open(&path).unwrap();
-    assert_eq!((ledger.room().unwrap(), seen.len()), (DiskRoom::Low, 1));
+    assert_eq!((ledger.room().unwrap(), seen.len()), (DiskSpace::Low, 1));
     small.free();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Enough);
     ledger.append(&[&note(2)]).unwrap();
 }
 
@@ -105,15 +105,15 @@ fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare
     let Some(small) = Small::mounted(24) else { return };
     let (mut ledger, _) = open(&file_on(&small)).unwrap();
     small.fill();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     // A little is not enough: the room itself has to be made whole first.
     small.give_back(1 << 20);
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     small.free();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Enough);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Enough);
     ledger.append(&[&note(1)]).unwrap();
     small.fill();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     for round in 0..2_000 {
         ledger.append(&[&end(round)]).unwrap();
     }
@@ -128,7 +128,7 @@ fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
     let Some(small) = Small::mounted(16) else { return };
     let (mut ledger, _) = open(&file_on(&small)).unwrap();
     small.fill();
-    assert_eq!(ledger.room().unwrap(), DiskRoom::Low);
+    assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     let mut written = 0;
     let error = loop {
         match ledger.append(&[&end(written)]) {

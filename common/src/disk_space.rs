@@ -7,7 +7,7 @@
 
 /// What a core is told of its disk. Volatile: no record has it, and a restart begins with `Enough`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DiskRoom {
+pub enum DiskSpace {
     /// For whatever comes.
     #[default]
     Enough,
@@ -15,7 +15,7 @@ pub enum DiskRoom {
     Low,
 }
 
-impl DiskRoom {
+impl DiskSpace {
     /// Is nothing new to be begun?
     #[must_use]
     pub const fn is_low(self) -> bool {

@@ -1,26 +1,26 @@
-//! A picture of a few kinds of elements, which plots and timetables are made of; written as SVG ([`super::svg`]) or
+//! A drawing made of a few kinds of elements, for plots and timetables; written as SVG ([`super::svg`]) or
 //! as PNG ([`super::png`]).
 //!
-//! By hand and without a library for plots: a plot is lines, rectangles and texts, and both forms shall show the
-//! same. The page is white, so that it can be read on a dark one, too.
+//! It uses no plotting library: a plot is only lines, rectangles and texts, and both formats must show the
+//! same. The page is white, so that it can also be read on a dark page.
 
-/// Colours that people with any eyesight tell apart (Okabe and Ito), and then darker ones.
+/// Colours that people with any eyesight can tell apart (Okabe and Ito), followed by darker colours.
 pub const COLOURS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#8c564b",
     "#6a3d9a", "#b2a100", "#00796b", "#ad1457",
 ];
-/// Text, and whatever has no colour of its own.
+/// The colour of text, and of everything that has no colour of its own.
 pub const INK: &str = "#222222";
 
-/// A place on the page: x from the left, y from the top.
-pub type At = (f64, f64);
+/// A position on the page: x from the left, y from the top.
+pub type PagePosition = (f64, f64);
 
-/// A picture that is being drawn.
+/// A drawing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Picture {
+pub struct Drawing {
     /// Width and height.
     pub size: (f64, f64),
-    /// What is on it, the lowest first.
+    /// The elements; later ones cover earlier ones.
     pub elements: Vec<Element>,
 }
 
@@ -30,95 +30,101 @@ pub enum Element {
     /// A line through points.
     Line {
         /// The points.
-        points: Vec<At>,
-        /// Its colour.
+        points: Vec<PagePosition>,
+        /// The colour.
         colour: &'static str,
-        /// Its width.
+        /// The width.
         width: f64,
-        /// Is it dashed?
+        /// Whether it is dashed.
         dashed: bool,
     },
     /// A filled shape.
     Area {
-        /// Its corners.
-        points: Vec<At>,
-        /// Its colour.
+        /// The corners.
+        points: Vec<PagePosition>,
+        /// The colour.
         colour: &'static str,
-        /// From 0, not to be seen, to 1.
+        /// From 0 (invisible) to 1.
         opacity: f64,
-        /// Shown when somebody points at it, where that is possible.
+        /// Shown when the pointer is over the area, in formats that can do so.
         title: String,
     },
     /// A circle.
     Circle {
-        /// Its middle.
-        middle: At,
-        /// Its radius.
+        /// The centre.
+        middle: PagePosition,
+        /// The radius.
         radius: f64,
-        /// Its colour.
+        /// The colour.
         colour: &'static str,
-        /// Only its outline?
+        /// Whether only the outline is drawn.
         hollow: bool,
     },
     /// A text in one line.
     Text {
-        /// Where it stands, on its base line.
-        at: At,
-        /// What it says.
+        /// The position of the text, on its base line.
+        at: PagePosition,
+        /// The text itself.
         text: String,
-        /// The size of its letters.
+        /// The font size.
         size: f64,
-        /// What of it stands there.
+        /// The part of the text that is at the position.
         anchor: Anchor,
-        /// Turned by so many degrees, clockwise.
+        /// Rotation in degrees, clockwise.
         turned: f64,
     },
 }
 
-/// Where a text stands at its point.
+/// How a text is placed at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins there.
     Start,
-    /// Its middle.
+    /// The middle of the text is there.
     Middle,
-    /// It ends there.
+    /// The text ends there.
     End,
 }
 
-impl Picture {
-    /// An empty picture.
+impl Drawing {
+    /// An empty drawing.
     #[must_use]
     pub const fn new(width: f64, height: f64) -> Self {
         Self { size: (width, height), elements: Vec::new() }
     }
 
     /// A straight line.
-    pub fn line(&mut self, from: At, to: At, colour: &'static str, width: f64) {
+    pub fn line(&mut self, from: PagePosition, to: PagePosition, colour: &'static str, width: f64) {
         self.elements.push(Element::Line { points: vec![from, to], colour, width, dashed: false });
     }
 
     /// A line through points.
-    pub fn path(&mut self, points: Vec<At>, colour: &'static str, dashed: bool) {
+    pub fn path(&mut self, points: Vec<PagePosition>, colour: &'static str, dashed: bool) {
         self.elements.push(Element::Line { points, colour, width: 1.8, dashed });
     }
 
-    /// A shape that lets through what is below it.
-    pub fn band(&mut self, points: Vec<At>, colour: &'static str) {
+    /// A translucent area, through which what lies below stays visible.
+    pub fn band(&mut self, points: Vec<PagePosition>, colour: &'static str) {
         let title = String::new();
         self.elements.push(Element::Area { points, colour, opacity: 0.18, title });
     }
 
-    /// A filled rectangle, with a text that is shown when somebody points at it.
-    pub fn rect(&mut self, (x, y): At, size: (f64, f64), colour: &'static str, title: &str) {
+    /// A filled rectangle, with a text that is shown when the pointer is over it.
+    pub fn rect(
+        &mut self,
+        (x, y): PagePosition,
+        size: (f64, f64),
+        colour: &'static str,
+        title: &str,
+    ) {
         let points = vec![(x, y), (x + size.0, y), (x + size.0, y + size.1), (x, y + size.1)];
         let title = title.to_owned();
         self.elements.push(Element::Area { points, colour, opacity: 1.0, title });
     }
 
-    /// A mark of one of six shapes.
-    pub fn mark(&mut self, middle: At, shape: usize, colour: &'static str) {
-        let corners: &[At] = match shape % 6 {
+    /// A mark in one of six shapes.
+    pub fn mark(&mut self, middle: PagePosition, shape: usize, colour: &'static str) {
+        let corners: &[PagePosition] = match shape % 6 {
             1 => &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)],
             2 => &[(0.0, -4.0), (3.8, 3.0), (-3.8, 3.0)],
             3 => &[(0.0, -4.2), (4.2, 0.0), (0.0, 4.2), (-4.2, 0.0)],
@@ -134,13 +140,20 @@ impl Picture {
         self.elements.push(Element::Area { points, colour, opacity: 1.0, title });
     }
 
-    /// A text of a size.
-    pub fn text(&mut self, at: At, text: &str, size: f64, anchor: Anchor) {
+    /// A text in this size.
+    pub fn text(&mut self, at: PagePosition, text: &str, size: f64, anchor: Anchor) {
         self.turned_text(at, text, size, anchor, 0.0);
     }
 
-    /// A text that is turned by so many degrees, clockwise.
-    pub fn turned_text(&mut self, at: At, text: &str, size: f64, anchor: Anchor, turned: f64) {
+    /// A text that is turned clockwise by this many degrees.
+    pub fn turned_text(
+        &mut self,
+        at: PagePosition,
+        text: &str,
+        size: f64,
+        anchor: Anchor,
+        turned: f64,
+    ) {
         self.elements.push(Element::Text { at, text: text.to_owned(), size, anchor, turned });
     }
 }
@@ -156,18 +169,18 @@ pub fn ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power);
     let step = step.into_iter().find(|step| *step >= rough).unwrap_or(power * 10.0);
     let first = (low / step - 1e-9).ceil();
-    // A few dozen at most.
+    // There are a few dozen at most.
     let last = ((high / step + 1e-9).floor() - first).max(0.0) as usize;
     (0..=last).map(|at| (first + at as f64) * step).collect()
 }
 
-/// Powers of ten from `low` to `high`; with their 2 and 5 fold, where there would be few.
+/// Powers of ten from `low` to `high`, with 2 and 5 times each power if there would be few.
 #[must_use]
 pub fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let of = |factors: &[f64]| -> Vec<f64> {
         let all = powers.clone().flat_map(|power| factors.iter().map(move |f| (*f, power)));
-        // Two roundings less than a product: 5e-3 is the nearest number to 0.005.
+        // Parsing rounds less often than multiplying: 5e-3 becomes the number nearest to 0.005.
         let all = all.map(|(f, power)| format!("{f}e{power}").parse().unwrap_or(f64::NAN));
         all.filter(|tick| (low..=high).contains(tick)).collect()
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use coalloc_common::{Span, limits};
 use coalloc_net::status;
-use coalloc_net::watch::{Following, Watch};
+use coalloc_net::watch::{Watch, WatcherSlot};
 use coalloc_proto::v1::WatchProfilesResponse;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,7 +21,7 @@ use tonic::Status;
 type Message = Result<WatchProfilesResponse, Status>;
 
 /// Where updates go. The stream ends when this is dropped.
-pub(super) struct Way {
+pub(super) struct DelayedSender {
     stream: mpsc::Sender<Message>,
     delay: Option<Delay>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Way {
 /// Updates that are kept back.
 struct Delay {
     length: Span,
-    sender: mpsc::Sender<Delayed>,
+    sender: mpsc::Sender<DelayedUpdate>,
     steps: Arc<Semaphore>,
     relay: JoinHandle<()>,
 }
@@ -41,7 +41,7 @@ impl Drop for Delay {
     }
 }
 
-pub(super) struct Delayed {
+pub(super) struct DelayedUpdate {
     due: Instant,
     update: WatchProfilesResponse,
     /// Given back when it has left.
@@ -49,12 +49,12 @@ pub(super) struct Delayed {
 }
 
 /// A place for one update.
-pub(super) enum Place {
+pub(super) enum UpdateSlot {
     Now(OwnedPermit<Message>),
-    Later { place: OwnedPermit<Delayed>, steps: OwnedSemaphorePermit, delay: Span },
+    Later { place: OwnedPermit<DelayedUpdate>, steps: OwnedSemaphorePermit, delay: Span },
 }
 
-impl Place {
+impl UpdateSlot {
     /// Sends it, of so many steps.
     pub(super) fn send(self, update: WatchProfilesResponse, steps: usize) {
         match self {
@@ -63,13 +63,13 @@ impl Place {
                 let due = Instant::now() + delay.to_std();
                 let surplus = most.num_permits().saturating_sub(steps);
                 drop(most.split(surplus));
-                drop(place.send(Delayed { due, update, _steps: most }));
+                drop(place.send(DelayedUpdate { due, update, _steps: most }));
             }
         }
     }
 }
 
-impl Way {
+impl DelayedSender {
     /// One, and the stream at its end.
     pub(super) fn new(delay: Span) -> (Self, Watch<WatchProfilesResponse>) {
         let (stream, receiver) = mpsc::channel(limits::WATCH_BUFFER);
@@ -84,7 +84,7 @@ impl Way {
     }
 
     /// Waits for a place; `None` when the client is gone or has taken nothing for too long, or the daemon stops.
-    pub(super) async fn place(&self, following: &mut Following) -> Option<Place> {
+    pub(super) async fn place(&self, following: &mut WatcherSlot) -> Option<UpdateSlot> {
         tokio::select! {
             biased;
             place = self.reserve() => place,
@@ -93,15 +93,15 @@ impl Way {
         }
     }
 
-    async fn reserve(&self) -> Option<Place> {
+    async fn reserve(&self) -> Option<UpdateSlot> {
         let Some(delay) = &self.delay else {
-            return self.stream.clone().reserve_owned().await.ok().map(Place::Now);
+            return self.stream.clone().reserve_owned().await.ok().map(UpdateSlot::Now);
         };
         // As many as it may have; what it has not is given back.
         let most = limits::UPDATE_STEPS_MAX as u32;
         let steps = Arc::clone(&delay.steps).acquire_many_owned(most).await.ok()?;
         let place = delay.sender.clone().reserve_owned().await.ok()?;
-        Some(Place::Later { place, steps, delay: delay.length })
+        Some(UpdateSlot::Later { place, steps, delay: delay.length })
     }
 
     /// Done when the client is gone.
@@ -111,8 +111,8 @@ impl Way {
 }
 
 /// Lets each go when it is due.
-async fn relay(mut delayed: mpsc::Receiver<Delayed>, stream: mpsc::Sender<Message>) {
-    while let Some(Delayed { due, update, _steps }) = delayed.recv().await {
+async fn relay(mut delayed: mpsc::Receiver<DelayedUpdate>, stream: mpsc::Sender<Message>) {
+    while let Some(DelayedUpdate { due, update, _steps }) = delayed.recv().await {
         sleep_until(due).await;
         let stalled = sleep(limits::WATCH_STALL_MAX.to_std());
         tokio::select! {
@@ -132,7 +132,7 @@ mod tests {
         WatchProfilesResponse { update: Some(update) }
     }
 
-    async fn send(way: &Way, revision: u64, steps: usize) {
+    async fn send(way: &DelayedSender, revision: u64, steps: usize) {
         way.reserve().await.expect("a place").send(update(revision), steps);
     }
 
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_delay_keeps_every_update_back_for_as_long_and_no_more_than_there_is_room_for() {
-        let (way, mut stream) = Way::new(Span::from_secs(5));
+        let (way, mut stream) = DelayedSender::new(Span::from_secs(5));
         let begun = Instant::now();
         send(&way, 1, 1).await;
         sleep(std::time::Duration::from_secs(2)).await;
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_delay_an_update_is_there_at_once_and_a_full_stream_has_no_place() {
-        let (way, mut stream) = Way::new(Span::ZERO);
+        let (way, mut stream) = DelayedSender::new(Span::ZERO);
         for revision in 0..limits::WATCH_BUFFER {
             send(&way, revision as u64, 1).await;
         }

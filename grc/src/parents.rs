@@ -1,7 +1,7 @@
 //! The ResourceManager service of a coordinator: its whole federation as one RM to those above.
 //!
 //! Describe shows its sites and one abstract path between every two end points (sites and border
-//! points), named `GRC:A--B` ([`shown`]). A hold becomes a request of its own: sites pinned, each abstract
+//! points), named `GRC:A--B` ([`snapshot`]). A hold becomes a request of its own: sites pinned, each abstract
 //! path a link between its ends, planned by the usual planner ([`planning`]) and tried by the coordinator core,
 //! which is the participant upward. Nothing of the inside leaves: neither paths nor the names in a refusal.
 //! All of this that is pure is [`coalloc_plan::abstracted`]'s. What it holds is listed and its changes are told
@@ -12,7 +12,7 @@
 mod bookings;
 mod listing;
 mod planning;
-mod shown;
+mod snapshot;
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
@@ -20,42 +20,42 @@ use coalloc_common::{
 };
 use coalloc_net::{client, convert, metrics, status};
 use coalloc_plan::abstracted::periods::least;
-use coalloc_plan::abstracted::refused::{Led, outward, words};
+use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorInput, MessageKind, Reply, Upper,
+    Candidate, Coordinator, CoordinatorInput, MessageKind, ParentInput, Reply,
 };
 use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Resolution};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-use self::bookings::UpperEvents;
+use self::bookings::ParentEvents;
 use self::planning::may_take;
-use self::shown::Shown;
+use self::snapshot::AbstractSnapshot;
 use crate::attempts::planning_failed;
 use crate::owed::Owed;
+use crate::parent_settings::ParentSettings;
 use crate::service::GrcService;
 use crate::shell::Handle;
-use crate::upward_config::UpwardConfig;
 use crate::{picture, view};
 
 /// The handlers.
 #[derive(Debug, Clone)]
-pub struct UpwardService {
+pub struct ParentService {
     /// What this coordinator is to those above.
-    pub config: UpwardConfig,
+    pub config: ParentSettings,
     /// The coordinator itself.
     pub service: GrcService,
 }
 
-impl UpwardService {
-    fn shown(&self) -> Result<Shown, Status> {
+impl ParentService {
+    fn shown(&self) -> Result<AbstractSnapshot, Status> {
         let edges_max = self.service.defaults.route_edges_max as usize;
         let snapshot = self.service.federation.snapshot();
-        Shown::of(snapshot, &self.service.name, &self.config, edges_max)
+        AbstractSnapshot::of(snapshot, &self.service.name, &self.config, edges_max)
     }
 
     fn check_meant(&self, meant: &str) -> Result<(), Status> {
@@ -67,27 +67,27 @@ impl UpwardService {
         Err(status::not_for_us(name, meant))
     }
 
-    async fn upper(
+    async fn parent_call(
         &self,
-        input: impl FnOnce(coalloc_protocol::message::Token) -> Upper,
+        input: impl FnOnce(coalloc_protocol::message::Token) -> ParentInput,
     ) -> Result<Reply, Status> {
-        self.service.handle.call(|token| CoordinatorInput::Upper(input(token))).await
+        self.service.handle.call(|token| CoordinatorInput::Parent(input(token))).await
     }
 
     /// The whole way of one hold from above.
     async fn hold_whole(&self, order: HoldOrder) -> Result<Answer, Status> {
         let hold = |planned| {
             let order = order.clone();
-            self.upper(move |token| Upper::Hold { order, planned, token })
+            self.parent_call(move |token| ParentInput::Hold { order, planned, token })
         };
         let mut reply = hold(None).await?;
-        if reply == Reply::PlanUpper {
+        if reply == Reply::PlanParentHold {
             reply = hold(Some(tried(self.plan(&order, &[]).await?))).await?;
         }
         while let Reply::Replan(reservation) = reply {
             reply = self.replan(&order, reservation).await?;
         }
-        let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
+        let Reply::ToParent(answer) = reply else { return Err(unanswered(&reply)) };
         Ok(answer)
     }
 
@@ -115,7 +115,7 @@ impl UpwardService {
     async fn outward(&self, refusal: &Refusal, order: &HoldOrder) -> Result<Refusal, Status> {
         let txn = order.txn.clone();
         let tried = move |core: &Coordinator| {
-            core.reservation_above(&txn).and_then(|known| known.candidate.clone())
+            core.reservation_for_parent(&txn).and_then(|known| known.candidate.clone())
         };
         let tried = self.service.handle.read(tried).await?;
         let plan = view::plan(tried.as_ref());
@@ -124,8 +124,8 @@ impl UpwardService {
 }
 
 /// The ways of a plan's links, by names.
-fn led(plan: Option<&v1::Plan>) -> Vec<Led> {
-    let led = |route: &v1::Route| Led {
+fn led(plan: Option<&v1::Plan>) -> Vec<RoutedLink> {
+    let led = |route: &v1::Route| RoutedLink {
         from: route.from.clone(),
         to: route.to.clone(),
         paths: route.paths.clone(),
@@ -200,7 +200,7 @@ fn rejection(answer: &Answer, txn: &str) -> Status {
     }
 }
 
-impl UpwardService {
+impl ParentService {
     async fn end(
         &self,
         kind: MessageKind,
@@ -214,8 +214,8 @@ impl UpwardService {
             (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
         };
         let (known, from) = (txn.clone(), by.clone());
-        let reply = self.upper(|token| Upper::End { txn, by, kind, token }).await?;
-        let Reply::Upper(answer) = reply else { return Err(unanswered(&reply)) };
+        let reply = self.parent_call(|token| ParentInput::End { txn, by, kind, token }).await?;
+        let Reply::ToParent(answer) = reply else { return Err(unanswered(&reply)) };
         tracing::info!(txn = %known, coordinator, ?kind, ?answer, "from above");
         match answer {
             Answer::Done => Ok(None),
@@ -237,7 +237,7 @@ impl UpwardService {
 }
 
 #[tonic::async_trait]
-impl ResourceManager for UpwardService {
+impl ResourceManager for ParentService {
     type WatchBookingsStream = coalloc_net::watch::Watch<v1::WatchBookingsResponse>;
     type WatchProfilesStream = coalloc_net::watch::Watch<v1::WatchProfilesResponse>;
 
@@ -253,7 +253,7 @@ impl ResourceManager for UpwardService {
         request: Request<v1::WatchBookingsRequest>,
     ) -> Result<Response<Self::WatchBookingsStream>, Status> {
         let v1::WatchBookingsRequest { resume_token } = request.into_inner();
-        let events = UpperEvents { name: self.service.name.clone() };
+        let events = ParentEvents { name: self.service.name.clone() };
         Ok(Response::new(self.service.handle.watch(&resume_token, events).await?))
     }
 
@@ -302,7 +302,7 @@ impl ResourceManager for UpwardService {
         let standing = match &replaces {
             // One that is not booked here counts for nothing.
             Some(old) => self.standing(old).await?.unwrap_or_default(),
-            None => planning::Standing::default(),
+            None => planning::ReplacedBooking::default(),
         };
         let shown = self.shown()?;
         let (first, last) = self.open_between(self.service.handle.now().wall);
@@ -399,7 +399,7 @@ impl ResourceManager for UpwardService {
         let (name, ledger) = (coordinator.clone(), self.service.ledger_id.clone());
         let look = move |core: &Coordinator| {
             let nothing = BookingSet::default();
-            let ours = core.booked_above(&coordinator).unwrap_or(&nothing);
+            let ours = core.booked_for_parent(&coordinator).unwrap_or(&nothing);
             let known = core.serves(&coordinator);
             known.then(|| convert::compared_to_wire(ledger, ours, &theirs, from..))
         };
@@ -418,7 +418,7 @@ impl ResourceManager for UpwardService {
 /// Asks coordinators above what became of their transactions, each question on its own.
 pub(crate) async fn ask_all(
     own: String,
-    config: UpwardConfig,
+    config: ParentSettings,
     mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
     handle: Handle,
 ) {
@@ -446,7 +446,7 @@ pub(crate) async fn ask_all(
             };
             tracing::info!(%txn, %coordinator, ?resolution, "asked above what became of a hold");
             // Busy: the alarm of the promise asks again.
-            handle.tell(CoordinatorInput::Upper(Upper::Resolved { txn, resolution }));
+            handle.tell(CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }));
         });
     }
 }

@@ -43,7 +43,7 @@ pub struct ShownPlan {
 
 /// A plan as it is kept: its bytes are a tenth of its strings.
 #[derive(Debug)]
-struct Kept {
+struct CachedPlan {
     request: String,
     plan: Vec<u8>,
 }
@@ -51,18 +51,18 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Memory {
     /// By digest and request: two requests may have the same plan.
-    plans: BTreeMap<(String, String), Kept>,
+    plans: BTreeMap<(String, String), CachedPlan>,
     oldest_first: VecDeque<(String, String)>,
     bytes: usize,
 }
 
 /// The memory of all calls of this coordinator.
 #[derive(Debug, Clone, Default)]
-pub struct Shown {
+pub struct PlanCache {
     memory: Arc<Mutex<Memory>>,
 }
 
-impl Shown {
+impl PlanCache {
     fn memory(&self) -> MutexGuard<'_, Memory> {
         // Every change below leaves it whole, so a panic elsewhere does not matter.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
@@ -76,7 +76,7 @@ impl Shown {
             if memory.plans.contains_key(&key) {
                 continue;
             }
-            let kept = Kept { request: request.to_owned(), plan: plan.encode_to_vec() };
+            let kept = CachedPlan { request: request.to_owned(), plan: plan.encode_to_vec() };
             memory.bytes += kept.plan.len();
             memory.plans.insert(key.clone(), kept);
             memory.oldest_first.push_back(key);
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_found_by_its_digest_or_how_that_begins_for_its_request() {
-        let shown = Shown::default();
+        let shown = PlanCache::default();
         shown.remember("one", &[plan(0xabc), plan(1 << 50)]);
         shown.remember("two", &[plan(0xabc)]);
         let digest = plan(0xabc).digest;
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_first() {
-        let shown = Shown::default();
+        let shown = PlanCache::default();
         for number in 0..=limits::SHOWN_PLANS_MAX {
             shown.remember("r", &[plan(number)]);
             shown.remember("r", &[plan(number)]);

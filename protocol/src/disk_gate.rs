@@ -11,15 +11,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use coalloc_common::{DiskRoom, Reason, Refusal, RmName, TransactionId, limits};
+use coalloc_common::{DiskSpace, Reason, Refusal, RmName, TransactionId, limits};
 
 use crate::message::{Answer, HoldOrder};
 
 /// Whether there is room, and what was refused when there was none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Room {
+pub(crate) struct DiskGate {
     /// As the ledger has said last.
-    pub(crate) now: DiskRoom,
+    pub(crate) now: DiskSpace,
     /// What was refused,
     refused: BTreeMap<TransactionId, HoldOrder>,
     /// the oldest first,
@@ -28,7 +28,7 @@ pub(crate) struct Room {
     weight: usize,
 }
 
-impl Room {
+impl DiskGate {
     /// Is nothing new to be begun?
     pub(crate) const fn is_low(&self) -> bool {
         self.now.is_low()

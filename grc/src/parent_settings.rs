@@ -8,11 +8,11 @@ use coalloc_common::{
 use coalloc_net::client::check_address;
 use coalloc_net::convert::{service_levels, span_from_wire};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::Above;
+use coalloc_protocol::coordinator::ParentConfig;
 
 /// What this GRC is to those above it.
 #[derive(Debug, Clone)]
-pub struct UpwardConfig {
+pub struct ParentSettings {
     /// Its domain, as they see it.
     pub domain: DomainName,
     /// Who may hold here, and where they are.
@@ -29,7 +29,7 @@ pub struct UpwardConfig {
     pub levels: BTreeMap<UserName, u32>,
 }
 
-impl UpwardConfig {
+impl ParentSettings {
     /// Reads and checks the message.
     ///
     /// # Errors
@@ -65,8 +65,8 @@ impl UpwardConfig {
 
     /// The part that the coordinator core is told, and which boot of its machine this is.
     #[must_use]
-    pub fn above(&self, boot: String) -> Above {
-        Above {
+    pub fn parents(&self, boot: String) -> ParentConfig {
+        ParentConfig {
             coordinators: self.coordinators.keys().cloned().collect(),
             soft: self.soft,
             hard: self.hard,

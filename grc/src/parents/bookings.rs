@@ -16,7 +16,7 @@ use coalloc_net::watch::Events;
 use coalloc_plan::abstracted::refused::outward;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorRecord, Reservation, State, UpperEntry,
+    Coordinator, CoordinatorRecord, ParentEntry, Reservation, State,
 };
 use coalloc_protocol::message::HoldOrder;
 
@@ -24,7 +24,7 @@ use super::led;
 use crate::view;
 
 /// One transaction of a coordinator above as it stands here: what the core's thread copies for a listing.
-pub(super) struct Standing {
+pub(super) struct ListedTransaction {
     txn: TransactionId,
     coordinator: CoordinatorName,
     /// `None` for a tombstone.
@@ -35,8 +35,8 @@ pub(super) struct Standing {
     until: Option<BootTime>,
 }
 
-impl Standing {
-    pub(super) fn of(core: &Coordinator, txn: &TransactionId, entry: &UpperEntry) -> Option<Self> {
+impl ListedTransaction {
+    pub(super) fn of(core: &Coordinator, txn: &TransactionId, entry: &ParentEntry) -> Option<Self> {
         let (txn, coordinator) = (txn.clone(), entry.coordinator.clone());
         let Some((order, id)) = &entry.order else {
             let state = v1::BookingState::Aborted;
@@ -117,14 +117,14 @@ fn failed(known: &Reservation, was_promised: bool) -> v1::BookingState {
 
 /// Every state change of every transaction of those above.
 #[derive(Debug, Clone)]
-pub(super) struct UpperEvents {
+pub(super) struct ParentEvents {
     /// The coordinator's name.
     pub(super) name: String,
 }
 
 /// What is known of a transaction of one above.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct TransactionFacts {
     order: HoldOrder,
     refusal: Option<Refusal>,
     plan: Option<v1::Plan>,
@@ -134,7 +134,7 @@ pub(super) struct Told {
     aborted: bool,
 }
 
-impl Told {
+impl TransactionFacts {
     /// It ended when a newer version took its place, and that was told.
     fn is_replaced(&self) -> bool {
         self.refusal.as_ref().is_some_and(|why| why.reason == Reason::Replaced)
@@ -148,7 +148,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Finished { txn, .. }
         | CoordinatorRecord::Settled { txn, .. } => Some(txn.to_string()),
         CoordinatorRecord::Concluded { reservation, .. }
-        | CoordinatorRecord::UpperReplaced { reservation, .. } => Some(reservation.to_string()),
+        | CoordinatorRecord::ReplacedForParent { reservation, .. } => Some(reservation.to_string()),
         CoordinatorRecord::Refused { .. }
         | CoordinatorRecord::Opened { .. }
         | CoordinatorRecord::Intent { .. }
@@ -158,13 +158,13 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Releasing { .. }
         | CoordinatorRecord::ChangeOpened { .. }
         | CoordinatorRecord::ChangeRefused { .. }
-        | CoordinatorRecord::UpperOpened { .. }
+        | CoordinatorRecord::ParentHoldOpened { .. }
         | CoordinatorRecord::Superseded { .. }
         | CoordinatorRecord::Disowned { .. }
         | CoordinatorRecord::DisownEnded { .. }
         | CoordinatorRecord::Differs { .. }
         | CoordinatorRecord::GaveUp { .. }
-        | CoordinatorRecord::UpperEnded { .. } => None,
+        | CoordinatorRecord::ParentTombstone { .. } => None,
     }
 }
 
@@ -177,16 +177,16 @@ fn found<'a>(core: &'a Coordinator, record: &CoordinatorRecord) -> Option<(&'a R
             Some((core.reservation_of(txn)?, core.is_aborted(txn)))
         }
         CoordinatorRecord::Concluded { reservation, .. }
-        | CoordinatorRecord::UpperReplaced { reservation, .. } => {
+        | CoordinatorRecord::ReplacedForParent { reservation, .. } => {
             Some((core.find(reservation.as_str())?, false))
         }
         _ => None,
     }
 }
 
-impl Events<Coordinator> for UpperEvents {
+impl Events<Coordinator> for ParentEvents {
     type Message = v1::WatchBookingsResponse;
-    type Facts = BTreeMap<String, Told>;
+    type Facts = BTreeMap<String, TransactionFacts>;
 
     fn needs_facts(record: &CoordinatorRecord) -> bool {
         subject(record).is_some()
@@ -196,8 +196,8 @@ impl Events<Coordinator> for UpperEvents {
         let told = |entry: &Entry<CoordinatorRecord>| {
             let id = subject(&entry.record)?;
             let (known, aborted) = found(core, &entry.record)?;
-            let told = Told {
-                order: core.order_above(known)?.clone(),
+            let told = TransactionFacts {
+                order: core.parent_order(known)?.clone(),
                 refusal: known.refusal.clone(),
                 plan: view::plan(known.candidate.as_ref()),
                 failed: failed(known, core.was_promised(known)),
@@ -242,10 +242,14 @@ struct Change {
     at: Now,
 }
 
-impl UpperEvents {
-    fn change(&self, record: &CoordinatorRecord, facts: &BTreeMap<String, Told>) -> Option<Change> {
+impl ParentEvents {
+    fn change(
+        &self,
+        record: &CoordinatorRecord,
+        facts: &BTreeMap<String, TransactionFacts>,
+    ) -> Option<Change> {
         use v1::BookingState as S;
-        if let CoordinatorRecord::UpperEnded { txn, coordinator, at } = record {
+        if let CoordinatorRecord::ParentTombstone { txn, coordinator, at } = record {
             let booking = shown(txn.to_string(), coordinator.to_string(), None, S::Aborted);
             let cause = format!("coordinator {coordinator}");
             return Some(Change { booking, cause, refusal: None, at: *at });
@@ -268,7 +272,7 @@ impl UpperEvents {
             | CoordinatorRecord::Concluded { state: Some(State::Failed), at, .. } => {
                 (told.failed, at)
             }
-            CoordinatorRecord::UpperReplaced { at, .. } => (S::Replaced, at),
+            CoordinatorRecord::ReplacedForParent { at, .. } => (S::Replaced, at),
             // Nothing that the one above was told has changed.
             _ => return None,
         };
@@ -301,7 +305,7 @@ mod tests {
         Now { wall: Time::from_us(1_000_000), boot: BootTime::from_us(0) }
     }
 
-    fn told(failed: v1::BookingState, refusal: Option<Refusal>) -> Told {
+    fn told(failed: v1::BookingState, refusal: Option<Refusal>) -> TransactionFacts {
         let order = HoldOrder {
             txn: TransactionId::composed("top-1/1"),
             coordinator: CoordinatorName::composed("top"),
@@ -312,12 +316,15 @@ mod tests {
             keeps_old: false,
             one_way: false,
         };
-        Told { order, refusal, plan: None, failed, aborted: false }
+        TransactionFacts { order, refusal, plan: None, failed, aborted: false }
     }
 
-    fn change(record: &CoordinatorRecord, told: Told) -> Option<(v1::BookingState, String, bool)> {
+    fn change(
+        record: &CoordinatorRecord,
+        told: TransactionFacts,
+    ) -> Option<(v1::BookingState, String, bool)> {
         let facts = BTreeMap::from([(subject(record).unwrap(), told)]);
-        let change = UpperEvents { name: "grc-1".into() }.change(record, &facts)?;
+        let change = ParentEvents { name: "grc-1".into() }.change(record, &facts)?;
         assert_eq!(change.booking.transaction, "top-1/1", "as the one above calls it");
         assert_eq!(change.booking.replaces, "top-1/0");
         Some((change.booking.state(), change.cause, change.refusal.is_some()))
@@ -344,7 +351,7 @@ mod tests {
         };
         assert_eq!(change(&prepared, none()), Some((S::Held, top(), false)));
         assert_eq!(change(&finished(State::Confirmed), none()), Some((S::Booked, top(), false)));
-        let late = Told { aborted: true, ..none() };
+        let late = TransactionFacts { aborted: true, ..none() };
         assert_eq!(
             change(&finished(State::Confirmed), late),
             None,
@@ -353,7 +360,7 @@ mod tests {
         let released = change(&finished(State::Terminated), none());
         assert_eq!(released, Some((S::Released, top(), false)));
         assert_eq!(change(&finished(State::Aborting), none()), None);
-        let replaced = CoordinatorRecord::UpperReplaced {
+        let replaced = CoordinatorRecord::ReplacedForParent {
             reservation: reservation.clone(),
             by: txn.clone(),
             at: at(),

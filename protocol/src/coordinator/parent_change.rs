@@ -20,39 +20,39 @@ use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId}
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, Gathered};
+use super::{Candidate, Coordinator, StepOutput};
 use crate::core::ReplayError;
 use crate::message::HoldOrder;
 
 impl Coordinator {
     /// The reservation here that holds or has booked a transaction of a coordinator above.
     #[must_use]
-    pub fn reservation_above(&self, txn: &TransactionId) -> Option<&Reservation> {
-        let (_, id) = self.uppers.get(txn)?.order.as_ref()?;
+    pub fn reservation_for_parent(&self, txn: &TransactionId) -> Option<&Reservation> {
+        let (_, id) = self.parent_entries.get(txn)?.order.as_ref()?;
         self.reservations.get(id)
     }
 
     /// What one above wants kept for a reservation, if it is one's above.
     #[must_use]
-    pub fn order_above(&self, reservation: &Reservation) -> Option<&HoldOrder> {
-        let entry = self.uppers.get(reservation.upper.as_ref()?)?;
+    pub fn parent_order(&self, reservation: &Reservation) -> Option<&HoldOrder> {
+        let entry = self.parent_entries.get(reservation.parent_transaction.as_ref()?)?;
         entry.order.as_ref().map(|(order, _)| order)
     }
 
     /// The reservation that this one would replace.
-    pub(super) fn old_above(&self, id: &ReservationId) -> Option<&Reservation> {
-        let order = self.order_above(self.reservations.get(id)?)?;
-        self.reservation_above(order.replaces.as_ref()?)
+    pub(super) fn old_for_parent(&self, id: &ReservationId) -> Option<&Reservation> {
+        let order = self.parent_order(self.reservations.get(id)?)?;
+        self.reservation_for_parent(order.replaces.as_ref()?)
     }
 
     /// The inner transaction that attempts of this one replace.
     pub(super) fn replaced_inside(&self, id: &ReservationId) -> Option<TransactionId> {
-        self.old_above(id)?.transaction.clone()
+        self.old_for_parent(id)?.transaction.clone()
     }
 
     /// The reservation that was the last to try to replace this one.
     fn replacing(&self, old: &Reservation) -> Option<&Reservation> {
-        self.replacing_above.get(&old.id).and_then(|id| self.reservations.get(id))
+        self.replacing_for_parent.get(&old.id).and_then(|id| self.reservations.get(id))
     }
 
     /// Why the booking that an order replaces cannot be replaced by it, if it cannot: as a participant
@@ -60,8 +60,9 @@ impl Coordinator {
     pub(super) fn refusal_of_replacing(&self, order: &HoldOrder) -> Option<Refusal> {
         let old = order.replaces.as_ref()?;
         let refuse = |reason, text| Some(Refusal::new(reason, text).at(&self.rm_name()));
-        let known = self.uppers.get(old).filter(|entry| entry.coordinator == order.coordinator);
-        let Some(booked) = known.and_then(|_| self.reservation_above(old)) else {
+        let known =
+            self.parent_entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
+        let Some(booked) = known.and_then(|_| self.reservation_for_parent(old)) else {
             return refuse(Reason::NotHeld, format!("{old} is not booked here, so not replaced"));
         };
         match booked.state {
@@ -76,26 +77,27 @@ impl Coordinator {
             }
         }
         let other = self.replacing(booked).filter(|other| !other.is_over())?;
-        let other = other.upper.as_ref()?;
+        let other = other.parent_transaction.as_ref()?;
         refuse(Reason::NotHeld, format!("{old} is being replaced by {other} already"))
     }
 
     /// Why what a promise would replace is not there any more: it cannot be booked.
-    pub(super) fn lost_old_above(&self, id: &ReservationId) -> Option<Refusal> {
+    pub(super) fn lost_old_for_parent(&self, id: &ReservationId) -> Option<Refusal> {
         let known = self.reservations.get(id)?;
-        let old = self.order_above(known)?.replaces.as_ref()?;
-        let stands = self.reservation_above(old).is_some_and(|old| old.state == State::Confirmed);
+        let old = self.parent_order(known)?.replaces.as_ref()?;
+        let stands =
+            self.reservation_for_parent(old).is_some_and(|old| old.state == State::Confirmed);
         let text = || format!("{old}, which it would replace, is not booked any more");
         (!stands).then(|| Refusal::new(Reason::Aborted, text()).at(&self.rm_name()))
     }
 
     /// Candidates of a hold from above: of one that replaces, with every RM of the old version.
-    pub(super) fn with_parties_above(
+    pub(super) fn with_parties_for_parent(
         &self,
         order: &HoldOrder,
         candidates: Vec<Candidate>,
     ) -> Vec<Candidate> {
-        let old = order.replaces.as_ref().and_then(|old| self.reservation_above(old));
+        let old = order.replaces.as_ref().and_then(|old| self.reservation_for_parent(old));
         let id = old.map(|old| old.id.clone());
         id.map_or(candidates.clone(), |id| self.with_old_parties(&id, candidates))
     }
@@ -103,13 +105,18 @@ impl Coordinator {
     /// The RMs that have the version which attempts of this reservation would replace.
     pub(super) fn old_parties(&self, id: &ReservationId) -> impl Iterator<Item = &RmName> {
         let changing = self.reservations.get(id).filter(|known| known.is_changing());
-        let old = changing.or_else(|| self.old_above(id));
+        let old = changing.or_else(|| self.old_for_parent(id));
         old.and_then(|old| old.candidate.as_ref()).into_iter().flat_map(|old| old.segments.keys())
     }
 
     /// The one above ends a booking. Of a change that is decided and not booked everywhere yet, both
     /// versions end, whichever is named.
-    pub(super) fn release_above(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    pub(super) fn release_for_parent(
+        &mut self,
+        id: &ReservationId,
+        now: Now,
+        out: &mut StepOutput,
+    ) {
         let is_committing =
             |known: &&Reservation| known.state == State::Committing && known.id != *id;
         let new = self.reservations.get(id).and_then(|known| self.replacing(known));
@@ -117,14 +124,14 @@ impl Coordinator {
         let changing = new.as_ref().unwrap_or(id);
         let is_changing =
             self.reservations.get(changing).is_some_and(|known| known.state == State::Committing);
-        let old = self.old_above(changing).filter(|_| is_changing).map(|old| old.id.clone());
+        let old = self.old_for_parent(changing).filter(|_| is_changing).map(|old| old.id.clone());
         for id in [Some(changing.clone()), old].into_iter().flatten() {
             self.release_inside(&id, now, out);
         }
     }
 
     /// Releases what is booked or being booked for one reservation.
-    fn release_inside(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    fn release_inside(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(known) = self.reservations.get(id) else { return };
         let Some(txn) = known.transaction.clone() else { return };
         if !matches!(known.state, State::Committing | State::Confirmed) {
@@ -138,25 +145,35 @@ impl Coordinator {
     }
 
     /// An inner RM has refused to book the new version: what the others have of the old one ends too.
-    pub(super) fn end_old_above(&mut self, txn: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn end_old_for_parent(
+        &mut self,
+        txn: &TransactionId,
+        now: Now,
+        out: &mut StepOutput,
+    ) {
         let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
-        let old = reservation.and_then(|id| self.old_above(&id)).map(|old| old.id.clone());
+        let old = reservation.and_then(|id| self.old_for_parent(&id)).map(|old| old.id.clone());
         if let Some(old) = old {
             self.release_inside(&old, now, out);
         }
     }
 
     /// A transaction is booked everywhere: what it has replaced has ended.
-    pub(super) fn replaced_above(&mut self, txn: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn replaced_for_parent(
+        &mut self,
+        txn: &TransactionId,
+        now: Now,
+        out: &mut StepOutput,
+    ) {
         let Some(id) = self.transactions.get(txn).map(|txn| txn.reservation.clone()) else {
             return;
         };
-        let upper = self.reservations.get(&id).and_then(|known| known.upper.clone());
-        let old = self.old_above(&id).filter(|old| old.state == State::Confirmed);
+        let upper = self.reservations.get(&id).and_then(|known| known.parent_transaction.clone());
+        let old = self.old_for_parent(&id).filter(|old| old.state == State::Confirmed);
         if let (Some(by), Some(old)) = (upper, old.map(|old| old.id.clone())) {
             let reservation = old.clone();
-            self.record(CoordinatorRecord::UpperReplaced { reservation, by, at: now }, out);
-            let known = self.reservations.get(&id).and_then(|known| self.order_above(known));
+            self.record(CoordinatorRecord::ReplacedForParent { reservation, by, at: now }, out);
+            let known = self.reservations.get(&id).and_then(|known| self.parent_order(known));
             if !known.is_some_and(|order| order.keeps_old) {
                 self.supersede(&old, now, out);
             }
@@ -171,11 +188,11 @@ impl Coordinator {
     ) -> Result<Vec<RmName>, ReplayError> {
         let old = self.transaction_mut(old)?.reservation.clone();
         let parties = self.old_parties(id).cloned().collect();
-        self.replacing_above.insert(old, id.clone());
+        self.replacing_for_parent.insert(old, id.clone());
         Ok(parties)
     }
 
-    pub(super) fn fold_upper_replaced(
+    pub(super) fn fold_replaced_for_parent(
         &mut self,
         id: &ReservationId,
         by: &TransactionId,

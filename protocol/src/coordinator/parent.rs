@@ -30,16 +30,16 @@ use coalloc_common::{
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::transaction::Goal;
-use super::trying::Trying;
-use super::{Candidate, Coordinator, CoordinatorEffect, Gathered, MessageKind, Reply, Ticket};
+use super::retrying::RetryState;
+use super::transaction::TransactionGoal;
+use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput, Ticket};
 use crate::core::ReplayError;
 use crate::message::{Answer, Decision, HoldOrder, Resolution, Token};
 use crate::participant::ask_by;
 
 /// Whom this coordinator serves as an RM, and how long its promises last.
 #[derive(Debug, Clone, Default)]
-pub struct Above {
+pub struct ParentConfig {
     /// Who may hold here.
     pub coordinators: BTreeSet<CoordinatorName>,
     /// Ask the one above after this long, unless its hold says otherwise.
@@ -53,7 +53,7 @@ pub struct Above {
 /// What came from above.
 #[allow(clippy::large_enum_variant)] // One a call, moved once: a box would be an allocation for nothing.
 #[derive(Debug, Clone)]
-pub enum Upper {
+pub enum ParentInput {
     /// Phase one. `planned` is `None` when the message has just come; a new one is then answered with
     /// [`Reply::PlanUpper`], and comes again with what its planning gave.
     Hold {
@@ -86,7 +86,7 @@ pub enum Upper {
 
 /// One transaction of a coordinator above.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpperEntry {
+pub struct ParentEntry {
     /// Whose it is.
     pub coordinator: CoordinatorName,
     /// Its content, and the reservation that it became here; `None` for a tombstone.
@@ -116,28 +116,28 @@ impl Promise {
 
 impl Coordinator {
     /// Lets coordinators above hold here.
-    pub fn serve_above(&mut self, above: Above) {
-        self.above = above;
+    pub fn serve_parents(&mut self, above: ParentConfig) {
+        self.parents = above;
     }
 
     /// Every transaction of a coordinator above, by id.
     #[must_use]
-    pub const fn uppers(&self) -> &std::collections::BTreeMap<TransactionId, UpperEntry> {
-        &self.uppers
+    pub const fn parent_entries(&self) -> &std::collections::BTreeMap<TransactionId, ParentEntry> {
+        &self.parent_entries
     }
 
     /// Until when the promise of a prepared transaction lasts.
     #[must_use]
     pub fn promised_until(&self, reservation: &Reservation) -> Option<BootTime> {
         let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
-        txn.promise.as_ref().filter(|_| txn.goal == Goal::Prepared).map(|p| p.hard_at)
+        txn.promise.as_ref().filter(|_| txn.goal == TransactionGoal::Prepared).map(|p| p.hard_at)
     }
 
     /// When the one above is asked next about a prepared transaction.
     #[must_use]
-    pub fn asks_above_at(&self, reservation: &Reservation) -> Option<BootTime> {
+    pub fn asks_parent_at(&self, reservation: &Reservation) -> Option<BootTime> {
         let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
-        txn.promise.as_ref().filter(|_| txn.goal == Goal::Prepared).map(|p| p.ask_at)
+        txn.promise.as_ref().filter(|_| txn.goal == TransactionGoal::Prepared).map(|p| p.ask_at)
     }
 
     /// Was a reservation ever promised to the one above? Once it is decided this never changes.
@@ -147,55 +147,59 @@ impl Coordinator {
         txn.is_some_and(|txn| txn.promise.is_some())
     }
 
-    pub(super) fn upper(&mut self, input: Upper, now: Now, out: &mut Gathered) {
+    pub(super) fn parent_input(&mut self, input: ParentInput, now: Now, out: &mut StepOutput) {
         match input {
-            Upper::Hold { order, planned, token } => {
-                self.upper_hold(order, planned, token, now, out);
+            ParentInput::Hold { order, planned, token } => {
+                self.parent_hold(order, planned, token, now, out);
             }
-            Upper::End { txn, by, kind, token } => self.upper_end(&txn, by, kind, token, now, out),
-            Upper::Resolved { txn, resolution } => self.upper_resolved(&txn, resolution, now, out),
+            ParentInput::End { txn, by, kind, token } => {
+                self.parent_end(&txn, by, kind, token, now, out)
+            }
+            ParentInput::Resolved { txn, resolution } => {
+                self.parent_resolved(&txn, resolution, now, out)
+            }
         }
     }
 
-    fn upper_hold(
+    fn parent_hold(
         &mut self,
         order: HoldOrder,
         planned: Option<Result<Vec<Candidate>, Refusal>>,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         // Refusals in a fixed order, as a participant's: who, known before, what.
         if !order.txn.is_of(&order.coordinator) {
-            return out.reply(token, Reply::Upper(Answer::Denied));
+            return out.reply(token, Reply::ToParent(Answer::Denied));
         }
         if let Some(answer) = self.room.remembered(&order, &self.rm_name()) {
-            return out.reply(token, Reply::Upper(answer));
+            return out.reply(token, Reply::ToParent(answer));
         }
-        if let Some(entry) = self.uppers.get(&order.txn) {
+        if let Some(entry) = self.parent_entries.get(&order.txn) {
             let answer = match &entry.order {
                 _ if entry.coordinator != order.coordinator => Answer::Denied,
                 Some((known, _)) if *known != order => Answer::OtherContent,
                 Some((_, id)) => {
                     let id = id.clone();
-                    return self.wait_above(&id, MessageKind::Hold, token, out);
+                    return self.answer_parent(&id, MessageKind::Hold, token, out);
                 }
                 None => {
                     let text = format!("{} was ended before this Hold came", order.txn);
                     Answer::Refused(Refusal::new(Reason::Aborted, text))
                 }
             };
-            return out.reply(token, Reply::Upper(answer));
+            return out.reply(token, Reply::ToParent(answer));
         }
-        if !self.above.coordinators.contains(&order.coordinator) {
-            return out.reply(token, Reply::Upper(Answer::Denied));
+        if !self.parents.coordinators.contains(&order.coordinator) {
+            return out.reply(token, Reply::ToParent(Answer::Denied));
         }
         // As at a participant: told, and not written down.
         if let Some(answer) = self.room.refuse(&order, &self.rm_name()) {
-            return out.reply(token, Reply::Upper(answer));
+            return out.reply(token, Reply::ToParent(answer));
         }
         let Some(planned) = planned else {
-            return out.reply(token, Reply::PlanUpper);
+            return out.reply(token, Reply::PlanParentHold);
         };
         let planned = match self.refusal_of_replacing(&order) {
             Some(refusal) => Err(refusal),
@@ -203,20 +207,21 @@ impl Coordinator {
                 let text = "behind a coordinator nothing is booked with one message";
                 Err(Refusal::new(Reason::Denied, text))
             }
-            None => planned.map(|candidates| self.with_parties_above(&order, candidates)),
+            None => planned.map(|candidates| self.with_parties_for_parent(&order, candidates)),
         };
         let id = format!("{}-{}-{}", self.config.name, self.config.tag, self.order.len() + 1);
         let id = ReservationId::composed(id);
-        let record = CoordinatorRecord::UpperOpened { reservation: id.clone(), order, at: now };
+        let record =
+            CoordinatorRecord::ParentHoldOpened { reservation: id.clone(), order, at: now };
         self.record(record, out);
-        self.wait_above(&id, MessageKind::Hold, token, out);
+        self.answer_parent(&id, MessageKind::Hold, token, out);
         let planned = planned.map(|mut candidates| {
             candidates.reverse();
             candidates.pop().map(|first| (first, candidates))
         });
         match planned {
             Ok(Some((first, rest))) => {
-                self.trying.insert(id.clone(), Trying::above(rest, token, now));
+                self.trying.insert(id.clone(), RetryState::for_parent(rest, token, now));
                 self.attempt(&id, first, now, out);
             }
             Ok(None) => {
@@ -227,27 +232,30 @@ impl Coordinator {
         }
     }
 
-    fn upper_end(
+    fn parent_end(
         &mut self,
         txn: &TransactionId,
         by: CoordinatorName,
         kind: MessageKind,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
-        let known = self.uppers.get(txn);
+        let known = self.parent_entries.get(txn);
         let allowed = match known {
             Some(entry) => entry.coordinator == by,
-            None => self.above.coordinators.contains(&by) && txn.is_of(&by),
+            None => self.parents.coordinators.contains(&by) && txn.is_of(&by),
         };
         if !allowed {
-            return out.reply(token, Reply::Upper(Answer::Denied));
+            return out.reply(token, Reply::ToParent(Answer::Denied));
         }
         let Some((_, id)) = known.and_then(|entry| entry.order.clone()) else {
             if known.is_none() {
-                let record =
-                    CoordinatorRecord::UpperEnded { txn: txn.clone(), coordinator: by, at: now };
+                let record = CoordinatorRecord::ParentTombstone {
+                    txn: txn.clone(),
+                    coordinator: by,
+                    at: now,
+                };
                 self.record(record, out);
             }
             let answer = match kind {
@@ -257,45 +265,46 @@ impl Coordinator {
                 }
                 MessageKind::Abort | MessageKind::Release => Answer::Done,
             };
-            return out.reply(token, Reply::Upper(answer));
+            return out.reply(token, Reply::ToParent(answer));
         };
         match (kind, self.reservations.get(&id).map(|r| r.state)) {
-            (MessageKind::Commit, Some(State::Held)) => self.upper_commit(&id, now, out),
+            (MessageKind::Commit, Some(State::Held)) => self.parent_commit(&id, now, out),
             (MessageKind::Commit, Some(State::Checking)) => {
                 let text = "it was to be committed before it was held";
-                self.drop_upper(&id, Refusal::new(Reason::NotHeld, text), now, out);
+                self.drop_parent_hold(&id, Refusal::new(Reason::NotHeld, text), now, out);
             }
             (MessageKind::Abort | MessageKind::Release, Some(State::Checking | State::Held)) => {
                 let text = "aborted by the coordinator above";
-                self.drop_upper(&id, Refusal::new(Reason::Aborted, text), now, out);
+                self.drop_parent_hold(&id, Refusal::new(Reason::Aborted, text), now, out);
             }
             (MessageKind::Release, Some(State::Committing | State::Confirmed)) => {
-                self.release_above(&id, now, out);
+                self.release_for_parent(&id, now, out);
             }
             (MessageKind::Release, Some(State::Terminated)) => self.supersede(&id, now, out),
             _ => {}
         }
-        self.wait_above(&id, kind, token, out);
+        self.answer_parent(&id, kind, token, out);
     }
 
-    fn upper_resolved(
+    fn parent_resolved(
         &mut self,
         txn: &TransactionId,
         resolution: Resolution,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
-        let Some((_, id)) = self.uppers.get(txn).and_then(|entry| entry.order.clone()) else {
+        let Some((_, id)) = self.parent_entries.get(txn).and_then(|entry| entry.order.clone())
+        else {
             return;
         };
         if self.reservations.get(&id).is_none_or(|r| r.state != State::Held) {
             return;
         }
         match resolution {
-            Resolution::Decided(Decision::Commit) => self.upper_commit(&id, now, out),
+            Resolution::Decided(Decision::Commit) => self.parent_commit(&id, now, out),
             Resolution::Decided(Decision::Abort) => {
                 let text = "aborted by the coordinator above, which was asked";
-                self.drop_upper(&id, Refusal::new(Reason::Aborted, text), now, out);
+                self.drop_parent_hold(&id, Refusal::new(Reason::Aborted, text), now, out);
             }
             // The next question was put off when this one was asked.
             Resolution::NotMine | Resolution::Lost => {}
@@ -303,28 +312,34 @@ impl Coordinator {
     }
 
     /// The one above has decided yes; in time, or too late.
-    fn upper_commit(&mut self, id: &ReservationId, now: Now, out: &mut Gathered) {
+    fn parent_commit(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.reservations.get(id).and_then(|r| r.transaction.clone()) else {
             return;
         };
         let promise = self.transactions.get(&txn).and_then(|txn| txn.promise.as_ref());
         if promise.is_none_or(|promise| promise.hard_at <= now.boot) {
-            return self.drop_upper(id, expired(), now, out);
+            return self.drop_parent_hold(id, expired(), now, out);
         }
-        if let Some(refusal) = self.lost_old_above(id) {
-            return self.drop_upper(id, refusal, now, out);
+        if let Some(refusal) = self.lost_old_for_parent(id) {
+            return self.drop_parent_hold(id, refusal, now, out);
         }
         // From here nothing can fail: every inner hold outlives the promise.
         self.decide_commit(&txn, now, out);
     }
 
     /// Ends what is not decided yet, for good: the last attempt and the reservation.
-    fn drop_upper(&mut self, id: &ReservationId, refusal: Refusal, now: Now, out: &mut Gathered) {
+    fn drop_parent_hold(
+        &mut self,
+        id: &ReservationId,
+        refusal: Refusal,
+        now: Now,
+        out: &mut StepOutput,
+    ) {
         self.trying.remove(id);
         let txn = self.reservations.get(id).and_then(|r| r.transaction.clone());
         let undecided = txn.filter(|txn| {
             let goal = self.transactions.get(txn).map(|txn| txn.goal);
-            matches!(goal, Some(Goal::Hold | Goal::Prepared))
+            matches!(goal, Some(TransactionGoal::Hold | TransactionGoal::Prepared))
         });
         if let Some(txn) = undecided {
             self.abort(&txn, refusal.clone(), None, now, out);
@@ -335,36 +350,36 @@ impl Coordinator {
     }
 
     /// Every inner RM holds: the promise is made, durably, and the one above decides.
-    pub(super) fn prepare(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn prepare(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get(id) else { return };
         let reservation = txn.reservation.clone();
         // A Commit that comes at the last moment of the promise still finds every inner hold.
         let left = txn.holds_until().since(now.boot).saturating_sub(limits::COMMIT_MARGIN);
-        let expires_in = left.min(self.above.hard).max(Span::ZERO);
+        let expires_in = left.min(self.parents.hard).max(Span::ZERO);
         self.trying.remove(&reservation);
-        let boot = self.above.boot.clone();
+        let boot = self.parents.boot.clone();
         let record = CoordinatorRecord::Prepared { txn: id.clone(), expires_in, boot, at: now };
         self.record(record, out);
         self.set_alarm(id);
     }
 
     /// The alarm of a prepared transaction: the promise is over, or it is time to ask.
-    pub(super) fn promise_due(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn promise_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let reservation = txn.reservation.clone();
         let Some(promise) = &mut txn.promise else { return };
         if promise.hard_at <= now.boot {
-            return self.drop_upper(&reservation, expired(), now, out);
+            return self.drop_parent_hold(&reservation, expired(), now, out);
         }
         promise.asked = promise.asked.saturating_add(1);
         let pause = limits::ask_pause(promise.asked, promise.hard_at.since(now.boot));
         promise.ask_at = now.boot.saturating_add(pause);
         self.set_alarm(id);
-        self.ask_above(&reservation, out);
+        self.ask_parent(&reservation, out);
     }
 
     /// An inner RM asks about a prepared transaction: so do we.
-    pub(super) fn ask_sooner(&mut self, id: &TransactionId, now: Now, out: &mut Gathered) {
+    pub(super) fn ask_sooner(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let Some(promise) = txn.promise.as_mut().filter(|promise| promise.asked == 0) else {
             return;
@@ -373,20 +388,20 @@ impl Coordinator {
         self.promise_due(id, now, out);
     }
 
-    fn ask_above(&self, id: &ReservationId, out: &mut Gathered) {
-        let upper = self.reservations.get(id).and_then(|r| r.upper.clone());
+    fn ask_parent(&self, id: &ReservationId, out: &mut StepOutput) {
+        let upper = self.reservations.get(id).and_then(|r| r.parent_transaction.clone());
         if let Some(txn) = upper
-            && let Some(entry) = self.uppers.get(&txn)
+            && let Some(entry) = self.parent_entries.get(&txn)
         {
             let coordinator = entry.coordinator.clone();
-            out.effects.push(CoordinatorEffect::AskAbove { coordinator, txn });
+            out.effects.push(CoordinatorEffect::AskParent { coordinator, txn });
         }
     }
 
     /// After a restart: deadlines of another boot are counted anew by the wall clock, within what the
     /// promise could have left; and the one above is asked at once.
     pub(super) fn rearm_promise(&mut self, id: &TransactionId, now: Now) {
-        let boot = self.above.boot.clone();
+        let boot = self.parents.boot.clone();
         let Some(txn) = self.transactions.get_mut(id) else { return };
         if let Some(promise) = &mut txn.promise {
             if promise.boot != boot {
@@ -404,18 +419,18 @@ impl Coordinator {
     }
 
     /// Answers now, or when it can be answered.
-    pub(super) fn wait_above(
+    pub(super) fn answer_parent(
         &mut self,
         id: &ReservationId,
         kind: MessageKind,
         token: Token,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
-        match self.answer_above(id, kind) {
-            Some(answer) => out.reply(token, Reply::Upper(answer)),
+        match self.answer_to_parent(id, kind) {
+            Some(answer) => out.reply(token, Reply::ToParent(answer)),
             // One waits, of each kind: who sends again has given up the call before.
             None => {
-                if let Some(before) = self.waiting_above.insert((id.clone(), kind), token) {
+                if let Some(before) = self.waiting_parents.insert((id.clone(), kind), token) {
                     out.reply(before, Reply::Forgotten);
                 }
             }
@@ -423,18 +438,18 @@ impl Coordinator {
     }
 
     /// Answers all from above whose answer is there.
-    pub(super) fn answer_waiting_above(&mut self, out: &mut Gathered) {
-        if self.waiting_above.is_empty() {
+    pub(super) fn answer_waiting_parents(&mut self, out: &mut StepOutput) {
+        if self.waiting_parents.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut self.waiting_above);
+        let waiting = std::mem::take(&mut self.waiting_parents);
         for ((id, kind), token) in waiting {
-            self.wait_above(&id, kind, token, out);
+            self.answer_parent(&id, kind, token, out);
         }
     }
 
     /// The answer that follows from where the reservation stands; `None` while something is under way.
-    fn answer_above(&self, id: &ReservationId, kind: MessageKind) -> Option<Answer> {
+    fn answer_to_parent(&self, id: &ReservationId, kind: MessageKind) -> Option<Answer> {
         let reservation = self.reservations.get(id)?;
         let booked = |text: &str| {
             let refusal = Refusal::new(Reason::NotHeld, text).at(&self.rm_name());
@@ -466,13 +481,13 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn fold_upper_opened(
+    pub(super) fn fold_parent_hold_opened(
         &mut self,
         id: &ReservationId,
         order: &HoldOrder,
         at: Now,
     ) -> Result<(), ReplayError> {
-        if self.reservations.contains_key(id) || self.uppers.contains_key(&order.txn) {
+        if self.reservations.contains_key(id) || self.parent_entries.contains_key(&order.txn) {
             return Err(ReplayError(format!("{id} begins twice")));
         }
         // Not in `by_request`: a user's request may bear any name, and must not be taken for it.
@@ -482,24 +497,24 @@ impl Coordinator {
             content: String::new(),
         };
         let mut reservation = Reservation::new(id.clone(), ticket, String::new(), at.wall);
-        reservation.upper = Some(order.txn.clone());
+        reservation.parent_transaction = Some(order.txn.clone());
         self.reservations.insert(id.clone(), reservation);
         self.order.push(id.clone());
-        let entry = UpperEntry {
+        let entry = ParentEntry {
             coordinator: order.coordinator.clone(),
             order: Some((order.clone(), id.clone())),
         };
-        self.uppers.insert(order.txn.clone(), entry);
+        self.parent_entries.insert(order.txn.clone(), entry);
         Ok(())
     }
 
-    pub(super) fn fold_upper_ended(
+    pub(super) fn fold_parent_tombstone(
         &mut self,
         txn: &TransactionId,
         coordinator: &CoordinatorName,
     ) -> Result<(), ReplayError> {
-        let entry = UpperEntry { coordinator: coordinator.clone(), order: None };
-        match self.uppers.insert(txn.clone(), entry) {
+        let entry = ParentEntry { coordinator: coordinator.clone(), order: None };
+        match self.parent_entries.insert(txn.clone(), entry) {
             None => Ok(()),
             Some(_) => Err(ReplayError(format!("{txn} of a coordinator above ends twice"))),
         }
@@ -513,16 +528,16 @@ impl Coordinator {
         at: Now,
     ) -> Result<(), ReplayError> {
         let transaction = self.transaction_mut(txn)?;
-        if transaction.goal != Goal::Hold {
+        if transaction.goal != TransactionGoal::Hold {
             return Err(ReplayError(format!("{txn} is prepared but was not to be held")));
         }
         let id = transaction.reservation.clone();
-        transaction.turn(Goal::Prepared);
+        transaction.turn(TransactionGoal::Prepared);
         transaction.answer_all();
         let missing = || ReplayError(format!("{txn} is prepared for nobody"));
-        let upper = self.reservation_mut(&id)?.upper.clone().ok_or_else(missing)?;
-        let entry = self.uppers.get(&upper).and_then(|entry| entry.order.as_ref());
-        let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.above.soft);
+        let upper = self.reservation_mut(&id)?.parent_transaction.clone().ok_or_else(missing)?;
+        let entry = self.parent_entries.get(&upper).and_then(|entry| entry.order.as_ref());
+        let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.parents.soft);
         // As at a resource manager: a promise that is short is asked about all the same.
         let asked = soft.min(ask_by(expires_in));
         let soft = if planted::is(Bug::PromiseUnasked) { soft } else { asked };

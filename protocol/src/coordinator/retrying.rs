@@ -8,13 +8,13 @@ use coalloc_common::{
 use super::change::ChangeState;
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, Gathered, MessageKind, Reply};
+use super::{Candidate, Coordinator, MessageKind, Reply, StepOutput};
+use crate::disk_gate::no_room;
 use crate::message::Token;
-use crate::room::no_room;
 
 /// What an undecided reservation may still try.
 #[derive(Debug, Clone)]
-pub(super) struct Trying {
+pub(super) struct RetryState {
     /// Tried from the back, best first.
     candidates: Vec<Candidate>,
     /// Who planned, and plans again; `None` while that is under way.
@@ -31,7 +31,7 @@ pub(super) const fn usual_replans(first: &Candidate) -> u32 {
     if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX }
 }
 
-impl Trying {
+impl RetryState {
     /// The candidates after the first, to be tried from the back, planned by the caller of this token, who may
     /// plan again so often.
     pub(super) const fn new(
@@ -45,7 +45,7 @@ impl Trying {
     }
 
     /// The same of a hold from above: whoever waits there has less patience.
-    pub(super) const fn above(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
+    pub(super) const fn for_parent(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
         let (planner, since) = (Some(planner), now.boot);
         let replans_left = limits::UPWARD_REPLANS_MAX;
         Self { candidates, planner, replans_left, since, patience: limits::UPWARD_PATIENCE }
@@ -70,7 +70,7 @@ impl Coordinator {
         notes: String,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         if self.has_no_room(request, token, out) {
             return;
@@ -88,7 +88,7 @@ impl Coordinator {
             return;
         };
         let replans = replans.unwrap_or_else(|| usual_replans(&candidate));
-        self.trying.insert(id.clone(), Trying::new(candidates, replans, token, now));
+        self.trying.insert(id.clone(), RetryState::new(candidates, replans, token, now));
         let record = CoordinatorRecord::Opened { reservation: id.clone(), ticket, notes, at: now };
         self.record(record, out);
         self.attempt(&id, candidate, now, out);
@@ -100,7 +100,7 @@ impl Coordinator {
         id: &ReservationId,
         candidate: Candidate,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         // What was begun when there was room ends when there is none: an attempt more is a beginning (I17).
         if self.room.is_low() {
@@ -114,7 +114,8 @@ impl Coordinator {
         let replaces = replaces.and_then(|known| known.transaction.clone());
         let replaces = replaces.or_else(|| self.replaced_inside(id));
         // What replaces a booking, or serves one above, is held until it is decided.
-        let held = replaces.is_some() || known.is_some_and(|known| known.upper.is_some());
+        let held =
+            replaces.is_some() || known.is_some_and(|known| known.parent_transaction.is_some());
         let one_way = candidate.one_way && !held;
         let candidate = Candidate { details: candidate.details.written(), one_way, ..candidate };
         let record = CoordinatorRecord::Intent {
@@ -139,7 +140,7 @@ impl Coordinator {
         txn: &TransactionId,
         id: &ReservationId,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let silent = self.leave_behind(txn);
         let stuck = self.is_stuck_at(id, &silent);
@@ -147,8 +148,8 @@ impl Coordinator {
         let known = self.reservations.get(id);
         let last = known.and_then(Reservation::last_refusal);
         let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "nothing to try"));
-        let is_above = known.is_some_and(|known| known.upper.is_some());
-        let patient = |trying: &&mut Trying| trying.is_patient(now) && !stuck;
+        let is_above = known.is_some_and(|known| known.parent_transaction.is_some());
+        let patient = |trying: &&mut RetryState| trying.is_patient(now) && !stuck;
         let Some(trying) = self.trying.get_mut(id).filter(patient) else {
             return self.conclude(id, last, now, out);
         };
@@ -165,13 +166,13 @@ impl Coordinator {
         }
         let planner = match is_above {
             // Whoever has sent the message last waits, and can plan as well as who has planned before.
-            true => self.waiting_above.get(&(id.clone(), MessageKind::Hold)).copied(),
+            true => self.waiting_parents.get(&(id.clone(), MessageKind::Hold)).copied(),
             false => trying.planner,
         };
         if let Some(planner) = planner.filter(|_| again) {
             trying.planner = None;
             trying.replans_left -= 1;
-            self.waiting_above.remove(&(id.clone(), MessageKind::Hold));
+            self.waiting_parents.remove(&(id.clone(), MessageKind::Hold));
             if let Some(waiting) = self.waiting.get_mut(id) {
                 waiting.retain(|token| *token != planner);
             }
@@ -188,19 +189,19 @@ impl Coordinator {
         outcome: Result<Vec<Candidate>, Refusal>,
         token: Token,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         let Some(reservation) = self.reservations.get(id) else {
             out.reply(token, Reply::Unknown);
             return;
         };
         let undecided = reservation.state == State::Checking || reservation.is_changing();
-        let replanned = self.trying.get(id).is_some_and(Trying::is_replanned);
-        let above = self.order_above(reservation).cloned();
+        let replanned = self.trying.get(id).is_some_and(RetryState::is_replanned);
+        let above = self.parent_order(reservation).cloned();
         if !undecided || !replanned {
             // Released meanwhile.
             match above {
-                Some(_) => self.wait_above(id, MessageKind::Hold, token, out),
+                Some(_) => self.answer_parent(id, MessageKind::Hold, token, out),
                 None => out.reply(token, Reply::Stands(Box::new(reservation.clone()))),
             }
             return;
@@ -210,11 +211,13 @@ impl Coordinator {
             false => outcome,
         };
         let outcome = match &above {
-            Some(order) => outcome.map(|candidates| self.with_parties_above(order, candidates)),
+            Some(order) => {
+                outcome.map(|candidates| self.with_parties_for_parent(order, candidates))
+            }
             None => outcome,
         };
         match above {
-            Some(_) => self.wait_above(id, MessageKind::Hold, token, out),
+            Some(_) => self.answer_parent(id, MessageKind::Hold, token, out),
             None => self.waiting.entry(id.clone()).or_default().push(token),
         }
         let refusal = match outcome {
@@ -249,7 +252,7 @@ impl Coordinator {
         id: &ReservationId,
         refusal: Refusal,
         now: Now,
-        out: &mut Gathered,
+        out: &mut StepOutput,
     ) {
         self.trying.remove(id);
         let known = self.reservations.get(id);

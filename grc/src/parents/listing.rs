@@ -11,12 +11,12 @@ use coalloc_protocol::coordinator::Coordinator;
 use prost::Message as _;
 use tonic::Status;
 
-use super::bookings::Standing;
+use super::bookings::ListedTransaction;
 use crate::shell::Handle;
 
 /// What a listing shows, checked.
 #[derive(Debug, Clone)]
-struct Wanted {
+struct ListFilter {
     include_ended: bool,
     window: Option<Window>,
     size: usize,
@@ -24,7 +24,7 @@ struct Wanted {
     after: String,
 }
 
-impl Wanted {
+impl ListFilter {
     fn parse(wire: v1::ListBookingsRequest) -> Result<Self, InvalidField> {
         let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
         let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")? as usize;
@@ -36,7 +36,7 @@ impl Wanted {
         Ok(Self { include_ended: wire.include_ended, window, size, after: wire.page_token })
     }
 
-    fn shows(&self, one: &Standing) -> bool {
+    fn shows(&self, one: &ListedTransaction) -> bool {
         (one.is_live() || self.include_ended)
             && self.window.is_none_or(|window| one.windows().any(|own| own.overlaps(window)))
     }
@@ -44,20 +44,20 @@ impl Wanted {
 
 /// A part of what a page is made of, as the core's thread copies it.
 struct Slice {
-    copies: Vec<Standing>,
+    copies: Vec<ListedTransaction>,
     /// After which transaction the next one begins; `None` after the last.
     next: Option<String>,
 }
 
 impl Slice {
-    fn copy(core: &Coordinator, after: &str, wanted: &Wanted) -> Self {
+    fn copy(core: &Coordinator, after: &str, wanted: &ListFilter) -> Self {
         let (mut copies, mut last) = (Vec::new(), after);
         let rest = (Bound::Excluded(after), Bound::Unbounded);
-        for (looked, (txn, entry)) in core.uppers().range::<str, _>(rest).enumerate() {
+        for (looked, (txn, entry)) in core.parent_entries().range::<str, _>(rest).enumerate() {
             if looked == limits::LIST_SLICE_LOOKS || copies.len() == limits::LIST_SLICE_COPIES {
                 return Self { copies, next: Some(last.to_owned()) };
             }
-            copies.extend(Standing::of(core, txn, entry).filter(|one| wanted.shows(one)));
+            copies.extend(ListedTransaction::of(core, txn, entry).filter(|one| wanted.shows(one)));
             last = txn.as_str();
         }
         Self { copies, next: None }
@@ -72,9 +72,9 @@ pub(super) async fn page(
     handle: &Handle,
     wire: v1::ListBookingsRequest,
 ) -> Result<v1::ListBookingsResponse, Status> {
-    let wanted = Wanted::parse(wire).map_err(|error| status::invalid(&error))?;
+    let wanted = ListFilter::parse(wire).map_err(|error| status::invalid(&error))?;
     let token = wanted.after.clone();
-    let known = move |core: &Coordinator| core.uppers().contains_key(token.as_str());
+    let known = move |core: &Coordinator| core.parent_entries().contains_key(token.as_str());
     if !wanted.after.is_empty() && !handle.read(known).await? {
         let value = InvalidField::quoted(&wanted.after);
         let allowed = "the `next_page_token` of a page";

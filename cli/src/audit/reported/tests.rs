@@ -1,7 +1,7 @@
-//! What clients were told, against a world in which something is planted.
+//! What clients were told, compared with daemons in which a mistake is planted.
 
 use super::*;
-use crate::audit::journal::Told;
+use crate::audit::journal::ReportedSegment;
 use coalloc_proto::Timestamp;
 
 fn segment(amount: u64) -> v1::Segment {
@@ -27,7 +27,7 @@ fn reservation(state: State, version: u32, amount: u64) -> v1::Reservation {
     }
 }
 
-/// What one resource manager has of it: state, version and amount.
+/// What one resource manager has of the reservation: state, version and amount.
 fn testimony(booked: &[(v1::BookingState, u32, u64)]) -> Vec<Testimony> {
     let bookings = booked.iter().map(|(state, version, amount)| v1::Booking {
         transaction: format!("g-1/{version}"),
@@ -44,9 +44,9 @@ fn testimony(booked: &[(v1::BookingState, u32, u64)]) -> Vec<Testimony> {
     }]
 }
 
-fn line(kind: Kind, said: Said, version: u32, amount: u64) -> Entry {
+fn line(kind: Kind, said: CallKnowledge, version: u32, amount: u64) -> Entry {
     let change = if kind == Kind::Modify { "c1" } else { "" };
-    let told = Told {
+    let told = ReportedSegment {
         resource_manager: "crm-A".into(),
         resource: "A".into(),
         amount,
@@ -54,12 +54,12 @@ fn line(kind: Kind, said: Said, version: u32, amount: u64) -> Entry {
         end_us: 10_000_000,
     };
     let mut entry = Entry::asked("g", "r1", kind, change).ended(said);
-    if said != Said::Asked && said != Said::Lost {
+    if said != CallKnowledge::Asked && said != CallKnowledge::Lost {
         entry.reservation = "g-1".into();
         entry.transaction = format!("g-1/{version}");
         entry.version = version;
     }
-    if matches!(said, Said::Confirmed | Said::Changed) {
+    if matches!(said, CallKnowledge::Confirmed | CallKnowledge::Changed) {
         entry.segments = vec![told];
     }
     entry
@@ -67,7 +67,7 @@ fn line(kind: Kind, said: Said, version: u32, amount: u64) -> Entry {
 
 /// The invariants that are violated.
 fn violated(
-    lines: &[(Kind, Said, u32, u64)],
+    lines: &[(Kind, CallKnowledge, u32, u64)],
     now: Option<v1::Reservation>,
     booked: &[(v1::BookingState, u32, u64)],
 ) -> Vec<&'static str> {
@@ -77,40 +77,40 @@ fn violated(
         .collect();
     let reservations: Vec<v1::Reservation> = now.into_iter().collect();
     let kept = [("g", &reservations[..])].into();
-    let check = all_is_as_told(&entries, &testimony(booked), &kept);
+    let check = all_is_as_reported(&entries, &testimony(booked), &kept);
     check.violations.iter().map(|violation| violation.invariant).collect()
 }
 
 use Kind::{Modify, Release, Reserve};
 use v1::BookingState::Booked;
-const ASKED: (Kind, Said, u32, u64) = (Reserve, Said::Asked, 0, 0);
-const CONFIRMED: (Kind, Said, u32, u64) = (Reserve, Said::Confirmed, 1, 4);
-const CHANGE: (Kind, Said, u32, u64) = (Modify, Said::Asked, 0, 0);
-const RELEASE: (Kind, Said, u32, u64) = (Release, Said::Asked, 0, 0);
-const RELEASED: (Kind, Said, u32, u64) = (Release, Said::Released, 1, 0);
+const ASKED: (Kind, CallKnowledge, u32, u64) = (Reserve, CallKnowledge::Asked, 0, 0);
+const CONFIRMED: (Kind, CallKnowledge, u32, u64) = (Reserve, CallKnowledge::Confirmed, 1, 4);
+const CHANGE: (Kind, CallKnowledge, u32, u64) = (Modify, CallKnowledge::Asked, 0, 0);
+const RELEASE: (Kind, CallKnowledge, u32, u64) = (Release, CallKnowledge::Asked, 0, 0);
+const RELEASED: (Kind, CallKnowledge, u32, u64) = (Release, CallKnowledge::Released, 1, 0);
 const NOTHING: [&str; 0] = [];
 
 #[test]
 fn what_was_told_and_is_so_passes() {
     let confirmed = Some(reservation(State::Confirmed, 1, 4));
     assert_eq!(violated(&[ASKED, CONFIRMED], confirmed, &[(Booked, 1, 4)]), NOTHING);
-    let changed = (Modify, Said::Changed, 2, 6);
+    let changed = (Modify, CallKnowledge::Changed, 2, 6);
     let second = Some(reservation(State::Confirmed, 2, 6));
     let lines = [ASKED, CONFIRMED, CHANGE, changed];
     assert_eq!(violated(&lines, second.clone(), &[(Booked, 2, 6)]), NOTHING);
     let terminated = Some(reservation(State::Terminated, 1, 4));
     assert_eq!(violated(&[ASKED, CONFIRMED, RELEASE, RELEASED], terminated, &[]), NOTHING);
-    let refused = (Reserve, Said::Refused, 0, 0);
+    let refused = (Reserve, CallKnowledge::Refused, 0, 0);
     assert_eq!(violated(&[ASKED, refused], Some(reservation(State::Failed, 0, 4)), &[]), NOTHING);
-    // Who heard nothing gets any whole outcome.
-    let lost = (Modify, Said::Lost, 0, 0);
+    // A client that was told nothing may get any complete outcome.
+    let lost = (Modify, CallKnowledge::Lost, 0, 0);
     for (now, booked) in
         [(second, (Booked, 2, 6)), (Some(reservation(State::Confirmed, 1, 4)), (Booked, 1, 4))]
     {
         assert_eq!(violated(&[ASKED, CONFIRMED, CHANGE, lost], now, &[booked]), NOTHING);
     }
     for now in [None, Some(reservation(State::Failed, 0, 4))] {
-        assert_eq!(violated(&[ASKED, (Reserve, Said::Lost, 0, 0)], now, &[]), NOTHING);
+        assert_eq!(violated(&[ASKED, (Reserve, CallKnowledge::Lost, 0, 0)], now, &[]), NOTHING);
     }
     let confirmed = Some(reservation(State::Confirmed, 1, 4));
     assert_eq!(violated(&[ASKED], confirmed, &[(Booked, 1, 4)]), NOTHING);
@@ -127,7 +127,7 @@ fn what_was_confirmed_must_be_booked_exactly() {
         ["I6"],
         "the coordinator has forgotten it"
     );
-    // The coordinator and the resource manager agree with each other, and not with what was told.
+    // The coordinator and the resource manager agree with each other, but not with what the client was told.
     let other = Some(reservation(State::Confirmed, 1, 5));
     assert_eq!(violated(&lines, other, &[(Booked, 1, 5)]), ["I8", "I6"]);
     let terminated = || Some(reservation(State::Terminated, 1, 4));
@@ -145,26 +145,26 @@ fn what_was_told_to_be_nowhere_must_be_nowhere() {
     assert_eq!(violated(&lines, terminated, &[(Booked, 1, 4)]), ["I6"]);
     let confirmed = Some(reservation(State::Confirmed, 1, 4));
     assert_eq!(violated(&lines, confirmed, &[(Booked, 1, 4)]), ["I6", "I6"]);
-    let refused = [ASKED, (Reserve, Said::Refused, 1, 0)];
+    let refused = [ASKED, (Reserve, CallKnowledge::Refused, 1, 0)];
     let held = [(v1::BookingState::Held, 1, 4)];
     assert_eq!(violated(&refused, Some(reservation(State::Failed, 1, 4)), &held), ["I6"]);
     assert_eq!(violated(&refused, None, &[]), ["I6"], "its answer is kept for ever");
-    let acknowledged = [ASKED, CONFIRMED, RELEASE, (Release, Said::Indefinite, 1, 0)];
+    let acknowledged = [ASKED, CONFIRMED, RELEASE, (Release, CallKnowledge::Indefinite, 1, 0)];
     let confirmed = Some(reservation(State::Confirmed, 1, 4));
     assert_eq!(violated(&acknowledged, confirmed, &[(Booked, 1, 4)]), ["I6"]);
 }
 
 #[test]
 fn a_client_may_not_be_told_two_things() {
-    let other = (Reserve, Said::Confirmed, 1, 5);
+    let other = (Reserve, CallKnowledge::Confirmed, 1, 5);
     let now = Some(reservation(State::Confirmed, 1, 5));
     assert_eq!(violated(&[ASKED, CONFIRMED, ASKED, other], now, &[(Booked, 1, 5)]), ["I8"]);
-    let refused = (Reserve, Said::Refused, 1, 0);
+    let refused = (Reserve, CallKnowledge::Refused, 1, 0);
     let now = || Some(reservation(State::Failed, 1, 4));
     assert_eq!(violated(&[ASKED, CONFIRMED, ASKED, refused], now(), &[]), ["I8"]);
     assert_eq!(violated(&[ASKED, refused, ASKED, CONFIRMED], now(), &[]), ["I8"]);
-    // A rejected call has caused nothing.
-    let rejected = (Reserve, Said::Rejected, 0, 0);
+    // A rejected call has caused nothing, so nothing may be booked.
+    let rejected = (Reserve, CallKnowledge::Rejected, 0, 0);
     let confirmed = Some(reservation(State::Confirmed, 1, 4));
     assert_eq!(violated(&[ASKED, rejected], confirmed, &[(Booked, 1, 4)]), ["I6"]);
 }
@@ -175,21 +175,22 @@ fn a_mixed_outcome_that_is_recorded_may_end_a_change() {
         refusal: Some(v1::Refusal { reason: v1::Reason::Mixed.into(), ..Default::default() }),
         ..reservation(State::Failed, 1, 4)
     };
-    let lost = (Modify, Said::Lost, 0, 0);
+    let lost = (Modify, CallKnowledge::Lost, 0, 0);
     assert_eq!(violated(&[ASKED, CONFIRMED, CHANGE, lost], Some(mixed()), &[]), NOTHING);
     assert_eq!(violated(&[ASKED, CONFIRMED], Some(mixed()), &[]), ["I6", "I6"]);
-    // A change that was rejected has caused nothing either.
-    let rejected = (Modify, Said::Rejected, 0, 0);
+    // A rejected change has caused nothing either.
+    let rejected = (Modify, CallKnowledge::Rejected, 0, 0);
     let all = [ASKED, CONFIRMED, CHANGE, rejected];
     assert_eq!(violated(&all, Some(mixed()), &[]), ["I6", "I6"]);
 }
 
 #[test]
 fn requests_of_two_coordinators_are_told_apart() {
-    let entries = [line(Reserve, Said::Asked, 0, 0), line(Reserve, Said::Confirmed, 1, 4)];
+    let entries =
+        [line(Reserve, CallKnowledge::Asked, 0, 0), line(Reserve, CallKnowledge::Confirmed, 1, 4)];
     let (own, other) = ([reservation(State::Confirmed, 1, 4)], [reservation(State::Failed, 1, 4)]);
     let kept: Kept<'_> = [("g", &own[..]), ("h", &other[..])].into();
-    assert!(all_is_as_told(&entries, &testimony(&[(Booked, 1, 4)]), &kept).passed);
+    assert!(all_is_as_reported(&entries, &testimony(&[(Booked, 1, 4)]), &kept).passed);
     let nameless = entries.map(|entry| Entry { grc: String::new(), ..entry });
-    assert!(!all_is_as_told(&nameless, &testimony(&[(Booked, 1, 4)]), &kept).passed);
+    assert!(!all_is_as_reported(&nameless, &testimony(&[(Booked, 1, 4)]), &kept).passed);
 }

@@ -20,7 +20,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use coalloc_common::{DiskRoom, limits};
+use coalloc_common::{DiskSpace, limits};
 use rusqlite::{Connection, params};
 
 use crate::lock::beside;
@@ -36,18 +36,18 @@ pub(crate) const CHUNK: u64 = 1 << 20;
 
 /// The room of one ledger.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct ReservedSpace {
     main: PathBuf,
     /// Bytes in the table.
     kept: u64,
     /// Bytes that the log could not be given; 0 when it has all.
     log_short: u64,
-    now: DiskRoom,
+    now: DiskSpace,
     /// Is there a table? Not in a ledger of an earlier release that was opened on a full disk.
     has_table: bool,
 }
 
-impl Room {
+impl ReservedSpace {
     /// Takes stock, and keeps blocks back for the log. The connection must have read something, so that the log
     /// is there.
     pub(crate) fn new(main: &Path, connection: &Connection) -> rusqlite::Result<Self> {
@@ -59,7 +59,7 @@ impl Room {
         };
         let kept: i64 =
             if has_table { connection.query_row(KEPT, [], |row| row.get(0))? } else { 0 };
-        let (kept, now) = (u64::try_from(kept).unwrap_or(0), DiskRoom::default());
+        let (kept, now) = (u64::try_from(kept).unwrap_or(0), DiskSpace::default());
         let mut room = Self { main: main.to_owned(), kept, log_short: 0, now, has_table };
         room.keep_log();
         Ok(room)
@@ -71,14 +71,14 @@ impl Room {
     }
 
     /// Is there room for something new? Fills up or gives away the room in the main file as that changes.
-    pub(crate) fn check(&mut self, connection: &mut Connection) -> rusqlite::Result<DiskRoom> {
+    pub(crate) fn check(&mut self, connection: &mut Connection) -> rusqlite::Result<DiskSpace> {
         let size = std::fs::metadata(&self.main).map_or(0, |file| file.len());
         let short = wanted(size.saturating_sub(self.kept)).saturating_sub(self.kept);
         // A file system that does not say has whatever it takes.
         let free = free(&self.main).unwrap_or(u64::MAX);
         let needed = (short + self.log_short).saturating_add(match self.now {
-            DiskRoom::Enough => limits::LEDGER_FREE_MIN,
-            DiskRoom::Low => limits::LEDGER_ROOM_MARGIN,
+            DiskSpace::Enough => limits::LEDGER_FREE_MIN,
+            DiskSpace::Low => limits::LEDGER_ROOM_MARGIN,
         });
         let done = if free < needed {
             self.low(connection)
@@ -102,7 +102,7 @@ impl Room {
     fn low(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if !self.now.is_low() {
             // First of all: nothing new is begun from here on, whatever comes of the rest.
-            self.now = DiskRoom::Low;
+            self.now = DiskSpace::Low;
             tracing::warn!(
                 ledger = %self.main.display(),
                 kept = self.bytes(),
@@ -150,7 +150,7 @@ impl Room {
             settled => settled?,
         }
         if self.now.is_low() {
-            self.now = DiskRoom::Enough;
+            self.now = DiskSpace::Enough;
             tracing::info!(ledger = %self.main.display(), "there is room on the disk again");
         }
         Ok(())

@@ -1,22 +1,23 @@
-//! I6 and I8 against a journal: what clients were told is what there is.
+//! Checks I6 and I8 against a journal: what clients were told is what the daemons have.
 //!
-//! A client that heard nothing, or nothing final, has no claim; but what it has asked for is then
-//! still one of the allowed outcomes: all of it or nothing, the old version whole or the new one.
+//! A client that was told nothing, or nothing final, can claim no particular outcome. What it asked for
+//! must still have one of the allowed outcomes: all of it or nothing, the complete old version or the
+//! complete new one.
 
 use std::collections::BTreeMap;
 
 use coalloc_proto::v1;
 use coalloc_proto::v1::ReservationState as State;
 
-use super::journal::{Entry, Kind, Said, pieces};
-use super::rules::{Place, booked, pieces_of, sentence, standing};
+use super::journal::{CallKnowledge, Entry, Kind, pieces};
+use super::rules::{BookingKey, booked, pieces_of, sentence, standing};
 use super::{Check, Testimony, Violation};
 
-/// What a coordinator has, by its name.
+/// The reservations of each coordinator, by the coordinator's name.
 pub(super) type Kept<'a> = BTreeMap<&'a str, &'a [v1::Reservation]>;
 
-/// Compares what clients were told with what coordinators and resource managers say.
-pub(super) fn all_is_as_told(
+/// Compares what clients were told with what coordinators and resource managers report.
+pub(super) fn all_is_as_reported(
     entries: &[Entry],
     testimonies: &[Testimony],
     kept: &Kept<'_>,
@@ -60,7 +61,7 @@ pub(super) fn all_is_as_told(
     Check::new("I6", found, sentence)
 }
 
-/// Reservations by the ids of their requests, with the coordinators that have them.
+/// Reservations by the ids of their requests, each with the coordinator that has it.
 fn index<'a>(kept: &Kept<'a>) -> BTreeMap<&'a str, Vec<(&'a str, &'a v1::Reservation)>> {
     let mut known: BTreeMap<&str, Vec<(&str, &v1::Reservation)>> = BTreeMap::new();
     for (name, reservations) in kept {
@@ -71,18 +72,18 @@ fn index<'a>(kept: &Kept<'a>) -> BTreeMap<&'a str, Vec<(&'a str, &'a v1::Reserva
     known
 }
 
-/// What the resource managers say.
+/// The reports of the resource managers.
 struct World<'a> {
     testimonies: &'a [Testimony],
-    booked: BTreeMap<Place, Vec<super::rules::Piece>>,
+    booked: BTreeMap<BookingKey, Vec<super::rules::Piece>>,
 }
 
-/// All that is known on the client's side of one request.
+/// Everything that the client knows about one request.
 #[derive(Debug, Default)]
 struct Story<'a> {
-    /// The version that was told last.
+    /// The last version that the client was told.
     standing: Option<&'a Entry>,
-    /// It was told that there is nothing, or nothing any more.
+    /// The entry that told the client that nothing is reserved, or nothing any more.
     gone: Option<&'a Entry>,
     /// Calls of Reserve without a final answer.
     reserves: usize,
@@ -90,20 +91,20 @@ struct Story<'a> {
     changes: BTreeMap<&'a str, usize>,
     /// Calls of Release without a final answer.
     releases: usize,
-    /// A release was acknowledged, but not finished.
+    /// Whether a release was acknowledged, but not finished.
     releasing: bool,
-    /// A change was ever asked for: its mixed outcome would end the reservation.
+    /// Whether a change was ever asked for: its mixed outcome would end the reservation.
     ever_changed: bool,
-    /// A release was ever asked for.
+    /// Whether a release was ever asked for.
     ever_released: bool,
 }
 
 impl<'a> Story<'a> {
-    /// Takes in a line; gives what contradicts the lines before.
+    /// Adds an entry; returns the violation if it contradicts the earlier entries.
     fn hear(&mut self, entry: &'a Entry) -> Option<Violation> {
         let change = entry.change.as_str();
         match entry.said {
-            Said::Asked => {
+            CallKnowledge::Asked => {
                 match entry.kind {
                     Kind::Reserve => self.reserves += 1,
                     Kind::Modify => {
@@ -117,7 +118,7 @@ impl<'a> Story<'a> {
                 }
                 None
             }
-            Said::Confirmed | Said::Changed => {
+            CallKnowledge::Confirmed | CallKnowledge::Changed => {
                 let wrong = self.contradicts(entry);
                 match entry.kind {
                     Kind::Modify => drop(self.changes.remove(change)),
@@ -126,21 +127,21 @@ impl<'a> Story<'a> {
                 self.standing = Some(entry);
                 wrong
             }
-            Said::Unchanged => {
+            CallKnowledge::Unchanged => {
                 self.changes.remove(change);
                 None
             }
-            Said::Refused | Said::Released => {
+            CallKnowledge::Refused | CallKnowledge::Released => {
                 let may_end = match self.standing {
                     Some(_) => self.ever_released || self.ever_changed,
-                    None => entry.said == Said::Refused || self.ever_released,
+                    None => entry.said == CallKnowledge::Refused || self.ever_released,
                 };
                 self.gone = Some(entry);
                 let before = self.standing.filter(|_| !may_end);
                 before.map(|before| contradiction(before, entry))
             }
-            Said::Rejected => {
-                // Only this call has done nothing; one that was lost before may have.
+            CallKnowledge::Rejected => {
+                // Only this call has done nothing; an earlier call that was lost may have done something.
                 let calls = match entry.kind {
                     Kind::Reserve => &mut self.reserves,
                     Kind::Modify => self.changes.entry(change).or_default(),
@@ -150,11 +151,11 @@ impl<'a> Story<'a> {
                 self.changes.retain(|_, calls| *calls > 0);
                 None
             }
-            Said::Indefinite => {
+            CallKnowledge::Indefinite => {
                 self.releasing |= entry.kind == Kind::Release;
                 None
             }
-            Said::Lost => None,
+            CallKnowledge::Lost => None,
         }
     }
 
@@ -189,7 +190,7 @@ impl<'a> Story<'a> {
             vec![Violation::new("I6", (transaction, ""), expected, is.clone())]
         };
         if now.is_some_and(|now| !now.definite) {
-            // Another check says that it has not come to an end.
+            // Another check reports that the reservation is not final.
             return Vec::new();
         }
         let state = now.map(v1::Reservation::state);
@@ -248,7 +249,7 @@ fn contradiction(before: &Entry, entry: &Entry) -> Violation {
 }
 
 impl World<'_> {
-    /// Nothing of this reservation is held or booked anywhere.
+    /// Checks that nothing of this reservation is held or booked anywhere.
     fn nothing_of(&self, gone: &Entry) -> Vec<Violation> {
         if gone.reservation.is_empty() {
             return Vec::new();
@@ -271,7 +272,7 @@ impl World<'_> {
         found
     }
 
-    /// What was told is booked, and the coordinator still says the same.
+    /// Checks that everything the client was told is booked, and that the coordinator still reports the same.
     fn exactly(
         &self,
         told: &Entry,

@@ -2,7 +2,7 @@
 
 use coalloc_common::limits;
 
-use super::{Path, Router, Way};
+use super::{LinkRoute, Path, Router};
 
 /// A depth-first walk that lists routes of exactly so many links.
 struct Walk<'a> {
@@ -12,13 +12,13 @@ struct Walk<'a> {
     left: Vec<usize>,
     path: Path,
     seen: Vec<bool>,
-    way: Way,
-    found: Vec<Way>,
+    way: LinkRoute,
+    found: Vec<LinkRoute>,
     nodes: usize,
 }
 
 impl Router {
-    pub(super) fn list_ways(&self, path: usize) -> Vec<Way> {
+    pub(super) fn list_ways(&self, path: usize) -> Vec<LinkRoute> {
         let path = self.paths[path];
         let mut steps = vec![Vec::new(); self.vertices];
         for (index, link) in (0u32..).zip(&self.links) {

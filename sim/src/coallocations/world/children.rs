@@ -6,10 +6,10 @@
 use coalloc_common::{Reason, Refusal, ReservationId, TransactionId};
 use coalloc_plan::Instance;
 use coalloc_plan::abstracted::periods::periods;
-use coalloc_plan::abstracted::refused::{Led, is_short, outward, unplanned, words};
+use coalloc_plan::abstracted::refused::{RoutedLink, is_short, outward, unplanned, words};
 use coalloc_plan::abstracted::{Inner, short};
 use coalloc_protocol::coordinator::{
-    Candidate, CoordinatorInput, Details, MessageKind, Reply, Ticket, Upper,
+    Candidate, CoordinatorInput, Details, MessageKind, ParentInput, Reply, Ticket,
 };
 use coalloc_protocol::message::{Answer, HoldOrder, Message};
 
@@ -19,19 +19,19 @@ use crate::experiment::ModelError;
 
 /// Whoever waits for what a coordinator says and is no user.
 #[derive(Debug)]
-pub(super) enum Asker {
+pub(super) enum ReplyTarget {
     /// Of what it holds for a transaction.
     Holder { member: Member, txn: TransactionId },
     /// A coordinator above; with what it wants held, if that is what it said.
-    Above { from: usize, txn: TransactionId, kind: MessageKind, order: Option<HoldOrder> },
+    Parent { from: usize, txn: TransactionId, kind: MessageKind, order: Option<HoldOrder> },
 }
 
 /// What to try inside for a hold from above.
 #[derive(Debug)]
-pub(super) struct Way {
+pub(super) struct ChildCandidate {
     candidate: Candidate,
     /// The paths of each of its links.
-    led: Vec<Led>,
+    led: Vec<RoutedLink>,
     /// How many of them there are.
     pub(super) edges: u64,
 }
@@ -50,37 +50,37 @@ impl World<'_> {
             Message::Hold(order) => Some(order),
             Message::Commit | Message::Abort | Message::Release => None,
         };
-        let asker = Asker::Above { from, txn: txn.clone(), kind, order: order.clone() };
+        let asker = ReplyTarget::Parent { from, txn: txn.clone(), kind, order: order.clone() };
         let token = self.token(asker);
         let upper = match order {
-            Some(order) => Upper::Hold { order, planned: None, token },
-            None => Upper::End { txn, by, kind, token },
+            Some(order) => ParentInput::Hold { order, planned: None, token },
+            None => ParentInput::End { txn, by, kind, token },
         };
-        self.step_grc(lower, CoordinatorInput::Upper(upper))
+        self.step_grc(lower, CoordinatorInput::Parent(upper))
     }
 
     /// A coordinator answers somebody who is no user.
     pub(super) fn answered_asker(
         &mut self,
         grc: usize,
-        asker: Asker,
+        asker: ReplyTarget,
         reply: Reply,
     ) -> Result<(), ModelError> {
         match (asker, reply) {
-            (Asker::Holder { member: to, txn }, Reply::Resolution(resolution)) => {
+            (ReplyTarget::Holder { member: to, txn }, Reply::Resolution(resolution)) => {
                 self.send(to, Event::Resolved { to, txn, resolution });
             }
-            (Asker::Above { from, order: Some(order), .. }, Reply::PlanUpper) => {
+            (ReplyTarget::Parent { from, order: Some(order), .. }, Reply::PlanParentHold) => {
                 self.ask(Job::Hold { grc, from, order, again: None });
             }
-            (Asker::Above { from, order: Some(order), .. }, Reply::Replan(again)) => {
+            (ReplyTarget::Parent { from, order: Some(order), .. }, Reply::Replan(again)) => {
                 self.ask(Job::Hold { grc, from, order, again: Some(again) });
             }
-            (Asker::Above { from, txn, kind, order }, Reply::Upper(answer)) => {
-                self.answer_above(grc, from, (txn, kind), order.as_ref(), answer);
+            (ReplyTarget::Parent { from, txn, kind, order }, Reply::ToParent(answer)) => {
+                self.answer_parent(grc, from, (txn, kind), order.as_ref(), answer);
             }
             // Another copy of the message has the answer.
-            (Asker::Above { .. }, Reply::Forgotten) => {}
+            (ReplyTarget::Parent { .. }, Reply::Forgotten) => {}
             (asker, reply) => {
                 return Err(ModelError::Defect(format!("{asker:?} is told {reply:?}")));
             }
@@ -88,7 +88,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn answer_above(
+    fn answer_parent(
         &mut self,
         lower: usize,
         grc: usize,
@@ -114,12 +114,12 @@ impl World<'_> {
     }
 
     /// What to try inside, or why there is nothing, in the words of the one above.
-    pub(super) fn plan_below(
+    pub(super) fn plan_at_child(
         &mut self,
         grc: usize,
         order: &HoldOrder,
         again: Option<&ReservationId>,
-    ) -> Result<Result<Way, Refusal>, ModelError> {
+    ) -> Result<Result<ChildCandidate, Refusal>, ModelError> {
         let Some(shown) = self.grcs[grc].shown.clone() else {
             return Err(ModelError::Defect(format!("{} is below nobody", self.grcs[grc].name)));
         };
@@ -133,7 +133,7 @@ impl World<'_> {
         };
         let mut views = self.picture(grc, &[*window], &order.user);
         self.believe(grc, again, &mut views);
-        let ticket = self.ticket_above(&order.txn);
+        let ticket = self.parent_ticket(&order.txn);
         let number = ticket.and_then(|ticket| self.numbers.get(&ticket.request)).copied();
         let number =
             number.ok_or_else(|| ModelError::Defect(format!("whose is {}?", order.txn)))?;
@@ -155,10 +155,10 @@ impl World<'_> {
     }
 
     /// The lower coordinator gets what to try for one above.
-    pub(super) fn planned_below(
+    pub(super) fn planned_at_child(
         &mut self,
         job: Job,
-        outcome: Result<Way, Refusal>,
+        outcome: Result<ChildCandidate, Refusal>,
     ) -> Result<(), ModelError> {
         let Job::Hold { grc, from, order, again } = job else {
             return Err(ModelError::Defect("a request was planned as a hold".to_owned()));
@@ -169,27 +169,33 @@ impl World<'_> {
             candidates
         });
         let (txn, kind) = (order.txn.clone(), MessageKind::Hold);
-        let asker = Asker::Above { from, txn, kind, order: Some(order.clone()) };
+        let asker = ReplyTarget::Parent { from, txn, kind, order: Some(order.clone()) };
         let token = self.token(asker);
         let input = match again {
             Some(reservation) => CoordinatorInput::Replanned { reservation, outcome, token },
-            None => CoordinatorInput::Upper(Upper::Hold { order, planned: Some(outcome), token }),
+            None => {
+                CoordinatorInput::Parent(ParentInput::Hold { order, planned: Some(outcome), token })
+            }
         };
         self.step_grc(grc, input)
     }
 
     /// The request that a transaction of an upper coordinator serves.
-    pub(super) fn ticket_above(&self, txn: &TransactionId) -> Option<&Ticket> {
+    pub(super) fn parent_ticket(&self, txn: &TransactionId) -> Option<&Ticket> {
         let mut upper = self.grcs.iter().filter(|grc| grc.shown.is_none());
         upper.find_map(|grc| grc.core.reservation_of(txn)).map(|known| &known.ticket)
     }
 }
 
 /// A plan inside as the core is given it: held at all at once, as live.
-fn way(topology: &coalloc_common::Topology, inner: &Inner, plan: &coalloc_plan::Plan) -> Way {
+fn way(
+    topology: &coalloc_common::Topology,
+    inner: &Inner,
+    plan: &coalloc_plan::Plan,
+) -> ChildCandidate {
     let request = &inner.request;
     let site = |at: usize| request.sites[at].name.to_string();
-    let led = request.links.iter().zip(&plan.routes).map(|(link, route)| Led {
+    let led = request.links.iter().zip(&plan.routes).map(|(link, route)| RoutedLink {
         from: site(link.from),
         to: site(link.to),
         paths: route.iter().map(|(edge, _)| topology.edge(*edge).name.to_string()).collect(),
@@ -201,5 +207,5 @@ fn way(topology: &coalloc_common::Topology, inner: &Inner, plan: &coalloc_plan::
         one_way: false,
     };
     let edges = plan.routes.iter().map(|route| route.len() as u64).sum();
-    Way { candidate, led: led.collect(), edges }
+    ChildCandidate { candidate, led: led.collect(), edges }
 }

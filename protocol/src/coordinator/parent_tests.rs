@@ -20,8 +20,8 @@ fn txn(name: &str) -> TransactionId {
     TransactionId::composed(format!("top-t-{number}/1"))
 }
 
-fn above() -> Above {
-    Above {
+fn parents() -> ParentConfig {
+    ParentConfig {
         coordinators: ["top", "top-2"].map(CoordinatorName::composed).into(),
         soft: Span::from_secs(30),
         hard: Span::from_secs(120),
@@ -49,27 +49,27 @@ fn no_more() -> [CoordinatorEffect; 0] {
 
 impl Bench {
     /// A Hold from above as it comes.
-    fn hold_above(&mut self, order: HoldOrder, now: Now) -> Vec<CoordinatorEffect> {
-        let upper = Upper::Hold { order, planned: None, token: USER };
-        self.step(CoordinatorInput::Upper(upper), now)
+    fn parent_holds(&mut self, order: HoldOrder, now: Now) -> Vec<CoordinatorEffect> {
+        let upper = ParentInput::Hold { order, planned: None, token: USER };
+        self.step(CoordinatorInput::Parent(upper), now)
     }
 
     /// The same, with what came of its planning.
-    fn planned_above(
+    fn planned_for_parent(
         &mut self,
         order: HoldOrder,
         planned: Result<Vec<Candidate>, Refusal>,
         now: Now,
     ) -> Vec<CoordinatorEffect> {
-        let upper = Upper::Hold { order, planned: Some(planned), token: USER };
-        self.step(CoordinatorInput::Upper(upper), now)
+        let upper = ParentInput::Hold { order, planned: Some(planned), token: USER };
+        self.step(CoordinatorInput::Parent(upper), now)
     }
 
-    fn end_above(&mut self, id: &str, kind: MessageKind, now: Now) -> Vec<CoordinatorEffect> {
-        self.end_above_by("top", id, kind, now)
+    fn parent_ends(&mut self, id: &str, kind: MessageKind, now: Now) -> Vec<CoordinatorEffect> {
+        self.parent_ends_by("top", id, kind, now)
     }
 
-    fn end_above_by(
+    fn parent_ends_by(
         &mut self,
         by: &str,
         id: &str,
@@ -77,8 +77,8 @@ impl Bench {
         now: Now,
     ) -> Vec<CoordinatorEffect> {
         let by = CoordinatorName::composed(by);
-        let upper = Upper::End { txn: txn(id), by, kind, token: OTHER };
-        self.step(CoordinatorInput::Upper(upper), now)
+        let upper = ParentInput::End { txn: txn(id), by, kind, token: OTHER };
+        self.step(CoordinatorInput::Parent(upper), now)
     }
 
     /// What came of planning the first reservation again.
@@ -91,16 +91,19 @@ impl Bench {
         self.step(CoordinatorInput::Replanned { reservation, outcome, token }, now)
     }
 
-    fn resolved_above(&mut self, id: &str, is: Resolution, now: Now) -> Vec<CoordinatorEffect> {
-        let upper = Upper::Resolved { txn: txn(id), resolution: is };
-        self.step(CoordinatorInput::Upper(upper), now)
+    fn parent_resolves(&mut self, id: &str, is: Resolution, now: Now) -> Vec<CoordinatorEffect> {
+        let upper = ParentInput::Resolved { txn: txn(id), resolution: is };
+        self.step(CoordinatorInput::Parent(upper), now)
     }
 
     /// What `u` wants is being held at `a` and `b`, since 0 ms.
     fn holding() -> Self {
-        let mut bench = Self::below(above());
-        assert_eq!(replies(&bench.hold_above(order("u"), at(0))), [(USER, Reply::PlanUpper)]);
-        let sent = bench.planned_above(order("u"), Ok(vec![plan(&["a", "b"])]), at(0));
+        let mut bench = Self::child(parents());
+        assert_eq!(
+            replies(&bench.parent_holds(order("u"), at(0))),
+            [(USER, Reply::PlanParentHold)]
+        );
+        let sent = bench.planned_for_parent(order("u"), Ok(vec![plan(&["a", "b"])]), at(0));
         assert_eq!(sends(&sent), ["a Hold", "b Hold"]);
         assert_eq!(replies(&sent), [], "not before it is held");
         bench
@@ -121,7 +124,7 @@ impl Bench {
     /// Committed from above and booked below, by 60 ms.
     fn booked() -> Self {
         let mut bench = Self::prepared();
-        let _ = bench.end_above("u", MessageKind::Commit, at(30));
+        let _ = bench.parent_ends("u", MessageKind::Commit, at(30));
         let _ = bench.answer("a", TRY, MessageKind::Commit, Answer::Done, at(50));
         let _ = bench.answer("b", TRY, MessageKind::Commit, Answer::Done, at(60));
         assert_eq!(bench.state(ID), State::Confirmed);
@@ -138,7 +141,7 @@ impl Bench {
 /// The answers upward, by token.
 fn said(effects: &[CoordinatorEffect]) -> Vec<(Token, Answer)> {
     let one = |(token, reply)| match reply {
-        Reply::Upper(answer) => (token, answer),
+        Reply::ToParent(answer) => (token, answer),
         other => panic!("an answer upward expected: {other:?}"),
     };
     replies(effects).into_iter().map(one).collect()
@@ -153,7 +156,7 @@ fn reason(effects: &[CoordinatorEffect]) -> Reason {
 
 fn asks(effects: &[CoordinatorEffect]) -> Vec<String> {
     let one = |effect: &CoordinatorEffect| match effect {
-        CoordinatorEffect::AskAbove { coordinator, txn } => Some(format!("{coordinator} {txn}")),
+        CoordinatorEffect::AskParent { coordinator, txn } => Some(format!("{coordinator} {txn}")),
         _ => None,
     };
     effects.iter().filter_map(one).collect()
@@ -164,7 +167,7 @@ const DONE: [(Token, Answer); 1] = [(OTHER, Answer::Done)];
 #[test]
 fn held_committed_and_done_only_after_every_inner_acknowledgement() {
     let mut bench = Bench::prepared();
-    let sent = bench.end_above("u", MessageKind::Commit, at(30));
+    let sent = bench.parent_ends("u", MessageKind::Commit, at(30));
     assert_eq!(sends(&sent), ["a Commit", "b Commit"]);
     assert_eq!(replies(&sent), [], "I6");
     assert_eq!(bench.answer("a", TRY, MessageKind::Commit, Answer::Done, at(40)), no_more());
@@ -172,8 +175,8 @@ fn held_committed_and_done_only_after_every_inner_acknowledgement() {
     assert_eq!(said(&done), DONE);
     assert_eq!(bench.state(ID), State::Confirmed);
     for round in 0..2 {
-        assert_eq!(said(&bench.end_above("u", MessageKind::Commit, at(60))), DONE, "{round}");
-        let abort = bench.end_above("u", MessageKind::Abort, at(70));
+        assert_eq!(said(&bench.parent_ends("u", MessageKind::Commit, at(60))), DONE, "{round}");
+        let abort = bench.parent_ends("u", MessageKind::Abort, at(70));
         assert_eq!(reason(&abort), Reason::NotHeld, "only Release ends a booking");
         assert_eq!(bench.restart(at(80)), no_more());
     }
@@ -193,20 +196,20 @@ fn refused_inside_it_is_refused_above_and_nothing_is_left() {
     assert_eq!(reason(&bench.replanned(none, at(35))), Reason::InsufficientCapacity);
     assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Failed, 0));
     for _ in 0..2 {
-        let again = bench.hold_above(order("u"), at(40));
+        let again = bench.parent_holds(order("u"), at(40));
         assert_eq!(reason(&again), Reason::InsufficientCapacity, "I8");
-        let commit = bench.end_above("u", MessageKind::Commit, at(40));
+        let commit = bench.parent_ends("u", MessageKind::Commit, at(40));
         assert_eq!(reason(&commit), Reason::InsufficientCapacity);
-        assert_eq!(said(&bench.end_above("u", MessageKind::Abort, at(40))), DONE);
+        assert_eq!(said(&bench.parent_ends("u", MessageKind::Abort, at(40))), DONE);
         assert_eq!(bench.restart(at(50)), no_more());
     }
 }
 
 #[test]
 fn the_next_plan_is_tried_before_it_is_refused_and_no_plan_is_a_refusal() {
-    let mut bench = Bench::below(above());
+    let mut bench = Bench::child(parents());
     let plans = vec![plan(&["a"]), plan(&["b"])];
-    let _ = bench.planned_above(order("u"), Ok(plans), at(0));
+    let _ = bench.planned_for_parent(order("u"), Ok(plans), at(0));
     let no = refused(Reason::InsufficientCapacity);
     let next = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
     assert_eq!(sends(&next), ["b Hold"]);
@@ -214,9 +217,9 @@ fn the_next_plan_is_tried_before_it_is_refused_and_no_plan_is_a_refusal() {
     assert!(matches!(said(&effects)[..], [(USER, Answer::Held { .. })]), "{effects:?}");
 
     let why = Refusal::new(Reason::OutsideHorizon, "too far");
-    let effects = bench.planned_above(order("u2"), Err(why), at(30));
+    let effects = bench.planned_for_parent(order("u2"), Err(why), at(30));
     assert_eq!(reason(&effects), Reason::OutsideHorizon);
-    let effects = bench.planned_above(order("u3"), Ok(Vec::new()), at(30));
+    let effects = bench.planned_for_parent(order("u3"), Ok(Vec::new()), at(30));
     assert_eq!(reason(&effects), Reason::NoRoute);
 }
 
@@ -225,11 +228,11 @@ fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
     let no = || refused(Reason::InsufficientCapacity);
     // The first of two messages is answered by the second, which then plans.
     let mut bench = Bench::holding();
-    let _ = bench.hold_above(order("u"), at(5));
+    let _ = bench.parent_holds(order("u"), at(5));
     let _ = bench.held("b", TRY, 60, at(10));
     let _ = bench.answer("a", TRY, MessageKind::Hold, no(), at(20));
     let _ = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
-    let waiting = bench.hold_above(order("u"), at(40));
+    let waiting = bench.parent_holds(order("u"), at(40));
     assert_eq!(replies(&waiting), [], "it is being planned again");
     let sent = bench.replanned(Ok(vec![plan(&["a"])]), at(50));
     assert_eq!(sends(&sent), ["a Hold"]);
@@ -240,7 +243,7 @@ fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
         let mut bench = Bench::holding();
         if !waits {
             // Aborted: nobody waits for the answer to Hold any more.
-            let _ = bench.end_above("u", MessageKind::Abort, at(10));
+            let _ = bench.parent_ends("u", MessageKind::Abort, at(10));
         }
         let _ = bench.held("b", TRY, 60, at(10));
         let _ = bench.answer("a", TRY, MessageKind::Hold, no(), at(refused_at));
@@ -255,12 +258,12 @@ fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
 
 #[test]
 fn dropped_while_it_is_planned_again_it_is_over() {
-    let mut bench = Bench::below(above());
-    let _ = bench.planned_above(order("u"), Ok(vec![plan(&["a"])]), at(0));
+    let mut bench = Bench::child(parents());
+    let _ = bench.planned_for_parent(order("u"), Ok(vec![plan(&["a"])]), at(0));
     let no = refused(Reason::InsufficientCapacity);
     let again = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
     assert!(matches!(replies(&again)[..], [(USER, Reply::Replan(_))]), "{again:?}");
-    assert_eq!(said(&bench.end_above("u", MessageKind::Abort, at(20))), DONE);
+    assert_eq!(said(&bench.parent_ends("u", MessageKind::Abort, at(20))), DONE);
     let late = bench.replanned(Ok(vec![plan(&["a"])]), at(30));
     assert_eq!((sends(&late).len(), reason(&late)), (0, Reason::Aborted));
 }
@@ -269,23 +272,23 @@ fn dropped_while_it_is_planned_again_it_is_over() {
 fn aborted_from_above_at_any_time_before_the_decision() {
     for prepared in [false, true] {
         let mut bench = if prepared { Bench::prepared() } else { Bench::holding() };
-        let effects = bench.end_above("u", MessageKind::Abort, at(30));
+        let effects = bench.parent_ends("u", MessageKind::Abort, at(30));
         assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
         assert_eq!(replies(&effects), [], "not before the inner ones have let go");
         let _ = bench.restart(at(35));
-        let _ = bench.end_above("u", MessageKind::Abort, at(40));
+        let _ = bench.parent_ends("u", MessageKind::Abort, at(40));
         let effects = bench.ended_inside(MessageKind::Abort, at(50));
         assert_eq!(said(&effects), DONE);
         assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Failed, 0));
-        assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(60))), Reason::Aborted);
-        assert_eq!(reason(&bench.hold_above(order("u"), at(60))), Reason::Aborted);
+        assert_eq!(reason(&bench.parent_ends("u", MessageKind::Commit, at(60))), Reason::Aborted);
+        assert_eq!(reason(&bench.parent_holds(order("u"), at(60))), Reason::Aborted);
     }
 }
 
 #[test]
 fn committed_before_it_was_held_it_is_refused_for_ever() {
     let mut bench = Bench::holding();
-    let effects = bench.end_above("u", MessageKind::Commit, at(10));
+    let effects = bench.parent_ends("u", MessageKind::Commit, at(10));
     assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
     assert_eq!(bench.held("a", TRY, 60, at(20)), no_more());
     let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(30));
@@ -293,7 +296,7 @@ fn committed_before_it_was_held_it_is_refused_for_ever() {
     let answers = said(&ended);
     let no = |(_, answer): &(Token, Answer)| matches!(answer, Answer::Refused(_));
     assert!(answers.len() == 2 && answers.iter().all(no), "the Hold and the Commit: {answers:?}");
-    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(40))), Reason::NotHeld);
+    assert_eq!(reason(&bench.parent_ends("u", MessageKind::Commit, at(40))), Reason::NotHeld);
 }
 
 #[test]
@@ -311,24 +314,24 @@ fn a_booking_is_released_from_above_and_by_nobody_else() {
     let change = bench.step(CoordinatorInput::OpenChange { ticket, token: OTHER }, at(70));
     assert!(matches!(replies(&change)[..], [(OTHER, Reply::NotConfirmed(_))]), "{change:?}");
 
-    let effects = bench.end_above("u", MessageKind::Release, at(80));
+    let effects = bench.parent_ends("u", MessageKind::Release, at(80));
     assert_eq!(sends(&effects), ["a Release", "b Release"]);
     assert_eq!(replies(&effects), []);
     let _ = bench.restart(at(85));
-    let _ = bench.end_above("u", MessageKind::Release, at(86));
+    let _ = bench.parent_ends("u", MessageKind::Release, at(86));
     assert_eq!(said(&bench.ended_inside(MessageKind::Release, at(90))), DONE);
     assert_eq!(bench.state(ID), State::Terminated);
     for kind in [MessageKind::Release, MessageKind::Abort] {
-        assert_eq!(said(&bench.end_above("u", kind, at(95))), DONE);
+        assert_eq!(said(&bench.parent_ends("u", kind, at(95))), DONE);
     }
-    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(95))), Reason::Released);
+    assert_eq!(reason(&bench.parent_ends("u", MessageKind::Commit, at(95))), Reason::Released);
 }
 
 #[test]
 fn released_while_it_is_being_booked() {
     let mut bench = Bench::prepared();
-    let _ = bench.end_above("u", MessageKind::Commit, at(30));
-    let effects = bench.end_above("u", MessageKind::Release, at(40));
+    let _ = bench.parent_ends("u", MessageKind::Commit, at(30));
+    let effects = bench.parent_ends("u", MessageKind::Release, at(40));
     assert_eq!(sends(&effects), ["a Release", "b Release"]);
     let _ = bench.answer("a", TRY, MessageKind::Release, Answer::Done, at(50));
     let ended = said(&bench.answer("b", TRY, MessageKind::Release, Answer::Done, at(50)));
@@ -337,21 +340,21 @@ fn released_while_it_is_being_booked() {
 
 #[test]
 fn what_was_ended_before_its_hold_came_is_never_held() {
-    let mut bench = Bench::below(above());
-    let commit = bench.end_above("c", MessageKind::Commit, at(0));
+    let mut bench = Bench::child(parents());
+    let commit = bench.parent_ends("c", MessageKind::Commit, at(0));
     assert_eq!(reason(&commit), Reason::NotHeld);
     for (id, kind) in [("a", MessageKind::Abort), ("r", MessageKind::Release)] {
-        assert_eq!(said(&bench.end_above(id, kind, at(0))), DONE);
-        assert_eq!(said(&bench.end_above(id, kind, at(1))), DONE, "and so for ever");
+        assert_eq!(said(&bench.parent_ends(id, kind, at(0))), DONE);
+        assert_eq!(said(&bench.parent_ends(id, kind, at(1))), DONE, "and so for ever");
     }
     // Also one that was being planned when the end came.
-    let _ = bench.hold_above(order("p"), at(1));
-    let _ = bench.end_above("p", MessageKind::Abort, at(2));
-    let effects = bench.planned_above(order("p"), Ok(vec![plan(&["a"])]), at(3));
+    let _ = bench.parent_holds(order("p"), at(1));
+    let _ = bench.parent_ends("p", MessageKind::Abort, at(2));
+    let effects = bench.planned_for_parent(order("p"), Ok(vec![plan(&["a"])]), at(3));
     assert_eq!((sends(&effects).len(), reason(&effects)), (0, Reason::Aborted));
     let _ = bench.restart(at(5));
     for id in ["c", "a", "r", "p"] {
-        let effects = bench.hold_above(order(id), at(10));
+        let effects = bench.parent_holds(order(id), at(10));
         assert_eq!(reason(&effects), Reason::Aborted, "I9: {id}");
     }
     assert_eq!(bench.core.reservations().count(), 0);
@@ -360,19 +363,19 @@ fn what_was_ended_before_its_hold_came_is_never_held() {
 #[test]
 fn the_same_hold_has_the_same_answer_and_another_content_is_another_hold() {
     let mut bench = Bench::prepared();
-    let first = said(&bench.hold_above(order("u"), at(30)));
+    let first = said(&bench.parent_holds(order("u"), at(30)));
     assert!(matches!(first[..], [(_, Answer::Held { .. })]), "{first:?}");
     let mut other = order("u");
     other.segments[0].amount.0 += 1;
     let answers = [(USER, Answer::OtherContent)];
-    assert_eq!(said(&bench.hold_above(other.clone(), at(31))), answers);
-    assert_eq!(said(&bench.planned_above(other, Ok(vec![plan(&["a"])]), at(31))), answers);
+    assert_eq!(said(&bench.parent_holds(other.clone(), at(31))), answers);
+    assert_eq!(said(&bench.planned_for_parent(other, Ok(vec![plan(&["a"])]), at(31))), answers);
     let _ = bench.restart(at(40));
-    assert_eq!(said(&bench.hold_above(order("u"), at(50))), first);
-    let _ = bench.end_above("u", MessageKind::Commit, at(60));
-    assert_eq!(said(&bench.hold_above(order("u"), at(70))), first, "being booked");
+    assert_eq!(said(&bench.parent_holds(order("u"), at(50))), first);
+    let _ = bench.parent_ends("u", MessageKind::Commit, at(60));
+    assert_eq!(said(&bench.parent_holds(order("u"), at(70))), first, "being booked");
     let _ = bench.ended_inside(MessageKind::Commit, at(80));
-    assert_eq!(said(&bench.hold_above(order("u"), at(90))), first, "booked");
+    assert_eq!(said(&bench.parent_holds(order("u"), at(90))), first, "booked");
 }
 
 #[test]
@@ -381,17 +384,20 @@ fn a_stranger_and_another_coordinator_are_denied() {
     let denied = |token| [(token, Answer::Denied)];
     for name in ["top-2", "who"] {
         let stolen = HoldOrder { coordinator: CoordinatorName::composed(name), ..order("u") };
-        assert_eq!(said(&bench.hold_above(stolen, at(30))), denied(USER), "{name}");
+        assert_eq!(said(&bench.parent_holds(stolen, at(30))), denied(USER), "{name}");
         for kind in [MessageKind::Commit, MessageKind::Abort, MessageKind::Release] {
-            assert_eq!(said(&bench.end_above_by(name, "u", kind, at(30))), denied(OTHER));
+            assert_eq!(said(&bench.parent_ends_by(name, "u", kind, at(30))), denied(OTHER));
         }
     }
     let before = bench.log.len();
-    assert_eq!(said(&bench.end_above_by("who", "new", MessageKind::Abort, at(30))), denied(OTHER));
+    assert_eq!(
+        said(&bench.parent_ends_by("who", "new", MessageKind::Abort, at(30))),
+        denied(OTHER)
+    );
     assert_eq!(bench.log.len(), before, "a stranger leaves no tombstone");
-    let _ = bench.end_above("mine", MessageKind::Abort, at(30));
+    let _ = bench.parent_ends("mine", MessageKind::Abort, at(30));
     let theirs = HoldOrder { coordinator: CoordinatorName::composed("top-2"), ..order("mine") };
-    assert_eq!(said(&bench.hold_above(theirs, at(40))), denied(USER));
+    assert_eq!(said(&bench.parent_holds(theirs, at(40))), denied(USER));
     assert_eq!(bench.state(ID), State::Held);
 }
 
@@ -405,13 +411,13 @@ fn an_inner_question_about_what_is_prepared_is_passed_on_once_and_never_decided_
     assert_eq!((resolution(&effects), asks(&effects).len()), (Resolution::Lost, 0));
     assert_eq!(resolution(&bench.resolve(TRY, "z", at(40))), Resolution::NotMine);
     for lost in [Resolution::Lost, Resolution::NotMine] {
-        assert_eq!(bench.resolved_above("u", lost, at(50)), no_more());
+        assert_eq!(bench.parent_resolves("u", lost, at(50)), no_more());
     }
     assert_eq!(bench.state(ID), State::Held);
-    let effects = bench.resolved_above("u", Resolution::Decided(Decision::Commit), at(60));
+    let effects = bench.parent_resolves("u", Resolution::Decided(Decision::Commit), at(60));
     assert_eq!(sends(&effects), ["a Commit", "b Commit"]);
     assert_eq!(resolution(&bench.resolve(TRY, "a", at(70))), Resolution::Decided(Decision::Commit));
-    let late = bench.resolved_above("u", Resolution::Decided(Decision::Abort), at(80));
+    let late = bench.parent_resolves("u", Resolution::Decided(Decision::Abort), at(80));
     assert_eq!(late, no_more(), "decided is decided");
 }
 
@@ -420,12 +426,12 @@ fn an_answer_of_abort_from_above_drops_it() {
     let mut bench = Bench::prepared();
     assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(30_020))), ["top top-t-117/1"], "soft");
     assert_eq!(asks(&bench.step(CoordinatorInput::Tick, at(31_020))), ["top top-t-117/1"], "again");
-    let effects = bench.resolved_above("u", Resolution::Decided(Decision::Abort), at(31_030));
+    let effects = bench.parent_resolves("u", Resolution::Decided(Decision::Abort), at(31_030));
     assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
     let _ = bench.ended_inside(MessageKind::Abort, at(31_040));
     assert_eq!(bench.state(ID), State::Failed);
-    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(31_050))), Reason::Aborted);
-    let unknown = bench.resolved_above("u9", Resolution::Decided(Decision::Commit), at(31_060));
+    assert_eq!(reason(&bench.parent_ends("u", MessageKind::Commit, at(31_050))), Reason::Aborted);
+    let unknown = bench.parent_resolves("u9", Resolution::Decided(Decision::Commit), at(31_060));
     assert_eq!(unknown, no_more());
 }
 
@@ -439,25 +445,25 @@ fn a_promise_ends_and_a_later_commit_is_refused_for_ever() {
         assert_eq!(bench.state(ID), State::Held, "not a millisecond earlier");
         let effects = match ticked {
             true => bench.step(CoordinatorInput::Tick, at(ends)),
-            false => bench.end_above("u", MessageKind::Commit, at(ends)),
+            false => bench.parent_ends("u", MessageKind::Commit, at(ends)),
         };
         assert_eq!(sends(&effects), ["a Abort", "b Abort"]);
         let effects = bench.ended_inside(MessageKind::Abort, at(ends + 10));
         assert_eq!(said(&effects).len(), usize::from(!ticked));
         for _ in 0..2 {
-            let commit = bench.end_above("u", MessageKind::Commit, at(ends + 20));
+            let commit = bench.parent_ends("u", MessageKind::Commit, at(ends + 20));
             assert_eq!(reason(&commit), Reason::Expired);
             assert_eq!(bench.restart(at(ends + 30)), no_more());
         }
-        let late = bench.resolved_above("u", Resolution::Decided(Decision::Commit), at(ends + 40));
+        let late = bench.parent_resolves("u", Resolution::Decided(Decision::Commit), at(ends + 40));
         assert_eq!((late.len(), bench.state(ID)), (0, State::Failed));
     }
 }
 
 #[test]
 fn a_promise_is_no_longer_than_the_policy_says() {
-    let mut bench = Bench::below(Above { hard: Span::from_secs(20), ..above() });
-    let _ = bench.planned_above(order("u"), Ok(vec![plan(&["a"])]), at(0));
+    let mut bench = Bench::child(ParentConfig { hard: Span::from_secs(20), ..parents() });
+    let _ = bench.planned_for_parent(order("u"), Ok(vec![plan(&["a"])]), at(0));
     let effects = bench.held("a", TRY, 900, at(10));
     assert_eq!(said(&effects), [(USER, Answer::Held { expires_in: Span::from_secs(20) })]);
 }
@@ -474,7 +480,7 @@ fn prepared_survives_restarts_of_the_process_and_of_the_machine() {
         "at once"
     );
     // Another boot: its clock begins anew, and only the wall clock goes on.
-    bench.above.boot = "boot-2".to_owned();
+    bench.parents.boot = "boot-2".to_owned();
     let booted = |wall_ms: i64| Now { boot: BootTime::from_us(wall_ms * 1_000), ..at(wall_ms) };
     let _ = bench.restart(booted(10_000));
     let ends = 20 + 60_000 - 20 - 2_000;
@@ -482,14 +488,14 @@ fn prepared_survives_restarts_of_the_process_and_of_the_machine() {
     assert_eq!(until, Some(BootTime::from_us(ends * 1_000)));
     let _ = bench.restart(booted(20_000));
     assert_eq!(bench.core.promised_until(bench.core.find(ID).unwrap()), until, "counted once");
-    let effects = bench.end_above("u", MessageKind::Commit, booted(ends - 1));
+    let effects = bench.parent_ends("u", MessageKind::Commit, booted(ends - 1));
     assert_eq!(sends(&effects), ["a Commit", "b Commit"]);
 }
 
 #[test]
 fn a_promise_never_grows_by_a_wall_clock_that_was_set_back() {
     let mut bench = Bench::prepared();
-    bench.above.boot = "boot-2".to_owned();
+    bench.parents.boot = "boot-2".to_owned();
     let back = Now { wall: Time::from_us(0), boot: BootTime::from_us(5_000_000) };
     let _ = bench.restart(back);
     let until = bench.core.promised_until(bench.core.find(ID).unwrap()).unwrap();
@@ -501,34 +507,34 @@ fn what_was_not_prepared_at_a_restart_is_aborted_and_refused_above() {
     let mut bench = Bench::holding();
     let _ = bench.held("a", TRY, 60, at(10));
     assert_eq!(sends(&bench.restart(at(20))), ["a Abort", "b Abort"]);
-    assert_eq!(bench.hold_above(order("u"), at(30)), no_more(), "not before they let go");
+    assert_eq!(bench.parent_holds(order("u"), at(30)), no_more(), "not before they let go");
     let effects = bench.ended_inside(MessageKind::Abort, at(40));
     assert_eq!(reason(&effects), Reason::CoordinatorRestarted);
-    let commit = bench.end_above("u", MessageKind::Commit, at(50));
+    let commit = bench.parent_ends("u", MessageKind::Commit, at(50));
     assert_eq!(reason(&commit), Reason::CoordinatorRestarted);
 }
 
 #[test]
 fn an_inner_refusal_to_book_is_a_mixed_outcome_above_too() {
     let mut bench = Bench::prepared();
-    let _ = bench.end_above("u", MessageKind::Commit, at(30));
+    let _ = bench.parent_ends("u", MessageKind::Commit, at(30));
     let no = refused(Reason::Expired);
     let effects = bench.answer("a", TRY, MessageKind::Commit, no, at(40));
     assert_eq!(sends(&effects), ["a Release", "b Release"]);
     assert_eq!(reason(&bench.ended_inside(MessageKind::Release, at(50))), Reason::Mixed);
-    assert_eq!(reason(&bench.end_above("u", MessageKind::Commit, at(60))), Reason::Mixed);
+    assert_eq!(reason(&bench.parent_ends("u", MessageKind::Commit, at(60))), Reason::Mixed);
 }
 
 #[test]
 fn who_asks_again_takes_the_place_of_who_waited() {
     let mut bench = Bench::holding();
     for round in 0..3 {
-        let again = bench.hold_above(order("u"), at(10 + round));
+        let again = bench.parent_holds(order("u"), at(10 + round));
         assert_eq!(replies(&again), [(USER, Reply::Forgotten)], "one waits, not {round}");
     }
-    let first = bench.end_above("u", MessageKind::Abort, at(20));
+    let first = bench.parent_ends("u", MessageKind::Abort, at(20));
     assert_eq!(replies(&first), []);
-    let again = bench.end_above("u", MessageKind::Abort, at(30));
+    let again = bench.parent_ends("u", MessageKind::Abort, at(30));
     assert_eq!(replies(&again), [(OTHER, Reply::Forgotten)]);
     let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(40));
     let ended = said(&bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(40)));

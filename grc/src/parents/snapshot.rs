@@ -8,23 +8,24 @@ use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::federation::Snapshot;
-use crate::upward_config::UpwardConfig;
+use crate::parent_settings::ParentSettings;
 
 /// What is shown, and of which moment.
-pub(super) struct Shown {
+pub(super) struct AbstractSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) all: abstracted::Shown,
+    pub(super) all: abstracted::AbstractTopology,
 }
 
-impl Shown {
+impl AbstractSnapshot {
     pub(super) fn of(
         snapshot: Arc<Snapshot>,
         name: &str,
-        config: &UpwardConfig,
+        config: &ParentSettings,
         edges_max: usize,
     ) -> Result<Self, Status> {
         let topology = Arc::clone(&snapshot.topology);
-        let all = abstracted::Shown::of(topology, name, &config.border_points, edges_max);
+        let all =
+            abstracted::AbstractTopology::of(topology, name, &config.border_points, edges_max);
         let all = all.map_err(|error| {
             let text = format!("{name} cannot be shown above: {error}");
             Status::failed_precondition(text)
@@ -62,7 +63,7 @@ mod tests {
 
     use coalloc_common::{DomainName, RmName, Span};
     use coalloc_net::convert::{file_topology, topology_of_descriptions};
-    use coalloc_plan::abstracted::seen_above;
+    use coalloc_plan::abstracted::seen_by_parent;
 
     use super::*;
 
@@ -75,7 +76,7 @@ mod tests {
         let topology = Arc::new(file_topology(&file.unwrap().message).unwrap());
         let domain = DomainName::composed("all");
         let border = topology.vertices().iter().find(|v| v.compute.is_none()).unwrap();
-        let config = UpwardConfig {
+        let config = ParentSettings {
             domain: domain.clone(),
             coordinators: BTreeMap::new(),
             border_points: [border.name.clone()].into(),
@@ -86,7 +87,7 @@ mod tests {
         };
         let (members, missing) = (BTreeMap::new(), Vec::new());
         let snapshot = Arc::new(Snapshot { topology: Arc::clone(&topology), members, missing });
-        let shown = Shown::of(snapshot, "grc-all", &config, 3).unwrap();
+        let shown = AbstractSnapshot::of(snapshot, "grc-all", &config, 3).unwrap();
         let (sites, paths) = shown.describe();
         assert_eq!((sites.len(), paths.len()), (10, 11 * 10 / 2));
         let (name, domain_text) = ("grc-all".to_owned(), domain.to_string());
@@ -98,6 +99,6 @@ mod tests {
             ..v1::DescribeResponse::default()
         };
         let wire = topology_of_descriptions([(&RmName::composed("grc-all"), &said)]).unwrap();
-        assert_eq!(wire, seen_above(&[(domain, &shown.all)]).unwrap());
+        assert_eq!(wire, seen_by_parent(&[(domain, &shown.all)]).unwrap());
     }
 }
