@@ -1,9 +1,11 @@
-//! What one operation on one timetable costs, and how many bytes a booking takes, by size.
+//! Measures what one operation on one timetable costs, and how many bytes a booking takes, by size
+//! of the timetable.
 //!
-//! Each timetable has so many bookings and holds (half of each) of 1 to 64 units over 1 minute to
-//! 4 hours, at random over a year to the microsecond. An operation that changes the table is undone
-//! outside of the measured time, so that the size stays. Operations jump about in the table as
-//! requests do: its nodes are not in the cache when it is large.
+//! Each timetable has a given number of bookings and holds (half of each) of 1 to 64 units over 1
+//! minute to 4 hours, at random instants of a year, in microseconds. An operation that changes the
+//! table is undone outside of the measured time, so that the size stays the same. Consecutive
+//! operations are at random places in the table, as those of requests are: the nodes of a large
+//! table are not in the cache.
 //!
 //! `cargo bench -p coalloc-common --bench timetable`
 
@@ -17,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 
 const SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
 const YEAR_US: i64 = 365 * 86_400 * 1_000_000;
-/// Operations in one sample: fewer than the smallest table has of either layer.
+/// Operations in one sample: fewer than the smallest table has entries in either layer.
 const SAMPLE: u32 = 250;
 const SAMPLES: u32 = 100;
 
@@ -71,7 +73,7 @@ impl Filled {
         Self { table: filled(&entries), entries, random }
     }
 
-    /// What [`earliest_fit`] asks for: an amount that is free at nine instants of ten.
+    /// The amount that [`earliest_fit`] asks for: it is free at nine instants out of ten.
     fn scarce_amount(&self) -> Amount {
         let Some(year) = Window::starting(Time::from_us(0), Span::from_us(YEAR_US)) else {
             unreachable!("a year is positive")
@@ -82,7 +84,7 @@ impl Filled {
         Amount(self.table.capacity().0 - taken[taken.len() * 9 / 10])
     }
 
-    /// Says how many too-full stretches an earliest fit of an hour skips.
+    /// Prints how many too-full stretches an earliest fit of an hour skips.
     fn print_stretches(&self) {
         let (amount, mut random) = (self.scarce_amount(), self.random.clone());
         let enough = self.table.capacity().0 - amount.0;
@@ -108,13 +110,13 @@ impl Filled {
     }
 }
 
-/// From the start of a window to the end of the year and beyond.
+/// The window from the start of another one to a year after the end of the year.
 fn to_the_end(window: Window) -> Window {
     Window::new(window.start(), Time::from_us(2 * YEAR_US)).unwrap_or(window)
 }
 
-/// Measures `act` on a table of a size. `pick` chooses what it acts on, given the index of an entry;
-/// all that was done is undone by `undo` before the next sample is picked.
+/// Measures `act` on a table of a given size. `pick` chooses what `act` works on, given the index of
+/// an entry. `undo` undoes all that was done before the next sample is picked.
 fn measure_change(
     bencher: Bencher,
     size: usize,
@@ -132,7 +134,7 @@ fn measure_change(
                     assert!(undo(&mut filled.table, entry));
                 }
             }
-            // Entries are in random order: the next one is as good as any.
+            // The entries are in random order, so the next one is as good as any.
             next.set((next.get() + 2) % size);
             issued.push(pick(filled, next.get()));
             issued[issued.len() - 1]

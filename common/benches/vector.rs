@@ -1,11 +1,11 @@
-//! What one operation on a vector of 10,000 slots costs: beside a plain loop over the same words, which
-//! is the limit, and beside the definition bit by bit.
+//! Measures what one operation on a vector of 10,000 slots costs, compared with a plain loop over the
+//! same words, which is the limit, and with the definition bit by bit.
 //!
-//! The plain loop of each operation reads (and writes) the words it must and does nothing else with
-//! them: an AND without a shift, a sum of set bits, a search for a word that is not full. As the
-//! baseline of x86-64 has no instruction for a shift over two words, an AND with one is there as
-//! well. Vectors are those of a busy link: bursts of 80 to 1,600 slots, free for about as long in
-//! between.
+//! The plain loop of each operation reads (and writes) the words that it must and does nothing else
+//! with them: an AND without a shift, a sum of set bits, a search for a word that is not full. The
+//! x86-64 baseline has no instruction that shifts over two words, so an AND with such a shift is
+//! measured as well. The vectors are those of a busy link: bursts of 80 to 1,600 slots, with free gaps
+//! of about the same length.
 //!
 //! `cargo bench -p coalloc-common --bench vector`
 
@@ -15,11 +15,11 @@ use divan::{Bencher, black_box};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Slots, as in the papers.
+/// Number of slots, as in the papers.
 const SLOTS: usize = 10_000;
-/// What no run of the vector has, so that all of it is searched.
+/// A run length that does not occur in the vector, so that all of it is searched.
 const TOO_LONG: usize = 2_000;
-/// The travel of data, in slots: several words and some bits.
+/// The travel time of the data, in slots: several words and some bits.
 const TRAVEL: u64 = 203;
 
 fn main() {
@@ -69,7 +69,8 @@ mod shifted_and {
         });
     }
 
-    /// The same with what a shift takes and nothing else: two words of `b` to one, no ends.
+    /// The same with only the work that a shift takes: two words of `b` are combined into one, without
+    /// special cases at the ends.
     #[divan::bench]
     fn words_shifted(bencher: Bencher) {
         let (a, b, mut into) = (busy(1), busy(2), busy(3).words().to_vec());
@@ -106,7 +107,7 @@ mod weight {
         bencher.bench_local(|| kernel::weight(black_box(a.words())));
     }
 
-    /// A plain sum of the words: what it takes to read them.
+    /// A plain sum of the words: the cost of reading them.
     #[divan::bench]
     fn words(bencher: Bencher) {
         let a = busy(1);
@@ -117,7 +118,8 @@ mod weight {
     #[divan::bench(sample_size = 10)]
     fn bits(bencher: Bencher) {
         let a = busy(1);
-        // Bit by bit where they are, not from an array of bytes, which counts words in disguise.
+        // Read the bits in place, one by one, and not from an array of bytes, where the compiler would
+        // count several at once.
         bencher.bench_local(|| {
             let words = black_box(a.words());
             (0..SLOTS).filter(|k| black_box(words[k / 64] >> (k % 64)) & 1 == 1).count()
@@ -135,7 +137,7 @@ mod first_run {
         bencher.bench_local(|| kernel::first_run(black_box(a.words()), 0, TOO_LONG));
     }
 
-    /// How long the longest stretch of full words is: a branch a word.
+    /// The length of the longest stretch of full words: one branch per word.
     #[divan::bench]
     fn words(bencher: Bencher) {
         let a = busy(1);

@@ -1,10 +1,11 @@
-//! Amounts and values: integers with their units in the type.
+//! Amounts and values: integers with their units in the type. Left out: which resource an amount
+//! belongs to.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Computers of a site, counted in CPUs (cores).
+/// A number of CPUs (cores) at a site.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -18,9 +19,9 @@ pub struct Cpus(pub u64);
 #[serde(transparent)]
 pub struct BitsPerSecond(pub u64);
 
-/// An amount of whatever one resource counts: CPUs at a site, bit/s on a path.
+/// An amount of one resource, in the unit of that resource: CPUs at a site, bit/s on a path.
 ///
-/// Timetables and the protocol count without knowing what; the resource knows its unit.
+/// Timetables and the protocol count amounts without their unit; the resource knows the unit.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -28,7 +29,7 @@ pub struct BitsPerSecond(pub u64);
 pub struct Amount(pub u64);
 
 impl Amount {
-    /// Nothing.
+    /// The amount 0.
     pub const ZERO: Self = Self(0);
 
     /// `self + other`, or `None` beyond 64 bits.
@@ -40,14 +41,14 @@ impl Amount {
         }
     }
 
-    /// `self - other`, zero when `other` is larger.
+    /// `self - other`, or zero when `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
-/// What one RM's amounts count.
+/// The unit in which an RM counts its amounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// CPUs, at a CRM.
@@ -57,7 +58,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// An amount with its unit, for people.
+    /// An amount with its unit, as text for people.
     #[must_use]
     pub fn show(self, amount: Amount) -> String {
         match self {
@@ -110,8 +111,8 @@ impl fmt::Display for BitsPerSecond {
     }
 }
 
-/// Value of one unit: points per CPU at a site, points per Gbit/s on an edge
-/// (`vc_i`, `vb_k` of Takefusa 2010, Eq. 3). A price or a preference, whatever the operator means.
+/// Value of one unit: points per CPU at a site, points per Gbit/s on an edge (`vc_i`, `vb_k` of
+/// Takefusa 2010, Eq. 3). Whether it is a price or a preference is up to the operator.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -125,8 +126,8 @@ impl UnitValue {
         Value { milli: self.0.saturating_mul(cpus.0).saturating_mul(1000) }
     }
 
-    /// Value of a rate on one edge at this unit value. Counted in whole Mbit/s, rounded up, so that
-    /// sums stay exact integers: points per Gbit/s are milli-points per Mbit/s.
+    /// Value of a rate on one edge at this unit value. The rate is counted in whole Mbit/s, rounded
+    /// up, so that sums stay exact integers: points per Gbit/s are milli-points per Mbit/s.
     #[must_use]
     pub const fn of_rate(self, rate: BitsPerSecond) -> Value {
         Value { milli: self.0.saturating_mul(rate.0.div_ceil(1_000_000)) }
@@ -144,10 +145,10 @@ pub struct Value {
 }
 
 impl Value {
-    /// Nothing.
+    /// The value 0.
     pub const ZERO: Self = Self { milli: 0 };
 
-    /// The sum, at most the largest value there is.
+    /// The sum, at most the largest possible value.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self { milli: self.milli.saturating_add(other.milli) }

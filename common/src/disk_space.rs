@@ -1,22 +1,24 @@
-//! Is there room on the disk for something new? A fact that a shell tells its core (I17).
+//! Whether the disk has space for something new: a fact that a shell reports to its core (I17).
 //!
-//! What a node has promised it must be able to write down the end of, so room is kept back for that. When
-//! the disk is so full that this room is all there is, nothing new is promised any more.
+//! A node must be able to record the end of everything that it has promised, so disk space is reserved
+//! for that. When the disk is so full that only this reserved space is left, the node makes no new
+//! promises.
 //!
-//! Left out: how much room, and how it is kept, which is the ledger's.
+//! Left out: how much space is reserved, and how, which is the ledger's concern.
 
-/// What a core is told of its disk. Volatile: no record has it, and a restart begins with `Enough`.
+/// What a shell reports to its core about the disk. It is volatile: no record contains it, and a restart
+/// begins with `Enough`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DiskSpace {
-    /// For whatever comes.
+    /// There is space for anything.
     #[default]
     Enough,
-    /// Only for the ends of what has begun: no new hold, no new reservation.
+    /// There is only space for the ends of what has begun: no new hold, no new reservation.
     Low,
 }
 
 impl DiskSpace {
-    /// Is nothing new to be begun?
+    /// Must nothing new be begun?
     #[must_use]
     pub const fn is_low(self) -> bool {
         matches!(self, Self::Low)

@@ -1,8 +1,8 @@
-//! Names and identifiers: validated strings, one type for each thing that has a name.
+//! Names and identifiers: validated strings, with one type for each kind of thing that has a name.
 //!
-//! A name is 1 to [`limits::NAME_LEN_MAX`] characters out of `A-Z a-z 0-9 . _ - : /` and begins with
-//! a letter or a digit, so that it can stand in a log line, a file name, a table and a URL without
-//! being quoted. Cloning is cheap (the text is shared).
+//! A name has 1 to [`limits::NAME_LEN_MAX`] characters out of `A-Z a-z 0-9 . _ - : /` and begins with a letter or
+//! a digit, so that it needs no quotes in a log line, a file name, a table or a URL. Cloning is cheap, because
+//! clones share the text. Left out: whether anything has that name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::invalid::InvalidField;
 use crate::limits;
 
-/// Checks the spelling of a name that came from outside. `field` is where it stood.
+/// Checks the spelling of a name that came from outside. `field` is the field that contained it.
 ///
 /// # Errors
 /// [`InvalidField`] when the text is empty, too long, or has a character outside the allowed set.
@@ -33,8 +33,8 @@ fn check_name_up_to(longest: usize, field: &str, text: &str) -> Result<(), Inval
     Err(InvalidField::new(field, InvalidField::quoted(text), allowed))
 }
 
-/// May a name that was written down be spelled so? A composed one of a long-named coordinator is longer than one
-/// from outside may be.
+/// Is this a possible spelling of a name in a ledger? A name that a coordinator with a long name has composed may
+/// be longer than a name from outside.
 fn is_written(text: &str) -> bool {
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     let rest = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte));
@@ -52,16 +52,16 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes a name from outside; `field` says where it stood.
+            /// Checks a name from outside; `field` is the field that contained it.
             ///
             /// # Errors
-            /// [`InvalidField`] when the spelling is not a name's, see [`check_name`].
+            /// [`InvalidField`] when the text is not spelled like a name, see [`check_name`].
             pub fn parse(field: &str, text: &str) -> Result<Self, InvalidField> {
                 check_name_up_to($longest, field, text)?;
                 Ok(Self(text.into()))
             }
 
-            /// A name that this program composed itself out of checked parts.
+            /// A name that this program has composed out of checked parts.
             #[must_use]
             pub fn composed(text: impl Into<Arc<str>>) -> Self {
                 let text = text.into();
@@ -77,7 +77,7 @@ macro_rules! name_type {
         }
 
         impl<'de> Deserialize<'de> for $name {
-            /// From a ledger: what is no name there was not written by this program.
+            /// Reads a name from a ledger. A text that is not a name was not written by this program.
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = Arc::<str>::deserialize(deserializer)?;
                 match is_written(&text) {
@@ -114,54 +114,56 @@ macro_rules! name_type {
 }
 
 name_type! {
-    /// A resource manager, unique in the federation: `nrm-N`, `crm-N0`.
+    /// The name of a resource manager, unique in the federation: `nrm-N`, `crm-N0`.
     RmName
 }
 name_type! {
-    /// A coordinator, unique in the federation. At most [`limits::COORDINATOR_NAME_LEN_MAX`] characters, so
-    /// that every id it gives is a name.
+    /// The name of a coordinator, unique in the federation. It has at most [`limits::COORDINATOR_NAME_LEN_MAX`]
+    /// characters, so that every id that the coordinator makes is a valid name.
     CoordinatorName, limits::COORDINATOR_NAME_LEN_MAX
 }
 name_type! {
-    /// An administrative domain.
+    /// The name of an administrative domain.
     DomainName
 }
 name_type! {
-    /// A user of a coordinator.
+    /// The name of a user of a coordinator.
     UserName
 }
 name_type! {
-    /// A vertex of the topology: a site or an exchange point (Takefusa 2010, section 3.2, `V`).
+    /// The name of a vertex of the topology: a site or an exchange point (Takefusa 2010, section 3.2, `V`).
     VertexName
 }
 name_type! {
-    /// A site as the REQUEST calls it (`V_r`); which vertex it lands on is the plan's business.
+    /// The name of a site in the REQUEST (`V_r`); the plan decides on which vertex it is placed.
     SiteName
 }
 name_type! {
-    /// An edge of the topology: a path inside one domain (Takefusa 2010, section 3.2, `E`).
+    /// The name of an edge of the topology: a path inside one domain (Takefusa 2010, section 3.2, `E`).
     EdgeName
 }
 name_type! {
-    /// One bookable thing at one resource manager; unique there, not in the federation.
+    /// The name of one bookable resource at one resource manager; unique there, but not in the federation.
     ResourceId
 }
 name_type! {
-    /// Chosen by the client, so that a request sent twice is one request.
+    /// The id of a request. The client chooses it, so that a request that is sent twice is recognized as one
+    /// request.
     RequestId
 }
 name_type! {
-    /// What the user got: given by the coordinator, `<coordinator>-<ledger tag>-<number>`.
+    /// The id of a reservation, given by the coordinator: `<coordinator>-<ledger tag>-<number>`.
     ReservationId
 }
 name_type! {
-    /// One attempt to reserve one plan: `<reservation>/<attempt>`, unique in the federation for ever.
+    /// The id of one attempt to reserve one plan: `<reservation>/<attempt>`, unique in the federation for ever.
     TransactionId
 }
 
 impl TransactionId {
-    /// Was this id given by this coordinator? It is then `<coordinator>-<tag>-<number>/<attempt>`. The tag has no
-    /// dash and no slash, so that an id is of one coordinator at most, also where one name begins with another.
+    /// Was this id given by this coordinator? It then has the form `<coordinator>-<tag>-<number>/<attempt>`. The
+    /// tag contains no dash and no slash, so an id belongs to at most one coordinator, even if one coordinator's
+    /// name begins with another's.
     #[must_use]
     pub fn is_of(&self, coordinator: &CoordinatorName) -> bool {
         let own = self.as_str().strip_prefix(coordinator.as_str());

@@ -1,4 +1,5 @@
-//! One error for every value that came from outside and is not acceptable: field, value, allowed.
+//! The error for every unacceptable value from outside: it names the field, the value and what is
+//! allowed. Left out: refusals for lack of resources, see [`Refusal`](crate::Refusal).
 
 use thiserror::Error;
 
@@ -6,15 +7,16 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field}: {value} is not allowed; allowed: {allowed}")]
 pub struct InvalidField {
-    /// Path of the field as the user wrote it: `sites[2].cpus`.
+    /// Path of the field, as the user wrote it: `sites[2].cpus`.
     pub field: String,
-    /// The value found, cut when it is long.
+    /// The value that was found, cut when it is long.
     pub value: String,
     /// What would have been accepted, as a range or a list.
     pub allowed: String,
 }
 
-/// Values longer than this are cut in messages: an error must not echo a megabyte.
+/// Longest value in a message, in characters; longer ones are cut, because an error must not echo a
+/// megabyte.
 const VALUE_SHOWN_MAX: usize = 80;
 
 impl InvalidField {
@@ -37,7 +39,7 @@ impl InvalidField {
         format!("{text:?}")
     }
 
-    /// The same error one level further out: `links[0]` + `bandwidth_bps`.
+    /// The same error with the field one level deeper: `links[0]` + `bandwidth_bps`.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         self.field = format!("{outer}.{}", self.field);
@@ -45,10 +47,10 @@ impl InvalidField {
     }
 }
 
-/// Checks that `value` lies in `allowed` (both ends included).
+/// Checks that `value` lies in `allowed` (both ends included); `unit` is for the error text.
 ///
 /// # Errors
-/// [`InvalidField`] naming the field, the value and the range.
+/// [`InvalidField`] with the field, the value and the range.
 pub fn check_range<T: PartialOrd + std::fmt::Display + Copy>(
     field: &str,
     value: T,

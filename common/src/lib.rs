@@ -1,13 +1,12 @@
 //! The vocabulary of Coalloc: what a request, a segment, a topology and a timetable are.
 //!
-//! Every other room speaks in these types. They carry their units in their names or types
-//! (microseconds, bit/s, CPUs, milli-points), windows are half open, and all arithmetic is checked
-//! or saturating: a value that reached one of these types has been through the range checks of
-//! [`limits`].
+//! All other crates use these types. The types carry their units in their names or types
+//! (microseconds, bit/s, CPUs, milli-points). Windows are half open, and all arithmetic is checked
+//! or saturating: a value of one of these types has passed the range checks of [`limits`].
 //!
-//! Left out on purpose: clocks, sockets, randomness, files and the wire format. Bytes become these
-//! types in `net::convert`, nowhere else. Source of the vocabulary: the design's table of words and
-//! Takefusa 2010, section 3.2 (graph notation).
+//! Left out on purpose: clocks, sockets, randomness, files and the wire format. Bytes are converted
+//! to these types in `net::convert` and nowhere else. Source of the vocabulary: the table of terms
+//! in the design, and Takefusa 2010, section 3.2 (graph notation).
 
 pub mod amount;
 pub mod disk_space;

@@ -1,178 +1,187 @@
-//! Every bound of Coalloc, each with its reason. A bound that stands elsewhere is a mistake.
+//! Every bound of Coalloc, each with its reason. No bound may be defined anywhere else.
 //!
-//! The bounds are chosen so that no product of accepted values overflows 64 bits; the assertions at
-//! the end tie those that depend on one another.
+//! The bounds are chosen so that no product of accepted values overflows 64 bits. The assertions at the end of this
+//! module check the bounds that depend on one another. Left out: the code that checks values against these bounds.
 
 use crate::time::Span;
 
-/// Longest name: a transaction id (`coordinator-tag-number/attempt`) of the longest coordinator's name.
+/// Longest name, in characters. It fits a transaction id (`coordinator-tag-number/attempt`) of the longest
+/// coordinator name.
 pub const NAME_LEN_MAX: usize = 128;
-/// Longest name of a coordinator: its ids add a tag of 8 digits, a number of up to 20, an attempt of up to 10
-/// and three separators, and are names too.
+/// Longest name of a coordinator. Its ids are names too, and add a tag of 8 digits, a number of up to 20 digits, an
+/// attempt of up to 10 digits and three separators.
 pub const COORDINATOR_NAME_LEN_MAX: usize = 80;
 
-/// Most sites in one request. The paper has 1 to 4, its CPUs of "1-8" sites; a planner searches
-/// products of this, so admission is where it ends.
+/// Most sites in one request. The paper's requests have 1 to 4 sites, and it writes of "1-8" sites with CPUs. A
+/// planner searches products of this number, so larger requests are refused at admission.
 pub const REQUEST_SITES_MAX: usize = 32;
-/// Most links in one request: a full mesh of 16, or a ring of 32 four times over.
+/// Most links in one request: a full mesh of 16 sites, or a ring of 32 sites four times over.
 pub const REQUEST_LINKS_MAX: usize = 128;
-/// Most CPUs one requested site may ask for, and a site may have. Ten million is beyond any machine.
+/// Most CPUs that one requested site may ask for, and that a site of the federation may have. Ten million is beyond
+/// any machine.
 pub const CPUS_MAX: u64 = 10_000_000;
 /// Highest rate of a path or a requested link, in bit/s: 1 Pbit/s.
 pub const BANDWIDTH_MAX_BPS: u64 = 1_000_000_000_000_000;
-/// Highest unit value (points per CPU, points per Gbit/s).
+/// Highest unit value, in points per CPU or points per Gbit/s.
 pub const UNIT_VALUE_MAX: u64 = 1_000_000;
-/// Longest latency an edge may state or a link may allow: ten times the way around the world.
+/// Longest latency that an edge may state or a link may allow. No real path has as much: light in fibre goes round
+/// the world in 0.2 s.
 pub const LATENCY_MAX: Span = Span::from_secs(10);
-/// Highest unit price, in thousandths of a point per CPU or Gbit/s and hour: as high as unit values.
+/// Highest unit price, in thousandths of a point per hour and per CPU or Gbit/s: the same number of points as the
+/// highest unit value.
 pub const UNIT_PRICE_MAX: u64 = 1_000 * UNIT_VALUE_MAX;
 /// Most bands of a price schedule: one for each quarter of an hour of a day.
 pub const PRICE_BANDS_MAX: usize = 96;
-/// Full quality of a resource, as good as any.
+/// The best quality that a resource can have, in points.
 pub const QUALITY_FULL: u32 = 1_000;
 
-/// Most frames one query or one request may name. The paper uses N = 10; beyond a few hundred the
-/// ladder's steps are shorter than anyone's preference, and each frame is a plan to compute.
+/// Most frames that one query or one request may name. The paper uses N = 10. With more than a few hundred frames,
+/// the time between two of them is too short to matter to anyone, and each frame costs a plan.
 pub const FRAMES_MAX: u32 = 256;
-/// Frames when the request does not say: the paper's N.
+/// Number of frames when the request does not state one: the paper's N.
 pub const FRAMES_DEFAULT: u32 = 10;
-/// Edges a requested link may take (N_max of Takefusa 2010, Eq. 11) when nobody says otherwise: in
-/// ELGL any two sites are joined within 4, a detour inside each of two domains included.
+/// Edges that a requested link may take when nobody states a number (N_max of Takefusa 2010, Eq. 11). In ELGL, any
+/// two sites are joined by at most 4 edges, even with a detour inside each of two domains.
 pub const ROUTE_EDGES_DEFAULT: u32 = 4;
-/// Largest N_max that can be asked for.
+/// Largest N_max that a request may ask for.
 pub const ROUTE_EDGES_MAX: u32 = 16;
-/// Most plans tried in one reservation: one per frame.
+/// Most plans tried for one reservation: one per frame.
 pub const ATTEMPTS_MAX: usize = FRAMES_MAX as usize;
-/// How often one reservation is planned again when others were faster at every plan. Each time the
-/// picture is fresh, so the second is rarely needed.
+/// How often one reservation is planned again after other requests took the capacity of all its plans. Each time the
+/// planner asks for fresh availability, so a second time is rarely needed.
 pub const REPLANS_MAX: u32 = 3;
-/// How often a reservation that is held one resource manager after the other is planned again, each time because
-/// one of them refused the choice of it: a search of its own, in which a choice that was refused does not
-/// come back. The paper's federation has 39 resources; [`RESERVE_PATIENCE`] ends a slow one before.
+/// How often a reservation is planned again when its holds are placed at one resource manager after the other. Each
+/// refusal by a resource manager causes one new search, in which the refused choice does not come back. The paper's
+/// federation has 39 resources. [`RESERVE_PATIENCE`] ends a slow reservation before this count does.
 pub const BACKTRACKS_MAX: u32 = 40;
-/// Longest pause before a reservation is planned again for the first time; twice as long each time
-/// after. About what a Hold, a refusal and an Abort take, so that of two that met, one is through
-/// before the other asks again.
+/// Longest backoff before a reservation is planned again for the first time; it doubles each time after that. It is
+/// about the time that a Hold, a refusal and an Abort take together: when two requests have collided, one of them is
+/// finished before the other tries again.
 pub const REPLAN_PAUSE: Span = Span::from_millis(20);
-/// Longest pause before planning again, however often it was: nothing beside [`RESERVE_PATIENCE`].
+/// Longest backoff before planning again, however often it has doubled. It is small compared with
+/// [`RESERVE_PATIENCE`].
 pub const REPLAN_PAUSE_MAX: Span = Span::from_millis(500);
-/// So many refusals of one resource are believed rather than what its RM answers when it is asked. One
-/// may come from a rival's hold that is gone by now; a second, after the picture had promised enough
-/// again, says that the picture promises too much.
+/// After so many refusals of one resource, the planner believes the refusals and no longer the availability that the
+/// RM reports. A single refusal may come from a rival's hold that is gone by now. A second one, after the RM has
+/// again reported enough, shows that the reported availability is too high.
 pub const REFUSALS_BELIEVED: usize = 2;
-/// Changes that one reservation may have, refused ones too: one each ten minutes for a month. What
-/// became of each is kept for as long as the reservation is known, in some hundred bytes, because a
-/// change that is sent again must not be made again; the next one is refused.
+/// Most changes of one reservation, including refused ones: one every ten minutes for a month. The outcome of each
+/// change is kept for as long as the reservation is known, in some hundred bytes, because a change that is sent twice
+/// must not be made twice. Any further change is refused.
 pub const CHANGES_MAX: usize = 4_096;
-/// Longest time all the planning of one request may take.
+/// Longest time for all the planning of one request.
 pub const PLANNING_TIME_MAX: Span = Span::from_secs(5);
 
-/// Search nodes of one frame: far beyond what the paper's sizes need, and a bound all the same. The
-/// time above ends a search long before.
+/// Most search nodes of one frame: far more than the paper's sizes need. [`PLANNING_TIME_MAX`] ends a search long
+/// before.
 pub const PLANNING_NODES_MAX: u64 = 1 << 40;
-/// Search nodes of one frame that a planner takes with the priority of everybody else: some
-/// milliseconds. More than that gives way to the protocol.
+/// Search nodes of one frame that a planner takes at normal priority: some milliseconds. A search that needs more
+/// goes on at a lower priority, so that the protocol comes first.
 pub const QUICK_NODES: u64 = 2_000;
-/// And of all frames of a request together, so that one with 256 frames takes no more of it than ten.
+/// The same for all frames of a request together, so that a request with 256 frames takes no more normal-priority
+/// time than one with ten.
 pub const QUICK_NODES_ALL: u64 = 20_000;
-/// Search nodes of one frame before what is open is handed to an outside solver, when there is time for
-/// one: 95 % of frames of 120 sites are decided within a tenth of them.
+/// Search nodes of one frame after which the open part of the search is handed to an outside solver, if there is time
+/// for one. Of the frames of 120 sites, 95 % are decided within a tenth of this.
 pub const EXACT_NODES_MAX: u64 = 1 << 19;
-/// What those nodes take, about; the outside solver gets what is left of the frame's share.
+/// About the time that [`EXACT_NODES_MAX`] nodes take. The outside solver gets what is left of the frame's share.
 pub const EXACT_TIME: Span = Span::from_millis(600);
-/// Least time an outside solver gets for one frame, so that small models are not cut off by rounding.
+/// Least time that an outside solver gets for one frame, so that rounding does not cut off small models.
 pub const SOLVER_TIME_MIN: Span = Span::from_millis(100);
-/// Calls of outside solvers that did not keep their time and still go on, nobody waiting for them; with as many
-/// of them no solver is called. Each has a thread of the lowest priority, and some 10 MB for its model.
+/// Most calls of outside solvers that have overrun their time and still run while nobody waits for them. While there
+/// are so many, no solver is called. Each such call has a thread of the lowest priority, and some 10 MB for its
+/// model.
 pub const LIBRARIES_LEFT_MAX: usize = 4;
-/// Requests that may be planned at once, or wait for it; one more is answered "busy, try again".
-/// Each takes at most [`PLANNING_TIME_MAX`] of the planners' threads.
-/// They are shared fairly by user.
+/// Requests that may be planned at once or wait for it; one more is answered "busy, try again". Each takes at most
+/// [`PLANNING_TIME_MAX`] of the planner threads. The places are shared fairly between users.
 pub const PLANNINGS_MAX: usize = 64;
-/// Long searches at a time, and as many outside solvers; the others wait for their turn, round robin by user. With
-/// two, the threads that the last frames of one leave idle have work.
+/// Most long searches at a time, and most outside solvers at a time. The others wait for their turn, round robin by
+/// user. With two searches, the second one uses the threads that the last frames of the first leave idle.
 pub const PLANNING_TURNS: usize = 2;
-/// Plans that a coordinator remembers having shown, so that they can be reserved by their digests; the
-/// oldest are forgotten first. Sixteen requests with a plan for each of 256 frames.
+/// Plans that a coordinator remembers after it has shown them to a client, so that they can be reserved by their
+/// digests. The oldest are forgotten first. This is enough for sixteen requests with a plan for each of 256 frames.
 pub const SHOWN_PLANS_MAX: usize = 4_096;
-/// Bytes that they may take: the largest plans are some 100 kB, those of the paper 1 kB.
+/// Bytes that these plans may take: the largest plans are some 100 kB, those of the paper 1 kB.
 pub const SHOWN_BYTES_MAX: usize = 16 << 20;
-/// Digits by which a plan's digest may be told: with 48 bits two remembered plans are never alike.
+/// Least number of digits of a plan digest that a client may give. With 48 bits, no two remembered plans have the
+/// same prefix.
 pub const DIGEST_PREFIX_MIN: usize = 12;
-/// Lead given to a request that wants to start as soon as possible: the time its own two phases may
-/// take, so that its window does not begin before it is booked.
+/// Lead time of a request that wants to start as soon as possible. Its own two phases may take this long, and its
+/// window must not begin before it is booked.
 pub const SOONEST_LEAD: Span = Span::from_secs(30);
-/// Longest time the search for what would do instead may take, after planning came to nothing: what a
-/// person at a terminal waits for, and well within [`RESERVE_PATIENCE`] beside the planning.
+/// Longest search for alternatives to a request that has no plan. It is as long as a person at a terminal waits, and
+/// together with the planning it is well within [`RESERVE_PATIENCE`].
 pub const ALTERNATIVES_TIME_MAX: Span = Span::from_secs(5);
-/// Time that an outside solver gets for each start or amount that is tried: one that takes longer does
-/// not count as one that would do.
+/// Time that an outside solver gets for each start or amount that the search for alternatives tries. If the solver
+/// takes longer, that start or amount does not count as an alternative.
 pub const ALTERNATIVES_SOLVER_TIME: Span = Span::from_millis(500);
 /// Rounds of availability queries of that search, each for up to [`FRAMES_MAX`] starts at every RM.
 pub const ALTERNATIVES_ROUNDS_MAX: u32 = 64;
-/// Plans computed to find one smaller amount: a halving of 64 bits.
+/// Plans computed to find one smaller amount: a bisection of 64 bits.
 pub const SMALLER_STEPS_MAX: u32 = 64;
-/// Paths that the closest plan of a frame is tried without, to find one that needs more on fewer.
+/// Steps of the search for a plan that overloads fewer paths. Each step takes away one path from the closest plan of
+/// a frame.
 pub const COMBINATION_STEPS_MAX: u32 = 16;
-/// Requested sites up to which every grouping of them is tried for a cut between the groups.
+/// Up to this many requested sites, every grouping of them is tried when the planner looks for a cut between two
+/// groups.
 pub const EXPLAIN_GROUPED_SITES_MAX: usize = 6;
-/// Work on the explanation of one refused frame, in arcs of flow networks looked at: some tens of
-/// milliseconds in a federation of 120 sites, never reached in one of 10. What has not been proven by
-/// then stays unexplained.
+/// Work on the explanation of one refused frame, counted in arcs of flow networks that are looked at. It is some tens
+/// of milliseconds in a federation of 120 sites, and is never reached in one of 10. What is not proven by then stays
+/// unexplained.
 pub const EXPLAIN_WORK_MAX: u64 = 500_000;
 
-/// Search nodes for the question whether the empty federation has any plan at all, after a request was refused:
-/// as many as a hard frame takes, well within a second.
+/// After a refusal, search nodes for the question whether the request has any plan at all while nothing is booked. It
+/// is as many as a hard frame takes, well within a second.
 pub const NEVER_NODES: u64 = 200_000;
-/// And the longest time that is spent on it. What is open then counts as possible.
+/// Longest time spent on the same question. If it is still open then, a plan counts as possible.
 pub const NEVER_TIME: Span = Span::from_secs(1);
 
-/// Shortest reservation. Below this the clocks of two domains disagree by more than the window.
+/// Shortest reservation. In a shorter one, the clocks of two domains could disagree by more than the window.
 pub const DURATION_MIN: Span = Span::from_secs(1);
 /// Longest reservation.
 pub const DURATION_MAX: Span = Span::from_secs(366 * 86_400);
-/// How far ahead an RM lets anyone book unless its configuration says otherwise.
+/// How far ahead an RM accepts bookings when its configuration does not say.
 pub const HORIZON_DEFAULT: Span = Span::from_secs(90 * 86_400);
-/// Furthest horizon an RM may configure.
+/// Furthest horizon that an RM may configure.
 pub const HORIZON_MAX: Span = Span::from_secs(10 * 366 * 86_400);
-/// Times are accepted from 1970 to about the year 2255 (2^53 us, exact in JSON and in SQLite).
+/// Latest accepted time, in microseconds since 1970: about the year 2255. 2^53 is exact in JSON and in SQLite.
 pub const TIME_MAX_US: i64 = 1 << 53;
-/// How far in the past a window may begin at the RM: a request for "now" must survive its own way.
+/// How far in the past a window may begin when it reaches the RM. A request for "now" takes time to get there.
 pub const START_GRACE: Span = Span::from_secs(60);
 
-/// Hold kept before the RM asks the coordinator (as the NSI peers use).
+/// How long a hold is kept before the RM asks the coordinator for the decision (the value that the NSI peers use).
 pub const HOLD_SOFT_DEFAULT: Span = Span::from_secs(120);
-/// Shortest hold: below it a slow fsync on the other side loses races for no reason.
+/// Shortest soft expiry of a hold. With a shorter one, a slow fsync on the other side would cause needless questions.
 pub const HOLD_SOFT_MIN: Span = Span::from_secs(1);
-/// Longest hold before the RM asks.
+/// Longest time before the RM asks the coordinator about a hold.
 pub const HOLD_SOFT_MAX: Span = Span::from_secs(900);
-/// A hold whose coordinator stays out of reach ends here at the latest.
+/// Hard expiry: a hold whose coordinator stays out of reach ends at the latest after this time.
 pub const HOLD_HARD_DEFAULT: Span = Span::from_secs(900);
-/// Largest hard expiry an RM may configure.
+/// Largest hard expiry that an RM may configure.
 pub const HOLD_HARD_MAX: Span = Span::from_secs(3_600);
-/// A hold never reaches into the time it holds: hard expiry is at the latest this long before start.
+/// A hold never lasts into the window that it holds: its hard expiry is at least this long before the start.
 pub const HOLD_LEAD: Span = Span::from_secs(1);
-/// Shortest hard expiry given even if the window starts at once, so that a request for "now" works.
+/// Shortest hard expiry, even if the window starts at once, so that a request for "now" works.
 pub const HOLD_HARD_MIN: Span = Span::from_secs(10);
-/// The coordinator decides commit only while every hold has this much left.
+/// The coordinator decides to commit only while every hold has at least this much time left.
 pub const COMMIT_MARGIN: Span = Span::from_secs(2);
 /// How long the coordinator waits for all holds before it aborts.
 pub const HOLD_PATIENCE: Span = Span::from_secs(7);
-/// First pause before a message is sent again; it doubles up to [`RESEND_MAX`].
+/// First backoff before a message is sent again; it doubles up to [`RESEND_MAX`].
 pub const RESEND_FIRST: Span = Span::from_millis(200);
-/// How often the pause doubles after which a change that is booked in part is tried again, forwards or back:
-/// from [`RESEND_FIRST`] to about a minute. What it waits for is capacity that others have.
+/// Most doublings of the backoff between two tries to complete or undo a change that is booked in part. The backoff
+/// grows from [`RESEND_FIRST`] to about a minute, because such a change waits for capacity that other bookings have.
 pub const MEND_DOUBLINGS_MAX: u32 = 8;
-/// Longest pause between two sendings of one message.
+/// Longest backoff between two sendings of one message.
 pub const RESEND_MAX: Span = Span::from_secs(10);
-/// Pause before whoever decides about a hold is asked again for the first time; it doubles each time.
+/// First backoff between two questions of an RM to the coordinator that decides about a hold; it doubles each time.
 pub const ASK_FIRST: Span = Span::from_secs(1);
-/// How often it doubles: up to 32 s, some thirty questions until the longest hard expiry.
+/// How often that backoff doubles: up to 32 s, which makes some thirty questions until the longest hard expiry.
 pub const ASK_DOUBLINGS_MAX: u32 = 5;
 
-/// Pause before whoever decides about a hold is asked again, after so many questions, when the hold has so much
-/// left: never longer than half of that, so that the last questions come while an answer still counts, and
-/// never shorter than the first pause.
+/// Backoff before an RM asks again for the decision about a hold: `asked` is the number of questions so far, `left`
+/// the time that the hold has left. It is at most half of `left`, so that the last questions come while an answer
+/// still counts, but never less than [`ASK_FIRST`].
 #[must_use]
 pub const fn ask_pause(asked: u32, left: Span) -> Span {
     let doubled = asked.saturating_sub(1);
@@ -182,409 +191,414 @@ pub const fn ask_pause(asked: u32, left: Span) -> Span {
     Span::from_us(if pause > ASK_FIRST.as_us() { pause } else { ASK_FIRST.as_us() })
 }
 
-/// Segments one hold may carry: every edge of the largest request once.
+/// Segments that one hold may carry: every edge of the largest request once.
 pub const HOLD_SEGMENTS_MAX: usize = 4_096;
 
-/// End points (sites and border points) of a coordinator that serves others above it: it shows a path
-/// between every two, 2,016 at most.
+/// End points (sites and border points) of a coordinator that serves parent coordinators. It offers a path between
+/// every two of them, 2,016 at most.
 pub const UPWARD_POINTS_MAX: usize = 64;
-/// Periods of one hold from above that are planned at such a coordinator, each as a request of its own: of
-/// a change there is one, or two when it has begun and grows and moves its end.
+/// Periods of one parent's hold that a child coordinator plans, each as a request of its own. A change has one
+/// period, or two when the reservation has begun and the change both adds an amount and moves the end.
 pub const UPWARD_PERIODS_MAX: usize = 16;
-/// How often a hold from above is planned again when others were faster inside,
+/// How often a child coordinator plans a parent's hold again after other requests took the capacity of its plan.
 pub const UPWARD_REPLANS_MAX: u32 = 1;
-/// and until when a further attempt is begun: well within [`HOLD_PATIENCE`] of the one above.
+/// How long after a parent's hold the child begins another attempt: well within the parent's [`HOLD_PATIENCE`].
 pub const UPWARD_PATIENCE: Span = Span::from_secs(2);
-/// Longest search for what to say above of a hold that has no plan.
+/// Longest search for the reason to give to the parent when its hold has no plan.
 pub const UPWARD_SHORT_TIME: Span = Span::from_millis(500);
-/// Vertices of one federation. Indices are 32 bit; the bound keeps all-pairs tables in memory.
+/// Vertices of one federation. Indices have 32 bits; this bound lets tables of all pairs fit in memory.
 pub const VERTICES_MAX: usize = 10_000;
 /// Edges of one federation.
 pub const EDGES_MAX: usize = 100_000;
-/// Resources one RM may own.
+/// Resources that one RM may own.
 pub const RM_RESOURCES_MAX: usize = 10_000;
 
-/// Shortest slot of a grid: the unit of time.
+/// Shortest slot of a grid: one microsecond, the unit of time.
 pub const SLOT_MIN: Span = Span::from_us(1);
-/// Longest slot of a grid: a day. Coarser ones lose nearly all that is free between two bookings.
+/// Longest slot of a grid: a day. Coarser slots would lose nearly all that is free between two bookings.
 pub const SLOT_MAX: Span = Span::from_secs(86_400);
-/// Slots of one availability vector: [`HORIZON_DEFAULT`] by the minute and some, 16 KiB. The papers
+/// Slots of one availability vector, 16 KiB: somewhat more than [`HORIZON_DEFAULT`] in slots of a minute. The papers
 /// use 10,000.
 pub const VECTOR_SLOTS_MAX: usize = 131_072;
-/// Slots of all vectors of one picture together (slots x links x wavelengths, and those of clusters):
-/// 256 MiB, which is 10,000 slots on each of [`EDGES_MAX`] edges in both directions.
+/// Slots of all vectors of one picture together (slots x links x wavelengths, and those of the clusters): 256 MiB,
+/// which is 10,000 slots on each of [`EDGES_MAX`] edges in both directions.
 pub const PICTURE_SLOTS_MAX: u64 = 1 << 31;
 
-/// Most data of one task, in bytes: 1 PiB, whose bits fit 64 bits with room for every rounding.
+/// Most data of one task, in bytes: 1 PiB. Its number of bits fits 64 bits, with space left for every rounding.
 pub const TASK_BYTES_MAX: u64 = 1 << 50;
-/// Most work of one task on each of its CPUs, in million instructions: a thousand years at 25,000 MIPS.
+/// Most work of one task on each of its CPUs, in million instructions: about 1,400 years at 25,000 MIPS.
 pub const TASK_WORK_MAX_MI: u64 = 1 << 50;
-/// Fastest CPU there is, in million instructions a second: 1,000 times today's.
+/// Speed of the fastest CPU, in million instructions a second: 1,000 times today's.
 pub const MIPS_MAX: u64 = 100_000_000;
-/// What a CPU does when nobody says, in million instructions a second: that of both papers on tasks.
+/// Speed of a CPU when nobody states it, in million instructions a second: the value of both papers on tasks.
 pub const MIPS_DEFAULT: u64 = 25_000;
-/// Wavelengths of a link that are told apart: the C band at 25 GHz, and some.
+/// Wavelengths of a link that are modelled one by one: slightly more than the C band has at 25 GHz.
 pub const WAVELENGTHS_MAX: usize = 192;
-/// How far the vectors of a task's picture reach when neither it nor its options say.
+/// How far into the future the vectors of a task's picture reach when neither the task nor its options say.
 pub const TASK_HORIZON_DEFAULT: Span = Span::from_secs(3_600);
 /// Slots that a vector usually has: the papers' `u`.
 pub const TASK_SLOTS_USUAL: i64 = 10_000;
-/// Most slots that a picture's guard may have: more than any path has links.
+/// Most guard slots of a picture: more than any path has links.
 pub const GUARD_SLOTS_MAX: u32 = 1_000;
-/// Plans of one task that can be asked for.
+/// Most plans of one task that a client may ask for.
 pub const TASK_PLANS_MAX: usize = 64;
-/// How often a task may be planned in all, when its request does not say: after three refusals, each of which
-/// has told how it is where it was refused, a fourth says that the resource is contended.
+/// How often a task may be planned in all when its request does not say. Each refusal has reported what is free at
+/// that resource manager; a fourth refusal shows that the resource is contended.
 pub const TASK_TRIES_DEFAULT: u32 = 4;
-/// The most that can be asked for.
+/// Most tries that the request of a task may ask for, counted as in [`TASK_TRIES_DEFAULT`].
 pub const TASK_TRIES_MAX: u32 = 16;
-/// Time between a task's planning and its first segment, when the coordinator's setting does not say: what a
-/// planning and a round of messages take.
+/// Time between a task's planning and its first segment when the coordinator's configuration does not say: the time
+/// for one planning and one round of messages.
 pub const TASK_LEAD_DEFAULT: Span = Span::from_millis(50);
-/// How long a task is planned at most; a plan is older than its picture by that.
+/// Longest planning of a task. A plan can be older than its picture by this much.
 pub const TASK_PLANNING_MAX: Span = Span::from_secs(1);
-/// How often a plan that was overtaken by the time is made again with a longer lead.
+/// How often a task is planned again with a longer lead because the planning ended after the start of the plan.
 pub const TASK_LATE_MAX: u32 = 3;
-/// Slots that can be asked for when a picture is looked at.
+/// Most slots in one answer to a client that looks at a picture.
 pub const PICTURE_SHOWN_SLOTS_MAX: u32 = 4_096;
-/// Pause after a stream of profiles has ended, before the next one; doubled each time,
+/// First backoff before a stream of profiles that has ended is opened again; it doubles each time.
 pub const PROFILES_RETRY: Span = Span::from_millis(100);
-/// up to this.
+/// Longest backoff before a stream of profiles is opened again.
 pub const PROFILES_RETRY_MAX: Span = Span::from_secs(5);
-/// A stream of profiles on which nothing was heard for so long is given up: its sign of life, with the
-/// longest delay that there may be.
+/// A stream of profiles that brings nothing for so long is given up: five times the interval of its signs of life,
+/// plus the longest added delay.
 pub const PROFILES_SILENCE_MAX: Span =
     Span::from_us(5 * UPDATE_PROGRESS.as_us() + UPDATE_DELAY_MAX.as_us());
-/// What was free before now is forgotten this often.
+/// How often a picture forgets what was free in the past.
 pub const PICTURE_SWEEP: Span = Span::from_secs(1);
 
-/// Largest weight of an edge and limit of a sum in routing under constraints: products of four fit 128
-/// bits, and as microseconds it is half an hour.
+/// Largest weight of an edge, and largest limit on a sum of weights, in routing under constraints. Products of four
+/// fit 128 bits. In microseconds it is half an hour.
 pub const ROUTE_WEIGHT_MAX: u64 = (1 << 31) - 1;
-/// Paths that a multi-cost search remembers at a time, and
+/// Paths that a multi-cost search remembers at a time.
 pub const SEARCH_PATHS_MAX: usize = 1 << 20;
-/// words of their vectors: 256 MiB, which is 213,000 paths of 10,000 slots. Whoever lets several such
-/// searches run at once has so much for each.
+/// 64-bit words of the vectors of those paths: 256 MiB, which is 213,000 paths of 10,000 slots. When several searches
+/// run at once, each may take this much.
 pub const SEARCH_WORDS_MAX: usize = 1 << 25;
 
 /// Links inside one network domain. A hold looks at each of them, on the thread that owns the ledger.
 pub const INNER_LINKS_MAX: usize = 1_000;
-/// Most links a disclosed path may be routed over inside: a ring of 64 switches, the long way round.
+/// Most inner links on the route of one disclosed path: a ring of 64 switches, the long way round.
 pub const INNER_ROUTE_LINKS_MAX: u32 = 64;
 /// The same when the configuration does not say.
 pub const INNER_ROUTE_LINKS_DEFAULT: u32 = 16;
-/// Routes listed for each disclosed path, to be tried beside the best one.
+/// Routes listed for each disclosed path, to be tried after the best one.
 pub const INNER_WAYS: usize = 16;
-/// Steps taken to list them: a network that is all short cuts has more routes than anyone can list.
+/// Search steps to list those routes: in a network full of short cuts there are more routes than can be listed.
 pub const INNER_WAYS_NODES: usize = 20_000;
-/// Demands up to which a route is searched with backtracking when no greedy order fits.
+/// Up to this many demands, routes are searched with backtracking when no greedy order fits.
 pub const INNER_SEARCH_DEMANDS: usize = 16;
-/// Routes tried in such a search: some milliseconds, during which an RM answers nobody else.
+/// Routes tried in such a search: some milliseconds, during which the RM answers nobody else.
 pub const INNER_SEARCH_NODES: usize = 1_000;
-/// Bookings routed anew in one search for room: the same bound for the same reason.
+/// Bookings routed anew in one search that makes space for a hold: the same kind of bound, for the same reason.
 pub const INNER_MOVE_EFFORT: usize = 500;
-/// Amounts tried to tell how much could be had by routing others anew.
+/// Amounts tried to find out how much would be free if other bookings were routed anew.
 pub const INNER_MOVE_GUESSES: usize = 4;
-/// How long the thread that owns a ledger goes on with reads before inputs go first again, at least one read
-/// each time: less than an fsync takes on a slow disk, so that holds do not notice.
+/// How long the thread that owns a ledger goes on with reads before inputs come first again; it always makes at least
+/// one read. It is less than an fsync takes on a slow disk, so that holds are not delayed noticeably.
 pub const READS_TIME: Span = Span::from_millis(2);
-/// Looks at a timetable that answering a query may take in one go of the thread that owns the ledger,
-/// some milliseconds; between two goes it serves the protocol. Ten frames of 400 resources.
+/// Looks at a timetable that a query may take before the thread that owns the ledger serves the protocol again: some
+/// milliseconds. It is enough for ten frames of 400 resources.
 pub const QUERY_SLICE_WORK: usize = 4_096;
-/// Searches for new routes of others in one query, shared out evenly over its frames: some hundred
-/// milliseconds in all where 60 bookings are in the way, well within [`QUERY_PATIENCE`]. When they are
-/// spent, what is told of a path is what it has without: a hold may find more.
+/// Searches for new routes of other bookings in one query, shared out evenly over its frames: some hundred
+/// milliseconds in all where 60 bookings are in the way, well within [`QUERY_PATIENCE`]. When they are used up, the
+/// answer states what a path has free without moving any booking; a hold may find more.
 pub const INNER_QUERY_SEARCHES: usize = 32;
-/// Bookings routed anew in one of them: a search that succeeds does so early.
+/// Bookings routed anew in one of those searches: a search that succeeds does so early.
 pub const INNER_QUERY_EFFORT: usize = 64;
-/// What one of them counts, in looks at a timetable: a slice of a query has one.
+/// What one of those searches counts for, in looks at a timetable: a slice of a query has one search.
 pub const INNER_SEARCH_WORK: usize = QUERY_SLICE_WORK;
-/// Segments looked through for bookings that may move in the time of one look at a timetable.
+/// Segments examined for movable bookings in the time of one look at a timetable.
 pub const INNER_ENTRIES_A_LOOK: usize = 16;
-/// A booking is never routed anew when it begins within this time: whoever sets up the equipment reads
-/// the route before that.
+/// A booking that begins within this time is never routed anew: by then, whoever sets up the equipment has read its
+/// route.
 pub const INNER_MOVE_LEAD: Span = Span::from_secs(30);
 
-/// Changes of profiles that a resource manager remembers for subscribers that are behind, some 3 MB: a
-/// subscriber that has missed more gets a snapshot. At a thousand changes a second, those of a minute.
+/// Changes of profiles that a resource manager remembers for subscribers that are behind: some 3 MB, or a minute at a
+/// thousand changes a second. A subscriber that has missed more gets a snapshot.
 pub const CHANGES_KEPT: usize = 65_536;
 /// Windows of all resources together in one delta of a resource manager whose resources change together (paths over
-/// inner links): some milliseconds to put together. With more, a subscriber gets a snapshot.
+/// inner links): some milliseconds to put together. With more windows, the subscriber gets a snapshot.
 pub const TOUCHED_MAX: usize = 65_536;
-/// With a threshold it is looked so often in a period whether enough has changed: each look costs what has
-/// changed since the last telling.
+/// With a threshold strategy, how often per update period the publisher checks whether enough has changed. Each check
+/// costs what has changed since the last update.
 pub const THRESHOLD_LOOKS: i64 = 100;
-/// But at least this often: "at once" is this much later at most.
+/// Longest pause between two such checks: an update that is due "at once" is at most this late.
 pub const THRESHOLD_PAUSE_MAX: Span = Span::from_millis(100);
-/// Steps of the profiles of one resource manager in a picture, about 160 MB: no honest one has as many, because
-/// its timetables and its ledger would be larger still.
+/// Steps of the profiles of one resource manager in a picture, about 160 MB. No honest resource manager has so many,
+/// because its timetables and its ledger would be larger still.
 pub const PICTURE_STEPS_MAX: usize = 10_000_000;
-/// Steps of profiles in one update; a snapshot of more comes in pieces. About 20 kB.
+/// Steps of profiles in one update, about 20 kB. A larger snapshot comes in pieces.
 pub const UPDATE_STEPS_MAX: usize = 1_024;
-/// Parts of one update: each has a step at least.
+/// Parts of one update: each part has at least one step.
 pub const UPDATE_PARTS_MAX: usize = UPDATE_STEPS_MAX;
-/// Windows of one resource manager of which a scheduler knows something younger than the last update:
-/// those of the holds that may be answered while an update is on its way.
+/// Windows of one resource manager of which a scheduler has newer facts than the last update: those of the holds that
+/// may be answered while an update is on its way.
 pub const FACTS_KEPT: usize = 4_096;
-/// Shortest and longest period of updates.
+/// Shortest period of updates.
 pub const UPDATE_PERIOD_MIN: Span = Span::from_millis(1);
-/// See [`UPDATE_PERIOD_MIN`]: a scheduler that hears less often should ask instead.
+/// Longest period of updates. A scheduler that wants fewer updates should query instead.
 pub const UPDATE_PERIOD_MAX: Span = Span::from_secs(3_600);
-/// Longest added delay of updates, in experiments.
+/// Longest added delay of updates, used in experiments.
 pub const UPDATE_DELAY_MAX: Span = Span::from_secs(60);
-/// Updates that may be kept back by an added delay for one subscriber, and steps in them, some 2 MB. With more,
-/// none are made until there is room again: what changes meanwhile goes with the next one.
+/// Updates that an added delay may keep back for one subscriber, some 2 MB together with their steps. When so many
+/// are kept back, no more are made until one has left; the next update contains what has changed in the meantime.
 pub const UPDATES_DELAYED_MAX: usize = 4_096;
-/// See [`UPDATES_DELAYED_MAX`].
+/// Steps in the updates that an added delay may keep back, see [`UPDATES_DELAYED_MAX`].
 pub const UPDATE_STEPS_DELAYED_MAX: usize = 64 * UPDATE_STEPS_MAX;
-/// Shortest time between two looks for one subscriber, so that what it costs the thread that owns the ledger does
-/// not grow with the rate of changes.
+/// Shortest time between two checks for one subscriber, so that the cost for the thread that owns the ledger does not
+/// grow with the rate of changes.
 pub const UPDATE_PAUSE: Span = Span::from_millis(1);
-/// A subscriber that has heard nothing for so long is told that nothing has changed.
+/// A subscriber that has received nothing for so long is sent a message that nothing has changed.
 pub const UPDATE_PROGRESS: Span = Span::from_secs(1);
 
-/// Refusals for want of disk room that a resource manager remembers, in segments of their orders: about
-/// 8 MB. At a hundred refusals of one segment a second, those of five minutes, which is longer than any
-/// message is on its way.
+/// Refusals for lack of disk space that a resource manager remembers. Each counts as one plus the segments of its
+/// order: about 8 MB in all. At a hundred refusals of one segment a second, this is five minutes, which is longer
+/// than any message is on its way.
 pub const ROOM_REFUSALS_KEPT: usize = 65_536;
-/// Least room that a ledger keeps back in its main file for the ends of what has begun (I17), in bytes: some
-/// 7,500 of them at 250 bytes, more holds than a node has at a time. A larger ledger keeps back a quarter of
-/// what it has,
+/// Least reserved space of a ledger in its main file, in bytes (I17). It is kept for the ends of what has begun: some
+/// 7,500 records of 250 bytes, more than a node has holds at a time. A larger ledger reserves a quarter of its size,
+/// up to [`LEDGER_ROOM_MAX`].
 pub const LEDGER_ROOM_MIN: u64 = 2 << 20;
-/// up to this: the ends of some 130,000 holds and bookings.
+/// Most reserved space of a ledger in its main file, in bytes: the ends of some 130,000 holds and bookings.
 pub const LEDGER_ROOM_MAX: u64 = 32 << 20;
-/// Room kept back for the write-ahead log: the thousand pages after which it begins anew (4.1 MB), and the last
-/// batch before it does.
+/// Reserved space for the write-ahead log, in bytes: the thousand pages after which it starts again from its
+/// beginning (4.1 MB), and the last batch before that.
 pub const LEDGER_LOG_ROOM: u64 = 6 << 20;
-/// Free space, beyond the room, at which new holds are admitted again after a full disk. Without it every
-/// record freed would open the door for one hold and close it again.
+/// Free bytes, beyond the reserved space, at which new holds are admitted again after the disk was full. Without this
+/// margin, every freed record would admit one hold and then close the disk again.
 pub const LEDGER_ROOM_MARGIN: u64 = 1 << 20;
-/// Free space, beyond the room, below which the disk counts as full while there is still some: what one batch
-/// of large holds takes.
+/// Free bytes, beyond the reserved space, below which the disk counts as full: what one batch of large holds takes.
 pub const LEDGER_FREE_MIN: u64 = 512 << 10;
-/// How long an append may take before it is worth a warning: all that is in flight at the node waits for it.
+/// An append that takes longer than this causes a warning: everything in flight at the node waits for it.
 pub const SLOW_SYNC: Span = Span::from_secs(1);
 
-/// Largest message a server decodes, but for the three below.
+/// Largest message that a server decodes, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 1 << 20;
-/// Largest answer a client accepts (listings of bookings are paged below this).
+/// Largest answer that a client accepts, in bytes. Listings of bookings come in pages smaller than this.
 pub const ANSWER_MAX_BYTES: usize = 16 << 20;
-/// Bytes after which a page ends before its entries are complete: well below what a client accepts.
+/// Bytes after which a page ends before all its entries are in it: well below what a client accepts.
 pub const PAGE_BYTES: usize = 4 << 20;
-/// Entries of one page of a listing.
+/// Most entries of one page of a listing.
 pub const PAGE_MAX: u32 = 10_000;
-/// Entries of one page when the caller does not say.
+/// Entries of one page when the caller does not state a number.
 pub const PAGE_DEFAULT: u32 = 1_000;
-/// Reservations of a listing that are looked at in one go of the thread that owns the ledger,
+/// Reservations that a listing looks at before the thread that owns the ledger does other work again.
 pub const LIST_SLICE_LOOKS: usize = 512;
-/// and copied there: some tenths of a millisecond, a small part of a sync.
+/// Reservations that a listing copies before that thread does other work again: some tenths of a millisecond, a small
+/// part of a sync.
 pub const LIST_SLICE_COPIES: usize = 64;
-/// Inputs that may wait for the owner of a core; one more is answered "busy, try again".
+/// Commands that may wait for the owner of a core; one more is answered "busy, try again".
 pub const INBOX_MAX: usize = 4_096;
-/// Inputs whose records share one fsync. Larger batches gain nothing measurable and cost latency.
+/// Inputs whose records share one fsync. Larger batches bring no measurable gain and cost latency.
 pub const GROUP_COMMIT_MAX: usize = 256;
-/// Pause before a full inbox is tried again by a task that must not give up.
+/// Pause after which a task that must not give up tries a full inbox again.
 pub const BUSY_PAUSE: Span = Span::from_millis(20);
 /// Pause before an RM that has not described itself is asked again.
 pub const DESCRIBE_RETRY: Span = Span::from_millis(500);
-/// How long after its start a coordinator lets requests wait for RMs that have not described themselves
-/// yet: time for a connection and for being asked again a few times. Later, whoever has not is not there.
+/// How long after its start a coordinator lets requests wait for RMs that have not described themselves yet: time for
+/// a connection and a few more questions. After that, an RM without a description counts as absent.
 pub const DESCRIBE_PATIENCE: Span = Span::from_secs(3);
-/// Pause before one that has is asked whether it is still the same. What was added to an inventory is used within
-/// three seconds of the restart that brought it: this, and the time of an answer.
+/// Pause before an RM that has described itself is asked whether its description has changed. A resource that is
+/// added to an inventory is used within three seconds of the RM's restart: this pause, and the time of an answer.
 pub const DESCRIBE_REFRESH: Span = Span::from_secs(2);
-/// Bookings that end in the same span of time are compared together, so that what is over drops out of every
-/// comparison by itself: a restored ledger that lacks last year's costs nothing next year.
+/// Bookings that end in the same span of this length are compared together, so that past bookings drop out of every
+/// comparison by themselves: if a restored ledger lacks last year's bookings, next year's comparisons cost no more.
 pub const RECONCILE_ERA: Span = Span::from_secs(7 * 86_400);
-/// Parts that the bookings of one such span are dealt into: of 100,000 that end within a week, one
+/// Parts into which the bookings of one such span are divided. Of 100,000 bookings that end within a week, one
 /// difference lists about 3,000.
 pub const RECONCILE_SHARDS: u8 = 32;
-/// Parts that one comparison may name: those of [`HORIZON_MAX`] and some.
+/// Parts that one comparison may name: somewhat more than [`HORIZON_MAX`] has.
 pub const RECONCILE_PARTS_MAX: usize = 20_000;
 /// Pages that one comparison may take: some millions of bookings, more than an RM has.
 pub const RECONCILE_PAGES_MAX: usize = 64;
-/// How often a coordinator compares its bookings with an RM's when nothing gives it another reason to.
+/// How often a coordinator compares its bookings with those of an RM when there is no other reason to.
 pub const RECONCILE_EVERY: Span = Span::from_secs(3_600);
-/// Pause before a difference is looked at a second time: longer than a message under way usually takes, so that
-/// what is only late is not reported.
+/// Pause before a difference is looked at a second time. Messages are usually under way for less time than this, so a
+/// booking that is merely late is not reported as a difference.
 pub const RECONCILE_AGAIN: Span = Span::from_secs(3);
-/// Differences that one comparison records, so that those who watch hear of them: of an RM that came back empty
-/// with more than these, the rest is recorded by the comparisons after it.
+/// Differences that one comparison records, which lets watchers hear of them. If an RM came back empty and there are
+/// more differences than this, later comparisons record the rest.
 pub const DIFFERENCES_RECORDED_MAX: usize = 4_096;
-/// Pause before an RM whose comparison has failed is asked for one again.
+/// Pause after a failed comparison with an RM before the next one.
 pub const RECONCILE_RETRY: Span = Span::from_secs(10);
-/// Differences with one RM that a coordinator keeps and tells; the others are counted. Those with a hundred RMs fit
-/// one answer.
+/// Differences with one RM that a coordinator keeps and reports; further ones are only counted. The differences with
+/// a hundred RMs fit one answer.
 pub const DIFFERENCES_KEPT: usize = 1_000;
-/// Reservations that one call gives an RM up of: further ones are left to the next.
+/// Reservations for which one call gives up on an RM; further ones are left to the next call.
 pub const GIVE_UP_MAX: usize = 1_000;
-/// Characters of an operator's reason.
+/// Most characters of an operator's reason.
 pub const WHY_MAX: usize = 200;
-/// Streams (calls in flight) of one connection.
+/// HTTP/2 streams (calls in flight) of one connection.
 pub const STREAMS_MAX: u32 = 1_024;
 /// Calls in flight of one connection; more are refused at once.
 pub const CALLS_MAX: usize = 1_024;
-/// Connections of one server that have spoken HTTP/2; for one more the longest idle one makes way.
+/// Connections of one server that have spoken HTTP/2. For one more, the connection that has been idle longest is
+/// closed.
 pub const CONNECTIONS_MAX: usize = 768;
-/// The same where the system allows fewer files than all of them need.
+/// The same on a system that does not allow enough open files for all of them.
 pub const CONNECTIONS_MIN: usize = 32;
-/// One part in so many of these places is never given to an address that has all others.
+/// One in this many connections is kept for other addresses: no single address may have all connections.
 pub const CONNECTIONS_OTHERS_PART: usize = 8;
 /// How long a connection may take to speak HTTP/2: its first 33 bytes travel with its first packet.
 pub const SILENT_PATIENCE: Span = Span::from_secs(5);
-/// Connections that have not spoken. For one more the oldest is closed,
+/// Connections that have not spoken HTTP/2 yet. For one more, the oldest is closed.
 pub const SILENT_MAX: usize = 128;
-/// and so many of one address.
+/// The same for the connections of one address.
 pub const SILENT_PER_PEER_MAX: usize = 96;
-/// But none is closed for another before it had so much time: a client sends its first bytes once it is
-/// connected, unless its machine is busy. 96 in 20 ms are 4,800 connections a second.
+/// No such connection is closed to admit another before it has had this much time. A client sends its first bytes as
+/// soon as it is connected, unless its machine is busy. 96 in 20 ms are 4,800 connections a second.
 pub const SILENT_MIN: Span = Span::from_millis(20);
-/// Connections that were told to leave, for others, and have not yet.
+/// Connections that were asked to close, to admit others, and are still open.
 pub const LEAVING_MAX: usize = 64;
-/// After this long a connection that was told to leave is cut, unless it has calls at work.
+/// A connection that was asked to close is cut after this long, unless it has calls in progress.
 pub const LEAVING_PATIENCE: Span = Span::from_secs(1);
-/// Connections that are being closed; with more, none is accepted until they are.
+/// Connections that are being closed; while there are more, no connection is accepted.
 pub const CUT_MAX: usize = 32;
-/// An answer of which a client takes nothing for so long is no reason to keep its connection. A stream has
-/// something to tell at least every [`WATCH_PROGRESS`].
+/// An answer of which the client takes nothing for so long does not keep its connection open. A stream has something
+/// to send at least every [`WATCH_PROGRESS`].
 pub const ANSWER_PATIENCE: Span = Span::from_secs(30);
-/// Connections that the system may keep for a server until it accepts them; it may allow fewer.
+/// Connections that the system may queue for a server until it accepts them; the system may allow fewer.
 pub const LISTEN_BACKLOG: u32 = 4_096;
-/// Open files of a daemon beside its live connections: other connections, the watchers' files, the ledger and
-/// the calls to others.
+/// Open files of a daemon apart from its live connections: other connections, the watchers' files, the ledger, and
+/// the calls to other daemons.
 pub const FILES_BESIDE_CONNECTIONS: usize =
     SILENT_MAX + LEAVING_MAX + CUT_MAX + 2 * WATCHERS_MAX + 96;
-/// Open files that a daemon allows itself at its start, as far as the system lets it: enough for all of that, and
-/// for a coordinator's connections to thousands of resource managers.
+/// Open files that a daemon sets as its limit at its start, as far as the system lets it: enough for all of the
+/// above, and for a coordinator's connections to thousands of resource managers.
 pub const FILES_WANTED: u64 = 4_096;
-/// Pause after the system gave no connection (no files left, say), so that the server does not spin.
+/// Pause after the system gave no connection (because no files are left, for example), so that the server does not
+/// spin.
 pub const ACCEPT_PAUSE: Span = Span::from_millis(100);
-/// A silent client is asked for a sign of life this often,
+/// How often a silent client is asked for a sign of life.
 pub const SERVER_KEEPALIVE: Span = Span::from_secs(10);
-/// and dropped after this long without one.
+/// How long the server waits for that sign of life before it drops the client.
 pub const SERVER_KEEPALIVE_PATIENCE: Span = Span::from_secs(5);
-/// A server that does not answer a call is asked for a sign of life this often,
+/// How often a server that does not answer a call is asked for a sign of life.
 pub const CLIENT_KEEPALIVE: Span = Span::from_millis(500);
-/// and given up after this long without one.
+/// How long the client waits for that sign of life before it gives the server up.
 pub const CLIENT_KEEPALIVE_PATIENCE: Span = Span::from_millis(500);
-/// How long a connection may take to be made.
+/// Longest time to make a connection.
 pub const CONNECT_PATIENCE: Span = Span::from_secs(2);
-/// How long a daemon that was told to stop waits for calls in flight; streams never end by themselves.
+/// How long a stopping daemon waits for calls in flight; streams never end by themselves.
 pub const STOP_PATIENCE: Span = Span::from_secs(5);
-/// Longest a call may take at a server, whatever its client says.
+/// Longest time that a call may take at a server, whatever its client says.
 pub const CALL_TIME_MAX: Span = Span::from_secs(120);
-/// How long a coordinator waits for one RM's availability before planning without it.
+/// How long a coordinator waits for the availability of one RM before it plans without that RM.
 pub const QUERY_PATIENCE: Span = Span::from_secs(3);
-/// Availability queries of one coordinator on their way to one RM. While they are, the frames of further
-/// requests gather and travel together; with a second, a slow answer does not hold up all.
+/// Availability queries of one coordinator to one RM in flight at a time. While they are in flight, the frames of
+/// further requests gather and travel as one batch. Because there are two, one slow answer does not hold up
+/// everybody.
 pub const QUERIES_IN_FLIGHT_MAX: usize = 2;
-/// How long a question waits for others' queries and its own: one on its way before it, and its own.
+/// How long a request waits for its availability query: for one query that is in flight before it, and for its own.
 pub const QUERY_QUEUE_PATIENCE: Span = Span::from_secs(7);
-/// How long a coordinator lets one Hold, Commit, Abort or Release call run before it asks again.
+/// Timeout of one Hold, Commit, Abort or Release call, after which the coordinator sends it again.
 pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".
 pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
 
-/// Watchers of one daemon; one more is answered "busy, try again". Each has a connection to the ledger
-/// (two open files): see [`FILES_BESIDE_CONNECTIONS`].
+/// Watchers of one daemon; one more is answered "busy, try again". Each has its own connection to the ledger (two
+/// open files): see [`FILES_BESIDE_CONNECTIONS`].
 pub const WATCHERS_MAX: usize = 64;
-/// Records a watcher reads at once,
+/// Most records that a watcher reads at once.
 pub const WATCH_CHUNK: usize = 128;
-/// and bytes of them after which it reads no more: with [`WATCH_BUFFER`], what bounds its memory.
+/// Bytes of records after which a watcher stops reading; together with [`WATCH_BUFFER`] this bounds its memory.
 pub const WATCH_CHUNK_BYTES: usize = 256 << 10;
-/// Events of a watcher that wait for its client to take them; the ledger keeps the others.
+/// Events of a watcher that wait for its client to take them; later ones stay in the ledger.
 pub const WATCH_BUFFER: usize = 16;
-/// Shortest time between two looks of one watcher at the ledger, so that what it costs does not grow
-/// with the rate of commits. Nobody who watches notices.
+/// Shortest time between two reads of the ledger by one watcher, so that its cost does not grow with the rate of
+/// commits. It is too short for a person to notice.
 pub const WATCH_PAUSE: Span = Span::from_millis(10);
-/// A watcher that has nothing to tell says where it stands this often.
+/// A watcher without new events reports its position this often.
 pub const WATCH_PROGRESS: Span = Span::from_secs(10);
-/// How long a reader waits for SQLite when the writer is just cutting its log.
+/// How long a reader waits for SQLite while the writer truncates its log.
 pub const WATCH_READ_PATIENCE: Span = Span::from_secs(5);
-/// A watcher that takes nothing for so long loses its place to others; its token brings it back.
+/// A watcher whose client takes nothing for so long loses its place to others; the client resumes with its token.
 pub const WATCH_STALL_MAX: Span = Span::from_secs(120);
-/// Scrapes of metrics answered at a time; one more waits. One Prometheus and its twin are two.
+/// Scrapes of metrics answered at a time; one more waits. A Prometheus and its replica need two.
 pub const SCRAPES_MAX: usize = 8;
-/// Longest one scrape may take, its reading and writing included: Prometheus gives up after 10 s.
+/// Longest time of one scrape, including its reading and writing: Prometheus gives up after 10 s.
 pub const SCRAPE_PATIENCE: Span = Span::from_secs(10);
-/// How long a scrape waits for a core to show itself before it shows the figures of the scrape before.
+/// How long a scrape waits for the figures of a core before it repeats those of the previous scrape.
 pub const SCRAPE_READ_PATIENCE: Span = Span::from_secs(1);
-/// Methods that calls are counted apart by: all of the schema, health and reflection, with room.
+/// Methods for which calls are counted separately: all of the schema, health and reflection, with some to spare.
 pub const METHODS_COUNTED_MAX: usize = 64;
-/// Spans that may wait for the collector; one more is dropped. A request of 13 RMs has about 150, so
-/// this is some 100 requests, or 8 MB.
+/// Spans that may wait for the collector; one more is dropped. A request to 13 RMs has about 150 spans, so this is
+/// some 100 requests, or 8 MB.
 pub const SPANS_MAX: usize = 16_384;
 /// Spans in one message to the collector.
 pub const SPANS_BATCH_MAX: usize = 512;
-/// Longest a span waits for others to be sent with.
+/// Longest time that a span waits for others that are sent in the same message.
 pub const SPANS_PAUSE: Span = Span::from_secs(1);
-/// How long the collector may take for one message, and a stopping daemon for the last ones.
+/// How long the collector may take for one message, and a stopping daemon for its last messages.
 pub const COLLECTOR_PATIENCE: Span = Span::from_secs(2);
-/// Lost messages remembered so that sending them again can be counted; of more than these it is not.
+/// Lost messages that are remembered, so that a message that is sent again can be counted; beyond this number, it is
+/// not counted.
 pub const LOST_COUNTED_MAX: usize = 65_536;
-/// Requests followed by traces at a time: far more than can be planned at once, so that whatever was
-/// planned is followed through its two phases.
+/// Requests that are traced at a time: far more than can be planned at once, so that every request that was planned
+/// is followed through its two phases.
 pub const TRACED_MAX: usize = 4_096;
-/// Longest that `coalloc relay` delays what passes: longer than any keepalive, so that what a delay breaks
-/// can be tried; a satellite takes 0.3 s.
+/// Longest delay that `coalloc relay` adds: longer than any keepalive, so that its users can try what a delay breaks.
+/// A satellite link takes 0.3 s.
 pub const RELAY_DELAY_MAX: Span = Span::from_secs(10);
-/// How late a piece comes at a relay's other side that was lost: the least time after which Linux sends again.
+/// Added delay of a piece that a relay treats as lost: the least time after which Linux sends again.
 pub const RELAY_RESEND: Span = Span::from_millis(200);
-/// Bytes under way in one direction of a relayed connection: 100 Mbit/s over 20 ms, and small beside the
-/// memory of a container, however many connections.
+/// Bytes in flight in one direction of a relayed connection: 100 Mbit/s over 20 ms, and, for all connections
+/// together, small compared with the memory of a container.
 pub const RELAY_WINDOW_BYTES: usize = 256 << 10;
-/// How long one direction of a relayed connection may go on after the other has ended. An answer whose
-/// question is over takes less, whatever the delay.
+/// How long one direction of a relayed connection may go on after the other has ended. An answer to a request that
+/// has been sent completely takes less, whatever the delay.
 pub const RELAY_LAST_WORDS: Span = Span::from_secs(30);
 /// Connections that one relay passes on at a time; one more waits. A coordinator has a handful to each RM.
 pub const RELAY_CONNECTIONS_MAX: usize = 256;
 /// Runs of one experiment: points of its sweep, times seeds. Each is a line of some hundred bytes in a file of
-/// results that is kept in memory: a few hundred megabytes at most, and days of work.
+/// results that is kept in memory. This many take a few hundred megabytes at most, and days of work.
 pub const EXPERIMENT_RUNS_MAX: u64 = 1_000_000;
-/// The first seed of an experiment: far from where the seeds behind it would not fit, and exact in JSON.
+/// Highest first seed of an experiment: small enough that the seeds after it fit their type, and exact in JSON.
 pub const EXPERIMENT_SEED_MAX: u64 = 1_000_000_000_000;
-/// Pixels of one picture that is drawn as PNG: at four bytes each a quarter of a gigabyte of memory while it is drawn.
+/// Pixels of one image that is drawn as PNG. At four bytes each, it takes a quarter of a gigabyte of memory while it
+/// is drawn.
 pub const PICTURE_PIXELS_MAX: u64 = 1 << 26;
-/// Bytes that a solver which is a program of its own may write to one stream or file for one frame: what MiniSat+
-/// and clasp say of the largest models is below a megabyte.
+/// Bytes that an external solver program may write to one stream or file for one frame: what MiniSat+ and clasp print
+/// for the largest models is below a megabyte.
 pub const OUTSIDE_OUTPUT_MAX: u64 = 16 << 20;
-/// Time that such a program has to end when its own is over: to write what it has.
+/// Time that such a program has to end when its solver time is over: to write what it has found.
 pub const OUTSIDE_GRACE: Span = Span::from_secs(1);
 
-// A hold must outlive the coordinator's patience plus the margin it wants at the decision.
+// A hold must outlive the coordinator's wait for all holds plus the margin that it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());
 const _: () = assert!(HOLD_SOFT_MAX.as_us() <= HOLD_HARD_DEFAULT.as_us());
 const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 const _: () = assert!(UPWARD_PATIENCE.as_us() < MESSAGE_PATIENCE.as_us());
 const _: () = assert!(UPWARD_REPLANS_MAX <= REPLANS_MAX);
-// One call is shorter than the patience for all of them, so that a lost Hold is sent twice.
+// One call is shorter than the wait for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
 const _: () = assert!(QUERY_QUEUE_PATIENCE.as_us() > 2 * QUERY_PATIENCE.as_us());
-// The default horizon can be had by the minute; the largest slot number fits 64 bits at any slot.
+// The default horizon fits one vector in slots of a minute; the largest slot number fits 64 bits for any slot length.
 const _: () = assert!(HORIZON_DEFAULT.as_us() / 60_000_000 <= VECTOR_SLOTS_MAX as i64);
 const _: () = assert!(SLOT_MIN.as_us() > 0 && TIME_MAX_US < i64::MAX / 4);
 const _: () = assert!((EDGES_MAX as u64) * 2 * 10_000 <= PICTURE_SLOTS_MAX);
-// The usual bound of 1,024 files still gives a server most of its places.
+// The usual bound of 1,024 files still leaves a server most of its connections.
 const _: () = assert!(2 * (1_024 - FILES_BESIDE_CONNECTIONS) > CONNECTIONS_MAX);
 const _: () = assert!((CONNECTIONS_MAX + FILES_BESIDE_CONNECTIONS) as u64 <= FILES_WANTED);
-// Silent connections of one address leave some to others, and a stream is never taken for a stalled answer.
+// Silent connections of one address leave some places to others, and a stream is never taken for a stalled answer.
 const _: () = assert!(SILENT_PER_PEER_MAX < SILENT_MAX);
 const _: () = assert!(ANSWER_PATIENCE.as_us() > 2 * WATCH_PROGRESS.as_us());
 const _: () = assert!(LEDGER_ROOM_MIN <= LEDGER_ROOM_MAX && LEDGER_FREE_MIN < LEDGER_ROOM_MARGIN);
-// A slow sync is told before whoever waits for it gives up.
+// A slow sync is reported before the caller that waits for it gives up.
 const _: () = assert!(SLOW_SYNC.as_us() < MESSAGE_PATIENCE.as_us());
-// A daemon that stops has sent its last spans before it is killed for taking too long.
+// A daemon that stops has sent its last spans before it is killed because it takes too long.
 const _: () = assert!(COLLECTOR_PATIENCE.as_us() < STOP_PATIENCE.as_us());
 const _: () = assert!(TRACED_MAX > PLANNINGS_MAX);
 const _: () = assert!(
     (HORIZON_MAX.as_us() / RECONCILE_ERA.as_us() + 2) * RECONCILE_SHARDS as i64
         <= RECONCILE_PARTS_MAX as i64
 );
-// A page may exceed its bytes by one entry, which is at most a message as it was admitted, with its plan.
+// A page may exceed its bytes by one entry, which is at most an admitted message with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
-// The dearest plan fits 64 bits: every site and every edge of every link at the highest value
-// (milli-points: value per CPU x 1000, value per Gbit/s x Mbit/s).
+// The most expensive plan fits 64 bits: every site and every edge of every link at the highest value (milli-points:
+// value per CPU x 1000, value per Gbit/s x Mbit/s).
 const _: () = {
     let sites = (REQUEST_SITES_MAX as u128) * (CPUS_MAX as u128) * (UNIT_VALUE_MAX as u128) * 1000;
     let links = (REQUEST_LINKS_MAX as u128)

@@ -1,7 +1,8 @@
 //! What makes one plan better than another (Takefusa 2010, section 3.4).
 //!
-//! Several objectives stand in an order, most important first; two plans are compared by the first
-//! that tells them apart. Less is better in each.
+//! Several objectives are ordered, the most important first. Two plans are compared by the first
+//! objective in which they differ. In every objective, a smaller value is better. Left out: how a
+//! plan's values are computed.
 
 use std::fmt;
 
@@ -15,10 +16,10 @@ pub enum Objective {
     Start,
     /// (b) Price, in thousandths of a point.
     Price,
-    /// (c) Quality: what is short of full quality times the amount, in points.
+    /// (c) Quality: the amount times what its resource lacks of full quality, in points.
     Quality,
-    /// (A) Load balancing: amount times the share of each resource that is taken, in thousandths of a
-    /// CPU or of a Gbit/s.
+    /// (A) Load balancing: the amount times the share of the resource that is taken, in thousandths
+    /// of a CPU or of a Gbit/s.
     Load,
     /// (B) Preferred resource managers: unit value times amount (Eq. 3), in thousandths of a point.
     Preference,
@@ -29,7 +30,7 @@ impl Objective {
     pub const ALL: [Self; 5] =
         [Self::Start, Self::Price, Self::Quality, Self::Load, Self::Preference];
 
-    /// As people write it.
+    /// The word that users write for this objective.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -41,7 +42,7 @@ impl Objective {
         }
     }
 
-    /// The objective of a word.
+    /// The objective with this word, if there is one.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|objective| objective.word() == word)
@@ -54,8 +55,9 @@ impl fmt::Display for Objective {
     }
 }
 
-/// Objectives, most important first: all of them, each once. What somebody did not name stands behind
-/// what they did, and counts only as a last resort, start before preference; the others do not count.
+/// All objectives, each once, most important first. The objectives that the user named come first.
+/// After them come start and preference, if they were not named, as a last resort. The other
+/// objectives come last and do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranking {
     order: [Objective; 5],
@@ -71,7 +73,8 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// The ranking that begins with these; one that stands twice counts where it stands first.
+    /// The ranking that begins with these objectives. If an objective is named twice, its first place
+    /// counts.
     #[must_use]
     pub fn of(named: &[Objective]) -> Self {
         let last_resort = [Objective::Start, Objective::Preference];
@@ -89,19 +92,19 @@ impl Ranking {
         Self { order, named: ends[0], counting: ends[1] }
     }
 
-    /// Those that somebody named.
+    /// The objectives that the user named.
     #[must_use]
     pub fn named(&self) -> &[Objective] {
         &self.order[..self.named]
     }
 
-    /// Those that tell plans apart: the named ones, then the last resort.
+    /// The objectives by which plans are compared: the named ones, then the last resort.
     #[must_use]
     pub fn counting(&self) -> &[Objective] {
         &self.order[..self.counting]
     }
 
-    /// All five, those that count first.
+    /// All five objectives, those that count first.
     #[must_use]
     pub const fn all(&self) -> &[Objective; 5] {
         &self.order

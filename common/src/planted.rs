@@ -1,95 +1,100 @@
-//! Planted bugs: mistakes that a review could let through, behind a switch that only tests have.
+//! Planted bugs: mistakes that could pass a review, behind a switch that only tests have.
 //!
-//! The fault runs are worth what they find. Each [`Bug`] is one line of wrong code at the place where
-//! somebody might write it; `coalloc-sim`'s test `planted` turns one on at a time and counts the seeds
-//! until the harness finds it. The table is in `docs/PROTOCOL.md`.
+//! Fault runs are only useful if they find bugs. Each [`Bug`] is one line of wrong code at the place where
+//! somebody might write it. The test `planted` of `coalloc-sim` turns on one bug at a time and counts the seeds
+//! until the harness finds it. The table of results is in `docs/PROTOCOL.md`.
 //!
-//! Without the feature `planted`, [`is`] is a constant `false`: the switch costs nothing and nothing can be
-//! turned on. No shipped build has the feature; `coalloc-sim` alone turns it on, for its tests. The switch
-//! is of the thread, since a simulated world lives on one, so that bugs are looked for side by side.
+//! Without the feature `planted`, [`is`] is a constant `false`: the switch costs nothing, and no bug can be
+//! turned on. No shipped build has the feature; only `coalloc-sim` turns it on, for its tests. The switch
+//! belongs to a thread, because each simulated world lives on one thread; so several bugs can be searched for at
+//! the same time.
 //!
-//! To add one: a variant here, its line at its place, the test, `COALLOC_BLESS=1`; see CONTRIBUTING.md.
+//! To add a bug, add a variant here and its line of wrong code at its place, and run the test with
+//! `COALLOC_BLESS=1`; see CONTRIBUTING.md. Left out: the checks that find the bugs, which are the simulator's.
 //! Source: etcd's robustness tests, which keep every bug that was found reproducible.
 
-/// One mistake.
+/// One mistake that can be turned on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bug {
-    /// The ledger says that a record is durable when it is only written.
+    /// The ledger reports a record as durable when it is only written.
     SkippedSync,
-    /// A failed append is logged, and the effects behind it leave all the same.
+    /// A failed append is logged, but the effects that depend on it are sent all the same.
     SentWithoutSync,
     /// A replay leaves out the last record.
     ReplayMissesLast,
     /// An Abort of an unknown transaction is acknowledged without a record.
     NoTombstone,
-    /// A window's end counts as inside it: adjacent windows are in each other's way.
+    /// A window's end counts as part of the window, so adjacent windows block each other.
     EndInclusive,
-    /// What overlaps a window is summed, whether or not it overlaps one another.
+    /// All reservations that overlap a window are summed, even those that do not overlap each other.
     SumForMinimum,
-    /// An expiry changes the memory and not the log.
+    /// An expiry changes the state in memory without a record in the log.
     ExpiryUnrecorded,
-    /// A hold of an earlier boot keeps its deadlines, which that boot's clock counted.
+    /// A hold from an earlier boot keeps its deadlines, which were counted by that boot's clock.
     StaleBoot,
-    /// After a reboot a hold's interval begins anew.
+    /// After a reboot, the interval of a hold begins anew.
     ExpiryFromRestart,
-    /// A Commit of what has expired is acknowledged: it has ended, so that nothing is left to do.
+    /// A Commit of an expired hold is acknowledged, as if nothing were left to do because the hold has ended.
     CommitOfExpired,
-    /// An Abort gives back all segments but the last.
+    /// An Abort frees all segments but the last.
     SegmentKept,
-    /// A refusal of a Hold is answered and not recorded.
+    /// A refusal of a Hold is sent but not recorded.
     RefusalForgotten,
-    /// A hold of a new version releases the old one at once.
+    /// A hold of a new version releases the old version at once.
     OldReleasedAtHold,
-    /// A Release is acknowledged before there is a record of it.
+    /// A Release is acknowledged before it is recorded.
     ReleaseUnrecorded,
-    /// Commit goes out to an RM that holds while others have not answered yet.
+    /// A Commit is sent to an RM that holds while other RMs have not answered yet.
     CommitBeforeDecision,
-    /// Ids leave out the tag of the ledger that they were made with.
+    /// Ids leave out the tag of the ledger under which they were made.
     IdReused,
-    /// The same request id with other content is taken for the same request.
+    /// A known request id with different content is treated as the same request.
     OtherContentTaken,
-    /// It is decided although a hold is about to run out.
+    /// The coordinator decides to commit although a hold is about to expire.
     MarginIgnored,
-    /// A hold's interval is counted from when its answer came, not from before it was asked for.
+    /// A hold's interval is counted from the arrival of its answer, not from before the Hold was sent.
     ExpiryFromAnswer,
-    /// A restart aborts what was decided and not finished.
+    /// After a restart, decided but unfinished transactions are aborted.
     DecisionForgotten,
-    /// An RM that asks about an undecided transaction is told "abort", and nothing is recorded.
+    /// An RM that asks about an undecided transaction gets the answer "abort", but nothing is recorded.
     ResolveUnrecorded,
-    /// A question about an unknown transaction is answered "abort": no decision means abort.
+    /// An RM that asks about an unknown transaction gets the answer "abort", as if no decision meant abort.
     StrangerAborts,
-    /// A Hold without an answer is taken for refused, so that its RM is not told to abort.
+    /// A Hold without an answer counts as refused, so no Abort is sent to its RM.
     LostForRefused,
-    /// "Confirmed" is said when all acknowledgements but one are there.
+    /// A reservation is reported as confirmed when one acknowledgement is still missing.
     ConfirmedEarly,
-    /// A coordinator below promises when the first of its RMs holds.
+    /// A child coordinator answers its parent's Hold with yes when the first of its RMs holds.
     PromisedEarly,
-    /// A short hold is asked about when it ends, which is too late.
+    /// An RM asks about a short hold only when the hold ends, which is too late.
     ShortHoldUnasked,
-    /// A foreign status in answer to Commit is taken for the RM's final answer.
+    /// A foreign status in answer to Commit counts as the RM's final answer.
     StatusForAnswer,
-    /// A denied Abort is taken for an acknowledged one.
+    /// A denied Abort counts as an acknowledged one.
     DeniedForDone,
-    /// A change that one RM is too late to book is released everywhere, the old version too.
+    /// If one RM is too late to book a change, the reservation is released everywhere, including its old
+    /// version.
     ChangeDestroyed,
-    /// Ids are not bound to their coordinator: a message about another's is obeyed where nothing of it is known.
+    /// Ids are not bound to their coordinator: an RM that does not know a transaction obeys any coordinator's
+    /// message about it.
     AnybodysId,
-    /// The pause between two questions does not shrink towards the end of a hold.
+    /// The backoff between two questions about a hold does not shrink towards the end of the hold.
     AskPauseFixed,
-    /// A promise to a coordinator above is not asked about before its end when it is short.
+    /// A child coordinator does not ask about a short promise to its parent before the promise ends.
     PromiseUnasked,
-    /// What is there for a coordinator that the configuration leaves out is denied to it.
+    /// When the configuration no longer lists a coordinator, an RM denies that coordinator's messages about what
+    /// it already has there.
     LeftOutDenied,
-    /// A denied Commit is taken for an acknowledged one.
+    /// A denied Commit counts as an acknowledged one.
     DeniedForBooked,
-    /// A refusal for a reason that is not known is taken for no answer.
+    /// A refusal with an unknown reason counts as no answer.
     UnknownForLost,
-    /// Not a bug of the protocol: every run with it fails, which shows that failures are reported.
+    /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
-    /// All of them, the canary last.
+    /// All bugs, the canary last.
     pub const ALL: [Self; 36] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
@@ -129,7 +134,7 @@ impl Bug {
         Self::Canary,
     ];
 
-    /// What is wrong, in a sentence for people; and whose side it is on.
+    /// The side that has the bug, and what is wrong in a sentence for people.
     #[must_use]
     pub const fn what(self) -> (&'static str, &'static str) {
         match self {
@@ -175,7 +180,7 @@ impl Bug {
     }
 }
 
-/// Is this bug planted, on this thread?
+/// Is this bug turned on in this thread?
 #[cfg(not(feature = "planted"))]
 #[must_use]
 pub const fn is(_: Bug) -> bool {
@@ -192,13 +197,13 @@ mod switch {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
-    /// Is this bug planted, on this thread?
+    /// Is this bug turned on in this thread?
     #[must_use]
     pub fn is(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
     }
 
-    /// Runs something with a bug planted on this thread.
+    /// Runs a closure with one bug turned on in this thread.
     pub fn with<T>(bug: Bug, run: impl FnOnce() -> T) -> T {
         PLANTED.set(Some(bug));
         let result = run();

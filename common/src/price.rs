@@ -1,8 +1,8 @@
 //! Prices by the time of day (Takefusa 2010, section 3.4, option b): unit price x amount x duration.
 //!
-//! A schedule cuts the local day into bands, each with a price for one unit (a CPU, a Gbit/s) for one
-//! hour. The price of an amount over a window is the sum over the pieces that the bands cut the
-//! window into: exact integers, rounded up once at the very end.
+//! A schedule divides the local day into bands, each with a price for one unit (a CPU, a Gbit/s) and
+//! one hour. The price of an amount over a window is the sum over the pieces into which the bands
+//! divide the window. The arithmetic is in exact integers and is rounded up once, at the very end.
 //!
 //! Left out: weekdays, holidays and daylight saving time. Local time is UTC plus a fixed offset.
 
@@ -15,33 +15,33 @@ const HOUR_US: u128 = 3_600_000_000;
 const DAY_MINUTES: u32 = 24 * 60;
 const DAY_US: i64 = DAY_MINUTES as i64 * MINUTE_US;
 
-/// One band of a day, as somebody wrote it.
+/// One band of a day, as it was written in a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BandText<'a> {
-    /// `HH:MM`, included.
+    /// Start of the band, `HH:MM`, included.
     pub from: &'a str,
-    /// `HH:MM`, excluded; up to `24:00`.
+    /// End of the band, `HH:MM`, excluded; up to `24:00`.
     pub to: &'a str,
-    /// Thousandths of a point for one unit and one hour.
+    /// Thousandths of a point for one unit and one hour, at most [`limits::UNIT_PRICE_MAX`].
     pub unit_price: u64,
 }
 
-/// What one unit costs, by the time of day.
+/// The price of one unit by the time of day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PriceSchedule {
-    /// Local time less UTC, in minutes.
+    /// Local time minus UTC, in minutes.
     offset_minutes: i32,
-    /// First minute after each band and its price in milli-points per unit and hour; the last ends
-    /// at 24:00.
+    /// For each band the first minute after it and its price in milli-points per unit and hour. The
+    /// last band ends at 24:00.
     bands: Vec<(u32, u64)>,
 }
 
 impl PriceSchedule {
-    /// Takes a schedule: an offset (`+09:00`, empty for UTC), and bands that begin at 00:00, end at
-    /// 24:00 and neither overlap nor leave a hole.
+    /// Checks a schedule: an offset (`+09:00`, or empty for UTC), and bands that begin at 00:00, end
+    /// at 24:00 and neither overlap nor leave a gap.
     ///
     /// # Errors
-    /// [`InvalidField`] naming the field within the schedule: `bands[2].from`.
+    /// [`InvalidField`] with the field within the schedule: `bands[2].from`.
     pub fn parse(utc_offset: &str, bands: &[BandText<'_>]) -> Result<Self, InvalidField> {
         let offset_minutes = parse_offset(utc_offset)?;
         if bands.is_empty() || bands.len() > limits::PRICE_BANDS_MAX {
@@ -76,10 +76,10 @@ impl PriceSchedule {
         Ok(Self { offset_minutes, bands: ends })
     }
 
-    /// The price of one unit over the window, in milli-points times microseconds per hour: exact.
+    /// The price of one unit over the window, in milli-points per hour times microseconds: exact.
     #[must_use]
     pub fn unit_price_us(&self, window: Window) -> u128 {
-        // `until` grows with time, so the difference is not negative.
+        // `until` never decreases with time, so the difference is not negative.
         (self.until(window.end()) - self.until(window.start())).unsigned_abs()
     }
 
@@ -89,14 +89,15 @@ impl PriceSchedule {
         millipoints(u128::from(amount) * self.unit_price_us(window))
     }
 
-    /// The price of one unit from local midnight of 1970-01-01 to here; negative before it.
+    /// The price of one unit from local midnight of 1970-01-01 to `time`; negative before that
+    /// midnight.
     fn until(&self, time: Time) -> i128 {
         let local = time.as_us().saturating_add(i64::from(self.offset_minutes) * MINUTE_US);
         let (days, rest) = (local.div_euclid(DAY_US), local.rem_euclid(DAY_US));
         i128::from(days) * self.within_day(DAY_US) + self.within_day(rest)
     }
 
-    /// The price of one unit from midnight to so many microseconds after it.
+    /// The price of one unit from midnight to this many microseconds after it.
     fn within_day(&self, us: i64) -> i128 {
         let (mut begin, mut sum) = (0, 0);
         for (end, price) in &self.bands {
@@ -111,13 +112,13 @@ impl PriceSchedule {
     }
 }
 
-/// Milli-points of a price in milli-points times microseconds per hour, rounded up.
+/// Converts a price in milli-points per hour times microseconds to milli-points, rounded up.
 #[must_use]
 pub fn millipoints(price_us: u128) -> u64 {
     u64::try_from(price_us.div_ceil(HOUR_US)).unwrap_or(u64::MAX)
 }
 
-/// A band has to begin where the one before it ends, the first at 00:00.
+/// A band must begin where the band before it ends, and the first band at 00:00.
 fn check_joint(
     field: &str,
     text: &str,
@@ -161,7 +162,7 @@ fn parse_minute(field: &str, text: &str) -> Result<u32, InvalidField> {
     })
 }
 
-/// The furthest local time is from UTC anywhere: 14 hours.
+/// The furthest that local time is from UTC anywhere: 14 hours.
 const OFFSET_MAX_MINUTES: u32 = 14 * 60;
 
 fn parse_offset(text: &str) -> Result<i32, InvalidField> {
@@ -269,7 +270,8 @@ mod tests {
         }
     }
 
-    /// A schedule by its cuts (minutes) and prices, and the same as one price a minute of the day.
+    /// A schedule made from cuts (minutes) and prices, and the same as one price per minute of the
+    /// day.
     fn schedules() -> impl Strategy<Value = (PriceSchedule, Vec<u64>)> {
         let cuts = proptest::collection::btree_set(1..DAY_MINUTES, 0..8);
         (cuts, proptest::collection::vec(0..=5_000u64, 8), -840..=840i32).prop_map(

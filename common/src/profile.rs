@@ -1,55 +1,57 @@
-//! The free amount of one resource as a step function of time, as it is told to others and believed by
-//! them.
+//! The free amount of one resource as a step function of time, as a resource manager reports it and
+//! schedulers believe it.
 //!
-//! A [`crate::timetable::Timetable`] is what a resource manager has promised; a profile is what is free of
-//! that, copied once and from then on as old as the copy. It knows the time from its `from` on and nothing
-//! before. Parts of it are replaced by newer absolute values, never by differences: a part that comes twice
-//! or late does no harm that the next one does not mend.
+//! A [`crate::timetable::Timetable`] records what a resource manager has promised. A profile is a copy of
+//! what is free beside those promises, and ages from the moment it was copied. It covers the time from
+//! [`Profile::from`] on and nothing before that. Newer reports replace parts of it with absolute values and
+//! never add differences: if a part comes twice or late, the next one corrects it.
 //!
-//! Left out: why it is free, and for whom. Source: Christodoulopoulos 2008, section II-B ("utilization
-//! profiles").
+//! Left out: why an amount is free, and for whom. Source: Christodoulopoulos 2008, section II-B
+//! ("utilization profiles").
 
 use crate::{Amount, Time, Window};
 
-/// What is free from an instant on, until the next step.
+/// An instant, and the amount that is free from it until the next step.
 pub type FreeStep = (Time, Amount);
 
-/// What is free of one resource over time, from an instant on for ever.
+/// The free amount of one resource over time, from one instant on for ever.
 ///
-/// Two profiles are equal when they begin together and say the same of every instant after that.
+/// Two profiles are equal when they begin at the same instant and have the same free amount at every instant
+/// after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// Times rise strictly, any two neighbours differ, and there is at least one.
+    /// The instants increase strictly, neighbouring amounts differ, and there is at least one step.
     steps: Vec<FreeStep>,
 }
 
 impl Profile {
-    /// So much is free from `from` on, for ever.
+    /// A profile with the same free amount from `from` on, for ever.
     #[must_use]
     pub fn constant(from: Time, free: Amount) -> Self {
         Self { steps: vec![(from, free)] }
     }
 
-    /// Where it begins.
+    /// The instant at which the profile begins.
     #[must_use]
     pub fn from(&self) -> Time {
         self.steps[0].0
     }
 
-    /// Its steps, each until the next one's instant, the last for ever. Neighbours differ.
+    /// The steps. Each lasts until the instant of the next step, the last one for ever. Neighbouring amounts
+    /// differ.
     #[must_use]
     pub fn steps(&self) -> &[FreeStep] {
         &self.steps
     }
 
-    /// What is free at an instant; `None` before it begins.
+    /// The free amount at an instant; `None` before the profile begins.
     #[must_use]
     pub fn free_at(&self, at: Time) -> Option<Amount> {
         let next = self.steps.partition_point(|(start, _)| *start <= at);
         next.checked_sub(1).map(|index| self.steps[index].1)
     }
 
-    /// What is free over a whole window; nothing when it begins before the profile does.
+    /// The amount that is free over a whole window; zero when the window begins before the profile does.
     #[must_use]
     pub fn free_min(&self, window: Window) -> Amount {
         if window.start() < self.from() {
@@ -58,15 +60,16 @@ impl Profile {
         self.over(window).into_iter().map(|(_, free)| free).min().unwrap_or(Amount::ZERO)
     }
 
-    /// The steps over a window: the first begins with the later of the window and the profile, the last
-    /// lasts to the window's end. Empty when the window ends before the profile begins.
+    /// The steps over a window. The first step begins at the start of the window or of the profile,
+    /// whichever is later; the last one lasts to the end of the window. Empty when the window ends before
+    /// the profile begins.
     #[must_use]
     pub fn over(&self, window: Window) -> Vec<FreeStep> {
         let start = window.start().max(self.from());
         if start >= window.end() {
             return Vec::new();
         }
-        // The step at `start` is there: the profile has begun by then.
+        // There is a step at `start`, because the profile has begun by then.
         let first = self.steps.partition_point(|(at, _)| *at <= start) - 1;
         let last = self.steps.partition_point(|(at, _)| *at < window.end());
         let mut steps = self.steps[first..last].to_vec();
@@ -74,10 +77,11 @@ impl Profile {
         steps
     }
 
-    /// Replaces what is said of a window. `steps` are as [`Profile::over`] gives them: the first begins with
-    /// the window, the others rise within it. What lies before the profile is left out.
+    /// Replaces the free amounts of a window. `steps` have the form that [`Profile::over`] returns: the
+    /// first begins with the window, and the instants of the others increase within it. A part of the window
+    /// before the profile's begin is ignored.
     ///
-    /// Costs what the steps behind the window's begin cost to move.
+    /// The cost is that of moving the steps after the begin of the window.
     pub fn replace(&mut self, window: Window, steps: &[FreeStep]) {
         let start = window.start().max(self.from());
         let inside = steps.partition_point(|(at, _)| *at <= start);
@@ -86,7 +90,7 @@ impl Profile {
         }
         let head = self.steps.partition_point(|(at, _)| *at < start);
         let tail = self.steps.partition_point(|(at, _)| *at <= window.end());
-        // What held at the window's end goes on from there.
+        // The amount that applied at the window's end applies again from there on.
         let after = self.steps[tail - 1].1;
         let first = (start, steps[inside - 1].1);
         let within = steps[inside..].iter().copied().filter(|(at, _)| *at < window.end());
@@ -98,11 +102,12 @@ impl Profile {
                 previous = Some(free);
             }
         }
-        // The step behind has another amount than `after` had, as neighbours do.
+        // The step after these has a different amount than `after`, because neighbouring amounts differ.
         self.steps.splice(head..tail, put);
     }
 
-    /// Drops what was before an instant; the profile begins there, unless it begins later.
+    /// Drops the steps before an instant. The profile then begins at that instant, unless it begins later
+    /// anyway.
     pub fn forget_before(&mut self, at: Time) {
         let next = self.steps.partition_point(|(start, _)| *start <= at);
         if let Some(current) = next.checked_sub(1) {
@@ -143,7 +148,7 @@ mod tests {
         assert_eq!(profile, Profile::constant(t(0), Amount(10)));
     }
 
-    /// Free amounts of the instants 0 to 31, from `from` on.
+    /// Free amounts at the instants 0 to 31, known from `from` on.
     #[derive(Debug, Clone)]
     struct Naive {
         from: usize,

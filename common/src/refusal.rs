@@ -1,5 +1,8 @@
-//! Why something was not reserved. A refusal is an answer, not an error: it is recorded, replayed and
-//! sent like any other value, and the same request gets the same one for ever.
+//! Why something was not reserved. A refusal is an answer and not an error: it is recorded, replayed
+//! and sent like any other value, and the same request always gets the same refusal.
+//!
+//! Left out: the sentences, which those who refuse write, and errors of bad input, see
+//! [`InvalidField`](crate::InvalidField).
 
 use std::fmt;
 
@@ -9,54 +12,57 @@ use crate::amount::Amount;
 use crate::id::{ResourceId, RmName};
 use crate::time::Window;
 
-/// The kind of a refusal. Closed: every place that answers has to think of each.
+/// The kind of a refusal. The enum is closed, so that every place that answers must handle every
+/// reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Less is free somewhere in the window than was asked for.
+    /// At some instant of the window, less is free than was asked for.
     InsufficientCapacity,
-    /// More was asked for than the resource, or the whole federation, has when it is empty.
+    /// More was asked for than the resource, or the whole federation, has when nothing is booked.
     BeyondCapacity,
     /// The RM has no resource of that name.
     UnknownResource,
     /// The window starts in the past or ends beyond the RM's horizon.
     OutsideHorizon,
-    /// Every site fits, but no paths join them at the rates, latencies and lengths asked for.
+    /// Every site fits, but no paths join the sites at the requested rates, latencies and lengths.
     NoRoute,
     /// The planner's budget ended before it found a plan or proved that there is none.
     BudgetExhausted,
     /// RMs that the request needs did not answer in time.
     Unreachable,
-    /// The transaction was aborted before (a tombstone): a late Hold or Commit meets this.
+    /// The transaction was aborted before (a tombstone): a late Hold or Commit gets this reason.
     Aborted,
-    /// The hold expired before the Commit came.
+    /// The hold expired before the Commit arrived.
     Expired,
     /// The booking was released.
     Released,
-    /// The RM knows no such hold.
+    /// The RM knows no hold of that transaction.
     NotHeld,
     /// The coordinator stopped before it decided; nothing is reserved.
     CoordinatorRestarted,
-    /// The holds were not all in time, or ran out before the decision.
+    /// Not all holds came in time, or some expired before the decision.
     TimedOut,
-    /// Some bookings were made and others refused; those made were released.
+    /// Some bookings were made and others were refused; those that were made have been released.
     Mixed,
-    /// The RM does not accept messages of this coordinator.
+    /// The RM does not accept messages from this coordinator.
     Denied,
-    /// The plan asked for by its digest cannot be made any more.
+    /// The plan with the requested digest can no longer be made.
     PlanOutdated,
-    /// Enough is free, but the user's service level lets it take only a share.
+    /// Enough is free, but the service level of the user allows only a share of it.
     ServiceLevel,
-    /// A newer version took the booking's place.
+    /// A newer version has replaced the booking.
     Replaced,
-    /// The disk of whoever refuses is nearly full: the room that is left is for what has begun (I17).
+    /// The disk of the node that refuses is nearly full: the remaining space is reserved for what has
+    /// begun (I17).
     DiskFull,
-    /// A newer release refused for a reason that this one does not know; its sentence says which.
+    /// A newer release refused for a reason that this release does not know; the refusal's sentence
+    /// states it.
     Unknown,
 }
 
 impl Reason {
-    /// As it stands in records and in metrics.
+    /// The word for this reason in records and in metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -83,7 +89,7 @@ impl Reason {
         }
     }
 
-    /// Would the same request, sent later under a new id, have a chance?
+    /// Could the same request, sent later under a new id, succeed?
     #[must_use]
     pub const fn transient(self) -> bool {
         match self {
@@ -111,7 +117,8 @@ impl Reason {
     }
 }
 
-/// An error of NSI Connection Service 2.1, by its number in GFD.235, "Error Handling in NSI CS 2.1".
+/// An error of the NSI Connection Service 2.1, by its number in GFD.235, "Error Handling in NSI CS
+/// 2.1".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum NsiError {
@@ -130,7 +137,8 @@ pub enum NsiError {
 }
 
 impl NsiError {
-    /// Every error there is a use for.
+    /// All of these errors, in the order of their numbers. Errors of GFD.235 that Coalloc never uses
+    /// are left out.
     pub const ALL: [Self; 12] = [
         Self::UnsupportedParameter,
         Self::InvalidTransition,
@@ -146,7 +154,7 @@ impl NsiError {
         Self::NoTransportplanePathFound,
     ];
 
-    /// Number and name, as the document has them.
+    /// Number and name, as GFD.235 prints them.
     #[must_use]
     pub const fn number_and_name(self) -> (&'static str, &'static str) {
         match self {
@@ -167,7 +175,7 @@ impl NsiError {
 }
 
 impl Reason {
-    /// The NSI error that says the same, where one does.
+    /// The NSI error with the same meaning.
     #[must_use]
     pub const fn nsi_error(self) -> Option<NsiError> {
         Some(match self {
@@ -193,78 +201,81 @@ impl Reason {
     }
 }
 
-/// What kind of thing was short.
+/// Which kind of resource was short, and so what the numbers of a [`Bottleneck`] count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BottleneckKind {
-    /// One site, which the request is pinned to. CPUs.
+    /// One site, to which the request is pinned. The numbers are CPUs.
     Site,
-    /// The sites together: fewer have as many CPUs as these demands need, each a site of its own. Both
-    /// numbers count sites.
+    /// Several demands, each of which needs a site of its own: fewer sites have enough CPUs for them.
+    /// Both numbers count sites.
     Sites,
-    /// One path, which all of the demands have to take. bit/s.
+    /// One path, which all of the demands have to take. The numbers are bit/s.
     Path,
-    /// Several paths that part the demands' ends; `available` is their sum. bit/s.
+    /// Several paths that together separate the ends of the demands; `available` is their sum. The
+    /// numbers are bit/s.
     Cut,
-    /// No chain of paths is short enough. Both numbers count paths.
+    /// No chain of paths has few enough paths. Both numbers count paths.
     Length,
-    /// No chain of paths is fast enough. Microseconds.
+    /// No chain of paths has a low enough latency. The numbers are microseconds.
     Latency,
-    /// Several paths, one of which the demand has to take whole; `available` is the widest. bit/s.
+    /// Several paths, one of which must carry the whole demand; `available` is the widest of them. The
+    /// numbers are bit/s.
     Paths,
-    /// Several paths that together can carry too few of the demands, because a link is not split: both
-    /// numbers count demands at the rate of the least of them. bit/s.
+    /// Several paths that together can carry too few of the demands, because a link cannot be split.
+    /// Both numbers count demands, each taken at the rate of the smallest. Rates are in bit/s.
     Packing,
-    /// Each part fits, only all together not: were the resources to have what is requested, the
-    /// request would fit. Sums, bit/s.
+    /// Each demand fits alone, but all of them together do not. If the resources had what is requested
+    /// of them, the request would fit. The numbers are sums, in bit/s.
     Combination,
 }
 
-/// What bound in one frame: `requested` of `resources` was asked by `demands`, and only `available`,
-/// which is less, is there. `plan::explain::check` proves or disproves one.
+/// What was short in one frame: the `demands` need `requested` of the `resources`, and only
+/// `available`, which is less, is there. `plan::explain::check` proves or disproves a bottleneck.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// Of what kind; says what the numbers count.
+    /// The kind of resource that is short, which says what the numbers count.
     pub kind: BottleneckKind,
     /// The request's sites or links (`a`, `a-b`) that cannot be served.
     pub demands: Vec<String>,
-    /// The resources that bind: sites, paths.
+    /// The resources that are short: sites or paths.
     pub resources: Vec<String>,
-    /// What is asked of them.
+    /// How much the demands need of them.
     pub requested: u64,
-    /// What there is.
+    /// How much of them is free.
     pub available: u64,
 }
 
-/// Why something was refused, with what a person needs to act.
+/// Why something was refused, with the facts that a person needs to act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The kind.
+    /// The kind of the refusal.
     pub reason: Reason,
-    /// Who refused; `None` when it was the planner.
+    /// The RM that refused; `None` when the planner did.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rm: Option<RmName>,
-    /// What was short.
+    /// The resource that was short.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub resource: Option<ResourceId>,
-    /// When it was short.
+    /// The window in which it was short.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub window: Option<Window>,
-    /// How much was asked for, in the resource's unit.
+    /// The requested amount, in the resource's unit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requested: Option<Amount>,
-    /// How much was there.
+    /// The amount that was free, in the resource's unit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub available: Option<Amount>,
     /// One sentence for people.
     pub detail: String,
-    /// What bound, where that was proven.
+    /// What was short, if it was proven.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bottleneck: Option<Box<Bottleneck>>,
 }
 
 impl Refusal {
-    /// A refusal of a kind with a sentence for people; the facts are added by struct update.
+    /// A refusal with a reason and a sentence for people. Callers add the facts with struct update
+    /// syntax.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self {
             reason,
@@ -278,7 +289,7 @@ impl Refusal {
         }
     }
 
-    /// The same refusal, said by an RM.
+    /// The same refusal, marked as coming from an RM.
     #[must_use]
     pub fn at(mut self, rm: &RmName) -> Self {
         self.rm = Some(rm.clone());

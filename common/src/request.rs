@@ -1,7 +1,7 @@
-//! A co-allocation as the user asks for it: sites, links between them, and when.
+//! A co-allocation as the user requests it: sites, links between them, and when.
 //!
-//! `G_r = (V_r, E_r)` of Takefusa 2010, section 3.2; EST, LST and D of section 3.1. The conversion
-//! from the wire, with its range checks, is in `net::convert`.
+//! It is `G_r = (V_r, E_r)` of Takefusa 2010, section 3.2, with EST, LST and D of section 3.1. Left
+//! out: the conversion from the wire with its range checks, which is in `net::convert`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,43 +14,44 @@ use crate::time::{Span, Time, Window};
 /// One requested site (`rc_j`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteDemand {
-    /// What the request calls it; unique in the request.
+    /// The name of the site in the request, unique in the request.
     pub name: SiteName,
-    /// CPUs wanted, positive.
+    /// CPUs wanted, 1 to [`limits::CPUS_MAX`].
     pub cpus: Cpus,
-    /// The only vertex it may land on, if the user says so.
+    /// The only vertex on which the site may be placed, if the user names one.
     pub pinned: Option<VertexName>,
-    /// Vertices it must not land on.
+    /// Vertices on which the site must not be placed.
     pub excluded: BTreeSet<VertexName>,
 }
 
-/// One requested link (`rb_l`, `l = (o, p)`), unsplittable.
+/// One requested link (`rb_l`, `l = (o, p)`). It cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkDemand {
-    /// Index of the start in [`CoAllocation::sites`].
+    /// Index in [`CoAllocation::sites`] of the site where the link starts.
     pub from: usize,
-    /// Index of the end; another site.
+    /// Index of the site where the link ends; it is another site.
     pub to: usize,
-    /// Rate wanted, positive.
+    /// Rate wanted, 1 to [`limits::BANDWIDTH_MAX_BPS`].
     pub bandwidth: BitsPerSecond,
-    /// The sum of the latencies of the edges taken may not exceed this.
+    /// Largest allowed sum of the latencies of the edges that the link takes.
     pub latency_max: Option<Span>,
 }
 
-/// When: a window of `duration` whose start lies in `[earliest_start, latest_start]`.
+/// When the request is to run: a window of `duration` whose start lies in
+/// `[earliest_start, latest_start]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// EST.
+    /// The earliest start (EST).
     pub earliest_start: Time,
-    /// LST; not before EST.
+    /// The latest start (LST); not before EST.
     pub latest_start: Time,
-    /// D.
+    /// The duration (D), [`limits::DURATION_MIN`] to [`limits::DURATION_MAX`].
     pub duration: Span,
 }
 
 impl Timing {
-    /// The ladder of Takefusa 2010, stage 2i: up to `count` windows whose starts divide
-    /// `[EST, LST]` evenly, both ends included, earliest first, none twice.
+    /// The frames of Takefusa 2010, stage 2i: up to `count` windows whose starts divide
+    /// `[EST, LST]` evenly, both ends included, earliest first, without duplicates.
     #[must_use]
     pub fn frames(&self, count: u32) -> Vec<Window> {
         let slack = i128::from(self.latest_start.since(self.earliest_start).as_us());
@@ -70,15 +71,16 @@ impl Timing {
     }
 }
 
-/// A co-allocation request. Fields are public so that planners and tests can read them;
-/// [`CoAllocation::check`] is what admission calls before anything else sees it.
+/// A co-allocation request. Its fields are public so that planners and tests can read them.
+/// Admission calls [`CoAllocation::check`] before anything else uses the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoAllocation {
-    /// The sites, at least one.
+    /// The requested sites, 1 to [`limits::REQUEST_SITES_MAX`].
     pub sites: Vec<SiteDemand>,
-    /// The links between them; no ordered pair twice.
+    /// The requested links between them, at most [`limits::REQUEST_LINKS_MAX`]; no ordered pair
+    /// twice.
     pub links: Vec<LinkDemand>,
-    /// When.
+    /// When the request is to run.
     pub timing: Timing,
 }
 

@@ -1,4 +1,5 @@
-//! A segment: one amount of one resource at one RM over one window.
+//! A segment: one amount of one resource at one RM over one window. Left out: the RM, see
+//! [`Segment`].
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +7,14 @@ use crate::amount::Amount;
 use crate::id::ResourceId;
 use crate::time::Window;
 
-/// One amount of one resource over one window. Which RM owns the resource is said by whoever holds
-/// the segment: a plan keeps its segments by RM, a hold is at one RM.
+/// One amount of one resource over one window. The RM that owns the resource is known from where
+/// the segment is kept: a plan keeps its segments by RM, and a hold is at one RM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Segment {
-    /// What is taken.
+    /// The resource that is taken.
     pub resource: ResourceId,
-    /// How much of it, in the resource's unit; positive.
+    /// The amount that is taken, in the resource's unit; positive.
     pub amount: Amount,
-    /// When.
+    /// The window during which it is taken.
     pub window: Window,
 }

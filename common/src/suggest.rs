@@ -1,18 +1,19 @@
-//! "Did you mean": the known names that a wrong one is nearest to. A typo is the user's mistake to
-//! mend, and never a lack of resources.
+//! "Did you mean": the known names that are nearest to a wrong name. A misspelled name is the user's
+//! mistake to correct, and is never reported as a lack of resources.
 
-/// Names that are suggested at most.
+/// Most names that are suggested.
 const SHOWN_MAX: usize = 3;
-/// Longer names are not compared: the table below grows with the product of the lengths.
+/// Longer names are not compared, because the cost of a comparison grows with the product of the
+/// lengths.
 const COMPARED_MAX: usize = 128;
 
-/// The known names nearest to `wrong`, nearest first, up to three: those that at most a third of the
-/// letters tell apart, case aside.
+/// Up to three known names nearest to `wrong`, the nearest first: those that differ from it in at
+/// most a third of its letters, ignoring case.
 #[must_use]
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let letters = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
     let wrong = letters(wrong);
-    // Of one letter nothing is left when it is another one.
+    // A single letter is not compared: if it is a different letter, nothing of the name is left.
     let most = if wrong.len() < 2 { 0 } else { (wrong.len() / 3).max(1) };
     let near = |name: &'a str| {
         let letters = letters(name);
@@ -26,7 +27,7 @@ pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     found.into_iter().take(SHOWN_MAX).map(|(_, name)| name).collect()
 }
 
-/// `; did you mean N0 or N1?`, or nothing when nothing is near.
+/// `; did you mean N0 or N1?`, or an empty string when no name is near.
 #[must_use]
 pub fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match &nearest(wrong, known)[..] {
@@ -36,7 +37,7 @@ pub fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -
     }
 }
 
-/// Letters to add, drop, replace or swap with their neighbour (optimal string alignment).
+/// Number of letters to add, drop, replace, or swap with a neighbour (optimal string alignment).
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

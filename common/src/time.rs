@@ -1,7 +1,8 @@
 //! Time as integer microseconds: instants of the wall clock, spans, half-open windows, boot time.
 //!
-//! No clock is read here. The shell reads two clocks and hands both in as one [`Now`]: the wall
-//! clock for windows, the boot-time clock (which no operator can set back) for every expiry.
+//! No clock is read here. The shell reads two clocks and passes both in one [`Now`]: the wall clock
+//! is used for windows, and the boot-time clock, which no operator can set back, for every expiry.
+//! Left out: time zones and leap seconds.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::invalid::InvalidField;
 use crate::limits;
 
-/// A length of time, in microseconds, never negative in accepted input.
+/// A length of time in microseconds. It is never negative in accepted input.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -21,42 +22,42 @@ impl Span {
     /// No time at all.
     pub const ZERO: Self = Self(0);
 
-    /// A span of so many microseconds.
+    /// A span of this many microseconds.
     #[must_use]
     pub const fn from_us(us: i64) -> Self {
         Self(us)
     }
-    /// A span of so many milliseconds.
+    /// A span of this many milliseconds, at most the largest span.
     #[must_use]
     pub const fn from_millis(ms: i64) -> Self {
         Self(ms.saturating_mul(1_000))
     }
-    /// A span of so many seconds.
+    /// A span of this many seconds, at most the largest span.
     #[must_use]
     pub const fn from_secs(s: i64) -> Self {
         Self(s.saturating_mul(1_000_000))
     }
-    /// Microseconds.
+    /// The span in microseconds.
     #[must_use]
     pub const fn as_us(self) -> i64 {
         self.0
     }
-    /// The standard library's duration; a negative span is none.
+    /// The span as a duration of the standard library; a negative span becomes zero.
     #[must_use]
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_micros(if self.0 < 0 { 0 } else { self.0.unsigned_abs() })
     }
-    /// The sum, at most the largest span.
+    /// The sum, at most the largest possible span.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
-    /// The difference, at least the smallest span.
+    /// The difference, at least the smallest possible span.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
-    /// The span `factor` times, at most the largest.
+    /// The span multiplied by `factor`, at most the largest possible span.
     #[must_use]
     pub const fn saturating_mul(self, factor: i64) -> Self {
         Self(self.0.saturating_mul(factor))
@@ -90,37 +91,37 @@ impl fmt::Display for Span {
 pub struct Time(i64);
 
 impl Time {
-    /// The first instant there is.
+    /// The first possible instant.
     pub const MIN: Self = Self(i64::MIN);
-    /// The last instant there is.
+    /// The last possible instant.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The instant so many microseconds after 1970.
+    /// The instant this many microseconds after 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn from_us(us: i64) -> Self {
         Self(us)
     }
-    /// Microseconds since 1970.
+    /// Microseconds since 1970-01-01T00:00:00Z.
     #[must_use]
     pub const fn as_us(self) -> i64 {
         self.0
     }
-    /// Later by a span.
+    /// The instant that is later by a span.
     #[must_use]
     pub const fn saturating_add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
-    /// Earlier by a span.
+    /// The instant that is earlier by a span.
     #[must_use]
     pub const fn saturating_sub(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
-    /// The span from `earlier` to here (negative when `earlier` is later).
+    /// The span from `earlier` to this instant (negative when `earlier` is later).
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
-    /// The next full second, or this instant when it is one.
+    /// The next full second, or this instant if it is a full second.
     #[must_use]
     pub const fn next_second(self) -> Self {
         let past = self.0.rem_euclid(1_000_000);
@@ -129,7 +130,7 @@ impl Time {
 }
 
 impl fmt::Display for Time {
-    /// Seconds of UTC time as `2026-11-21T10:00:00Z`, with microseconds where there are any.
+    /// UTC time with seconds as `2026-11-21T10:00:00Z`; microseconds are added if there are any.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (days, us) = (self.0.div_euclid(86_400_000_000), self.0.rem_euclid(86_400_000_000));
         let (year, month, day) = civil_from_days(days);
@@ -148,9 +149,10 @@ impl fmt::Display for Time {
     }
 }
 
-/// Year, month and day of a day count since 1970-01-01, in the proleptic Gregorian calendar.
-/// The core has no calendar library; refusals and logs need readable instants. Checked against
-/// known days in the tests. Method: shift the year to begin in March, count 400-year eras.
+/// Year, month and day of a count of days since 1970-01-01, in the proleptic Gregorian calendar.
+/// The core has no calendar library, but refusals and logs need readable instants. The tests check
+/// it against known days. Method: shift the year so that it begins in March, and count eras of 400
+/// years.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -164,7 +166,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// A half-open stretch of time `[start, end)`, never empty.
+/// A half-open window of time `[start, end)`, never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawWindow")]
 pub struct Window {
@@ -172,7 +174,7 @@ pub struct Window {
     end: Time,
 }
 
-/// A window as it was written down, before anybody has looked at it.
+/// A window as it was written down, before it is checked.
 #[derive(Deserialize)]
 struct RawWindow {
     start: Time,
@@ -188,23 +190,24 @@ impl TryFrom<RawWindow> for Window {
 }
 
 impl Window {
-    /// The window `[start, end)`; `None` when it would be empty or reversed.
+    /// The window `[start, end)`; `None` when `end` is not after `start`.
     #[must_use]
     pub fn new(start: Time, end: Time) -> Option<Self> {
         (start < end).then_some(Self { start, end })
     }
 
-    /// The window of a length from a start; `None` when the length is not positive.
+    /// The window that begins at `start` and has this length; `None` when the length is not
+    /// positive.
     #[must_use]
     pub fn starting(start: Time, length: Span) -> Option<Self> {
         Self::new(start, start.saturating_add(length))
     }
 
-    /// Takes a window from outside.
+    /// Checks a window from outside; `field` is the field that contained it.
     ///
     /// # Errors
-    /// [`InvalidField`] when it is reversed, empty, longer than [`limits::DURATION_MAX`] or outside
-    /// the years that times may have.
+    /// [`InvalidField`] when the window is reversed, empty or longer than [`limits::DURATION_MAX`],
+    /// or when one end is before 1970 or after [`limits::TIME_MAX_US`].
     pub fn parse(field: &str, start: Time, end: Time) -> Result<Self, InvalidField> {
         for (name, time) in [("start", start), ("end", end)] {
             if !(0..=limits::TIME_MAX_US).contains(&time.as_us()) {
@@ -223,22 +226,22 @@ impl Window {
         Ok(window)
     }
 
-    /// First instant inside.
+    /// The first instant of the window.
     #[must_use]
     pub const fn start(self) -> Time {
         self.start
     }
-    /// First instant after.
+    /// The first instant after the window.
     #[must_use]
     pub const fn end(self) -> Time {
         self.end
     }
-    /// `end - start`, positive.
+    /// The length `end - start`, always positive.
     #[must_use]
     pub const fn length(self) -> Span {
         self.end.since(self.start)
     }
-    /// Do the two have an instant in common?
+    /// Do the two windows have an instant in common?
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         self.start < other.end && other.start < self.end
@@ -251,7 +254,8 @@ impl fmt::Display for Window {
     }
 }
 
-/// An instant of one machine's boot-time clock: microseconds, no meaning elsewhere.
+/// An instant of one machine's boot-time clock, in microseconds. It has no meaning on another
+/// machine.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -259,7 +263,7 @@ impl fmt::Display for Window {
 pub struct BootTime(i64);
 
 impl BootTime {
-    /// The instant so many microseconds after boot.
+    /// The instant this many microseconds after boot.
     #[must_use]
     pub const fn from_us(us: i64) -> Self {
         Self(us)
@@ -269,19 +273,19 @@ impl BootTime {
     pub const fn as_us(self) -> i64 {
         self.0
     }
-    /// Later by a span.
+    /// The instant that is later by a span.
     #[must_use]
     pub const fn saturating_add(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
-    /// The span from `earlier` to here.
+    /// The span from `earlier` to this instant (negative when `earlier` is later).
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// What a core is told of time with every input: both clocks, read once by the shell.
+/// The time that a core gets with every input: both clocks, read once by the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
     /// The wall clock: for windows only. An operator may set it.

@@ -1,22 +1,23 @@
 //! A capacity timetable: how much of one resource is held and booked, over all time.
 //!
-//! It is an RM's own record, and what a simulated RM or a planner's view is made of: one resource
-//! with an integer capacity whose units are alike (CPUs of a site, bit/s of a path). Held and booked
-//! amounts are kept apart, and nothing is ever added that would make held + booked more than the
-//! capacity at some instant (invariant I1). Only [`Timetable::restore`] may go beyond: what was
-//! promised while there was more of the resource stays promised when there is less.
+//! It is an RM's own record; simulated RMs and planners use timetables too. It has one resource with an
+//! integer capacity whose units are interchangeable (CPUs of a site, bit/s of a path). Held and booked
+//! amounts are counted separately. An amount is never added if held + booked would exceed the capacity
+//! at some instant (invariant I1). Only [`Timetable::restore`] may exceed the capacity: what was
+//! promised stays promised when the resource shrinks.
 //!
-//! What is free over a window is the *minimum* over the window. Summing every reservation that
-//! overlaps the window is a mistake that a peer of ours makes (SuPA): two reservations that do not
-//! overlap one another never count together against a third that spans both.
+//! What is free over a window is the *minimum* over the window. A peer of ours (SuPA) instead sums all
+//! reservations that overlap the window, which is a mistake: two reservations that do not overlap each
+//! other never count together against a third one that spans both.
 //!
-//! Left out on purpose: which hold or booking an amount belongs to (the participant knows), servers
-//! told apart (the per-server timetable), availability vectors, clocks, and the wire. A timetable is
-//! a step function: it refuses what would break its bounds, not what its caller never added.
+//! Left out on purpose: which hold or booking an amount belongs to (the participant knows), individual
+//! servers of a site, availability vectors, clocks, and the wire. A timetable is only a step function:
+//! it refuses changes that break its bounds, but it cannot know whether the amount that a caller
+//! removes was ever added by that caller.
 //!
-//! Cost, with `n` instants stored: every operation is O(log n), without allocation but for new nodes;
-//! [`Timetable::profile`] adds its steps, [`Timetable::earliest_fit`] a factor of the too-full
-//! stretches it skips. Source: the design, "Model".
+//! Cost, with `n` instants stored: every operation is O(log n), and allocates nothing but new nodes.
+//! [`Timetable::profile`] also costs its steps. [`Timetable::earliest_fit`] costs O(log n) for each
+//! too-full stretch that it skips. Source: the design, "Model".
 
 use std::fmt;
 
@@ -35,22 +36,22 @@ mod tree;
 use run::Level;
 use tree::{SeekGoal, Tree};
 
-/// Largest capacity a timetable counts with, and largest level: four thousand times the highest rate
-/// there is. Levels are signed 64-bit, and half way through an update a node's change may be twice
-/// that.
+/// Largest capacity that a timetable counts with, and largest level: four thousand times the highest
+/// rate that [`limits`] allows. Levels are signed 64-bit numbers, and half way through an update a
+/// node's change may be twice as large.
 const CAPACITY_MAX: i64 = (1 << 62) - 1;
 const _: () = assert!(
     limits::BANDWIDTH_MAX_BPS < CAPACITY_MAX.unsigned_abs()
         && limits::CPUS_MAX < CAPACITY_MAX.unsigned_abs()
 );
 
-/// Changes to a leaf and branches to an inner node: measured, see `benches/timetable.rs`.
+/// 32 changes in a leaf and 32 branches in an inner node: measured, see `benches/timetable.rs`.
 type Breakpoints = Tree<32, 32>;
 
-/// What an amount is taken by.
+/// Whether an amount is taken by a hold or by a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
-    /// Holds: phase one, may still be aborted or expire.
+    /// Holds: the first phase; may still be aborted or expire.
     Held,
     /// Bookings: committed.
     Booked,
@@ -75,11 +76,11 @@ impl fmt::Display for Layer {
     }
 }
 
-/// More was requested than is free at some instant of the window. Definite: nothing was changed.
+/// More was requested than is free at some instant of the window. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{requested} requested, {available} free over the whole window, short at {at}")]
 pub struct Shortfall {
-    /// What is free over the whole window: its minimum.
+    /// What is free over the whole window: the minimum over it.
     pub available: Amount,
     /// What was requested.
     pub requested: Amount,
@@ -88,31 +89,32 @@ pub struct Shortfall {
     pub at: Time,
 }
 
-/// More was to be taken out of a layer than is in it at some instant of the window: the caller's
-/// books differ from the timetable's. Definite: nothing was changed.
+/// More was to be removed from a layer than is in it at some instant of the window: the caller's
+/// records differ from the timetable's. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{requested} to be taken out, {available} {layer} over the whole window, short at {at}")]
 pub struct Underflow {
     /// The layer that has too little.
     pub layer: Layer,
-    /// What the layer has over the whole window: its minimum.
+    /// The amount in this layer over the whole window: the minimum over it.
     pub available: Amount,
-    /// What was to be taken out.
+    /// The amount that was to be removed.
     pub requested: Amount,
     /// The first instant of the window at which the layer has less than `requested`.
     pub at: Time,
 }
 
-/// More is held and booked than there is: what was restored was promised when there was more.
+/// More is held and booked than the capacity. A replay restored promises of a time when the capacity
+/// was higher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overcommitment {
-    /// The first instant at which more is taken than there is.
+    /// The first instant at which more is taken than the capacity.
     pub first: Time,
-    /// By how much, where it is most. The most may be reached later than `first`.
+    /// The largest excess over the capacity at any instant. It may be reached later than `first`.
     pub excess: Amount,
 }
 
-/// One step of a profile: these levels, from `start` to the start of the next step.
+/// One step of a timetable's profile: these levels, from `start` to the start of the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step {
     /// First instant of the step.
@@ -131,14 +133,14 @@ impl Step {
 
 /// One resource with a capacity, and what is held and booked of it over all time.
 ///
-/// Two timetables are equal when capacity, held and booked are, at every instant; how they came
-/// there makes no difference.
+/// Two timetables are equal when capacity, held and booked amounts are equal at every instant. The
+/// order of the changes makes no difference.
 #[derive(Clone)]
 pub struct Timetable {
-    /// In `0..=CAPACITY_MAX`.
+    /// The capacity, in `0..=CAPACITY_MAX`.
     capacity: i64,
-    /// The highest total that there may be: what restoring left where that is beyond the capacity,
-    /// else the capacity. It follows from capacity and content, so that equality leaves it out.
+    /// The highest total that is allowed: the highest restored total if it exceeds the capacity, else
+    /// the capacity. It follows from the capacity and the content, so equality leaves it out.
     ceiling: i64,
     breakpoints: Breakpoints,
 }
@@ -146,42 +148,42 @@ pub struct Timetable {
 impl Timetable {
     /// A timetable with nothing held and nothing booked.
     ///
-    /// A capacity beyond 2^62 - 1, which is far beyond [`limits`], counts as 2^62 - 1.
+    /// A capacity above 2^62 - 1, which is far above [`limits`], counts as 2^62 - 1.
     #[must_use]
     pub fn new(capacity: Amount) -> Self {
         let capacity = signed(capacity).min(CAPACITY_MAX);
         Self { capacity, ceiling: capacity, breakpoints: Tree::new() }
     }
 
-    /// What there is of the resource, at every instant.
+    /// The capacity of the resource, the same at every instant.
     #[must_use]
     pub const fn capacity(&self) -> Amount {
         amount(self.capacity)
     }
 
-    /// Takes an amount over a window, for a hold or (as the one-way mode does) at once for a
-    /// booking. Nothing happens when the amount is zero.
+    /// Takes an amount over a window, for a hold or, in the one-way mode, directly for a booking.
+    /// Nothing happens when the amount is zero.
     ///
     /// # Errors
-    /// [`Shortfall`] when less than that is free at some instant of the window (I1).
+    /// [`Shortfall`] when less than the amount is free at some instant of the window (I1).
     pub fn add(&mut self, layer: Layer, window: Window, amount: Amount) -> Result<(), Shortfall> {
         let free = self.free_min(window);
         if free < amount {
             let at = self.first_in(window, SeekGoal::TotalAbove(self.beside(amount)));
             return Err(Shortfall { available: free, requested: amount, at });
         }
-        // Nothing can fail from here: the amount is free, so that it is within the capacity.
+        // Nothing can fail from here: the amount is free, so it is within the capacity.
         self.change(window, layer.level(signed(amount)), layer.level(-signed(amount)));
         Ok(())
     }
 
-    /// Takes an amount over a window without asking whether there is so much: for replay, and for
-    /// nothing else. What a record says was admitted against the capacity of its day; the capacity of
-    /// today, which may be less, decides on new amounts only.
+    /// Takes an amount over a window without checking that it is free. It is only for replay: a record
+    /// was admitted against the capacity of its time. Today's capacity, which may be lower, applies to
+    /// new amounts only.
     ///
     /// # Errors
-    /// [`Shortfall`] when the total would be beyond 2^62 - 1, the largest capacity there is: no
-    /// capacity of any day admitted that. What it calls available is counted from there.
+    /// [`Shortfall`] when the total would exceed 2^62 - 1, the largest possible capacity, so that no
+    /// capacity of any time can have admitted it. Its `available` is counted from that capacity.
     pub fn restore(
         &mut self,
         layer: Layer,
@@ -201,11 +203,11 @@ impl Timetable {
         Ok(())
     }
 
-    /// Makes a hold a booking: moves an amount from held to booked over a window. The total stays,
-    /// so that capacity cannot refuse it.
+    /// Turns a hold into a booking: moves an amount from held to booked over a window. The total does
+    /// not change, so the capacity is not checked.
     ///
     /// # Errors
-    /// [`Underflow`] when less than that is held at some instant of the window.
+    /// [`Underflow`] when less than the amount is held at some instant of the window.
     pub fn commit(&mut self, window: Window, amount: Amount) -> Result<(), Underflow> {
         self.check_has(Layer::Held, window, amount)?;
         // Nothing can fail from here.
@@ -215,11 +217,11 @@ impl Timetable {
         Ok(())
     }
 
-    /// Gives an amount back over a window: an abort or an expiry of a hold, a release of a booking,
-    /// or the part of either that a change does without.
+    /// Frees an amount over a window, because a hold was aborted or expired, a booking was released, or
+    /// a change no longer needs this part of either.
     ///
     /// # Errors
-    /// [`Underflow`] when the layer has less than that at some instant of the window.
+    /// [`Underflow`] when the layer has less than the amount at some instant of the window.
     pub fn remove(
         &mut self,
         layer: Layer,
@@ -230,15 +232,15 @@ impl Timetable {
         // Nothing can fail from here.
         self.change(window, layer.level(-signed(amount)), layer.level(signed(amount)));
         if self.ceiling > self.capacity {
-            // What is given back of an excess is gone: the ceiling comes down with it.
+            // If part of an excess is freed, the ceiling is lowered with it.
             let all = self.breakpoints.extremes(Time::MIN, Time::MAX);
             self.ceiling = self.capacity.max(all.max_total);
         }
         Ok(())
     }
 
-    /// What is free over the whole window: capacity less the highest held + booked in it; nothing
-    /// when that is more than the capacity.
+    /// What is free over the whole window: the capacity less the highest held + booked in it, or zero
+    /// when that total exceeds the capacity.
     #[must_use]
     pub fn free_min(&self, window: Window) -> Amount {
         if planted::is(Bug::SumForMinimum) {
@@ -247,14 +249,15 @@ impl Timetable {
         amount((self.capacity - self.max_total(window)).max(0))
     }
 
-    /// The same, negative where more is taken than there is: for those who first give something back.
+    /// The same as [`Timetable::free_min`], but negative when more is taken than the capacity: for
+    /// callers that will free something first.
     #[must_use]
     pub fn slack(&self, window: Window) -> i64 {
         self.capacity - self.max_total(window)
     }
 
-    /// Where at `from` or later more is held and booked than there is, if anywhere. Only what was
-    /// restored can be.
+    /// Where, at `from` or later, more is held and booked than the capacity. `None` if nowhere, which
+    /// is always so unless amounts were restored.
     #[must_use]
     pub fn overcommitted(&self, from: Time) -> Option<Overcommitment> {
         let excess = self.max_total(Window::new(from, Time::MAX)?) - self.capacity;
@@ -265,14 +268,14 @@ impl Timetable {
         Some(Overcommitment { first, excess: amount(excess) })
     }
 
-    /// Held and booked as a step function over a window. The first step starts with the window, the
-    /// last one ends with it, and any two neighbours differ.
+    /// Held and booked amounts as a step function over a window. The first step starts with the window,
+    /// the last one lasts to its end, and neighbouring steps differ.
     #[must_use]
     pub fn profile(&self, window: Window) -> Vec<Step> {
         self.steps(window).collect()
     }
 
-    /// The same one by one, for those who may not want all.
+    /// The same steps as an iterator, for callers that may not need all of them.
     pub fn steps(&self, window: Window) -> impl Iterator<Item = Step> + '_ {
         let walk = self.breakpoints.walk_after(window.start());
         let first = Step::new(window.start(), walk.level());
@@ -280,11 +283,10 @@ impl Timetable {
         std::iter::once(first).chain(inside.map(|(time, level)| Step::new(time, level)))
     }
 
-    /// The earliest window of this length inside `within` over which this amount can be added;
-    /// `None` when there is none, or the length is not positive.
+    /// The earliest window of this length inside `within` over which this amount can be added. `None`
+    /// when there is none, or when the length is not positive.
     ///
-    /// Costs O((k + 1) log n) for `k` too-full stretches between the start of `within` and the
-    /// answer.
+    /// Costs O((k + 1) log n) for `k` too-full stretches between the start of `within` and the answer.
     #[must_use]
     pub fn earliest_fit(&self, amount: Amount, length: Span, within: Window) -> Option<Window> {
         if amount > self.capacity() || length <= Span::ZERO {
@@ -305,9 +307,9 @@ impl Timetable {
         }
     }
 
-    /// The first instant after `after` at which less is held and booked than just before: nothing that
-    /// does not fit from `after` on fits from any start before that. Costs O(log n) and the breakpoints
-    /// passed on the way.
+    /// The first instant after `after` at which the held and booked total drops. An amount that does
+    /// not fit from `after` on does not fit from any start before that instant either. Costs O(log n)
+    /// and the breakpoints that are passed.
     #[must_use]
     pub fn next_relief(&self, after: Time) -> Option<Time> {
         let walk = self.breakpoints.walk_after(after);
@@ -333,13 +335,13 @@ impl Timetable {
         self.breakpoints.heap_bytes()
     }
 
-    /// Checks the structure, and I1: 0 <= held, 0 <= booked, held + booked <= capacity at every
-    /// instant, and nothing held or booked after the last. Where restoring went beyond the capacity,
-    /// the bound is the highest total that is left of that, and it must be reached: any further
-    /// excess would have another cause. Costs O(n).
+    /// Checks the structure and I1: 0 <= held, 0 <= booked and held + booked <= capacity at every
+    /// instant, and nothing held or booked after the last one. If restored amounts exceed the capacity,
+    /// the bound is the highest total that is left of them. That total must be reached exactly: any
+    /// further excess would have another cause. Costs O(n).
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A sentence that states what is wrong.
     pub fn check_invariants(&self) -> Result<(), String> {
         self.breakpoints.check()?;
         let (capacity, ceiling) = (self.capacity, self.ceiling);
@@ -369,7 +371,8 @@ impl Timetable {
         self.breakpoints.extremes(window.start(), window.end()).max_total
     }
 
-    /// What a peer of ours takes for the above, see the top: a planted bug.
+    /// The sum that a peer of ours uses instead of the maximum (see the head of this module): a planted
+    /// bug.
     fn sum_in(&self, window: Window) -> i64 {
         let totals: Vec<u64> =
             self.profile(window).iter().map(|step| step.held.0 + step.booked.0).collect();
@@ -377,12 +380,13 @@ impl Timetable {
         signed(Amount(totals[0] + more.sum::<u64>()))
     }
 
-    /// The highest total beside which an amount can be added; none at all, beside any.
+    /// The highest existing total that leaves the amount free. For a zero amount this is the ceiling,
+    /// so that it always fits.
     fn beside(&self, amount: Amount) -> i64 {
         if amount == Amount::ZERO { self.ceiling } else { self.capacity - signed(amount) }
     }
 
-    /// Refuses when a layer has less than `requested` somewhere in the window.
+    /// Returns an error when a layer has less than `requested` at some instant of the window.
     fn check_has(&self, layer: Layer, window: Window, requested: Amount) -> Result<(), Underflow> {
         let extremes = self.breakpoints.extremes(window.start(), window.end());
         let (least, goal) = match layer {
@@ -397,9 +401,10 @@ impl Timetable {
         Ok(())
     }
 
-    /// The first instant of the window at which a goal is met that is met somewhere in it.
+    /// The first instant of the window at which a goal is met. The caller knows that it is met
+    /// somewhere in the window.
     fn first_in(&self, window: Window, goal: SeekGoal) -> Time {
-        // The window's extremes meet the goal, so that the seek ends inside of it.
+        // The window's extremes meet the goal, so the seek ends inside the window.
         self.breakpoints.seek(window.start(), goal).unwrap_or(window.start())
     }
 
@@ -411,7 +416,7 @@ impl Timetable {
 }
 
 impl PartialEq for Timetable {
-    /// No breakpoint is without a change, so that equal step functions have equal breakpoints.
+    /// A breakpoint always has a change, so equal step functions have equal breakpoints.
     fn eq(&self, other: &Self) -> bool {
         self.capacity == other.capacity
             && self.breakpoints() == other.breakpoints()
@@ -422,7 +427,7 @@ impl PartialEq for Timetable {
 impl Eq for Timetable {}
 
 impl fmt::Debug for Timetable {
-    /// The content: what a failed test wants to show. The nodes are nobody's business.
+    /// The content, which is what a failed test should show; the nodes of the tree are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = self.breakpoints.walk().map(|(time, level)| Step::new(time, level));
         f.debug_struct("Timetable")
@@ -432,13 +437,13 @@ impl fmt::Debug for Timetable {
     }
 }
 
-/// An amount as a signed number. One beyond 63 bits is counted as the largest there is: more than
-/// any capacity, so that it is refused all the same.
+/// An amount as a signed number. An amount above 63 bits counts as the largest number, which exceeds
+/// any capacity, so it is refused as well.
 fn signed(amount: Amount) -> i64 {
     i64::try_from(amount.0).unwrap_or(i64::MAX)
 }
 
-/// A level as an amount. No level is negative (I1), and neither is what is called free.
+/// A level as an amount. A level is never negative (I1), and a free amount is not either.
 const fn amount(level: i64) -> Amount {
     Amount(level.unsigned_abs())
 }

@@ -1,10 +1,11 @@
-//! The federation as a graph: sites and exchange points joined by edges, each owned by one RM.
+//! The federation as a graph: sites and exchange points joined by edges, each edge owned by one RM.
 //!
-//! `G = (V, E)` of Takefusa 2010, section 3.2. An edge is a path inside one domain, run by one NRM;
-//! what the NRM does inside is its own business. The capacity of an edge is shared by its two
-//! directions (the sentence before Eq. 8) unless the edge says it is full duplex.
+//! It is `G = (V, E)` of Takefusa 2010, section 3.2. An edge is a path inside one domain, owned by
+//! one NRM; how the NRM routes it inside the domain is not modelled here. The two directions of an
+//! edge share its capacity (the sentence before Eq. 8) unless the edge says that it is full duplex.
 //!
-//! Vertices and edges are numbered in the order they were added, so that planners work on vectors.
+//! Vertices and edges are numbered in the order in which they were added, so that planners can work
+//! on vectors. Left out: what is booked; what is free in one frame is a [`FrameView`].
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use crate::time::{Span, Window};
 pub struct VertexIndex(pub u32);
 
 impl VertexIndex {
-    /// As an index into a vector with one entry a vertex.
+    /// The number as an index into a vector with one entry per vertex.
     #[must_use]
     pub const fn at(self) -> usize {
         self.0 as usize
@@ -32,7 +33,7 @@ impl VertexIndex {
 pub struct EdgeIndex(pub u32);
 
 impl EdgeIndex {
-    /// As an index into a vector with one entry an edge.
+    /// The number as an index into a vector with one entry per edge.
     #[must_use]
     pub const fn at(self) -> usize {
         self.0 as usize
@@ -42,30 +43,30 @@ impl EdgeIndex {
 /// The computers of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compute {
-    /// The CRM that owns them.
+    /// The CRM that owns the computers.
     pub rm: RmName,
-    /// What that CRM calls them.
+    /// The name of this resource at that CRM.
     pub resource: ResourceId,
-    /// How many there are.
+    /// Number of CPUs, 1 to [`limits::CPUS_MAX`].
     pub capacity: Cpus,
-    /// Points per CPU (`vc_i`).
+    /// Points per CPU (`vc_i`), at most [`limits::UNIT_VALUE_MAX`].
     pub unit_value: UnitValue,
-    /// What a CPU costs by the time of day. None: nothing.
+    /// Price of a CPU by the time of day. `None`: it costs nothing.
     pub price: Option<PriceSchedule>,
-    /// How good it is, at most [`limits::QUALITY_FULL`].
+    /// Quality of the CPUs in points, at most [`limits::QUALITY_FULL`], which is the best.
     pub quality: u32,
-    /// What each CPU does, in million instructions a second (`C_m`), 1 to [`limits::MIPS_MAX`].
+    /// Speed of each CPU in million instructions a second (`C_m`), 1 to [`limits::MIPS_MAX`].
     pub mips: u64,
 }
 
 /// A site, or an exchange point when it has no computers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vertex {
-    /// Unique in the federation.
+    /// Name, unique among all sites and exchange points of the federation.
     pub name: VertexName,
-    /// Whose it is; an exchange point belongs to nobody.
+    /// The domain that the site belongs to; `None` for an exchange point, which belongs to nobody.
     pub domain: Option<DomainName>,
-    /// Its computers.
+    /// The computers of the site; `None` for an exchange point.
     pub compute: Option<Compute>,
 }
 
@@ -74,7 +75,7 @@ pub struct Vertex {
 pub enum Duplex {
     /// One capacity for both directions together: one resource at the NRM.
     Shared(ResourceId),
-    /// The capacity in each direction: two resources at the NRM.
+    /// Each direction has the full capacity: two resources at the NRM.
     Full {
         /// From `a` to `b`.
         ab: ResourceId,
@@ -83,7 +84,7 @@ pub enum Duplex {
     },
 }
 
-/// Which way an edge is travelled.
+/// The direction in which a link uses an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From `a` to `b`.
@@ -93,7 +94,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// 0 for a to b, 1 for b to a: index into a pair.
+    /// 0 for a to b, 1 for b to a: an index into a pair.
     #[must_use]
     pub const fn at(self) -> usize {
         match self {
@@ -102,7 +103,7 @@ impl Direction {
         }
     }
 
-    /// The other way.
+    /// The opposite direction.
     #[must_use]
     pub const fn back(self) -> Self {
         match self {
@@ -115,30 +116,30 @@ impl Direction {
 /// A path inside one domain between two of its end points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// Unique in the federation.
+    /// Name, unique among all edges of the federation.
     pub name: EdgeName,
-    /// One end.
+    /// One end of the path.
     pub a: VertexIndex,
-    /// The other end.
+    /// The other end; never the same vertex as `a`.
     pub b: VertexIndex,
-    /// The NRM that owns it.
+    /// The NRM that owns the path.
     pub rm: RmName,
-    /// Rate that can be booked on it when it is empty.
+    /// The rate that can be booked when nothing is booked yet, 1 to [`limits::BANDWIDTH_MAX_BPS`].
     pub capacity: BitsPerSecond,
-    /// Points per Gbit/s (`vb_k`).
+    /// Points per Gbit/s (`vb_k`), at most [`limits::UNIT_VALUE_MAX`].
     pub unit_value: UnitValue,
-    /// What a Gbit/s costs by the time of day. None: nothing.
+    /// Price of a Gbit/s by the time of day. `None`: it costs nothing.
     pub price: Option<PriceSchedule>,
-    /// How good it is, at most [`limits::QUALITY_FULL`].
+    /// Quality of the path in points, at most [`limits::QUALITY_FULL`], which is the best.
     pub quality: u32,
-    /// One-way latency.
+    /// One-way latency, at most [`limits::LATENCY_MAX`].
     pub latency: Span,
     /// How the two directions share the capacity.
     pub duplex: Duplex,
 }
 
 impl Edge {
-    /// The resource that a link takes when it travels the edge in this direction.
+    /// The resource that a link takes when it uses the edge in this direction.
     #[must_use]
     pub const fn resource(&self, direction: Direction) -> &ResourceId {
         match (&self.duplex, direction) {
@@ -148,13 +149,13 @@ impl Edge {
         }
     }
 
-    /// Do both directions take from one capacity?
+    /// Do both directions share one capacity?
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         matches!(self.duplex, Duplex::Shared(_))
     }
 
-    /// The vertex reached by travelling in this direction.
+    /// The vertex at the end of the edge in this direction.
     #[must_use]
     pub const fn head(&self, direction: Direction) -> VertexIndex {
         match direction {
@@ -164,18 +165,18 @@ impl Edge {
     }
 }
 
-/// A step out of a vertex.
+/// A step from a vertex to a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    /// Over this edge,
+    /// The edge that the step uses.
     pub edge: EdgeIndex,
-    /// this way,
+    /// The direction in which it uses the edge.
     pub direction: Direction,
-    /// to this vertex.
+    /// The vertex at the end of the step.
     pub to: VertexIndex,
 }
 
-/// The graph. Built by adding vertices first, then the edges between them; every addition is checked.
+/// The graph. Vertices are added first, then the edges between them; every addition is checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
     vertices: Vec<Vertex>,
@@ -192,7 +193,7 @@ impl Topology {
         Self::default()
     }
 
-    /// Adds a vertex.
+    /// Adds a vertex and returns its number.
     ///
     /// # Errors
     /// [`InvalidField`] when the name is taken, a number is out of its range or the graph is full.
@@ -219,11 +220,11 @@ impl Topology {
         Ok(index)
     }
 
-    /// Adds an edge between two vertices that exist.
+    /// Adds an edge between two existing vertices and returns its number.
     ///
     /// # Errors
-    /// [`InvalidField`] when the name is taken, both ends are one, a number is out of its range or
-    /// the graph is full.
+    /// [`InvalidField`] when the name is taken, both ends are the same vertex, a number is out of its
+    /// range or the graph is full.
     pub fn add_edge(&mut self, edge: Edge) -> Result<EdgeIndex, InvalidField> {
         if self.edges.len() >= limits::EDGES_MAX {
             let allowed = format!("at most {} paths", limits::EDGES_MAX);
@@ -271,37 +272,37 @@ impl Topology {
         &self.edges
     }
 
-    /// The vertex of an index of this topology.
+    /// The vertex with this number, which must come from this topology.
     #[must_use]
     pub fn vertex(&self, index: VertexIndex) -> &Vertex {
         &self.vertices[index.at()]
     }
 
-    /// The edge of an index of this topology.
+    /// The edge with this number, which must come from this topology.
     #[must_use]
     pub fn edge(&self, index: EdgeIndex) -> &Edge {
         &self.edges[index.at()]
     }
 
-    /// The steps out of a vertex, in the order the edges were added.
+    /// The steps out of a vertex, in the order in which their edges were added.
     #[must_use]
     pub fn hops(&self, from: VertexIndex) -> &[Hop] {
         &self.hops[from.at()]
     }
 
-    /// The vertex of a name.
+    /// The number of the vertex with this name.
     #[must_use]
     pub fn find_vertex(&self, name: &VertexName) -> Option<VertexIndex> {
         self.vertex_by_name.get(name).copied()
     }
 
-    /// The edge of a name.
+    /// The number of the edge with this name.
     #[must_use]
     pub fn find_edge(&self, name: &EdgeName) -> Option<EdgeIndex> {
         self.edge_by_name.get(name).copied()
     }
 
-    /// Indices of the vertices that have computers, in order.
+    /// The vertices that have computers, with their numbers, in order.
     pub fn sites(&self) -> impl Iterator<Item = (VertexIndex, &Vertex, &Compute)> {
         self.vertices.iter().enumerate().filter_map(|(index, vertex)| {
             let compute = vertex.compute.as_ref()?;
@@ -311,21 +312,21 @@ impl Topology {
     }
 }
 
-/// What is free in one frame, as the RMs disclosed it: one number a resource (the minimum over the
-/// window), indexed like the topology. What an RM did not answer for is zero.
+/// What is free in one frame, as the RMs disclosed it. There is one number per resource, the minimum
+/// over the window, in the order of the topology. A resource for which no RM answered counts as zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameView {
-    /// The frame.
+    /// The window of the frame.
     pub window: Window,
-    /// Free CPUs by vertex (`wc_i`); zero at exchange points.
+    /// Free CPUs of each vertex (`wc_i`); zero at exchange points.
     pub free_cpus: Vec<Cpus>,
-    /// Free rate by edge (`wb_k`), by [`Direction::at`]; on a shared edge both entries are the one
-    /// number that the two directions share.
+    /// Free rate of each edge (`wb_k`), indexed by [`Direction::at`]. On a shared edge both entries
+    /// are the same number, which the two directions share.
     pub free_bps: Vec<[BitsPerSecond; 2]>,
 }
 
 impl FrameView {
-    /// Everything free: the federation when nothing is booked.
+    /// A view in which everything is free: the federation without any booking.
     #[must_use]
     pub fn empty_federation(topology: &Topology, window: Window) -> Self {
         let cpus = |vertex: &Vertex| vertex.compute.as_ref().map_or(Cpus(0), |c| c.capacity);
@@ -336,7 +337,7 @@ impl FrameView {
         }
     }
 
-    /// Nothing free: where an assembly of answers begins.
+    /// A view in which nothing is free, to which the answers of the RMs are then added.
     #[must_use]
     pub fn nothing(topology: &Topology, window: Window) -> Self {
         Self {

@@ -1,29 +1,30 @@
-//! Availability vectors: when so much of one resource is free, one bit a slot.
+//! Availability vectors: for one amount of one resource, one bit per slot that says whether the amount is
+//! free.
 //!
 //! A vector is a profile at one amount `r`, cut into slots of equal length: the capacity availability
-//! vector of a link, the r-cluster availability vector of a cluster (Christodoulopoulos 2008, section
-//! 3; Stevens 2009, section 4.1). A slot's bit is set when `r` is free during the *whole* slot; the
-//! papers print "more than r" and mean "at least". Multi-cost planners work on these.
+//! vector of a link, or the r-cluster availability vector of a cluster (Christodoulopoulos 2008, section 3;
+//! Stevens 2009, section 4.1). The bit of a slot is set when `r` is free during the *whole* slot; the
+//! papers print "more than r" and mean "at least". Multi-cost planners work on these vectors.
 //!
-//! **Absolute slots.** Slot `k` of a [`SlotGrid`] is `[k, k + 1)` times the slot's length since 1970,
-//! so that vectors of one grid fit together whoever made them and whenever. A vector knows its first
-//! slot. Outside of it nothing is known, and what is not known is not available: every operation here
-//! takes a slot before the first and after the last as not free.
+//! **Absolute slots.** Slot `k` of a [`SlotGrid`] is `[k, k + 1)` times the slot's length since 1970, so
+//! vectors of one grid can be combined regardless of who made them and when. A vector knows its first slot.
+//! Nothing is known outside of its slots, and unknown means not available: every operation here treats
+//! slots before the first and after the last as not free.
 //!
-//! **The papers' positions** are relative: position 0 is "now" at the node that sent the vector.
-//! The vector of a link that begins at distance `d` is therefore `d` old when it is used, and Eq.
-//! (1) shifts it by `2 d`: one `d` for its age, one for the travel of the data. Absolute slots do
-//! the first by themselves: [`AvailabilityVector::along`] shifts by the travel alone.
-//! [`AvailabilityVector::shifted_left`] and [`AvailabilityVector::masked_until`] (`MUV`) make the
-//! papers' reading as printed; a test shows that both agree.
+//! **The papers' positions** are relative: position 0 is "now" at the node that sent the vector. The vector
+//! of a link that begins at distance `d` is therefore `d` old when it is used, and Eq. (1) shifts it by
+//! `2 d`: one `d` for its age, and one for the travel time of the data. Absolute slots already account for
+//! the age, so [`AvailabilityVector::along`] shifts by the travel time alone.
+//! [`AvailabilityVector::shifted_left`] and [`AvailabilityVector::masked_until`] (`MUV`) are the papers'
+//! operations as printed; a test shows that both readings agree.
 //!
-//! **Conservative rounding.** Whatever is cut into slots loses what a slot has only in part. A length
-//! of time becomes slots by rounding up ([`SlotGrid::slots_for`]), an instant at which something
-//! becomes ready the next boundary ([`SlotGrid::first_from`]). So a plan that fits vectors fits the
-//! profiles they were made from, whatever the grids of links and clusters are.
+//! **Conservative rounding.** A slot that is free only in part counts as not free. A length of time is
+//! rounded up to slots ([`SlotGrid::slots_for`]), and an instant at which something becomes ready is moved
+//! to the next slot boundary ([`SlotGrid::first_from`]). So a plan that fits the vectors also fits the
+//! profiles that they were made from, whatever the grids of links and clusters are.
 //!
-//! Left out: amounts (one vector is one amount), which hold takes a slot, clocks, the wire. The words
-//! behind the bits are for planners that do many operations at once; [`kernel`] has those.
+//! Left out: amounts (one vector has one amount), which hold takes a slot, clocks, the wire. Planners that
+//! do many operations at once use the raw words of the bits; [`kernel`] has those operations.
 
 mod grid;
 pub mod kernel;
@@ -48,8 +49,8 @@ pub use grid::{Slot, SlotGrid};
 pub struct AvailabilityVector {
     grid: SlotGrid,
     first: Slot,
-    /// Bit `i` is slot `first + i`. It begins at a word, and what its last word has beyond its length
-    /// is zero: the kernels work on whole words.
+    /// Bit `i` is slot `first + i`. The bits begin at a word boundary, and the bits of the last word beyond
+    /// the length are zero, because the kernels work on whole words.
     bits: BitVec<u64, Lsb0>,
 }
 
@@ -66,7 +67,7 @@ impl AvailabilityVector {
         Ok(Self { grid, first, bits: BitVec::repeat(false, slots) })
     }
 
-    /// The same, all of them free.
+    /// A vector of `slots` slots from `first` on, all of them free.
     ///
     /// # Errors
     /// As [`AvailabilityVector::nothing`].
@@ -76,7 +77,7 @@ impl AvailabilityVector {
         Ok(vector)
     }
 
-    /// A vector of bits, the first of them slot `first`.
+    /// A vector from bits. The first bit is slot `first`.
     ///
     /// # Errors
     /// As [`AvailabilityVector::nothing`].
@@ -94,8 +95,8 @@ impl AvailabilityVector {
         Ok(vector)
     }
 
-    /// What `timetable` has free of an amount: a slot's bit is set when held + booked leave at least
-    /// `amount` throughout the slot. Costs what the profile over the vector's time costs.
+    /// When `timetable` has an amount free: the bit of a slot is set when held + booked leave at least
+    /// `amount` free throughout the slot. Costs as much as the profile over the vector's time.
     ///
     /// # Errors
     /// As [`AvailabilityVector::nothing`].
@@ -111,7 +112,7 @@ impl AvailabilityVector {
             return Ok(vector); // No slots: refused above.
         };
         let capacity = timetable.capacity();
-        // A level beyond the capacity (what was restored) leaves nothing.
+        // Where restored amounts exceed the capacity, nothing is free.
         let free = |step: crate::timetable::Step| {
             let free = capacity.saturating_sub(step.held).saturating_sub(step.booked);
             (step.start, free)
@@ -125,9 +126,10 @@ impl AvailabilityVector {
         )
     }
 
-    /// What a profile has free of an amount. The profile is the free amount as a step function: each
-    /// step holds from its instant to the next one's, the last for ever; before the first nothing is
-    /// known to be free. Steps whose instant is not later than the one before take its place.
+    /// When a profile has an amount free. The profile is a step function of the free amount: each step
+    /// lasts from its instant to that of the next step, and the last step lasts for ever. Before the first
+    /// step, nothing is known to be free. A step whose instant is not later than that of the step before
+    /// replaces that step.
     ///
     /// # Errors
     /// As [`AvailabilityVector::nothing`].
@@ -139,7 +141,8 @@ impl AvailabilityVector {
         slots: usize,
     ) -> Result<Self, InvalidField> {
         let mut vector = Self::nothing(grid, first, slots)?;
-        // Since when enough is free, over as many steps as that lasts: a slot may span several.
+        // The instant since which enough is free, over as many steps as that lasts: a slot may span several
+        // steps.
         let mut since: Option<Time> = None;
         for (at, free) in steps {
             match (since, free >= amount) {
@@ -157,17 +160,18 @@ impl AvailabilityVector {
         Ok(vector)
     }
 
-    /// Marks the slots that lie in `[start, end)` as free.
+    /// Marks the slots that lie inside `[start, end)` as free.
     fn set_free(&mut self, start: Time, end: Time) {
         let from = self.position(self.grid.first_from(start));
         let to = self.position(self.grid.containing(end));
         kernel::set(self.bits.as_raw_mut_slice(), from, to);
     }
 
-    /// Moves it on to begin at a later slot: what was before is forgotten, and as many slots at its end are
-    /// new, all of them free. Nothing happens when it begins there or later already.
+    /// Moves the vector so that it begins at a later slot. The slots before that are dropped, and as many
+    /// new slots are appended at the end, all of them free. Nothing happens when the vector already begins
+    /// there or later.
     ///
-    /// Costs what its words cost, without allocation: for pictures that go with the time.
+    /// Costs as much as its words, without allocation: it is for pictures that move along with the time.
     pub fn advance(&mut self, first: Slot) {
         let last = self.grid.last_slot().0 - self.len() as i64 + 1;
         let first = first.0.min(last);
@@ -182,9 +186,9 @@ impl AvailabilityVector {
         self.first = Slot(first);
     }
 
-    /// Replaces what it says of the slots that a window touches by a profile at an amount, as
-    /// [`AvailabilityVector::of_profile`] takes them. A slot is free when the profile has the amount
-    /// free throughout it: steps that begin or end within a slot leave that one not free.
+    /// Replaces the slots that a window touches with a profile at an amount, in the form that
+    /// [`AvailabilityVector::of_profile`] takes. A slot is free when the profile has the amount free
+    /// throughout the slot. A slot inside which the amount becomes free, or stops being free, is not free.
     pub fn replace(
         &mut self,
         window: Window,
@@ -211,22 +215,22 @@ impl AvailabilityVector {
         }
     }
 
-    /// A slot's position, at most the length; 0 for those before the first.
+    /// The position of a slot, at most the length; 0 for slots before the first.
     fn position(&self, slot: Slot) -> usize {
         usize::try_from(slot.0.saturating_sub(self.first.0)).unwrap_or(0).min(self.len())
     }
 
-    /// How its time is cut.
+    /// The grid of its slots.
     #[must_use]
     pub const fn grid(&self) -> SlotGrid {
         self.grid
     }
-    /// The first slot of which anything is known.
+    /// The first slot that the vector covers.
     #[must_use]
     pub const fn first(&self) -> Slot {
         self.first
     }
-    /// The first slot after the last of which anything is known.
+    /// The first slot after those that the vector covers.
     #[must_use]
     pub fn end(&self) -> Slot {
         Slot(self.first.0 + self.len() as i64)
@@ -236,18 +240,18 @@ impl AvailabilityVector {
     pub fn len(&self) -> usize {
         self.bits.len()
     }
-    /// Never: a vector has at least one slot.
+    /// Always false: a vector has at least one slot.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bits.is_empty()
     }
-    /// Is this slot free? Not outside of the vector.
+    /// Is this slot free? Slots outside of the vector are not.
     #[must_use]
     pub fn is_free(&self, slot: Slot) -> bool {
         let position = slot.0.checked_sub(self.first.0).and_then(|at| usize::try_from(at).ok());
         position.and_then(|at| self.bits.get(at)).is_some_and(|bit| *bit)
     }
-    /// Is every slot from one to before another free? Also when there is none between.
+    /// Is every slot from `from` to before `to` free? True when there is no slot between them.
     #[must_use]
     pub fn is_free_over(&self, from: Slot, to: Slot) -> bool {
         from >= to
@@ -255,7 +259,7 @@ impl AvailabilityVector {
                 && to <= self.end()
                 && kernel::first_zero(self.words(), self.position(from)) >= self.position(to))
     }
-    /// The bits, position 0 first: 64 a word, the lowest bit first, zero beyond the length.
+    /// The bits as words, position 0 first: 64 per word, the lowest bit first, zero beyond the length.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         self.bits.as_raw_slice()
@@ -271,8 +275,8 @@ impl AvailabilityVector {
         kernel::weight(self.words())
     }
 
-    /// `R(b)`: the first slot, not before `from`, at which `length` free slots in a row begin. For no
-    /// slots at all that is `from` itself, when it is not after the vector's end.
+    /// `R(b)`: the first slot, not before `from`, at which `length` free slots in a row begin. For a
+    /// `length` of 0 it is `from` itself, unless `from` is after the vector's end.
     #[must_use]
     pub fn first_run(&self, from: Slot, length: usize) -> Option<Slot> {
         if from > self.end() {
@@ -283,15 +287,15 @@ impl AvailabilityVector {
         (found + length <= self.len()).then(|| Slot(self.first.0 + found as i64))
     }
 
-    /// The vector of this path and then a link (Eq. 1, absolute): a slot is free when it is free here
-    /// and `travel` slots later on the link, where what is sent in it arrives so much later. Known
-    /// where this vector is known.
+    /// The vector of this path extended by a link (Eq. 1, with absolute slots). A slot is free when it is
+    /// free in this vector and the link is free `travel` slots later, which is when data sent in this slot
+    /// arrive there. The result covers the slots of this vector.
     ///
-    /// Associative: `a.along(x, b).along(x + y, c)` equals `a.along(x, b.along(y, c))` where all of
-    /// them are known.
+    /// Associative: `a.along(x, b).along(x + y, c)` equals `a.along(x, b.along(y, c))` wherever all three
+    /// vectors cover the slots.
     ///
     /// # Errors
-    /// [`InvalidField`] when the two are on different grids.
+    /// [`InvalidField`] when the two vectors are on different grids.
     pub fn along(&self, travel: u64, link: &Self) -> Result<Self, InvalidField> {
         if self.grid != link.grid {
             let allowed = format!("a vector with slots of {}", self.grid.slot());
@@ -304,8 +308,9 @@ impl AvailabilityVector {
         Ok(Self { grid: self.grid, first: self.first, bits })
     }
 
-    /// `LSH_by`: position `k` becomes what position `k + by` was, with nothing free at the end. First
-    /// slot and length stay, as in the papers, whose positions are relative.
+    /// `LSH_by`: position `k` of the result is position `k + by` of this vector; the positions at the end
+    /// are not free. The first slot and the length do not change, as in the papers, whose positions are
+    /// relative.
     #[must_use]
     pub fn shifted_left(&self, by: u64) -> Self {
         let mut bits = BitVec::repeat(false, self.len());
@@ -315,8 +320,8 @@ impl AvailabilityVector {
         Self { grid: self.grid, first: self.first, bits }
     }
 
-    /// `MUV`: the same with every slot before `slot` not available. The papers' `MUV_k` is that of slot
-    /// `first + k`.
+    /// `MUV`: this vector with every slot before `slot` marked as not available. The papers' `MUV_k` is
+    /// that of slot `first + k`.
     #[must_use]
     pub fn masked_until(&self, slot: Slot) -> Self {
         let mut masked = self.clone();
@@ -325,8 +330,8 @@ impl AvailabilityVector {
         masked
     }
 
-    /// The slots at which `length` free slots in a row begin: where something of that length can start.
-    /// For a length of 0, or of 1, the vector itself.
+    /// The slots at which `length` free slots in a row begin, where something of that length can start. For
+    /// a length of 0 or 1 this is the vector itself.
     #[must_use]
     pub fn starts(&self, length: usize) -> Self {
         let mut starts =
@@ -335,8 +340,8 @@ impl AvailabilityVector {
         starts
     }
 
-    /// Is every slot that is free in `other` free here (`>=`, component by component, of Eq. 3)? Slots
-    /// outside of a vector count as not free.
+    /// Is every slot that is free in `other` also free in this vector (`>=`, component by component, of Eq.
+    /// 3)? Slots outside of a vector count as not free. False when the two are on different grids.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let ahead = other.first.0.saturating_sub(self.first.0);

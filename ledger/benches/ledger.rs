@@ -1,7 +1,8 @@
-//! What durability costs: the ledger beside a bare append + fdatasync of the same bytes.
+//! Measures what durability costs: the ledger compared with a plain append + fdatasync of the same
+//! bytes.
 //!
 //! `cargo bench -p coalloc-ledger`. The temporary folder must be on a real disk (`TMPDIR`). Both
-//! sides run in turns, so that a busy machine slows both; read the ratios.
+//! sides run in turns, so that a busy machine slows both down: read the ratios.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +23,7 @@ const COMMITS: u64 = 2_000;
 const BATCH: u64 = 64;
 const BATCHES: u64 = 300;
 
-/// About what a hold of three segments is.
+/// A record of about the size of a hold of three segments.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Hold {
     transaction: String,
@@ -64,7 +65,7 @@ fn ledger(ledger: &mut SqliteLedger<Hold>, appends: u64, batch: u64) -> Duration
     start.elapsed()
 }
 
-/// The same bytes (body and a hash's 32), bare.
+/// The time for the same bytes (the body and 32 bytes of hash) without a ledger.
 fn bare(file: &mut File, appends: u64, batch: u64) -> Duration {
     let mut bytes = Vec::new();
     for number in 0..batch {

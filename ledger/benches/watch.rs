@@ -1,8 +1,9 @@
-//! What watching costs: commits beside followers, and how fast a follower reads the past.
+//! Measures what watching costs: commits while there are followers, and how fast a follower reads
+//! old records.
 //!
 //! `cargo bench -p coalloc-ledger --bench watch`. The temporary folder must be on a real disk
-//! (`TMPDIR`). Followers behave as watches do: woken by the last durable number, at most once in
-//! `limits::WATCH_PAUSE`, each with a connection of its own. Rounds go in turns: read the ratios.
+//! (`TMPDIR`). Followers behave as watchers do: they are woken by the last durable number, at most once in
+//! `limits::WATCH_PAUSE`, and each has its own connection. Rounds are run in turns: read the ratios.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ const FOLLOWERS: [usize; 3] = [0, 1, 10];
 const PAST: u64 = 1_000_000;
 const ID: &str = "00000000000000000000000000000000";
 
-/// About what a hold of three segments is.
+/// A record of about the size of a hold of three segments.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Hold {
     transaction: String,
@@ -51,7 +52,7 @@ fn open(path: &Path) -> SqliteLedger<Hold> {
     SqliteLedger::open(path, &identity, || ID.to_owned(), |_, _| Ok(())).unwrap()
 }
 
-/// Reads on from `cursor` until `stop`, as a watch does.
+/// Reads from `cursor` to `stop`, as a watcher does.
 fn follow(path: &Path, mut cursor: u64, durable: &AtomicU64, stop: u64) {
     let mut reader = LedgerReader::<Hold>::open(path, ID).unwrap();
     while cursor < stop {
@@ -63,7 +64,7 @@ fn follow(path: &Path, mut cursor: u64, durable: &AtomicU64, stop: u64) {
     }
 }
 
-/// Time for the commits of one round beside so many followers.
+/// The time for the commits of one round while there are so many followers.
 fn commits(ledger: &mut SqliteLedger<Hold>, followers: usize) -> Duration {
     let durable = Arc::new(AtomicU64::new(ledger.last_sequence()));
     let (first, last) = (ledger.last_sequence(), ledger.last_sequence() + COMMITS);

@@ -1,19 +1,20 @@
-//! The hash chain over the records: each hash covers the record, its sequence number and the hash
-//! before it, so that no record can be changed, removed from the middle or moved unnoticed (I15).
+//! The hash chain over the records. Each hash covers the record, its sequence number and the previous
+//! hash, so no record can be changed, moved, or removed from the middle unnoticed (I15).
 //!
-//! It is no signature. Who can write the file can write a new chain, and a chain that was cut off
-//! after any record is a sound shorter chain: only somebody who remembers the last hash can tell.
+//! The chain is not a signature. Whoever can write the file can write a new chain. A chain that was
+//! cut off after any record is a sound, shorter chain; only a remembered last hash reveals the cut,
+//! see [`crate::tip`]. Left out: where the records are kept.
 
 use sha2::{Digest, Sha256};
 
-/// A link of the chain: SHA-256.
+/// A hash of the chain: SHA-256.
 pub(crate) type Hash = [u8; 32];
 
 /// The first sequence number.
 pub(crate) const FIRST: u64 = 1;
 
-/// The hash before the first record. It differs from ledger to ledger, so that records of one
-/// cannot stand in another.
+/// The hash before the first record. It differs from ledger to ledger, so records of one ledger are
+/// not valid in another.
 pub(crate) fn genesis(ledger_id: &str) -> Hash {
     let mut digest = Sha256::new();
     digest.update(b"coalloc ledger, format 1\n");
@@ -22,8 +23,8 @@ pub(crate) fn genesis(ledger_id: &str) -> Hash {
     digest.finalize().into()
 }
 
-/// The hash of a record: of the fixed-length previous hash and sequence number, and the body behind
-/// its own length. No two different inputs are the same bytes.
+/// The hash of a record, over the previous hash and the sequence number, which have a fixed length,
+/// and the body after its own length. So two different inputs never give the same bytes to the hash.
 pub(crate) fn link(previous: &Hash, sequence: u64, body: &str) -> Hash {
     let mut digest = Sha256::new();
     digest.update(previous);
@@ -33,28 +34,28 @@ pub(crate) fn link(previous: &Hash, sequence: u64, body: &str) -> Hash {
     digest.finalize().into()
 }
 
-/// How far a chain has come. The ledger in a file and its simulated twin append and verify with this,
-/// and with nothing else.
+/// The end of a chain. The real ledger and the simulated one append and verify only with this type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// The sequence number of the last record, and its hash.
+    /// The sequence number of the last record; `tip` is its hash.
     pub(crate) last: u64,
     pub(crate) tip: Hash,
 }
 
 impl Chain {
-    /// Of a ledger without records.
+    /// The chain of a ledger without records.
     pub(crate) fn new(ledger_id: &str) -> Self {
         Self { last: FIRST - 1, tip: genesis(ledger_id) }
     }
 
-    /// The next record is this one.
+    /// Appends a record to the chain.
     pub(crate) fn append(&mut self, body: &str) {
         self.last += 1;
         self.tip = link(&self.tip, self.last, body);
     }
 
-    /// The next record that was read is this one, if it is as it was written and in its place.
+    /// Appends a record that was read to the chain, if it is in its place and unchanged. The error
+    /// says what is wrong.
     pub(crate) fn verify(&mut self, sequence: i64, body: &str, hash: &[u8]) -> Result<(), String> {
         let expected = self.last + 1;
         if u64::try_from(sequence) != Ok(expected) {
@@ -69,7 +70,7 @@ impl Chain {
     }
 }
 
-/// The length in bytes as 64 bits, which hold any `usize`.
+/// The length in bytes as 64 bits, into which any `usize` fits.
 fn length(text: &str) -> [u8; 8] {
     (text.len() as u64).to_be_bytes()
 }
@@ -88,7 +89,7 @@ mod tests {
         assert_ne!(hash, link(&start, 1, "{ }"));
     }
 
-    /// The format is written down in the crate's documentation; other tools may follow it.
+    /// The format is described in the crate's documentation; other tools may rely on it.
     #[test]
     fn the_format_does_not_change() {
         let hash = link(&genesis("00000000000000000000000000000000"), 1, "{\"n\":1}");

@@ -1,7 +1,7 @@
-//! How a new ledger comes to be: made whole under another name, then renamed into place.
+//! Makes a new ledger: completely under another name, and then renames it into place.
 //!
-//! A crash on the way leaves no ledger, never half of one; the remains are overwritten by the next
-//! attempt. Call with the lock held.
+//! A crash on the way leaves no ledger, and never half of one; the next attempt overwrites the
+//! remains. Call with the lock held. Left out: opening it, see [`crate::sqlite`].
 
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +15,8 @@ use crate::lock::beside;
 use crate::reserved_space;
 use crate::sqlite::{APPLICATION_ID, FORMAT_VERSION, Identity, sqlite};
 
-/// STRICT, so that no tool stores a number where a text belongs. The record table is ordered by its
-/// sequence number in the file itself: an append goes to the last page.
+/// The tables are STRICT, so that no tool stores a number where a text belongs. The record table is
+/// ordered by its sequence number in the file itself, so an append goes to the last page.
 const SCHEMA: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE record (
@@ -26,7 +26,7 @@ CREATE TABLE record (
 ) STRICT;
 ";
 
-/// Makes an empty ledger at `path`, durable when this returns.
+/// Makes an empty ledger at `path`, which is durable when this returns.
 pub(crate) fn create(path: &Path, identity: &Identity, id: &str) -> Result<(), LedgerError> {
     check("id", id, "32 lower-case hexadecimal digits", |id| {
         id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -47,7 +47,7 @@ pub(crate) fn create(path: &Path, identity: &Identity, id: &str) -> Result<(), L
     let place = || -> io::Result<()> {
         File::open(&draft)?.sync_all()?;
         fs::rename(&draft, path)?;
-        // The new name is durable only with the folder.
+        // The new name is durable only when its folder is synced.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
@@ -57,8 +57,9 @@ pub(crate) fn create(path: &Path, identity: &Identity, id: &str) -> Result<(), L
 fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
     let mut connection = Connection::open(draft)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    // Twice: in the header, where it is read without SQLite touching the file, and in a table,
-    // where people find it. A later format must be in the header before anything else changes.
+    // The format version is stored twice: in the header, where it is read without SQLite touching
+    // the file, and in a table, where people find it. A later format must be in the header before
+    // anything else changes.
     connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(SCHEMA)?;
@@ -69,14 +70,14 @@ fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
         insert.execute(params!["node_kind", identity.kind])?;
         insert.execute(params!["node_name", identity.name])?;
     }
-    // For people only; nothing is computed from it, so it needs no clock of ours.
+    // For people only. Nothing is computed from it, so SQLite's clock will do.
     transaction.execute(
         "INSERT INTO meta (key, value) VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
         [],
     )?;
     transaction.execute_batch(reserved_space::SCHEMA)?;
     transaction.commit()?;
-    // Here, because it need not go through the write-ahead log.
+    // Reserve space here, because it need not go through the write-ahead log.
     reserved_space::add(&mut connection, limits::LEDGER_ROOM_MIN)?;
     connection.close().map_err(|(_, error)| error)
 }

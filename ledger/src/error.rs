@@ -1,8 +1,9 @@
-//! What can be wrong with a ledger, each with what a person needs to act on it.
+//! What can be wrong with a ledger; each error has what a person needs to act on it.
 //!
-//! The text of an error names the file, the record and the way out; the cause below it (an I/O
-//! error, an error of SQLite) is its `source` and is not repeated in the text. [`chain_text`] joins
-//! the two for a log line. Nothing here is answered to a client: a node whose ledger fails ends.
+//! The text of an error names the file, the record and what to do. Its cause (an I/O error, an
+//! error of SQLite) is its `source` and is not repeated in the text; [`chain_text`] joins the two
+//! for a log line. Left out: answers to clients. A node whose ledger fails ends, so clients never
+//! get these errors.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::sqlite::Identity;
 /// Why a ledger could not be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// Another process has it open.
+    /// Another process has the ledger open.
     #[error(
         "{} is in use by another process ({}); stop that one first. The lock is {}: it is freed \
          when its process ends, deleting the file does not help",
@@ -24,12 +25,12 @@ pub enum LedgerError {
     Locked {
         /// The ledger.
         path: PathBuf,
-        /// The lock file beside it.
+        /// The lock file beside the ledger.
         lock: PathBuf,
-        /// The process id written in the lock file, if it could be read.
+        /// The process id in the lock file, if it could be read.
         holder: Option<u32>,
     },
-    /// A later release wrote it. It was not modified.
+    /// A later release wrote the ledger. The file was not modified.
     #[error(
         "{} has format {found}, this binary reads formats up to {newest}; it was left as it is. \
          Start the release that wrote it",
@@ -38,12 +39,12 @@ pub enum LedgerError {
     NewerFormat {
         /// The ledger.
         path: PathBuf,
-        /// Its format version.
+        /// The format version of the ledger.
         found: i64,
-        /// The newest format this binary reads.
+        /// The newest format that this binary reads.
         newest: i64,
     },
-    /// It belongs to another node. It was not modified.
+    /// The ledger belongs to another node. The file was not modified.
     #[error(
         "{} is the ledger of {found}, this node is {expected}; it was left as it is. Correct the \
          path or the name in this node's configuration",
@@ -52,12 +53,12 @@ pub enum LedgerError {
     ForeignNode {
         /// The ledger.
         path: PathBuf,
-        /// Whose it is.
+        /// The node that the ledger belongs to.
         found: Identity,
-        /// Who wanted to open it.
+        /// The node that tried to open it.
         expected: Identity,
     },
-    /// Whatever it is, it is no ledger. It was not modified.
+    /// The file is not a ledger. It was not modified.
     #[error(
         "{} is not a ledger of Coalloc: {why}; it was left as it is. Correct the path, or restore \
          the ledger from a backup",
@@ -66,7 +67,7 @@ pub enum LedgerError {
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// What gave it away.
+        /// How that was noticed.
         why: String,
     },
     /// A record was changed, removed or moved after it was written (I15).
@@ -79,9 +80,9 @@ pub enum LedgerError {
     ChainBroken {
         /// The ledger.
         path: PathBuf,
-        /// The first record that is not what was written.
+        /// The sequence number of the first record that differs from what was written.
         sequence: u64,
-        /// Expected and found.
+        /// What was expected, and what was found.
         why: String,
     },
     /// The end of the write-ahead log is damaged beyond one unfinished transaction (I15).
@@ -94,10 +95,10 @@ pub enum LedgerError {
     WalDamaged {
         /// The write-ahead log beside the ledger.
         wal: PathBuf,
-        /// What was found.
+        /// What is wrong.
         why: String,
     },
-    /// SQLite finds the file damaged (I15).
+    /// SQLite reports that the file is damaged (I15).
     #[error(
         "{} is damaged: {at} cannot be read. Keep a copy of the file, check the disk, and restore the ledger \
          from a backup; `coalloc ledger verify` says which records are sound",
@@ -106,12 +107,12 @@ pub enum LedgerError {
     Damaged {
         /// The ledger.
         path: PathBuf,
-        /// Which part, as in "its meta data".
+        /// The part that cannot be read, for example "its meta data".
         at: String,
-        /// What SQLite says.
+        /// The error from SQLite.
         source: rusqlite::Error,
     },
-    /// All records are sound, and SQLite's own structure is not.
+    /// All records are sound, but SQLite's own structure is not.
     #[error(
         "{} is damaged: {why}. Keep a copy of the file, check the disk, and restore the ledger from a backup",
         path.display()
@@ -119,10 +120,10 @@ pub enum LedgerError {
     PageDamaged {
         /// The ledger.
         path: PathBuf,
-        /// What SQLite says.
+        /// The message from SQLite.
         why: String,
     },
-    /// There is nothing to accept.
+    /// Accepting a restored ledger was requested, but the ledger is not an older one.
     #[error(
         "{} is the ledger that was here last, not an older one; nothing was changed. Start the node",
         path.display()
@@ -131,7 +132,8 @@ pub enum LedgerError {
         /// The ledger.
         path: PathBuf,
     },
-    /// It is not as far as it was (F11). It was not modified.
+    /// The ledger ends before a record that the tip remembers (F11), or is another ledger. It was
+    /// not modified.
     #[error(
         "{} is not the ledger that was here last: {why} ({}). It was left as it is. Put the newer file back. \
          If it was replaced on purpose, `coalloc ledger accept-restored {}` goes on from it: what was \
@@ -141,12 +143,12 @@ pub enum LedgerError {
     Restored {
         /// The ledger.
         path: PathBuf,
-        /// The file beside it that remembers.
+        /// The tip file beside the ledger.
         tip: PathBuf,
-        /// What it remembers, and what was found.
+        /// What the tip remembers, and what was found instead.
         why: String,
     },
-    /// There is none, and there was one.
+    /// There is no ledger, although the tip shows that there was one.
     #[error(
         "{} is missing, and {} remembers {records} records of it. Put it back from where it is, or from a \
          backup. To begin with nothing, delete {} as well: what was reserved is forgotten here and known elsewhere",
@@ -155,9 +157,9 @@ pub enum LedgerError {
     Gone {
         /// The ledger.
         path: PathBuf,
-        /// The file beside it that remembers.
+        /// The tip file beside the ledger.
         tip: PathBuf,
-        /// How many records it had at least.
+        /// The least number of records that the ledger had.
         records: u64,
     },
     /// A record is as it was written, but this binary cannot read it.
@@ -169,9 +171,9 @@ pub enum LedgerError {
     Undecodable {
         /// The ledger.
         path: PathBuf,
-        /// The record.
+        /// The sequence number of the record.
         sequence: u64,
-        /// What the decoder says.
+        /// The error from the JSON decoder.
         source: serde_json::Error,
     },
     /// A record is intact and readable, but cannot have happened after those before it.
@@ -183,55 +185,56 @@ pub enum LedgerError {
     DoesNotFit {
         /// The ledger.
         path: PathBuf,
-        /// The record.
+        /// The sequence number of the record.
         sequence: u64,
-        /// What the state machine says.
+        /// The error from the state machine.
         source: ReplayError,
     },
-    /// A record could not be written as JSON, or is not read back from it. Nothing was written.
+    /// A record cannot be written as JSON, or cannot be read back from it. Nothing was written.
     #[error("record {sequence} of {} has no JSON form; this is a defect of Coalloc", path.display())]
     Unencodable {
         /// The ledger.
         path: PathBuf,
-        /// The record.
+        /// The sequence number of the record.
         sequence: u64,
-        /// What the encoder says.
+        /// The error from the JSON encoder.
         source: serde_json::Error,
     },
-    /// The name, kind or id given for a new ledger cannot be used.
+    /// The name, kind or id for a new ledger is not valid.
     #[error("a ledger cannot be made with {what} `{found}`: expected {expected}")]
     BadIdentity {
-        /// Which of them.
+        /// Which of the three: `name`, `kind` or `id`.
         what: &'static str,
-        /// What was given.
+        /// The value that was given.
         found: String,
-        /// What would do.
+        /// What would be valid.
         expected: &'static str,
     },
-    /// An append came after one that failed. What is on the disk is unknown until it is reopened.
+    /// An append was tried after one that failed. What is on the disk is unknown until the ledger
+    /// is reopened.
     #[error("an earlier write to {} failed; nothing is written until it is opened again", path.display())]
     Failed {
         /// The ledger.
         path: PathBuf,
     },
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{doing} {} failed", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried, as in "creating".
+        /// What was tried, for example "creating".
         doing: &'static str,
-        /// What the system says.
+        /// The error from the system.
         source: std::io::Error,
     },
-    /// SQLite refused.
+    /// SQLite reported an error.
     #[error("{doing} {} failed", path.display())]
     Sqlite {
         /// The ledger.
         path: PathBuf,
-        /// What was tried, as in "reading record 7 of".
+        /// What was tried, for example "reading record 7 of".
         doing: String,
-        /// What SQLite says.
+        /// The error from SQLite.
         source: rusqlite::Error,
     },
 }

@@ -1,7 +1,7 @@
-//! What is checked before a ledger is opened for writing, so that what is refused stays as it was.
+//! The checks before a ledger is opened for writing, so that a ledger that is refused stays as it was.
 //!
-//! First the header of the file, read without SQLite; then the meta data through a connection that
-//! can only read. Call with the lock held.
+//! First the header of the file is read without SQLite, then the meta data through a connection that can
+//! only read. Call with the lock held. Left out: the records and the write-ahead log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,8 +15,8 @@ use crate::error::LedgerError;
 use crate::lock::beside;
 use crate::sqlite::{APPLICATION_ID, FORMAT_VERSION, Identity, sqlite};
 
-/// Is there a file? A write-ahead log without its ledger is refused: SQLite would apply it to
-/// whatever is created in that place.
+/// Is there a file? A write-ahead log without its ledger is refused, because SQLite would apply it to any
+/// file that is created in that place.
 pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
     let is_there = |path: &Path| {
         path.try_exists().map_err(|source| LedgerError::Io {
@@ -38,22 +38,23 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
     Ok(false)
 }
 
-/// What a ledger says of itself.
+/// What the meta data of a ledger say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerSummary {
-    /// Its own id, made when it was; begins the hash chain.
+    /// The ledger's own id, which was made with the ledger; the hash chain begins with it.
     pub id: String,
-    /// Whose it is.
+    /// The node that the ledger belongs to.
     pub node: Identity,
-    /// When it was made, as its maker's clock said.
+    /// When the ledger was made, by the clock of the machine that made it.
     pub created: String,
-    /// What stands for the first digits of the id since a restored copy was accepted; `None`: it never was.
+    /// The digits that replace the first digits of the id since a restored copy was accepted; `None` if
+    /// that never happened.
     pub tag: Option<String>,
 }
 
 impl LedgerSummary {
-    /// Who the ledger is to others: its id, and another one since a restored copy was accepted, because
-    /// numbers that were given after the copy was made must not be given again.
+    /// The id by which others know the ledger: its own id, or another one since a restored copy was
+    /// accepted. Numbers that were given after the copy was made must not be given again.
     #[must_use]
     pub fn identity(&self) -> String {
         match &self.tag {
@@ -63,7 +64,7 @@ impl LedgerSummary {
     }
 }
 
-/// Checks whose ledger it is and in which format, and gives what it says of itself.
+/// Checks the format and that the ledger belongs to the expected node, and returns its meta data.
 pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<LedgerSummary, LedgerError> {
     let about = about(path)?;
     if about.node != *expected {
@@ -73,13 +74,13 @@ pub(crate) fn inspect(path: &Path, expected: &Identity) -> Result<LedgerSummary,
     Ok(about)
 }
 
-/// Checks the format, and gives what the ledger says of itself, whosever it is.
+/// Checks the format, and returns the ledger's meta data, whichever node it belongs to.
 pub(crate) fn about(path: &Path) -> Result<LedgerSummary, LedgerError> {
     header(path)?;
     from_meta(path, &meta(path)?)
 }
 
-/// The same from its meta data.
+/// The same from meta data that were read already.
 pub(crate) fn from_meta(
     path: &Path,
     meta: &BTreeMap<String, String>,
@@ -112,13 +113,13 @@ fn format(path: &Path, found: i64) -> Result<(), LedgerError> {
         return Err(LedgerError::NewerFormat { path, found, newest: FORMAT_VERSION });
     }
     if found < FORMAT_VERSION {
-        // There was none before the first.
+        // There was no format before the first.
         return Err(LedgerError::NotALedger { path, why: format!("its format is {found}") });
     }
     Ok(())
 }
 
-/// The first 100 bytes: <https://www.sqlite.org/fileformat2.html#the_database_header>.
+/// Checks the first 100 bytes of the file: <https://www.sqlite.org/fileformat2.html#the_database_header>.
 pub(crate) fn header(path: &Path) -> Result<(), LedgerError> {
     let not = |why: String| LedgerError::NotALedger { path: path.to_owned(), why };
     let mut bytes = [0; 100];
@@ -146,21 +147,21 @@ fn meta(path: &Path) -> Result<BTreeMap<String, String>, LedgerError> {
     let read = || -> rusqlite::Result<BTreeMap<String, String>> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
-        // Closing copies nothing from the write-ahead log either.
+        // Closing the connection must not copy anything from the write-ahead log either.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         read_meta(&connection)
     };
     read().map_err(|source| unreadable_meta(path, source))
 }
 
-/// All of it.
+/// All meta data, by key.
 pub(crate) fn read_meta(connection: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut statement = connection.prepare("SELECT key, value FROM meta")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     rows.collect()
 }
 
-/// Meta data that SQLite cannot read: damage, or the system.
+/// The error for meta data that SQLite cannot read, because of damage or because the system fails.
 pub(crate) fn unreadable_meta(path: &Path, source: rusqlite::Error) -> LedgerError {
     match is_damage(&source) {
         true => LedgerError::Damaged { path: path.to_owned(), at: "its meta data".into(), source },
@@ -168,11 +169,12 @@ pub(crate) fn unreadable_meta(path: &Path, source: rusqlite::Error) -> LedgerErr
     }
 }
 
-/// Does SQLite say that the file is not what it wrote?
+/// Does this error of SQLite mean that the file is not what it wrote?
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SchemaChanged, Unknown};
     match error {
-        // A page of zeros has no schema, so a table is missing ("no such table" is an unknown error).
+        // In a page of zeros there is no schema, so a table is missing. SQLite calls "no such table" an
+        // unknown error.
         rusqlite::Error::SqliteFailure(failure, _) => {
             matches!(failure.code, DatabaseCorrupt | NotADatabase | SchemaChanged | Unknown)
         }

@@ -1,6 +1,8 @@
-//! What a node needs of its ledger beyond appending: who it is, how far it is, and readers beside it.
+//! What a node needs of its ledger beyond appending: its identity, its last record, and readers
+//! beside the writer.
 //!
-//! The real one is [`SqliteLedger`]; a simulation puts its own under the same node.
+//! The real implementation is [`SqliteLedger`]; a simulation runs the same node with its own. Left
+//! out: replay, which comes before there is a ledger to ask.
 
 use coalloc_protocol::Log;
 use serde::Serialize;
@@ -10,32 +12,33 @@ use crate::error::LedgerError;
 use crate::reader::{LedgerReader, ReadRecords};
 use crate::sqlite::SqliteLedger;
 
-/// A log with an identity, that can be read beside its writer.
+/// A log with an identity, which can be read while its writer is at work.
 pub trait Ledger: Log + Send + 'static {
-    /// Reads it.
+    /// The reader of this ledger.
     type Reader: ReadRecords<Record = Self::Record> + Send + 'static;
 
-    /// Its own id, made when it was: 32 hexadecimal digits.
+    /// The ledger's own id, which was made with the ledger: 32 hexadecimal digits.
     fn id(&self) -> &str;
 
-    /// Who it is to others, 32 hexadecimal digits.
+    /// The id by which others know the ledger: 32 hexadecimal digits.
     fn identity(&self) -> String;
 
-    /// Where it is, for people.
+    /// Where the ledger is, as text for people.
     fn place(&self) -> String;
 
-    /// Bytes that are kept back for the ends of what has begun (I17).
+    /// Bytes that are reserved for the ends of what has begun (I17).
     fn room_bytes(&self) -> u64;
 
     /// The sequence number of the last durable record; the first record is 1.
     fn last_sequence(&self) -> u64;
 
-    /// Opens readers, for as long as anybody wants any. It may wait for a disk.
+    /// Returns a function that opens readers and may be called at any time later. It may wait for a
+    /// disk.
     fn readers(
         &self,
     ) -> impl Fn() -> Result<Self::Reader, LedgerError> + Send + Sync + 'static + use<Self>;
 
-    /// Says how many bytes it takes on its disk.
+    /// Returns a function that measures how many bytes the ledger takes on its disk.
     fn size(&self) -> impl Fn() -> u64 + Send + Sync + 'static + use<Self>;
 }
 

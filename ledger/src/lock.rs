@@ -1,11 +1,13 @@
-//! One process per ledger: an advisory lock on a file beside it, held while the ledger is open.
+//! One process per ledger: an advisory lock on a file beside the ledger, held while the ledger is
+//! open.
 //!
-//! The operating system frees the lock when the process ends, however it ends. The file stays: to
-//! delete it would let a third process lock a new file of that name while the second still holds
-//! the old one. Its content, the process id, is only there to be shown.
+//! The operating system frees the lock when the process ends, however it ends. The file stays: if
+//! it were deleted, a third process could lock a new file of that name while the second still holds
+//! the old one. The file's content, the process id, is only shown to people.
 //!
-//! Left out: protection from a second machine on a network file system without locks. There a
-//! second writer is still caught by the sequence number being the primary key of the record table.
+//! Left out: protection from a second machine on a network file system without locks. There, a
+//! second writer is still noticed, because the sequence number is the primary key of the record
+//! table.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -13,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LedgerError;
 
-/// The lock, held until it is dropped.
+/// The lock, which is held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
-/// `name` with a suffix, as in `north.ledger.lock`.
+/// `path` with a suffix, for example `north.ledger.lock`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -27,14 +29,14 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl Lock {
-    /// Takes the lock of the ledger at `path`, or says who has it.
+    /// Takes the lock of the ledger at `path`. The error names the process that holds it.
     pub(crate) fn take(path: &Path) -> Result<Self, LedgerError> {
         let lock = beside(path, ".lock");
         let io = |doing| {
             let path = lock.clone();
             move |source| LedgerError::Io { path, doing, source }
         };
-        // Not truncated: the id of whoever holds it must stay readable.
+        // Not truncated: the process id of the current holder must stay readable.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -55,7 +57,8 @@ impl Lock {
             Err(TryLockError::Error(source)) => return Err(io("locking")(source)),
         }
         let write = |file: &mut File| {
-            // Over what stood there, as wide as any: a full disk has no block to give (I17).
+            // Overwrite the old content with text of the same width, because a full disk has no
+            // block to give (I17).
             file.rewind()?;
             writeln!(file, "{:<10}", std::process::id())
         };

@@ -1,15 +1,15 @@
-//! A look at a ledger by somebody who is not its node: is it sound, what is in it, and whose is it?
+//! Looks at a ledger from outside its node: is it sound, what is in it, and which node does it belong to?
 //!
-//! Nothing here changes a ledger, but for [`accept_restored`], which an operator asks for. A look works beside
-//! the node at work, after a crash, and on a copy:
+//! Nothing here changes a ledger, except [`accept_restored`], which an operator asks for. A look works while
+//! the node runs, after a crash, and on a copy:
 //!
 //! ```text
 //! no write-ahead log          read as a file that nobody changes: no lock, no file beside it
-//! a log, and its index        a read-only connection beside the node, or beside what a crash has left
-//! a log without its index     it would have to be made: a copy in the temporary folder is looked at
+//! a log, and its index        a read-only connection, while the node runs or after a crash
+//! a log without its index     the index would have to be made, so a copy in the temporary folder is read
 //! ```
 //!
-//! Left out: whether the records fit each other, which only the node's core can tell with its configuration.
+//! Left out: whether the records fit each other. Only the node's core can check that, with its configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,47 +26,47 @@ use crate::sqlite::{self, End, sqlite};
 use crate::tip::{self, Tip, TipState};
 use crate::wal::{self, Unfinished};
 
-/// Looks at a log before it is called damaged, and the time between two.
+/// How often a log is checked before it is called damaged, and (`LOG_PAUSE`) the time between two checks.
 const LOG_LOOKS: u32 = 5;
 const LOG_PAUSE: std::time::Duration = std::time::Duration::from_millis(40);
 
-/// What a look has found where nothing is wrong.
+/// What a look has found in a sound ledger.
 #[derive(Debug, Clone)]
 pub struct SoundLedger {
-    /// Whose it is.
+    /// The ledger's id and its node.
     pub about: LedgerSummary,
-    /// Its last record, and the hash that stands for all of it.
+    /// The number of the last record, and its hash, which covers the whole ledger.
     pub tip: Tip,
-    /// What the next start will roll back; `None` beside a node at work, which is in the middle of it.
+    /// What the next start will roll back; `None` while a node has the ledger open, because it may be writing.
     pub unfinished: Option<Unfinished>,
-    /// What stands beside it.
+    /// What the tip file beside the ledger remembers.
     pub remembered: TipState,
-    /// Does a node have it open?
+    /// Does a node have the ledger open?
     pub live: bool,
 }
 
-/// Reads a whole ledger: header, meta data, write-ahead log and every record against the chain, and what is
-/// remembered beside it. `each` gets the sequence number, hash and JSON text of every record in order.
+/// Reads a whole ledger: header, meta data, write-ahead log, every record against the chain, and the tip beside
+/// it. `each` gets the sequence number, hash and JSON text of every record in order.
 ///
 /// # Errors
-/// [`LedgerError`] with the first thing that is wrong; `each` has had every record before it.
+/// [`LedgerError`] with the first thing that is wrong; `each` has been called for every record before it.
 pub fn look(
     path: &Path,
     each: impl FnMut(u64, &Hash, &str) -> Result<(), LedgerError>,
 ) -> Result<SoundLedger, LedgerError> {
-    // What does not exist is no ledger without a tip either.
+    // A file that does not exist is not a ledger, even if there is no tip.
     fs::metadata(path).map_err(io(path, "opening"))?;
-    // What stands beside it stands beside the file, not beside a link to it.
+    // Use the real path: the other files are beside the file itself, not beside a link to it.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let live = is_live(path);
-    // Before the ledger is read: the node writes its tip after each record.
+    // Read the tip before the ledger: the node writes its tip after each record.
     let remembered = sqlite::remembered(path)?;
     inspect::header(path)?;
     let place = LedgerSource::of(path)?;
-    // The log of a node at work changes while it is looked at.
+    // The log of a running node changes while it is read.
     let unfinished = if live { None } else { check_log(path)? };
     let connection = place.connect().map_err(|source| inspect::unreadable_meta(path, source))?;
-    // One snapshot for all of it.
+    // Everything is read in one snapshot.
     connection.execute_batch("BEGIN").map_err(|source| inspect::unreadable_meta(path, source))?;
     let meta = inspect::read_meta(&connection);
     let meta = meta.map_err(|source| inspect::unreadable_meta(path, source))?;
@@ -82,8 +82,8 @@ pub fn look(
     Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live })
 }
 
-/// The write-ahead log of a ledger that nobody seems to have open. A node in another container is not seen from
-/// here, and its log changes while it is read: what is damaged is so at every look.
+/// Checks the write-ahead log of a ledger that nobody seems to have open. A node in another container cannot be
+/// seen from here, and its log may change while it is read. Real damage is found at every check.
 fn check_log(path: &Path) -> Result<Option<Unfinished>, LedgerError> {
     let mut found = wal::check(path);
     for _ in 1..LOG_LOOKS {
@@ -96,7 +96,8 @@ fn check_log(path: &Path) -> Result<Option<Unfinished>, LedgerError> {
     found
 }
 
-/// Pages that no record is on are checked, too: a start would not notice, a later write would.
+/// Checks the pages without records, too: a start would not notice that one is damaged, but a later write
+/// would.
 fn check_pages(path: &Path, connection: &Connection) -> Result<(), LedgerError> {
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     let found = found.map_err(|source| inspect::unreadable_meta(path, source))?;
@@ -107,12 +108,12 @@ fn check_pages(path: &Path, connection: &Connection) -> Result<(), LedgerError> 
     Err(LedgerError::PageDamaged { path: path.to_owned(), why })
 }
 
-/// Lets a node go on from a ledger that is older than the one that was there last: what its tip remembers is
-/// forgotten, and others will know it by another identity, so that no number is given twice. `tag` gives eight
-/// random hexadecimal digits. Gives the ledger as it is from now on.
+/// Lets a node continue from a ledger that is older than its tip. The tip is forgotten, and the ledger gets
+/// another identity, so that no number is given twice. `tag` is eight random hexadecimal digits, with which the
+/// new identity begins. Returns the ledger as it is from now on.
 ///
 /// # Errors
-/// [`LedgerError`] when a node has it open, when it is damaged, or when there is nothing to accept.
+/// [`LedgerError`] when a node has the ledger open, when it is damaged, or when it is not older than its tip.
 pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerError> {
     fs::metadata(path).map_err(io(path, "opening"))?;
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -158,8 +159,9 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerErro
     Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live: false })
 }
 
-/// Does a process hold the lock? Asked of the system without taking it, so that no start of a node is
-/// disturbed; where the system does not say, whoever wrote its number into the lock counts while it lives.
+/// Does a process hold the lock? The system is asked without taking the lock, so that the start of a node is
+/// not disturbed. If the system does not list locks, the process whose id is in the lock file counts as the
+/// holder while it lives.
 fn is_live(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let lock = beside(path, ".lock");
@@ -169,12 +171,12 @@ fn is_live(path: &Path) -> bool {
     }
     let holder = fs::read_to_string(&lock).ok();
     let holder = holder.and_then(|text| text.trim().parse::<u32>().ok());
-    // The index of the log is there while a node is, and after a crash; the process only while it lives.
+    // The index of the log exists while a node runs and after a crash, but the process only while it lives.
     beside(path, "-shm").exists() && holder.is_some_and(is_process)
 }
 
-/// Is this inode in the system's list of locks? One number a device; the same number on another device
-/// would make a look take a closed ledger for one at work, which reads it all the same.
+/// Is this inode in the system's list of locks? Inode numbers are unique only per device. If the same number on
+/// another device is locked, the look takes a closed ledger for one of a running node, but still reads it.
 fn is_locked(locks: &str, inode: u64) -> bool {
     let of = |line: &str| {
         line.split_whitespace()
@@ -189,19 +191,19 @@ fn is_locked(locks: &str, inode: u64) -> bool {
 
 fn is_process(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    // A process of somebody else is one, too.
+    // A process that belongs to another user counts, too.
     pid.is_some_and(|pid| {
         !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
     })
 }
 
-/// What is read: the file, or a copy.
+/// What is read: the ledger's file, or a copy of it.
 enum LedgerSource {
-    /// Nobody has written to it since it was closed.
+    /// The file alone, which nobody has written to since it was closed.
     Closed(PathBuf),
-    /// Through SQLite's log, beside whoever has it open.
+    /// The file with SQLite's log, while somebody may have them open.
     Shared(PathBuf),
-    /// A copy of both, for nobody else's eyes, gone when it is dropped.
+    /// A private copy of the file and its log, which is deleted when it is dropped.
     Copy(TempDir),
 }
 
@@ -239,7 +241,7 @@ impl LedgerSource {
     }
 }
 
-/// A path as a URI has it.
+/// A path with the escapes that a URI needs.
 fn escaped(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

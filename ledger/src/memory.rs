@@ -1,16 +1,15 @@
-//! The simulated twin of the ledger: the same promise, on a disk that fails when told to.
+//! The simulated ledger: it makes the same promise as the real one, on a disk that fails on demand.
 //!
-//! A [`SimulatedDisk`] outlives the node; a [`MemoryLedger`] is one life of the node upon it. An
-//! append is the point of durability, so there are four places where it can be cut ([`AppendFault`]), and
-//! after each the node is dead: it must be opened again, and replays what the disk kept. Opening
-//! also shuts out the life before, as the lock of the real ledger does, and rolls back a last
+//! A [`SimulatedDisk`] outlives the node. A [`MemoryLedger`] is one life of the node on that disk.
+//! Records become durable in an append, and an append can be cut in four places ([`AppendFault`]). After
+//! each of them the node is dead: the ledger must be opened again, which replays what the disk has kept.
+//! Opening also shuts out the life before, as the lock of the real ledger does, and rolls back a last
 //! transaction that has no end.
 //!
-//! Rows are those of the real ledger: sequence number, the record as JSON, its hash in the chain
-//! (I15). They are appended and verified by the same code, so that a record which cannot be read back,
-//! or a damaged one that is not noticed, is found by simulation. What a bad disk does is [`Damage`].
-//! Left out are SQLite's own pages, which are tested on the real file, and every delay, which is the
-//! simulator's to add.
+//! Rows are those of the real ledger: sequence number, the record as JSON, its hash in the chain (I15).
+//! The same code appends and verifies them. So a simulation finds a record that cannot be read back, and
+//! damage that goes unnoticed. [`Damage`] is what a bad disk does. Left out: SQLite's own pages, which
+//! are tested on the real file, and all delays, which the simulator adds.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -26,22 +25,24 @@ use crate::chain::{Chain, Hash};
 use crate::error::LedgerError;
 use crate::replay;
 
-/// Where an append is cut. An I/O error or a full disk is one of the first three; a power cut is any.
+/// Where an append is cut. An I/O error or a full disk is one of the first three; a power cut may be any
+/// of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AppendFault {
     /// Nothing was written.
     BeforeWrite,
-    /// It was written, and lost before it was durable. The disk looks as after `BeforeWrite`, but
-    /// until the crash it could be read.
+    /// The records were written, and lost before they were durable. The disk looks as after
+    /// `BeforeWrite`, but the records could be read until the crash.
     BeforeDurable,
-    /// It was written, and a part of it survived without its end: the next opening rolls it back.
+    /// The records were written, but the end of the transaction did not survive: the next opening rolls
+    /// it back.
     Torn,
-    /// It is durable, and nobody was told.
+    /// The records are durable, but the append does not return, so nothing that depends on them is sent.
     BeforeReturn,
 }
 
 impl AppendFault {
-    /// All of them, in the order of an append.
+    /// All faults, in the order of an append.
     pub const ALL: [Self; 4] =
         [Self::BeforeWrite, Self::BeforeDurable, Self::Torn, Self::BeforeReturn];
 }
@@ -49,50 +50,50 @@ impl AppendFault {
 /// What a bad disk, or a bad tool, does to a record that was durable (I15).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Damage {
-    /// One byte of its body is another.
+    /// One byte of the record's body is changed.
     Flipped,
-    /// It is missing, and another comes after it.
+    /// The record is missing, and another one comes after it.
     Missing,
-    /// It has changed places with the one after it.
+    /// The record has changed places with the one after it.
     Swapped,
 }
 
 impl Damage {
-    /// All of them.
+    /// All kinds of damage.
     pub const ALL: [Self; 3] = [Self::Flipped, Self::Missing, Self::Swapped];
 }
 
-/// What happened on a disk so far.
+/// What has happened on a disk so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskCounts {
-    /// Times it was opened.
+    /// How often the disk was opened.
     pub opens: u64,
-    /// Appends that returned success.
+    /// Appends that succeeded.
     pub appends: u64,
-    /// Records in them.
+    /// Records in those appends.
     pub records: u64,
     /// Appends that were cut.
     pub cuts: u64,
-    /// Unfinished last transactions that an opening has rolled back.
+    /// Unfinished last transactions that an opening rolled back.
     pub rolled_back: u64,
 }
 
-/// One row, as the real ledger has it in its file.
+/// One row, as in the file of the real ledger.
 #[derive(Debug, Clone)]
 struct Row {
     sequence: i64,
     body: String,
     hash: Hash,
-    /// The transaction ends here.
+    /// Does the transaction end with this row?
     ends: bool,
 }
 
 #[derive(Debug, Default, Clone)]
 struct Disk {
     name: String,
-    /// Shared with whoever replays them right now.
+    /// Shared with a replay that is going on.
     rows: Arc<Vec<Row>>,
-    /// Cut the append after so many more.
+    /// The next fault: how many more appends succeed before it, and where the append after them is cut.
     plan: Option<(u64, AppendFault)>,
     room: DiskSpace,
     /// The life that may append: how often the disk was opened or crashed.
@@ -105,12 +106,12 @@ struct Disk {
 pub struct SimulatedDisk(Arc<Mutex<Disk>>);
 
 impl SimulatedDisk {
-    /// An empty disk; errors call it by this name, and it is the id of the ledger upon it.
+    /// An empty disk. Errors contain its name, which is also the id of the ledger on it.
     pub fn new(name: &str) -> Self {
         Self(Arc::new(Mutex::new(Disk { name: name.to_owned(), ..Disk::default() })))
     }
 
-    /// Cuts an append: after `appends` more that succeed. Replaces an earlier plan.
+    /// Cuts an append, after `appends` more appends have succeeded. Replaces an earlier plan.
     pub fn cut_after(&self, appends: u64, cut: AppendFault) {
         self.disk().plan = Some((appends, cut));
     }
@@ -126,43 +127,43 @@ impl SimulatedDisk {
         rows.iter().map(|row| row.body.clone()).collect()
     }
 
-    /// How many durable records there are.
+    /// Number of durable records.
     pub fn records(&self) -> usize {
         self.disk().ended()
     }
 
-    /// The hash of every durable record, with its body.
+    /// Every durable record: its body and its hash.
     pub(crate) fn chained(&self) -> Vec<(String, Hash)> {
         let rows = self.disk().whole();
         rows.iter().map(|row| (row.body.clone(), row.hash)).collect()
     }
 
-    /// The id of the ledger upon it: its name.
+    /// The id of the ledger on this disk: the disk's name.
     pub(crate) fn id(&self) -> String {
         self.disk().name.clone()
     }
 
-    /// Puts back an older state of the disk, its first `records` (F11). The node dies as well.
+    /// Puts back an older state of the disk, its first `records` records (F11). The node dies.
     pub fn restore(&self, records: usize) {
         let mut disk = self.disk();
         disk.crash();
         let rows = Arc::make_mut(&mut disk.rows);
         rows.truncate(records);
-        // A copy is taken between two transactions, or of as much of the last one as it has.
+        // If this cuts a transaction, its remaining records count as a complete one.
         if let Some(last) = rows.last_mut() {
             last.ends = true;
         }
     }
 
-    /// How many records there are up to the last end of a transaction that is no later than this one.
+    /// How many records there are up to the last end of a transaction among the first `records`.
     pub fn end_before(&self, records: usize) -> usize {
         let disk = self.disk();
         let rows = disk.rows.iter().take(records);
         rows.rev().position(|row| row.ends).map_or(0, |after| records.min(disk.rows.len()) - after)
     }
 
-    /// Every record as another release would have written it; the chain is that release's as well. The
-    /// node dies.
+    /// Rewrites every record as another release would have written it, with the chain of that release.
+    /// The node dies.
     pub fn rewrite(&self, write: impl Fn(&str) -> String) {
         let mut disk = self.disk();
         disk.crash();
@@ -180,7 +181,7 @@ impl SimulatedDisk {
         Self(Arc::new(Mutex::new(self.disk().clone())))
     }
 
-    /// Damages a record, counted from 0, which must not be the last. The node dies as well.
+    /// Damages a record, counted from 0, which must not be the last one. The node dies.
     ///
     /// # Panics
     /// When there is no such record, or none after it.
@@ -192,7 +193,7 @@ impl SimulatedDisk {
         match damage {
             Damage::Flipped => {
                 let body = &mut rows[record].body;
-                // Text stays text: what is no text SQLite finds itself.
+                // Text stays text, because SQLite itself finds a body that is not text.
                 let end = body.pop().unwrap_or('!');
                 body.push(if end == '~' { '!' } else { '~' });
             }
@@ -208,17 +209,18 @@ impl SimulatedDisk {
         }
     }
 
-    /// From now on there is this much room, as its ledger will say.
+    /// Sets the disk space that the ledger on this disk reports from now on.
     pub fn set_room(&self, room: DiskSpace) {
         self.disk().room = room;
     }
 
-    /// What happened so far.
+    /// What has happened on this disk so far.
     pub fn counts(&self) -> DiskCounts {
         self.disk().counts
     }
 
-    /// Every change is made whole under the lock, so one that panicked elsewhere left it sound.
+    /// A poisoned lock is no problem: every change is completed under the lock, so a panic elsewhere left
+    /// the disk sound.
     fn disk(&self) -> MutexGuard<'_, Disk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,7 +232,7 @@ impl Disk {
         self.plan = None;
     }
 
-    /// Rows up to the last end of a transaction.
+    /// Number of rows up to the last end of a transaction.
     fn ended(&self) -> usize {
         self.rows.iter().rposition(|row| row.ends).map_or(0, |last| last + 1)
     }
@@ -243,7 +245,8 @@ impl Disk {
         Arc::new(self.rows[..ended].to_vec())
     }
 
-    /// As write-ahead logs do: what follows the last end was never a transaction.
+    /// Drops the rows after the last end of a transaction, as write-ahead logs do: they never were a
+    /// transaction.
     fn roll_back(&mut self) {
         let ended = self.ended();
         if ended < self.rows.len() {
@@ -252,7 +255,7 @@ impl Disk {
         }
     }
 
-    /// Is this append to be cut, and where?
+    /// The place where this append is cut, if it is to be cut.
     fn take_cut(&mut self) -> Option<AppendFault> {
         let (left, cut) = self.plan?;
         self.plan = left.checked_sub(1).map(|left| (left, cut));
@@ -271,7 +274,7 @@ impl Disk {
                 Arc::make_mut(&mut self.rows).append(&mut rows);
             }
             None if planted::is(Bug::SkippedSync) => {
-                // Durable is what was written before.
+                // Only what was written before is durable.
                 Arc::make_mut(&mut self.rows).iter_mut().for_each(|row| row.ends = true);
                 rows.iter_mut().for_each(|row| row.ends = false);
                 Arc::make_mut(&mut self.rows).append(&mut rows);
@@ -291,10 +294,10 @@ impl Disk {
     }
 }
 
-/// Why a simulated append failed. Either way the node is to end (I16).
+/// Why a simulated append failed. In all cases the node must end (I16).
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatedError {
-    /// It was cut here.
+    /// The append was cut at this place.
     #[error("simulated: the append was cut, {0:?}")]
     Cut(AppendFault),
     /// The node has crashed since it opened the disk, or another life has opened it.
@@ -315,17 +318,16 @@ pub struct MemoryLedger<R> {
 }
 
 impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
-    /// Begins a new life on the disk, and replays its records in order. Sequence numbers begin
-    /// at 1.
+    /// Begins a new life on the disk, and replays its records in order. Sequence numbers begin at 1.
     ///
     /// # Errors
     /// [`LedgerError::ChainBroken`], [`LedgerError::Undecodable`] and [`LedgerError::DoesNotFit`], with
-    /// the disk's name as path.
+    /// the disk's name as the path.
     pub fn open(
         disk: &SimulatedDisk,
         mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
     ) -> Result<Self, LedgerError> {
-        // Not held during replay: the callback may look at the disk.
+        // The lock is not held during the replay, because the callback may look at the disk.
         let (life, path, rows) = {
             let mut disk = disk.disk();
             disk.life += 1;

@@ -1,37 +1,37 @@
-//! The owner of a core: one thread (in a simulation, one task) that has the core and its log, and is
-//! posted to by everybody.
+//! The owner of a core: one thread (in a simulation, one task) that has the core and its log. Everybody else posts
+//! commands to it.
 //!
-//! A handler of an RPC only posts and waits for the effect that answers it. So a client that goes
-//! away, or sets a short deadline, cancels its own waiting and never a transition. One turn of the
-//! owner is a batch, and its order is fixed:
+//! The handler of an RPC only posts an input and waits for the effect that answers it. So a client that goes away, or
+//! sets a short deadline, cancels only its own waiting and never a transition. One turn of the owner handles one
+//! batch, in a fixed order:
 //!
 //! ```text
 //!   wait ── at most until core.next_wake() ──┐
-//!   drain what waits, up to GROUP_COMMIT_MAX │ while the disk was busy with the last batch,
+//!   take what is posted, ≤ GROUP_COMMIT_MAX  │ while the disk was busy with the last batch,
 //!   read the clock, once                     │ the next one has gathered
-//!   ask the log for room, tell a change      │ so that holds are refused while ends still fit (I17)
+//!   ask the log for disk space, post changes │ so that holds are refused while ends still fit (I17)
 //!   tick, if its time has come               │
 //!   step every input, in order               │
-//!   check_invariants (debug builds)          │ before anything is written or said
-//!   sync: one append, one fsync              │ fails: on_failure, and no effect leaves (I16)
+//!   check_invariants (debug builds)          │ before anything is written or sent
+//!   sync: one append, one fsync              │ if it fails: on_failure, and no effect leaves (I16)
 //!   on_effect for every effect, in order     │
-//!   run reads, in order, for a while ────────┘ those that are left come after the next batch
+//!   run reads, in order, for a while ────────┘ the remaining reads run after the next batch
 //! ```
 //!
-//! Reads come last although the state they ask for has long been in memory: what they see, they
-//! tell, and nobody may be told of a booking that a crash could still undo. A read may see inputs
-//! which were posted after it; they are durable, too. Reads that take long share the thread with what
-//! comes in meanwhile: after [`limits::READS_TIME`] inputs go first again.
+//! Reads come last, although the state that they read has been in memory for some time: a read reports what it sees,
+//! and nobody may learn of a booking that a crash could still undo. A read may see inputs that were posted after it;
+//! they are durable, too. When reads take long, new inputs do not wait for all of them: after [`limits::READS_TIME`],
+//! inputs come first again.
 //!
-//! Inputs of one batch share one reading of the clock, taken after the last of them arrived: no
+//! The inputs of one batch share one reading of the clock, which is taken after the last of them has arrived. So no
 //! expiry is judged by a time before its input came.
 //!
-//! The turn is three calls of [`OwnerTurn`], so that whoever drives it may let time pass between them: a thread
-//! ([`spawn`], [`on_thread`]) makes one after the other; a simulation waits as long as its disk takes,
-//! and may crash there.
+//! The turn is split into three calls of [`OwnerTurn`], so that a driver may let time pass between them. A thread
+//! ([`spawn`], [`on_thread`]) makes one call after the other. A simulation waits as long as its simulated disk takes,
+//! and may crash between two calls.
 //!
-//! Left out: retries. A failed append leaves it open what is on the disk, and a panic of the core
-//! what is in memory; either ends the owner for good, and the daemon with it.
+//! Left out: retries. After a failed append, it is unknown what is on the disk; after a panic of the core, it is
+//! unknown what is in memory. Either one ends the owner for good, and the daemon with it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,32 +47,32 @@ use coalloc_protocol::{Core, Log, Synced, Unsynced, sync};
 use crate::error::chain_text;
 use crate::turn::{news_of_room, step_all};
 
-/// Shortest wait for a tick, so that a core whose `next_wake` stays in the past does not spin.
+/// Shortest wait for a tick, so that a core whose `next_wake` stays in the past does not make the thread spin.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// Longest wait without a look at the clock. The boot-time clock runs while the machine sleeps, the
-/// waiting does not: after a suspend a tick is at most this late.
+/// Longest wait before the clock is read again. The boot-time clock runs while the machine is suspended, but the wait
+/// does not: after a suspend, a tick is at most this late.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// A look at the state, between batches.
+/// A closure that reads the core's state between two batches.
 pub type StateQuery<C> = Box<dyn FnOnce(&C) + Send>;
 
-/// What is rung at every post.
+/// A closure that is called at every post.
 pub type PostNotifier = Box<dyn Fn() + Send + Sync>;
 
-/// What is posted to an owner.
+/// A command that is posted to an owner.
 pub enum Command<C: Core> {
-    /// Something happens to the core.
+    /// An input for the core.
     Input(C::Input),
-    /// Somebody looks at it.
+    /// A closure that reads the core's state.
     Read(StateQuery<C>),
-    /// Wakes the owner up to end; see [`Owner::stop`].
+    /// Wakes the owner so that it can end; see [`Owner::stop`].
     Stop,
 }
 
-/// Why a command was not taken. It has had, and will have, no effect.
+/// Why a command was not accepted. It has no effect, now or later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// [`limits::INBOX_MAX`] commands wait already: answer "busy, try again".
+    /// [`limits::INBOX_MAX`] commands are waiting already: the caller should answer "busy, try again".
     #[error("busy: {} commands wait already", limits::INBOX_MAX)]
     Busy,
     /// The owner was stopped, or has ended.
@@ -80,7 +80,7 @@ pub enum PostError {
     Stopped,
 }
 
-/// A handle to post to an owner. When the last one is dropped, the owner ends as if stopped.
+/// A handle to post commands to an owner. When the last handle is dropped, the owner ends as if it had been stopped.
 pub struct Owner<C: Core> {
     inbox: SyncSender<Command<C>>,
     shared: Arc<Shared>,
@@ -100,7 +100,7 @@ impl Shared {
     }
 }
 
-// By hand: a derive would ask for `C: Clone`.
+// Written by hand, because a derive would require `C: Clone`.
 impl<C: Core> Clone for Owner<C> {
     fn clone(&self) -> Self {
         Self { inbox: self.inbox.clone(), shared: Arc::clone(&self.shared) }
@@ -115,40 +115,40 @@ impl<C: Core> std::fmt::Debug for Owner<C> {
 }
 
 impl<C: Core> Owner<C> {
-    /// Posts an input, and never waits. Whatever answers it comes as an effect; if the owner ends
-    /// before it got there, the input is dropped, and with it whatever its sender waits on.
+    /// Posts an input, and never waits. The answer comes as an effect. If the owner ends before it gets to the input,
+    /// the input is dropped, and with it whatever its sender waits on.
     ///
     /// # Errors
-    /// [`PostError`] when the input was not taken.
+    /// [`PostError`] when the input was not accepted.
     pub fn post(&self, input: C::Input) -> Result<(), PostError> {
         self.send(Command::Input(input))
     }
 
-    /// Posts a look at the state, and never waits. It runs on the owner's thread, after everything
-    /// it can see is durable: it must be short, and must not panic (that ends the owner).
+    /// Posts a closure that reads the state, and never waits. It runs on the owner's thread, after everything that it
+    /// can see is durable. It must be short, and must not panic, because a panic ends the owner.
     ///
     /// # Errors
-    /// [`PostError`] when the read was not taken.
+    /// [`PostError`] when the read was not accepted.
     pub fn read(&self, look: impl FnOnce(&C) + Send + 'static) -> Result<(), PostError> {
         self.send(Command::Read(Box::new(look)))
     }
 
-    /// Ends the owner: what was posted before is still handled, what is posted later is refused.
-    /// Returns at once; wait with [`OwnerThread::join`].
+    /// Stops the owner: what was posted before is still handled, and what is posted later is refused. Returns at
+    /// once; wait for the end with [`OwnerThread::join`].
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::Release);
-        // With the inbox full the owner is awake anyway, and sees the flag.
+        // If the inbox is full, the owner is awake anyway, and sees the flag.
         let _ = self.try_send(Command::Stop);
     }
 
-    /// How many commands wait; at most [`limits::INBOX_MAX`].
+    /// How many commands are waiting; at most [`limits::INBOX_MAX`].
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
     fn try_send(&self, command: Command<C>) -> Result<(), TrySendError<Command<C>>> {
-        // First, so that the owner never takes out what was not counted.
+        // Count first, so that the owner never takes out a command that was not counted.
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let sent = self.inbox.try_send(command);
         if sent.is_err() {
@@ -160,7 +160,7 @@ impl<C: Core> Owner<C> {
         sent
     }
 
-    /// Was it told to stop?
+    /// Has the owner been stopped?
     pub fn is_stopping(&self) -> bool {
         self.shared.is_stopping()
     }
@@ -176,29 +176,29 @@ impl<C: Core> Owner<C> {
     }
 }
 
-/// The thread of an owner. Dropped, it runs on.
+/// The thread of an owner. If this is dropped, the thread keeps running.
 #[derive(Debug)]
 pub struct OwnerThread {
     handle: JoinHandle<bool>,
 }
 
 impl OwnerThread {
-    /// Waits for the end: `true` when it was stopped, `false` when it failed (`on_failure` has been
-    /// called then).
+    /// Waits for the end: `true` when the owner was stopped, `false` when it failed (then `on_failure` has been
+    /// called).
     pub fn join(self) -> bool {
         self.handle.join().unwrap_or(false)
     }
 
-    /// Has it ended?
+    /// Has the thread ended?
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 }
 
-/// Starts the owner of `core` and `log` on a thread called `name`: [`owner`], [`on_thread`].
+/// Makes an owner of `core` and `log` with [`owner`] and drives it with [`on_thread`] on a thread called `name`.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// When the system does not provide a thread.
 pub fn spawn<C, L>(
     name: &str,
     core: C,
@@ -218,11 +218,11 @@ where
     Ok((owner, on_thread(name, turner, on_failure)?))
 }
 
-/// An owner of `core` and `log`, which somebody is to drive.
+/// Makes an owner of `core` and `log`. The caller must drive it.
 ///
 /// * `clock` reads both clocks.
-/// * `on_effect` gets every effect after its records are durable. It runs where the owner is driven:
-///   it must not wait. It may post.
+/// * `on_effect` gets every effect after its records are durable. It runs on the thread that drives the owner, so it
+///   must not wait. It may post.
 pub fn owner<C, L>(
     core: C,
     log: L,
@@ -254,33 +254,33 @@ where
     (Owner { inbox: sender, shared }, turner)
 }
 
-/// Drives an owner on a thread called `name`. `on_failure` gets the reason, once, when an append fails, the core
-/// or a callback panics, or, in debug builds, an invariant does not hold. It is meant not to return: the
-/// daemon logs and aborts (I16). If it does, the thread ends, and posts are refused.
+/// Drives an owner on a thread called `name`. `on_failure` gets the reason, once, when an append fails, when the core
+/// or a callback panics, or, in debug builds, when an invariant does not hold. It is meant not to return: the daemon
+/// logs the reason and aborts (I16). If it does return, the thread ends, and posts are refused.
 ///
 /// # Errors
-/// When the system gives no thread.
+/// When the system does not provide a thread.
 pub fn on_thread(
     name: &str,
     mut turns: impl OwnerTurn + 'static,
     on_failure: impl FnOnce(String) + Send + 'static,
 ) -> std::io::Result<OwnerThread> {
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // Nothing of the turner is used after a panic, so no broken state is seen.
+        // Nothing of the owner is used after a panic, so no broken state is seen.
         let end = catch_unwind(AssertUnwindSafe(|| run(&mut turns)));
         let failure = match end {
             Ok(Ok(())) => return true,
             Ok(Err(failure)) => failure,
             Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
         };
-        // Still with the inbox open: nobody hears "stopped" before the failure is known.
+        // The inbox is still open here: nobody gets "stopped" before the failure is known.
         on_failure(failure);
         false
     })?;
     Ok(OwnerThread { handle })
 }
 
-/// Turns until stopped; the error is for `on_failure`.
+/// Takes turns until the owner is stopped; the error is for `on_failure`.
 fn run(turns: &mut impl OwnerTurn) -> Result<(), String> {
     loop {
         turns.step(turns.patience())?;
@@ -291,32 +291,32 @@ fn run(turns: &mut impl OwnerTurn) -> Result<(), String> {
     }
 }
 
-/// The turn of an owner, for whoever drives it: [`OwnerTurn::step`], [`OwnerTurn::sync`], [`OwnerTurn::release`], and
-/// again. What is released is what was synced, whatever the order of the calls: see
+/// One turn of an owner, for the code that drives it: [`OwnerTurn::step`], [`OwnerTurn::sync`],
+/// [`OwnerTurn::release`], and again. Only what was synced is released, whatever the order of the calls: see
 /// [`coalloc_protocol::durable`].
 pub trait OwnerTurn: Send {
-    /// How long to wait when nothing is posted.
+    /// How long the next step should wait when nothing is posted.
     fn patience(&self) -> Duration;
 
-    /// Waits so long for a command, takes what else is there, and steps the core through it; says how
-    /// many records that made.
+    /// Waits for a command for at most `patience`, takes the other commands that are there, and steps the core
+    /// through their inputs. Returns how many records wait to be synced.
     ///
     /// # Errors
-    /// What is wrong with the core: nothing of it may be used any more.
+    /// What is wrong with the core: it must not be used any more.
     fn step(&mut self, patience: Duration) -> Result<usize, String>;
 
-    /// Makes durable what was stepped, with one append.
+    /// Makes the records of the steps so far durable, with one append.
     ///
     /// # Errors
-    /// Why it is not known to be durable: nothing may be said any more (I16).
+    /// Why the records are not known to be durable: nothing may be sent any more (I16).
     fn sync(&mut self) -> Result<(), String>;
 
-    /// Lets the effects out whose records are durable, then runs reads, for a while. False when this was
-    /// the last turn.
+    /// Releases the effects whose records are durable, then runs reads for a while. Returns `false` when this was the
+    /// last turn.
     fn release(&mut self) -> bool;
 
-    /// Rings at every post from now on: for a driver that has other means to wait than [`OwnerTurn::step`].
-    /// The first bell stays.
+    /// Sets the closure that is called at every post from now on, for a driver that does not wait in
+    /// [`OwnerTurn::step`]. Only the first call has an effect.
     fn ring(&mut self, bell: PostNotifier);
 }
 
@@ -342,7 +342,7 @@ impl<T: OwnerTurn + ?Sized> OwnerTurn for Box<T> {
     }
 }
 
-/// What the driver has.
+/// The state of the code that drives an owner.
 struct OwnerLoop<C: Core, L, K, F> {
     core: C,
     log: L,
@@ -352,13 +352,13 @@ struct OwnerLoop<C: Core, L, K, F> {
     shared: Arc<Shared>,
     /// Steps whose records are not durable yet.
     stepped: Vec<Unsynced<C::Record, C::Effect>>,
-    /// Steps whose records are, and whose effects have not left.
+    /// Steps whose records are durable, and whose effects have not been released.
     synced: Vec<Synced<C::Effect>>,
-    /// Taken out, and not run yet.
+    /// Reads that were taken from the inbox, but have not run yet.
     reads: VecDeque<StateQuery<C>>,
-    /// What the core was told last of its disk.
+    /// The disk space that was last reported to the core.
     room: DiskSpace,
-    /// Nobody can post any more.
+    /// Nothing can be posted any more.
     last: bool,
 }
 
@@ -369,10 +369,10 @@ where
     K: Fn() -> Now,
     F: FnMut(C::Effect),
 {
-    /// Waits for a command, then takes what else is there.
+    /// Waits for a command, then takes the other commands that are there.
     fn gather(&mut self, patience: Duration) -> Vec<C::Input> {
         let mut inputs = Vec::new();
-        // Who waits to read makes whoever posts wait: what is taken out is bounded.
+        // Reads that wait delay those who post: so the number that is taken out is bounded.
         let room = limits::GROUP_COMMIT_MAX.saturating_sub(self.reads.len());
         if room == 0 {
             return inputs;
@@ -391,7 +391,7 @@ where
                 Ok(Command::Read(read)) => self.reads.push_back(read),
                 Ok(Command::Stop) => {}
                 Err(TryRecvError::Empty) => {
-                    // Posts are refused since the flag is up, so empty stays empty.
+                    // Posts have been refused since the flag was set, so an empty inbox stays empty.
                     self.last = self.shared.is_stopping();
                     break;
                 }
@@ -420,7 +420,7 @@ where
     F: FnMut(C::Effect) + Send,
 {
     fn patience(&self) -> Duration {
-        // A stop that found the inbox full has no command to wake us with; and reads wait already.
+        // A stop that found the inbox full has sent no command that could wake us; and there may be reads to run.
         if self.shared.is_stopping() || !self.reads.is_empty() {
             return Duration::ZERO;
         }
@@ -456,7 +456,7 @@ where
             (self.on_effect)(effect);
         }
         if !self.stepped.is_empty() {
-            // Reads may not see what is not durable.
+            // Reads must not see what is not durable.
             return true;
         }
         let until = (!self.reads.is_empty())
@@ -471,12 +471,12 @@ where
     }
 
     fn ring(&mut self, bell: PostNotifier) {
-        // One driver, one bell.
+        // One driver sets one closure.
         let _ = self.shared.bell.set(bell);
     }
 }
 
-/// What a panic said, if it said anything.
+/// The message of a panic, if it has one.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")

@@ -1,19 +1,20 @@
-//! Reading a ledger beside its writer: from a cursor on, in chunks.
+//! Reads a ledger while its writer is at work: from a cursor on, in chunks.
 //!
-//! This is what a stream of state changes is made of. The ledger is the log of events already, so
-//! whoever follows it needs no queue of its own: a cursor says where it stands, and a reader that is
-//! slow, or gone for a week, costs nothing meanwhile. [`LedgerReader`] is a connection that can only read;
-//! [`MemoryReader`] is the same on the simulated disk.
+//! Streams of state changes are built on this. The ledger already is the log of events, so a follower
+//! needs no queue of its own: a cursor marks its position, and a reader that is slow, or away for a week,
+//! costs nothing meanwhile. [`LedgerReader`] is a connection that can only read; [`MemoryReader`] is the
+//! same for the simulated disk.
 //!
-//! Each read is one short transaction: SQLite keeps its write-ahead log from being copied to the main
-//! file only as far as the oldest open snapshot, so no reader may keep one. A reader never waits for
-//! the writer, nor the writer for it.
+//! Each read is one short transaction. SQLite can copy its write-ahead log to the main file only as far as
+//! the oldest open snapshot, so no reader may keep a snapshot open. A reader never waits for the writer,
+//! nor the writer for it.
 //!
-//! What a reader sees is written, which is not yet durable: between write and fsync another
-//! connection sees nothing (SQLite publishes the commit after the fsync), but a caller that must be
-//! sure bounds its reads by the sequence that the writer has announced.
+//! What a reader sees has been written. Between write and fsync another connection sees nothing, because
+//! SQLite publishes a commit after the fsync. A caller that must be sure that records are durable limits
+//! its reads to the sequence number that the writer has announced.
 //!
-//! Left out: the hash chain is checked at the start of the node, not here; a hole is noticed.
+//! Left out: the hash chain, which is checked when the node starts and not here. A missing record is
+//! noticed, however.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -30,41 +31,43 @@ use crate::sqlite::sqlite;
 const CHUNK: &str = "SELECT sequence, body, hash FROM record WHERE sequence > ?1 AND sequence <= ?2 \
                      ORDER BY sequence LIMIT ?3";
 const HASH: &str = "SELECT hash FROM record WHERE sequence = ?1";
-/// Pages in a reader's own cache, as SQLite writes KiB: enough for the way down the tree and a chunk.
+/// Size of a reader's page cache. SQLite takes a negative number as KiB: this is enough for the path down
+/// the tree and a chunk.
 const CACHE_KIB: i64 = -256;
 
 /// One record, as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<R> {
-    /// Its place: 1, 2, 3 and so on.
+    /// The record's sequence number: 1, 2, 3 and so on.
     pub sequence: u64,
-    /// Its hash in the chain, which stands for everything up to here.
+    /// The record's hash in the chain, which covers every record up to this one.
     pub hash: [u8; 32],
-    /// What was written.
+    /// The record.
     pub record: R,
 }
 
 /// Reads durable records in order.
 pub trait ReadRecords {
-    /// What one of them is.
+    /// The type of the records.
     type Record;
 
-    /// The records after `cursor` and up to `last`, both sequence numbers: at most
-    /// [`limits::WATCH_CHUNK`] of them, and no more after [`limits::WATCH_CHUNK_BYTES`]; at least one,
-    /// unless there is none.
+    /// The records after `cursor` and up to `last`, which are both sequence numbers. Returns at most
+    /// [`limits::WATCH_CHUNK`] records, and stops after [`limits::WATCH_CHUNK_BYTES`] of them; but at
+    /// least one record, unless there is none.
     ///
     /// # Errors
-    /// [`LedgerError`] when the file cannot be read, one is missing, or cannot be understood.
+    /// [`LedgerError`] when the file cannot be read, or a record is missing or cannot be understood.
     fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<Self::Record>>, LedgerError>;
 
-    /// The hash of one record; that before the first for 0; `None` when there is no such record.
+    /// The hash of one record; for 0, the hash before the first record; `None` when there is no such
+    /// record.
     ///
     /// # Errors
     /// [`LedgerError`] when the file cannot be read.
     fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError>;
 }
 
-/// A reader of a ledger's file.
+/// Reads records from a ledger's file.
 #[derive(Debug)]
 pub struct LedgerReader<R> {
     path: PathBuf,
@@ -74,10 +77,10 @@ pub struct LedgerReader<R> {
 }
 
 impl<R> LedgerReader<R> {
-    /// Opens the file of a ledger that is open for writing, and whose id is `id`, for reading.
+    /// Opens a ledger's file for reading, while it is open for writing. `id` is the ledger's id.
     ///
     /// # Errors
-    /// [`LedgerError::Sqlite`] when it cannot be opened.
+    /// [`LedgerError::Sqlite`] when the file cannot be opened.
     pub fn open(path: &Path, id: &str) -> Result<Self, LedgerError> {
         let open = || -> rusqlite::Result<Connection> {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -129,7 +132,7 @@ impl<R: DeserializeOwned> ReadRecords for LedgerReader<R> {
     }
 }
 
-/// A reader of a simulated disk. Its chain is that of a ledger whose id is the disk's name.
+/// Reads records from a simulated disk. Its chain is that of a ledger whose id is the disk's name.
 #[derive(Debug)]
 pub struct MemoryReader<R> {
     disk: SimulatedDisk,
@@ -137,7 +140,7 @@ pub struct MemoryReader<R> {
 }
 
 impl<R> MemoryReader<R> {
-    /// A reader of what is durable there.
+    /// A reader of the durable records on `disk`.
     #[must_use]
     pub const fn new(disk: SimulatedDisk) -> Self {
         Self { disk, _records: PhantomData }

@@ -1,7 +1,8 @@
-//! Reading one record back at start: the chain, the decoder, the state machine, in this order.
+//! Reads one record back at start: checks the chain, decodes the record and passes it to the state
+//! machine, in this order.
 //!
-//! The ledger in a file and its simulated twin read through here, so that what a fault run finds about
-//! a damaged log is true of the real one. Left out: where the rows come from.
+//! The real ledger and the simulated one both read through this module, so what a fault run finds
+//! about a damaged log is true of the real one, too. Left out: where the rows come from.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::chain::Chain;
 use crate::error::LedgerError;
 
-/// Checks one row (sequence number, body, hash) against the chain and hands its record on.
+/// Checks one row (sequence number, body, hash) against the chain and passes its record on.
 pub(crate) fn record<R: DeserializeOwned>(
     path: &Path,
     chain: &mut Chain,
@@ -27,7 +28,7 @@ pub(crate) fn record<R: DeserializeOwned>(
     decoded(path, expected, body, replay)
 }
 
-/// Hands on what a record says that stands where it belongs.
+/// Decodes a record that has been checked against the chain, and passes it on.
 pub(crate) fn decoded<R: DeserializeOwned>(
     path: &Path,
     sequence: u64,

@@ -1,21 +1,22 @@
-//! Room kept back on the disk for the ends of what has begun (I17).
+//! Disk space that is reserved for the ends of what has begun (I17).
 //!
-//! A node that has said yes to a hold must be able to write down its commit, its abort or its expiry, and of a
-//! booking its release, also when others have filled the disk meanwhile. To look at the free space before
-//! each hold is no promise: others take it while one looks. So the blocks are ours before the hold is:
+//! A node that has said yes to a hold must be able to record its commit, abort or expiry, and the release of a
+//! booking, even if others have filled the disk in the meantime. Checking the free space before each hold is
+//! not enough, because others may take the space after the check. So the blocks are taken before the hold is
+//! admitted:
 //!
-//! * in the main file, as a table `room` of zero bytes. When the disk becomes full its rows are deleted; their
-//!   pages stay in the file and take the records that follow.
-//! * for the write-ahead log, as blocks behind its end (`fallocate` that keeps the size). SQLite writes its log
-//!   from the beginning after each checkpoint and never gives back what it does not exceed. Where a file
-//!   system cannot do that, as much free space is asked for instead.
+//! * In the main file, they are a table `room` of zero bytes. When the disk becomes full, the rows of the table
+//!   are deleted; their pages stay in the file and take the records that follow.
+//! * For the write-ahead log, they are blocks after its end (`fallocate` that keeps the size). SQLite writes
+//!   its log from the beginning after each checkpoint, and never gives blocks back up to the size that it
+//!   keeps. On a file system that cannot do this, as many bytes must be free instead.
 //!
-//! The disk counts as full when this cannot be kept whole, or when less than
-//! [`limits::LEDGER_FREE_MIN`] is free beside it; as having room again when the room can be filled up
-//! with [`limits::LEDGER_ROOM_MARGIN`] to spare.
+//! The disk counts as full when the reserved space cannot be kept complete, or when less than
+//! [`limits::LEDGER_FREE_MIN`] is free beyond it. The disk counts as having space again when the reserved space
+//! can be completed and [`limits::LEDGER_ROOM_MARGIN`] is left.
 //!
-//! Left out: file systems that never write in place (btrfs, ZFS), where blocks kept back are no promise;
-//! a log that a reader with a transaction open for long keeps from beginning anew.
+//! Left out: file systems that never write in place (btrfs, ZFS), where reserved blocks guarantee nothing, and
+//! a log that cannot begin anew because a reader keeps a transaction open for long.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,35 +26,36 @@ use rusqlite::{Connection, params};
 
 use crate::lock::beside;
 
-/// STRICT, as the others. Format 1 knows no such table and reads on without it.
+/// STRICT, like the other tables. Earlier releases that read format 1 do not know this table and ignore it.
 pub(crate) const SCHEMA: &str =
     "CREATE TABLE IF NOT EXISTS room (number INTEGER PRIMARY KEY, zeros BLOB NOT NULL) STRICT;";
 const ADD: &str = "INSERT INTO room (zeros) VALUES (zeroblob(?1))";
 const GIVE: &str = "DELETE FROM room";
 const KEPT: &str = "SELECT coalesce(sum(length(zeros)), 0) FROM room";
-/// Bytes added at a time: one short transaction.
+/// Bytes that are added at a time: one short transaction.
 pub(crate) const CHUNK: u64 = 1 << 20;
 
-/// The room of one ledger.
+/// The reserved space of one ledger.
 #[derive(Debug)]
 pub(crate) struct ReservedSpace {
     main: PathBuf,
     /// Bytes in the table.
     kept: u64,
-    /// Bytes that the log could not be given; 0 when it has all.
+    /// Bytes that could not be reserved for the log; 0 when all are reserved.
     log_short: u64,
     now: DiskSpace,
-    /// Is there a table? Not in a ledger of an earlier release that was opened on a full disk.
+    /// Is there a table? There is none in a ledger of an earlier release that was opened on a full disk.
     has_table: bool,
 }
 
 impl ReservedSpace {
-    /// Takes stock, and keeps blocks back for the log. The connection must have read something, so that the log
-    /// is there.
+    /// Finds out how much is reserved, and reserves blocks for the log. The connection must have read
+    /// something, so that the log exists.
     pub(crate) fn new(main: &Path, connection: &Connection) -> rusqlite::Result<Self> {
         let has_table = match connection.execute_batch(SCHEMA) {
             Ok(()) => true,
-            // A ledger of before there was room, on a disk that has none: the table is made when there is.
+            // A ledger from before there was reserved space, on a full disk: the table is made when there is
+            // space.
             Err(error) if is_full(&error) => false,
             Err(error) => return Err(error),
         };
@@ -65,16 +67,17 @@ impl ReservedSpace {
         Ok(room)
     }
 
-    /// Bytes that are kept back now, in both files.
+    /// Bytes that are reserved now, in both files.
     pub(crate) const fn bytes(&self) -> u64 {
         self.kept + limits::LEDGER_LOG_ROOM - self.log_short
     }
 
-    /// Is there room for something new? Fills up or gives away the room in the main file as that changes.
+    /// Is there space for something new? Completes or gives up the reserved space in the main file as the
+    /// answer changes.
     pub(crate) fn check(&mut self, connection: &mut Connection) -> rusqlite::Result<DiskSpace> {
         let size = std::fs::metadata(&self.main).map_or(0, |file| file.len());
         let short = wanted(size.saturating_sub(self.kept)).saturating_sub(self.kept);
-        // A file system that does not say has whatever it takes.
+        // A file system that does not report its free space counts as having enough.
         let free = free(&self.main).unwrap_or(u64::MAX);
         let needed = (short + self.log_short).saturating_add(match self.now {
             DiskSpace::Enough => limits::LEDGER_FREE_MIN,
@@ -88,7 +91,7 @@ impl ReservedSpace {
             Ok(())
         };
         match done {
-            // Somebody's shell writes, which it should not: it is tried again before the next batch.
+            // Another program is writing, which it should not do: this is tried again before the next batch.
             Err(error) if is_busy(&error) => tracing::warn!(
                 ledger = %self.main.display(),
                 "another program has a transaction open: room on the disk is seen to later"
@@ -98,10 +101,10 @@ impl ReservedSpace {
         Ok(self.now)
     }
 
-    /// From now on only ends are written: into the pages that were kept for them.
+    /// The disk is nearly full. From now on only ends are recorded, in the pages that were reserved for them.
     fn low(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         if !self.now.is_low() {
-            // First of all: nothing new is begun from here on, whatever comes of the rest.
+            // Do this first: nothing new may begin from here on, even if the rest fails.
             self.now = DiskSpace::Low;
             tracing::warn!(
                 ledger = %self.main.display(),
@@ -109,7 +112,7 @@ impl ReservedSpace {
                 "the disk is nearly full: nothing new is held or begun; commits, aborts and releases go on in the \
                  room that was kept for them. Free some space"
             );
-            // While there are blocks yet: what the log has is in the main file then, and the log begins anew.
+            // Do this while there are free blocks: it copies the log to the main file, and the log begins anew.
             let _ = settle(connection);
         }
         if self.kept == 0 {
@@ -120,7 +123,7 @@ impl ReservedSpace {
         Ok(())
     }
 
-    /// There is space: the room is made whole with it.
+    /// There is space: completes the reserved space with it.
     fn fill(&mut self, connection: &mut Connection, mut short: u64) -> rusqlite::Result<()> {
         if self.log_short > 0 {
             self.keep_log();
@@ -139,12 +142,13 @@ impl ReservedSpace {
                     self.kept += CHUNK;
                     short = short.saturating_sub(CHUNK);
                 }
-                // Others were faster, or there is a quota.
+                // Others took the space first, or there is a quota.
                 Err(error) if is_full(&error) => return self.low(connection),
                 Err(error) => return Err(error),
             }
         }
-        // In the log alone the zeros would be no room: a checkpoint had to lengthen the main file for them.
+        // Zeros that are only in the log reserve nothing, because a checkpoint would have to extend the main
+        // file for them.
         match if grows { settle(connection) } else { Ok(()) } {
             Err(error) if is_full(&error) => return self.low(connection),
             settled => settled?,
@@ -165,7 +169,7 @@ impl ReservedSpace {
     }
 }
 
-/// Room wanted beside so many bytes of records.
+/// Reserved space wanted, in bytes, for this many bytes of records.
 fn wanted(records: u64) -> u64 {
     let wanted = (records / 4).clamp(limits::LEDGER_ROOM_MIN, limits::LEDGER_ROOM_MAX);
     wanted.next_multiple_of(CHUNK)
@@ -174,12 +178,12 @@ fn wanted(records: u64) -> u64 {
 /// Adds zeros to the table, in a transaction of their own.
 pub(crate) fn add(connection: &mut Connection, bytes: u64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    // `as` is exact: no more than a chunk, or the least room.
+    // `as` is exact: at most a chunk, or the least reserved space.
     transaction.execute(ADD, params![bytes as i64])?;
     transaction.commit()
 }
 
-/// Brings what the log has into the main file, as far as nobody reads it.
+/// Copies the log to the main file, as far as no reader prevents it.
 fn settle(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
@@ -203,7 +207,7 @@ fn keep_back(_: &File, _: u64) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// What an ordinary process may still take of the file system.
+/// Bytes that an ordinary process may still take from the file system.
 fn free(path: &Path) -> Option<u64> {
     let system = rustix::fs::statvfs(path).ok()?;
     system.f_bavail.checked_mul(system.f_frsize)

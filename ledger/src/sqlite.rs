@@ -1,10 +1,12 @@
-//! The ledger on a disk: one SQLite file in write-ahead mode, every append one durable transaction.
+//! The ledger on a disk: one SQLite file in write-ahead mode, in which every append is one durable
+//! transaction.
 //!
-//! Opening goes from what cannot harm to what can: lock, header bytes, meta data through a read-only
-//! connection, write-ahead log, and only then a connection that may write. So a file of a newer
-//! release, of another node or of another program is refused as it was found.
+//! Opening begins with the steps that cannot do harm: first the lock, then the header bytes, the meta data
+//! through a read-only connection, and the write-ahead log. Only then is a connection opened that may
+//! write. So a file of a newer release, of another node or of another program is refused without being
+//! changed.
 //!
-//! Left out: how a new file is made (`create`), what is checked before it is opened (`inspect`, `wal`).
+//! Left out: how a new file is made (`create`), and the checks before a file is opened (`inspect`, `wal`).
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -25,29 +27,29 @@ use crate::reserved_space::ReservedSpace;
 use crate::tip::{self, Tip, TipState, TipWriter};
 use crate::{create, inspect, replay, wal};
 
-/// The format this binary writes, and the newest it reads.
+/// The format that this binary writes, and the newest that it reads.
 pub const FORMAT_VERSION: i64 = 1;
 /// SQLite's application id of a ledger: "CoAL". `file` and `PRAGMA application_id` show it.
 pub const APPLICATION_ID: i32 = 0x436f_414c;
 
-/// How long an append waits for somebody who holds SQLite's write lock: an operator's own tool in a
-/// write transaction, which should not be there. Then the append fails, and the process ends (I16).
+/// How long an append waits for SQLite's write lock. Only an operator's own tool in a write transaction can
+/// hold it, which should not happen. After that the append fails, and the process ends (I16).
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
-/// Pages in the write-ahead log (4 KiB each) after which a commit copies them to the main file:
-/// SQLite's own default. Larger spares copies of the same page, but one commit in that many pays
-/// for the copy, and an opening after a crash reads the log first.
+/// Pages in the write-ahead log (4 KiB each) after which a commit copies them to the main file: SQLite's
+/// own default. A larger number saves copies of the same page. But one commit in that many pays for the
+/// copy, and an opening after a crash reads the log first.
 const CHECKPOINT_PAGES: i64 = 1_000;
-/// The write-ahead log is cut to this after a checkpoint. It grows beyond when a reader keeps one
-/// snapshot open for long: nothing can be copied past that one.
+/// Bytes to which the write-ahead log is truncated after a checkpoint. It grows larger while a reader keeps
+/// one snapshot open for long, because nothing can be copied past that snapshot.
 const WAL_BYTES_KEPT: i64 = 16 << 20;
 
 const INSERT: &str = "INSERT INTO record (sequence, body, hash) VALUES (?1, ?2, ?3)";
 const SELECT: &str = "SELECT sequence, body, hash FROM record ORDER BY sequence";
 
-/// Whose ledger it is.
+/// The node that a ledger belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// What the node is, as in `nrm`, `crm`, `grc`.
+    /// The kind of node: `nrm`, `crm` or `grc`.
     pub kind: String,
     /// The node's name.
     pub name: String,
@@ -64,15 +66,15 @@ pub struct SqliteLedger<R> {
     path: PathBuf,
     connection: Connection,
     about: LedgerSummary,
-    /// Sequence number and hash of the last durable record.
+    /// Sequence number of the last durable record; `tip` is its hash.
     last: u64,
     tip: Hash,
-    /// Where the last one stands beside the ledger.
+    /// Writes the last record's number and hash to the tip file beside the ledger.
     keeper: TipWriter,
     room: ReservedSpace,
-    /// An append failed: what the disk has is unknown, so nothing is built upon it.
+    /// Has an append failed? Then it is unknown what is on the disk, so nothing more is written.
     failed: bool,
-    /// Declared last, so that it is freed after the connection is closed.
+    /// Declared last, so that the lock is freed after the connection is closed.
     _lock: Lock,
     _records: PhantomData<fn() -> R>,
 }
@@ -80,19 +82,20 @@ pub struct SqliteLedger<R> {
 impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
     /// Opens the ledger at `path`, creates it if there is none, and replays its records in order.
     ///
-    /// `new_id` is only called for a new ledger and gives its id: 128 random bits as 32 lower-case
+    /// `new_id` is called only for a new ledger and returns its id: 128 random bits as 32 lower-case
     /// hexadecimal digits. The folder must exist.
     ///
     /// # Errors
-    /// [`LedgerError`] when it is in use, of a newer format, another node's or no ledger; when a
-    /// record is damaged, cannot be read, or is refused by `replay`; when the system fails.
+    /// [`LedgerError`] when the ledger is in use, has a newer format, belongs to another node or is not a
+    /// ledger; when it is missing or older although the tip remembers more; when a record is damaged,
+    /// cannot be read, or is refused by `replay`; or when the system fails.
     pub fn open(
         path: &Path,
         identity: &Identity,
         new_id: impl FnOnce() -> String,
         replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
     ) -> Result<Self, LedgerError> {
-        // Two names of one file must find one lock.
+        // Two names of one file must lead to one lock.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let lock = Lock::take(&path)?;
         let remembered = remembered(&path)?;
@@ -105,7 +108,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         }
         let about = inspect::inspect(&path, identity)?;
         let unfinished = wal::check(&path)?;
-        // Nothing to copy: closing then takes SQLite's own empty files away again.
+        // If the log is empty, there is nothing to copy, and closing the connection removes SQLite's own
+        // empty files.
         let has_log = std::fs::metadata(beside(&path, "-wal")).is_ok_and(|log| log.len() > 0);
         let mut connection = connect(&path)?;
         let keep_log = |keep| {
@@ -113,8 +117,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
                 connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep);
             keeping.map(drop).map_err(sqlite(&path, "opening"))
         };
-        // Until all is known to be sound nothing is copied from the log to the main file, not by closing
-        // either: what is refused stays as it was.
+        // Until everything is known to be sound, nothing is copied from the log to the main file, and
+        // closing the connection does not copy either: a ledger that is refused stays as it was.
         keep_log(has_log)?;
         let wanted = match &remembered {
             TipState::Tip(tip) => tip.sequence,
@@ -156,7 +160,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         })
     }
 
-    /// One transaction: all records or none, on the disk when this returns.
+    /// Writes the records in one transaction: all of them or none, and durable when this returns.
     fn write(&mut self, records: &[&R]) -> Result<(), LedgerError> {
         let mut chain = Chain { last: self.last, tip: self.tip };
         let failed = sqlite(&self.path, "writing to");
@@ -180,21 +184,21 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
     }
 }
 
-/// How far a ledger was read.
+/// The end of what was read of a ledger.
 pub(crate) struct End {
-    /// The last record.
+    /// The last record that was read.
     pub(crate) tip: Tip,
-    /// The hash of the record that is remembered, once it was passed.
+    /// The hash of the record that the tip remembers, once that record was read.
     passed: Hash,
 }
 
 impl End {
-    /// Before the first record.
+    /// The state before the first record.
     pub(crate) fn begin(id: &str) -> Self {
         Self { tip: tip::genesis(id), passed: chain::genesis(id) }
     }
 
-    /// Is this the ledger that is remembered, and as far as that, or farther?
+    /// Checks that this is the ledger that the tip remembers, and that it has all records up to the tip.
     pub(crate) fn judge(&self, path: &Path, remembered: &TipState) -> Result<(), LedgerError> {
         let beside = beside(path, ".tip");
         let known = match remembered {
@@ -219,14 +223,14 @@ impl End {
     }
 }
 
-/// What stands beside the ledger.
+/// Reads the tip beside the ledger.
 pub(crate) fn remembered(path: &Path) -> Result<TipState, LedgerError> {
     let (tip, doing) = (beside(path, ".tip"), "reading");
     tip::read(path).map_err(|source| LedgerError::Io { path: tip, doing, source })
 }
 
-/// Reads every record, checks it against the chain and hands its text on. `wanted` is the record whose hash
-/// is remembered.
+/// Reads every record, checks it against the chain and passes its text to `each`. `wanted` is the number of
+/// the record that the tip remembers.
 pub(crate) fn read_chain(
     path: &Path,
     connection: &Connection,
@@ -260,7 +264,7 @@ pub(crate) fn read_chain(
     }
 }
 
-/// The same for records that this binary understands.
+/// The same as [`read_chain`], for records that this binary understands.
 fn read_all<R: DeserializeOwned>(
     path: &Path,
     connection: &Connection,
@@ -278,17 +282,17 @@ fn broken(path: &Path, sequence: u64, why: String) -> LedgerError {
 }
 
 impl<R> SqliteLedger<R> {
-    /// The ledger's own id, made when it was.
+    /// The ledger's own id, which was made with the ledger.
     pub fn id(&self) -> &str {
         &self.about.id
     }
 
-    /// Who the ledger is to others, 32 hexadecimal digits: see [`LedgerSummary::identity`].
+    /// The id by which others know the ledger, 32 hexadecimal digits: see [`LedgerSummary::identity`].
     pub fn identity(&self) -> String {
         self.about.identity()
     }
 
-    /// Bytes that are kept back for the ends of what has begun (I17).
+    /// Bytes that are reserved for the ends of what has begun (I17).
     pub const fn room_bytes(&self) -> u64 {
         self.room.bytes()
     }
@@ -298,12 +302,12 @@ impl<R> SqliteLedger<R> {
         self.last
     }
 
-    /// The hash of the last durable record. Kept elsewhere, it tells whether a tail was cut off.
+    /// The hash of the last durable record. If it is kept elsewhere, it reveals whether a tail was cut off.
     pub const fn tip(&self) -> &[u8; 32] {
         &self.tip
     }
 
-    /// Where it is.
+    /// The path of the ledger's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -355,7 +359,7 @@ impl<R> Drop for SqliteLedger<R> {
     }
 }
 
-/// The connection that writes.
+/// Opens the connection that writes.
 pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     let open = || -> rusqlite::Result<(Connection, String)> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -363,9 +367,9 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
         connection.busy_timeout(BUSY_PATIENCE)?;
         let mode = connection
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
-        // In write-ahead mode FULL is what makes each commit wait for the disk.
+        // In write-ahead mode, FULL makes each commit wait for the disk.
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // Where fsync does not reach the platter unless told so (macOS); elsewhere nothing.
+        // On macOS, fsync reaches the platter only with these two settings; elsewhere they do nothing.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
@@ -380,7 +384,7 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     Ok(connection)
 }
 
-/// Turns SQLite's error into ours.
+/// Converts an error of SQLite to a ledger error.
 pub(crate) fn sqlite(
     path: &Path,
     doing: impl Into<String>,

@@ -1,16 +1,18 @@
-//! The tip kept beside the ledger, `<ledger>.tip`: up to where it was durable, and with which hash.
+//! The tip of a ledger, kept beside it in `<ledger>.tip`: the number and hash of its last durable record.
 //!
-//! A chain that ends early is a sound shorter chain, so the ledger alone cannot tell that its tail is missing:
-//! an older file put back (F11), a `-wal` deleted after a crash, rot in the last transaction. Whoever
-//! remembers the tip can. This file remembers it: after every append that is durable, the sequence number and
-//! hash of its last record are written over one of two places in it. No fsync: the system writes it out in
-//! its own time, and at a clean stop we wait for that. So the tip is never ahead of the ledger, and behind
-//! it only after a power cut; a tip that is behind proves less, and refuses nothing that is sound.
+//! A ledger without its tail is a sound, shorter chain, so the ledger alone cannot show that its tail is
+//! missing: an older file was put back (F11), a `-wal` file was deleted after a crash, or the last transaction
+//! has rotted. A remembered tip shows it. After every durable append, the sequence number and hash of its last
+//! record are written to this file, over one of two places in it. There is no fsync: the system writes the
+//! file out in its own time, and a clean stop waits for that. So the tip is never ahead of the ledger, and it
+//! is behind the ledger only after a power cut. A tip that is behind proves less, but never causes a sound
+//! ledger to be refused.
 //!
-//! Two places in turn, each with its own check, so that a cut in the middle of one leaves the other.
+//! The two places are written in turns, each with its own checksum, so that a crash in the middle of writing
+//! one leaves the other.
 //!
-//! Left out: ledger and tip put back together, as a snapshot of a whole disk does; only others
-//! remember then. A copy for a backup is therefore a copy without the tip.
+//! Left out: ledger and tip put back together, as a snapshot of a whole disk does; then only other nodes
+//! remember. A copy for a backup is therefore made without the tip.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -23,29 +25,29 @@ use crate::lock::beside;
 
 /// Bytes of one place: a line of text, so that people can read it.
 const PLACE: usize = 256;
-/// Digits of its check.
+/// Hexadecimal digits of a place's checksum.
 const CHECK: usize = 16;
 
-/// What is remembered.
+/// What the tip file remembers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tip {
-    /// Of which ledger.
+    /// The id of the ledger.
     pub ledger_id: String,
-    /// The last record that was durable; 0 when there was none.
+    /// The number of the last durable record; 0 when there was none.
     pub sequence: u64,
-    /// Its hash.
+    /// The hash of that record.
     pub hash: Hash,
 }
 
 impl Tip {
-    /// One place of the file.
+    /// The text of one place in the file.
     fn line(&self) -> String {
         let text = format!("{} {} {}", self.sequence, hex(&self.hash), self.ledger_id);
         let line = format!("{text} {}", check(&text));
         format!("{line:<width$}\n", width = PLACE - 1)
     }
 
-    /// Reads one place of the file; none when it is not as it was written.
+    /// Reads one place of the file; `None` when it is not as it was written.
     #[must_use]
     pub fn parse(place: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(place).ok()?.trim_end();
@@ -60,21 +62,21 @@ impl Tip {
     }
 }
 
-/// What is beside a ledger.
+/// What is known from the tip file beside a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TipState {
-    /// No file: a ledger of before there were tips, or a copy.
+    /// There is no file: the ledger is from an early release without tips, or it is a copy.
     Nothing,
-    /// A file that nobody can read.
+    /// There is a file, but it cannot be understood.
     Unreadable,
-    /// This.
+    /// The later of the two places in the file.
     Tip(Tip),
 }
 
 /// Reads the tip beside a ledger.
 ///
 /// # Errors
-/// When it is there and the system does not give it.
+/// When the file exists but the system cannot read it.
 pub fn read(ledger: &Path) -> io::Result<TipState> {
     let mut bytes = Vec::new();
     match File::open(beside(ledger, ".tip")) {
@@ -86,28 +88,29 @@ pub fn read(ledger: &Path) -> io::Result<TipState> {
     Ok(tips.max_by_key(|tip| tip.sequence).map_or(TipState::Unreadable, TipState::Tip))
 }
 
-/// The tip of an open ledger, written as it moves.
+/// Writes the tip of an open ledger whenever it moves.
 #[derive(Debug)]
 pub(crate) struct TipWriter {
-    /// Once it cannot be written it is left alone, and said once.
+    /// `None` once the file cannot be written: it is then left alone, after one warning.
     file: Option<File>,
     second: bool,
 }
 
 impl TipWriter {
-    /// Opens or makes the file, and writes where the ledger stands, durably.
+    /// Opens or creates the file, and durably writes the current tip to it.
     pub(crate) fn new(ledger: &Path, tip: &Tip) -> io::Result<Self> {
         let path = beside(ledger, ".tip");
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         let mut keeper = Self { file: Some(file), second: false };
-        // Both places: whatever stood there was judged.
+        // Write both places: their earlier content was judged before.
         keeper.write(tip)?;
         keeper.write(tip)?;
         keeper.sync()?;
         Ok(keeper)
     }
 
-    /// The same for a node that starts: a disk too full for a tip is no reason not to serve (I17).
+    /// The same for a node that starts: a disk that is too full for a tip must not keep the node from serving
+    /// (I17).
     pub(crate) fn new_or_none(ledger: &Path, tip: &Tip) -> io::Result<Self> {
         match Self::new(ledger, tip) {
             Err(error)
@@ -120,16 +123,16 @@ impl TipWriter {
         }
     }
 
-    /// The ledger is durable up to here.
+    /// Writes a new tip: the ledger is durable up to this record.
     pub(crate) fn moved(&mut self, tip: &Tip) {
         if let Err(error) = self.write(tip) {
-            // It proves less from now on; the ledger itself is sound.
+            // The tip proves less from now on, but the ledger itself is sound.
             self.file = None;
             warn_of(&error);
         }
     }
 
-    /// Waits until it is on the disk.
+    /// Waits until the tip is on the disk.
     pub(crate) fn close(&mut self) {
         if let Err(error) = self.sync() {
             tracing::warn!(%error, "the ledger's tip may not be on the disk");
@@ -153,12 +156,12 @@ fn warn_of(error: &io::Error) {
     tracing::warn!(%error, "the ledger's tip cannot be written: a file put back may go unnoticed");
 }
 
-/// Says where a ledger stands, for good: what its tip said before does not count any more.
+/// Durably replaces the tip of a ledger: its earlier content does not count any more.
 pub(crate) fn accept(ledger: &Path, tip: &Tip) -> io::Result<()> {
     TipWriter::new(ledger, tip)?.sync()
 }
 
-/// The tip of a ledger with no record.
+/// The tip of a ledger without records.
 pub(crate) fn genesis(ledger_id: &str) -> Tip {
     Tip { ledger_id: ledger_id.to_owned(), sequence: 0, hash: chain::genesis(ledger_id) }
 }
@@ -169,7 +172,7 @@ fn check(text: &str) -> String {
     digest
 }
 
-/// Lower-case hexadecimal digits.
+/// A hash as lower-case hexadecimal digits.
 pub fn hex(hash: &Hash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -206,7 +209,7 @@ mod tests {
         let path = beside(&ledger, ".tip");
         let sound = std::fs::read(&path).unwrap();
         assert_eq!(sound.len(), 2 * PLACE);
-        // Any byte of the later place that says something: the earlier one is left.
+        // Change any significant byte of the later place: the earlier place still counts.
         for at in PLACE..PLACE + 110 {
             let mut torn = sound.clone();
             torn[at] ^= 1;

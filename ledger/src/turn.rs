@@ -1,12 +1,14 @@
-//! What a turn of an owner does to its core, without a thread: the simulated world turns with this too.
+//! What one turn of an owner does to its core, without a thread. The simulator uses these functions, too.
+//! Left out: the inbox, the sync and the effects, see [`crate::owner`].
 
 use coalloc_common::{DiskSpace, Now};
 use coalloc_protocol::{Core, Log, Unsynced};
 
-/// What a core is to be told of the room on its disk: nothing, unless it has changed since it was told.
+/// The input that reports the disk space to the core; `None` if the disk space is the same as `told`, the
+/// one that was reported last. Updates `told`.
 ///
 /// # Errors
-/// Whatever the log says; the caller must end the process (I16).
+/// The error of the log; the caller must end the process (I16).
 pub fn news_of_room<C: Core, L: Log>(
     log: &mut L,
     told: &mut DiskSpace,
@@ -17,8 +19,9 @@ pub fn news_of_room<C: Core, L: Log>(
     Ok(news)
 }
 
-/// Steps what is new of the room, a tick, if its time has come, and then every input in its order, all by
-/// one reading of the clock. What comes of it goes through [`sync`](coalloc_protocol::sync) as one batch.
+/// Steps the core through the news about disk space, then a tick, if one is due, and then every input in
+/// order, all with the same reading of the clock. The result goes through
+/// [`sync`](coalloc_protocol::sync) as one batch.
 pub fn step_all<C: Core>(
     core: &mut C,
     news: Option<C::Input>,

@@ -1,16 +1,17 @@
-//! Damage inside SQLite's write-ahead log, which SQLite itself takes for its end.
+//! Finds damage inside SQLite's write-ahead log, which SQLite itself takes for the end of the log.
 //!
-//! After a crash SQLite reads the log up to the first frame whose checksum is wrong and drops the
-//! rest: right for a transaction that was cut off while it was written, silent loss when an older
-//! frame has rotted. The two can be told apart. Every commit is on the disk before the next one
-//! begins, so behind the first bad frame there is at most one commit of the same log, the unfinished
-//! one. A second one means that acknowledged records are about to be dropped (I15).
+//! After a crash, SQLite reads the log up to the first frame whose checksum is wrong and drops the rest. That
+//! is right for a transaction that was cut off while it was written, but if an older frame has rotted,
+//! records are lost silently. The two cases can be distinguished. Every commit is on the disk before the next
+//! one begins, so after the first bad frame there is at most one commit of the same log, the unfinished one.
+//! A second commit means that acknowledged records are about to be dropped (I15).
 //!
-//! Left out: damage in the very last transaction, which looks like an unfinished one, and a log that
-//! was removed or cut between two transactions. The chain cannot tell either; the tip can ([`crate::tip`]).
+//! Left out: damage in the very last transaction, which looks like an unfinished one, and a log that was
+//! removed or cut between two transactions. The chain cannot reveal these cases, but the tip can
+//! ([`crate::tip`]).
 //!
-//! Format: <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>. The log is only there
-//! after a crash: closing a ledger copies it to the main file and removes it.
+//! Format: <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>. The log exists only while the
+//! ledger is open and after a crash: closing a ledger copies it to the main file and removes it.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -21,22 +22,22 @@ use crate::lock::beside;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The magic number; its lowest bit says that checksums are over big-endian words.
+/// The magic number. Its lowest bit says that checksums are over big-endian words.
 const MAGIC: u32 = 0x377f_0682;
-/// SQLite's smallest and largest page.
+/// Bytes of SQLite's smallest and largest page.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
-/// What a crash has left of a transaction that nobody was told of. Opening the ledger drops it.
+/// What a crash has left of a transaction that was never acknowledged. Opening the ledger drops it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Whole frames of it.
+    /// Whole frames of the transaction.
     pub frames: u64,
-    /// Bytes of it, those of a last, partial frame included.
+    /// Bytes of the transaction, including those of a last, partial frame.
     pub bytes: u64,
 }
 
-/// Refuses a write-ahead log that is damaged before its last transaction; says what is unfinished at its end.
-/// Call before SQLite opens the ledger for writing.
+/// Refuses a write-ahead log that is damaged before its last transaction, and returns what is unfinished at
+/// its end. Call before SQLite opens the ledger for writing.
 pub(crate) fn check(path: &Path) -> Result<Option<Unfinished>, LedgerError> {
     let wal = beside(path, "-wal");
     let end = match File::open(&wal) {
@@ -51,10 +52,10 @@ pub(crate) fn check(path: &Path) -> Result<Option<Unfinished>, LedgerError> {
     }
 }
 
-/// How a log ends: soundly, in a transaction that was cut off, or (the inner error) in damage.
+/// The end of a log: sound, or a transaction that was cut off, or (the inner error) damage.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When the log cannot be read.
 pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>> {
     let mut header = [0; HEADER];
     let got = fill(log, &mut header)?;
@@ -78,12 +79,12 @@ pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>
     }
     let mut frame = vec![0; FRAME_HEADER + page as usize];
     let (mut number, mut first_bad, mut commits_behind) = (0_u64, None, 0_u64);
-    // Behind the last transaction that is whole, of this log.
+    // What comes after the last complete transaction of this log.
     let mut behind = Unfinished { frames: 0, bytes: 0 };
     loop {
         let got = fill(log, &mut frame)?;
         if got < frame.len() {
-            // A frame that was cut off; of the log before this one, unless its salts say otherwise.
+            // A frame that was cut off. It belongs to the previous log, unless its salts say otherwise.
             if got >= 16 && &frame[8..16] == salts {
                 behind.bytes += got as u64;
             }
@@ -91,7 +92,7 @@ pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>
         }
         number += 1;
         if &frame[8..16] != salts {
-            // A frame of the log before this one, which lies behind the end of the new one.
+            // A frame of the previous log, after the end of the new one.
             first_bad = first_bad.or(Some(number));
             continue;
         }
@@ -109,7 +110,7 @@ pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>
             }
             first_bad = Some(number);
         }
-        // The database's size in pages: not zero in the last frame of a transaction.
+        // The database's size in pages, which is not zero in the last frame of a transaction.
         commits_behind += u64::from(commits);
     }
     if let Some(first_bad) = first_bad.filter(|_| commits_behind > 1) {
@@ -120,7 +121,7 @@ pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>
     Ok(Ok((behind.bytes > 0).then_some(behind)))
 }
 
-/// Fills the buffer as far as the log goes.
+/// Fills the buffer as far as the log goes, and returns how many bytes were read.
 fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {
@@ -134,7 +135,7 @@ fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(got)
 }
 
-/// The big-endian 32-bit word at a place inside.
+/// The big-endian 32-bit word that begins at index `at`.
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -1,5 +1,5 @@
-//! Damage of every kind, on the real file: nothing that was acknowledged is lost without a word, nothing that
-//! is refused is touched, and what is said names the file, the record and a way out (I15, F4, F11).
+//! Tests of every kind of damage on the real file. Nothing that was acknowledged is lost silently, nothing
+//! that is refused is changed, and the error names the file, the record and what to do (I15, F4, F11).
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -15,7 +15,7 @@ use common::{Note, folder, note, open};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A closed ledger of records 1 to `count`, each in an append of its own.
+/// Writes a closed ledger with records 1 to `count`, each in an append of its own.
 fn written(path: &Path, count: u64) {
     let (mut ledger, seen) = open(path).unwrap();
     for number in seen.len() as u64 + 1..=count {
@@ -27,7 +27,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(format!("north.ledger{suffix}"))
 }
 
-/// What a crash leaves after so many appends: main file, write-ahead log, tip; in a folder of its own.
+/// The files that a crash leaves after `records` appends: main file, write-ahead log and tip, in a folder of
+/// their own.
 fn crashed(records: u64) -> (TempDir, PathBuf) {
     let ((_live, path), (copies, copy)) = (folder(), folder());
     let (mut ledger, _) = open(&path).unwrap();
@@ -44,7 +45,8 @@ fn bytes(path: &Path) -> Vec<(&'static str, Option<Vec<u8>>)> {
     ["", "-wal", ".tip"].map(|suffix| (suffix, fs::read(beside(path, suffix)).ok())).into()
 }
 
-/// It is refused, by the node's open and by a look; nothing is changed; and what is said can be acted upon.
+/// Checks that both the node's open and a look refuse the ledger, that nothing is changed, and that the error
+/// says what to do.
 fn refused(path: &Path) -> LedgerError {
     let before = bytes(path);
     let error = open(path).map(|(ledger, _)| ledger).expect_err("it must be refused");
@@ -67,9 +69,9 @@ fn a_flipped_byte_is_found_or_harms_nothing() {
     let sound = fs::read(&path).unwrap();
     let tip = fs::read(beside(&path, ".tip")).unwrap();
     let expected: Vec<Note> = (1..=400).map(note).collect();
-    // All of the header and the meta data, and of each page its own header, its middle and its end; in a
-    // ledger of 400 records every class of content is met by a step that divides nothing.
-    // The first pages, the room that is kept (zeros), and the records behind it.
+    // Bytes to change: the first 200, then steps of 61 through the first pages, steps of 65,521 through the
+    // reserved space (zeros), and steps of 61 through the records after it. In a ledger of 400 records these
+    // steps meet every part of a page, because they divide no size.
     let room = 16_384..2 << 20;
     let places = (0..200).chain((200..room.start).step_by(61)).chain(room.clone().step_by(65_521));
     let places = places.chain((room.end..sound.len()).step_by(61));
@@ -96,7 +98,7 @@ fn a_flipped_byte_is_found_or_harms_nothing() {
             }
         }
     }
-    // Free bytes of pages, the file's change counter and such: there are places that say nothing.
+    // Some bytes have no meaning, such as free bytes of pages and the file's change counter.
     assert!(found > 500 && harmless > 50, "{found} found, {harmless} harmless");
 }
 
@@ -115,9 +117,9 @@ fn a_flipped_byte_in_the_log_is_found_by_the_log_or_by_the_tip() {
         bad[at] ^= 1;
         fs::write(beside(&path, "-wal"), &bad).unwrap();
         match open(&path) {
-            // The database's size in a frame that does not end a transaction, say.
+            // For example the database's size in a frame that does not end a transaction.
             Ok((_, seen)) => assert_eq!(seen, [1, 2, 3, 4, 5].map(note), "byte {at}"),
-            // Rot in the last transaction looks like one that was cut off: but it was acknowledged.
+            // A damaged last transaction looks like one that was cut off, but this one was acknowledged.
             Err(LedgerError::Restored { .. }) => {
                 assert!(at >= log.len() - frame || at < 32, "byte {at}");
                 by_tip += 1;
@@ -135,8 +137,8 @@ fn an_unfinished_last_transaction_is_reported_and_rolled_back() {
     let (_folder, path) = crashed(5);
     let wal = beside(&path, "-wal");
     let log = fs::read(&wal).unwrap();
-    // The sixth append was cut off: nobody was told, so the tip does not know it. Here: five, cut to four and
-    // some, with a tip of four.
+    // An append that was cut off was never acknowledged, so the tip does not contain it. Here the log of five
+    // appends is cut inside the fifth, and the tip is that after four.
     let four = crashed(4);
     fs::copy(beside(&four.1, ".tip"), beside(&path, ".tip")).unwrap();
     fs::write(&wal, &log[..log.len() - 100]).unwrap();
@@ -197,16 +199,16 @@ fn an_older_file_put_back_is_refused_until_somebody_accepts_it() {
     assert!(matches!(error, LedgerError::Restored { .. }), "{text}");
     assert!(text.contains("ends at record 5, and record 8 was written"), "{text}");
     assert!(text.contains("accept-restored"), "{text}");
-    // On purpose.
+    // Now accept the older ledger on purpose.
     let accepted = accept_restored(&path, "00c0ffee").unwrap();
     assert_eq!(accepted.tip.sequence, 5);
     let (mut ledger, seen) = open(&path).unwrap();
     assert_eq!(seen.len(), 5);
-    // Others meet somebody else: no number is given twice.
+    // The ledger has another identity for others, so that no number is given twice.
     assert_ne!(ledger.identity(), identity);
     assert_eq!((ledger.identity().get(..8), ledger.identity().len()), (Some("00c0ffee"), 32));
     ledger.append(&[&note(6)]).unwrap();
-    // Not beside a node at work, and not without need.
+    // Accepting is refused while a node has the ledger open, and when the ledger is not older than its tip.
     assert!(matches!(accept_restored(&path, "11111111"), Err(LedgerError::Locked { .. })));
     drop(ledger);
     let error = accept_restored(&path, "11111111").unwrap_err();
@@ -241,7 +243,7 @@ fn a_log_deleted_after_a_crash_is_missed() {
 
 #[test]
 fn a_log_of_another_ledger_or_of_another_time_is_refused_and_not_applied() {
-    // Of another ledger.
+    // A log of another ledger.
     let (_mine, mine) = crashed(5);
     let (_live, path) = folder();
     let south = Identity { kind: "nrm".into(), name: "south".into() };
@@ -250,7 +252,7 @@ fn a_log_of_another_ledger_or_of_another_time_is_refused_and_not_applied() {
     ledger.append(&[&note(1), &note(2)]).unwrap();
     fs::copy(beside(&path, "-wal"), beside(&mine, "-wal")).unwrap();
     refused(&mine);
-    // Of the same one, of before.
+    // An earlier log of the same ledger.
     let (_folder, path) = folder();
     written(&path, 300);
     let (mut ledger, _) = open(&path).unwrap();
@@ -333,7 +335,7 @@ fn a_look_works_beside_a_writer_and_on_a_copy_and_changes_nothing() {
     assert!(matches!(missing, LedgerError::Io { .. }), "{missing}");
 }
 
-/// Formats to come are refused before anything is looked at, whatever stands beside.
+/// A newer format is refused before anything else is read, whatever other files there are.
 #[test]
 fn a_newer_format_is_refused_untouched() {
     let (_folder, path) = crashed(3);

@@ -1,8 +1,9 @@
-//! SIGKILL while appending: every acknowledged record is there afterwards, every append whole.
+//! SIGKILL while appending: afterwards every acknowledged record is there, and every append is
+//! whole.
 //!
-//! This kills the process, not the machine: it shows that nothing is acknowledged that the system
-//! does not have, and that a half-written transaction is rolled back. That the system has it on the
-//! disk rests on fsync.
+//! This kills the process and not the machine. It shows that only records which the system has are
+//! acknowledged, and that a half-written transaction is rolled back. Whether the system has them on
+//! the disk depends on fsync.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -18,13 +19,13 @@ use common::{Note, folder, open};
 const LEDGER: &str = "COALLOC_TEST_KILL_LEDGER";
 const ROUNDS: u64 = 12;
 
-/// Records of the append that begins at `number`: the number of one that is in it, and its size.
+/// The records of the append that begins at `number`. Their count depends on `number`.
 fn batch(number: u64) -> Vec<Note> {
     let size = number % 7 + 1;
     (0..size).map(|i| Note { number: number + i, text: format!("{i}/{size}") }).collect()
 }
 
-/// The child: appends until it is killed, and says each number once it is durable.
+/// The child: appends until it is killed, and prints each number once it is durable.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(LEDGER) else {
@@ -42,7 +43,8 @@ fn child() {
     }
 }
 
-/// Runs a child until it has acknowledged `appends` more, kills it, and gives its last word.
+/// Runs a child until it has acknowledged `appends` more records, kills it, and returns the last
+/// number that it printed.
 fn life(path: &Path, appends: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture"])
@@ -53,7 +55,7 @@ fn life(path: &Path, appends: u64) -> u64 {
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (mut acked, mut heard) = (0, 0);
-    // Reads on after the kill: what is in the pipe was acknowledged.
+    // Keep reading after the kill: what is in the pipe was acknowledged.
     for line in lines {
         if let Some(number) = line.unwrap().strip_prefix("acked ") {
             acked = number.parse().unwrap();
@@ -79,7 +81,7 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
     let (_folder, path) = folder();
     let mut records = 0;
     for round in 0..ROUNDS {
-        // Spread over several checkpoints of the write-ahead log.
+        // The kills are spread over several checkpoints of the write-ahead log.
         let acked = life(&path, 1 + round * 97 % 400);
         let (ledger, seen) = open(&path).unwrap();
         assert!(seen.len() as u64 >= acked, "{} of {acked} in round {round}", seen.len());

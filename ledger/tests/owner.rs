@@ -1,6 +1,8 @@
-//! The owner of a core: one append for what waits, nothing said before it, nothing after a failure.
+//! Tests of the owner of a core: one append for everything that waits, no effect before the append,
+//! and nothing after a failure.
 //!
-//! Threads meet at channels only. [`PATIENCE`] is how long a failing test waits, never a pause.
+//! Threads meet at channels only. [`PATIENCE`] is how long a failing test waits; it is never a
+//! pause.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,12 +18,12 @@ use coalloc_protocol::{Core, Log, ReplayError, Unsynced};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Adds up what it is told.
+/// A core that adds up the numbers it is given.
 #[derive(Default)]
 struct Sum {
     sum: u64,
     wake: Option<BootTime>,
-    /// Forgets the wake when it ticks.
+    /// Number of ticks. A tick clears `wake`, unless `stubborn` is set.
     ticks: u64,
     stubborn: bool,
     broken: bool,
@@ -29,7 +31,7 @@ struct Sum {
 
 enum Input {
     Add(u64),
-    /// No record, only an answer.
+    /// Makes no record, only an effect.
     Ask,
     WakeAt(BootTime),
     Stubborn,
@@ -92,7 +94,7 @@ impl Core for Sum {
     }
 }
 
-/// A log whose every append says how many records it has and waits to be let through.
+/// A log whose every append reports its records and waits until the test lets it through.
 struct Gate {
     entered: Sender<Vec<u64>>,
     pass: Receiver<()>,
@@ -102,7 +104,7 @@ impl Log for Gate {
     type Record = u64;
     type Error = mpsc::RecvError;
 
-    /// Fails when the test drops its end.
+    /// Fails when the test drops its end of the channel.
     fn append(&mut self, records: &[&u64]) -> Result<(), mpsc::RecvError> {
         self.entered
             .send(records.iter().copied().copied().collect())
@@ -111,7 +113,7 @@ impl Log for Gate {
     }
 }
 
-/// An owner with everything that can be seen of it.
+/// An owner with everything that can be observed of it.
 struct Watched {
     owner: Owner<Sum>,
     thread: OwnerThread,
@@ -168,7 +170,7 @@ fn what_waits_while_the_disk_is_busy_shares_one_append() {
     open.send(()).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), waiting);
     open.send(()).unwrap();
-    // A flood is cut into appends of the largest size.
+    // More inputs than fit one batch are cut into appends of the largest size.
     watched.owner.post(Input::Add(0)).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), [0]);
     for _ in 0..=limits::GROUP_COMMIT_MAX {
@@ -188,7 +190,8 @@ fn nothing_is_said_or_shown_before_it_is_durable() {
     let (watched, appends, open) = gated();
     watched.owner.post(Input::Add(1)).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
-    // All in the next batch, an answer without records of its own and a read among it.
+    // All of these are in the next batch, among them an input without records of its own and two
+    // reads.
     watched.owner.post(Input::Add(2)).unwrap();
     watched.owner.post(Input::Ask).unwrap();
     let before = read(&watched.owner, |sum| sum.sum);
@@ -197,11 +200,12 @@ fn nothing_is_said_or_shown_before_it_is_durable() {
     assert!(watched.effects.try_recv().is_err());
     open.send(()).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), [2, 4]);
-    // The owner waits in the append now: the steps are done, their effects are not out.
+    // The owner now waits in the append: the steps are done, but their effects have not been
+    // released.
     assert_eq!(watched.effects.try_iter().collect::<Vec<_>>(), [Effect::Sum(1)]);
     assert!(before.try_recv().is_err() && after.try_recv().is_err());
     open.send(()).unwrap();
-    // A read sees all of its batch, all of it durable.
+    // A read sees all of its batch, and all of that is durable.
     assert_eq!(before.recv_timeout(PATIENCE).unwrap(), 7);
     assert_eq!(after.recv_timeout(PATIENCE).unwrap(), 7);
     // Effects come before the reads, in the order of their inputs.
@@ -255,7 +259,8 @@ fn reads_that_take_long_let_inputs_go_first() {
     };
     let (first, go_on) = held();
     first.recv_timeout(PATIENCE).unwrap();
-    // These two are taken out together. The input comes after both, while the first of them runs.
+    // These two reads are taken out together. The input is posted after both, while the first of
+    // them runs.
     let (long, end) = held();
     let last = read(&watched.owner, |sum| sum.sum);
     go_on.send(()).unwrap();
@@ -347,7 +352,7 @@ fn a_wake_that_stays_in_the_past_does_not_spin() {
     for _ in 0..20 {
         watched.effects.recv_timeout(PATIENCE).unwrap();
     }
-    // 19 waits lie between 20 ticks.
+    // There are 19 waits between 20 ticks.
     assert!(begin.elapsed() >= Duration::from_millis(19), "{:?}", begin.elapsed());
 }
 
@@ -389,7 +394,7 @@ fn the_owner_ends_with_its_last_handle() {
     let Watched { owner, thread, .. } = watched;
     let other = owner.clone();
     drop(owner);
-    // A core behind it is dropped by the end, its ledger closed.
+    // The core is dropped at the end, and its ledger is closed.
     drop(other);
     assert!(thread.join());
     assert_eq!(disk.counts().opens, 1);

@@ -1,4 +1,5 @@
-//! Readers beside a writer: everything that is durable, once, in order, and nobody waits for anybody.
+//! Tests of readers while a writer is at work: they get everything that is durable, once and in
+//! order, and nobody waits.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -71,7 +72,7 @@ fn readers_beside_a_hammering_writer_see_every_record_once_and_none_early() {
         assert!(numbers == expected, "a gap, a double, or another order");
         assert_eq!(story.last().unwrap().2, tip);
     }
-    // The writer could cut its log all the same: no reader kept a snapshot.
+    // The writer could still truncate its log: no reader kept a snapshot open.
     let wal = std::fs::metadata(path.with_file_name("north.ledger-wal")).unwrap().len();
     assert!(wal < 32 << 20, "the write-ahead log has {wal} bytes");
 }
@@ -134,7 +135,7 @@ fn the_simulated_disk_is_read_alike() {
         (101..=300).collect::<Vec<_>>()
     );
     assert_eq!(reader.hash(300).unwrap(), Some(seen.last().unwrap().hash));
-    // What was written and lost was never there to be read.
+    // A record that was written and lost could never be read.
     disk.cut_after(0, AppendFault::BeforeDurable);
     ledger.append(&[&note(301)]).unwrap_err();
     assert!(reader.read(300, 400).unwrap().is_empty());

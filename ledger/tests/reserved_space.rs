@@ -1,5 +1,5 @@
-//! A full disk, for real: a small tmpfs, filled by somebody else (I17). Needs root to mount; without, it says so
-//! and does nothing.
+//! Tests on a really full disk: a small tmpfs, filled by somebody else (I17). Mounting needs root; without root,
+//! the tests print that and do nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -20,7 +20,7 @@ fn file_on(small: &Small) -> PathBuf {
     small.path().join("north.ledger")
 }
 
-/// What an end is: about 250 bytes.
+/// A record of the size of an end: about 250 bytes.
 fn end(number: u64) -> Note {
     Note { number, text: "x".repeat(230) }
 }
@@ -38,7 +38,7 @@ fn thousands_of_ends_fit_on_a_disk_that_is_full() {
     small.fill();
     assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     let mut written = 1;
-    // Whoever is hungry takes what is given back: blocks that were kept are not.
+    // Others take all space that is freed, but the reserved blocks are never free.
     for round in 0..7_500 {
         assert_eq!(ledger.room().unwrap(), DiskSpace::Low, "{round}");
         if let Err(error) = ledger.append(&[&end(round)]) {
@@ -50,13 +50,13 @@ fn thousands_of_ends_fit_on_a_disk_that_is_full() {
         }
     }
     drop(ledger);
-    // A clean stop gives the log's blocks back.
+    // A clean stop frees the log's blocks.
     small.free();
     assert_eq!(seen(&file_on(&small)), written);
 }
 
-/// A ledger of before there was room gets its room on the first start: what is added then must be in the main file,
-/// not in its log alone.
+/// A ledger from before there was reserved space gets it at the first start. What is added then must be in the main
+/// file, and not only in its log.
 #[test]
 fn a_ledger_of_an_earlier_release_has_room_too() {
     let Some(small) = Small::mounted(24) else { return };
@@ -78,7 +78,7 @@ fn a_ledger_of_an_earlier_release_has_room_too() {
     assert_eq!(seen(&file_on(&small)), 7_500);
 }
 
-/// And on a disk that is full already it starts, and says that it is.
+/// Such a ledger also starts on a disk that is already full, and reports that the disk is full.
 #[test]
 fn a_ledger_of_an_earlier_release_starts_on_a_full_disk() {
     let Some(small) = Small::mounted(24) else { return };
@@ -91,7 +91,7 @@ fn a_ledger_of_an_earlier_release_starts_on_a_full_disk() {
     let path = file_on(&small);
     fs::remove_file(format!("{}.tip", path.display())).unwrap();
     small.fill();
-    // Its log needs a block or two, as it always did.
+    // Its log needs a block or two, as before.
     small.give_back(64 * 1024);
     let (mut ledger, seen) = open(&path).unwrap();
     assert_eq!((ledger.room().unwrap(), seen.len()), (DiskSpace::Low, 1));
@@ -106,7 +106,7 @@ fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare
     let (mut ledger, _) = open(&file_on(&small)).unwrap();
     small.fill();
     assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
-    // A little is not enough: the room itself has to be made whole first.
+    // A little free space is not enough, because the reserved space has to be completed first.
     small.give_back(1 << 20);
     assert_eq!(ledger.room().unwrap(), DiskSpace::Low);
     small.free();
@@ -122,7 +122,8 @@ fn there_is_room_again_when_space_is_freed_and_not_before_there_is_some_to_spare
     assert_eq!(seen(&file_on(&small)), 2_001);
 }
 
-/// A write that fails all the same ends the node, and what it had acknowledged is there afterwards (I16).
+/// A write that fails in spite of the reserved space ends the node, and what was acknowledged is there afterwards
+/// (I16).
 #[test]
 fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
     let Some(small) = Small::mounted(16) else { return };
@@ -139,7 +140,7 @@ fn beyond_the_room_a_write_fails_and_nothing_is_lost() {
     assert!(error.contains("full") && error.contains("north.ledger"), "{error}");
     assert!(ledger.append(&[&end(0)]).is_err(), "nothing is built upon it");
     assert!(written >= 7_500, "{written}");
-    // As after a kill: the files are as they are.
+    // As after a kill, the files stay as they are.
     drop(ledger);
     small.free();
     assert_eq!(seen(&file_on(&small)) as u64, written);

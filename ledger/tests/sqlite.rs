@@ -1,4 +1,5 @@
-//! The ledger on a disk: what it keeps, what it finds, what it refuses and leaves as it was.
+//! Tests of the ledger on a disk: what it keeps, what it finds, and what it refuses without
+//! changing it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -11,12 +12,12 @@ use coalloc_protocol::{Log, ReplayError};
 use common::{ID, Note, folder, north, note, open};
 use rusqlite::Connection;
 
-/// Puts something where a ledger should be.
+/// Puts something in the place of a ledger.
 type Make<'a> = &'a dyn Fn(&Path);
-/// Does something to the bytes of a write-ahead log.
+/// Damages the bytes of a write-ahead log.
 type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// A closed ledger of records 1 to `count`, each in an append of its own.
+/// Writes a closed ledger with records 1 to `count`, each in an append of its own.
 fn written(path: &Path, count: u64) {
     let (mut ledger, _) = open(path).unwrap();
     for number in 1..=count {
@@ -24,7 +25,7 @@ fn written(path: &Path, count: u64) {
     }
 }
 
-/// Changes a closed ledger as somebody with `sqlite3` could.
+/// Changes a closed ledger, as a person with `sqlite3` could.
 fn tamper(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
@@ -40,7 +41,7 @@ fn broken_at(path: &Path) -> u64 {
     }
 }
 
-/// Name and content of every file beside the ledger, but for the lock.
+/// Name and content of every file beside the ledger, except the lock.
 fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(path.parent().unwrap())
         .unwrap()
@@ -74,7 +75,7 @@ fn what_was_appended_is_replayed() {
     ledger.append(&[&note(4)]).unwrap();
     drop(ledger);
     assert_eq!(open(&path).unwrap().1.len(), 4);
-    // Closed, it is one file.
+    // A closed ledger is one file.
     assert_eq!(files(&path).len(), 1);
 }
 
@@ -86,7 +87,7 @@ fn people_can_read_a_live_ledger_with_their_own_tools() {
     let reader = Connection::open(&path).unwrap();
     let name = "SELECT value FROM meta WHERE key = 'node_name'";
     assert_eq!(reader.query_row(name, [], |row| row.get::<_, String>(0)).unwrap(), "north");
-    // A read transaction that stays open delays no append.
+    // A read transaction that stays open does not delay an append.
     reader.execute_batch("BEGIN").unwrap();
     let number = "SELECT json_extract(body, '$.number') FROM record";
     assert_eq!(reader.query_row(number, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
@@ -138,7 +139,8 @@ fn removed_swapped_inserted_and_renumbered_records_are_found() {
 
 #[test]
 fn a_newer_format_is_refused_and_left_as_it_is() {
-    // In the header nothing but the header is read; in the table, SQLite reads only.
+    // In the first case only the header is read; in the second, SQLite reads the table but writes
+    // nothing.
     let cases = [
         "PRAGMA user_version = 2",
         "UPDATE meta SET value = '2' WHERE key = 'format_version'",
@@ -153,7 +155,7 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
         assert!(matches!(error, LedgerError::NewerFormat { found: 2, newest: 1, .. }), "{error}");
         let after = files(&path);
         assert_eq!(after[0], before[0], "{sql}");
-        // A read-only look may leave SQLite's own empty side files behind, never content.
+        // A read-only look may leave SQLite's own empty side files, but none with content.
         assert!(after[1..].iter().all(|(name, bytes)| name.ends_with("-shm") || bytes.is_empty()));
     }
 }
@@ -203,7 +205,7 @@ fn what_is_no_ledger_is_refused_and_left_as_it_is() {
 fn a_ledger_is_open_once() {
     let (_folder, path) = folder();
     let (ledger, _) = open(&path).unwrap();
-    // By another name, too.
+    // Opening it by another name is refused, too.
     let link = path.with_file_name("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for path in [&path, &link] {
@@ -257,7 +259,7 @@ fn after_a_failed_append_nothing_is_written() {
     let (_folder, path) = folder();
     let (mut ledger, _) = open(&path).unwrap();
     ledger.append(&[&note(1)]).unwrap();
-    // A second writer that got around the lock: its record has the next number already.
+    // A second writer has got around the lock: its record already has the next number.
     tamper(&path, "INSERT INTO record VALUES (3, '{}', zeroblob(32))");
     let error = ledger.append(&[&note(2), &note(3)]).unwrap_err();
     assert!(matches!(error, LedgerError::Sqlite { .. }), "{error}");
@@ -268,7 +270,8 @@ fn after_a_failed_append_nothing_is_written() {
     assert_eq!(open(&path).unwrap().1, [note(1)], "all or none");
 }
 
-/// A copy of a live ledger is what a crash leaves: main file and write-ahead log.
+/// Opens what a crash leaves, after `damage` to the log. A copy of a live ledger has the same
+/// files: main file and write-ahead log.
 fn crashed(path: &Path, records: u64, damage: impl Fn(&mut Vec<u8>)) -> Result<usize, LedgerError> {
     let (_copies, copy) = folder();
     let (mut ledger, _) = open(path).unwrap();
@@ -277,7 +280,7 @@ fn crashed(path: &Path, records: u64, damage: impl Fn(&mut Vec<u8>)) -> Result<u
     }
     fs::copy(path, &copy).unwrap();
     let mut wal = fs::read(path.with_file_name("north.ledger-wal")).unwrap();
-    // Every append is one frame here: all records fit one page.
+    // Every append is one frame here, because all records fit one page.
     assert_eq!(wal.len() as u64, 32 + records * (24 + 4_096));
     damage(&mut wal);
     fs::write(copy.with_file_name("north.ledger-wal"), &wal).unwrap();
@@ -306,7 +309,7 @@ fn an_unfinished_last_transaction_is_rolled_back() {
 #[test]
 fn rot_inside_the_write_ahead_log_stops_the_node_instead_of_dropping_what_follows() {
     let frame = |number: usize| 32 + (number - 1) * (24 + 4_096);
-    // Header, frame header, page; not the last transaction.
+    // A byte of the log's header, of a frame header and of a page, but not of the last transaction.
     for at in [16, frame(1) + 10, frame(2) + 16, frame(4) + 24 + 4_000] {
         let (_folder, path) = folder();
         let error = crashed(&path, 5, |wal| wal[at] ^= 1).unwrap_err();

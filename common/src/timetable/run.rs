@@ -1,13 +1,14 @@
 //! One node of the tree: a sorted run of up to `N` keyed items, stored in place.
 //!
-//! Leaves are runs of deltas, inner nodes are runs of branches. Both are inserted into, split,
-//! merged and evened out by the same code, and both are summed up by the same [`Item`].
+//! Leaves are runs of level changes, and inner nodes are runs of branches. The same code inserts into,
+//! splits, merges and balances both kinds, and both are summed up through [`Item`]. Left out: which
+//! nodes there are, see `tree.rs`.
 
 use std::ops::AddAssign;
 
 use crate::time::Time;
 
-/// What is held and booked at an instant, or the change of it there.
+/// The held and booked amounts at an instant, or their change at that instant.
 ///
 /// Levels lie in `0..=CAPACITY_MAX`, changes in `-CAPACITY_MAX..=CAPACITY_MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,18 +41,19 @@ pub(super) struct Extremes {
     pub(super) min_booked: i64,
 }
 
-/// A stretch of breakpoints in brief: by how much the level changes over all of it, and the extreme
-/// levels inside. It is what makes every question logarithmic: a stretch whose extremes settle the
-/// question is never opened.
+/// A summary of a stretch of breakpoints: the change of the level over the whole stretch, and the
+/// extreme levels inside it. It makes every query logarithmic: a stretch whose extremes answer the
+/// query is never opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
-    /// The level reached, counted from the level before the stretch.
+    /// The level at the end of the stretch, relative to the level before it.
     pub(super) level: Level,
     pub(super) extremes: Extremes,
 }
 
 impl Summary {
-    /// Nothing seen yet. Its extremes are no levels: they are read only after a first one was seen.
+    /// Nothing seen yet. These extremes are not levels: they are only read after a level has been
+    /// seen.
     pub(super) const EMPTY: Self = Self {
         level: Level::ZERO,
         extremes: Extremes {
@@ -62,7 +64,7 @@ impl Summary {
         },
     };
 
-    /// Takes the level reached into the extremes.
+    /// Includes the current level in the extremes.
     pub(super) fn see_level(&mut self) {
         let (Level { held, booked }, total) = (self.level, self.level.total());
         let seen = &mut self.extremes;
@@ -73,11 +75,11 @@ impl Summary {
     }
 }
 
-/// What a run is made of.
+/// An element of a run.
 pub(super) trait Item: Copy + Default {
-    /// By how much the level changes over this item.
+    /// The change of the level over this item.
     fn change(&self) -> Level;
-    /// Goes over this item: its extremes are seen and its change is added.
+    /// Passes over this item: includes its extremes in the summary and adds its change.
     fn pass(&self, so_far: &mut Summary);
 }
 
@@ -91,7 +93,7 @@ impl Item for Level {
     }
 }
 
-/// A child of an inner node: where it is, and its summary.
+/// A child of an inner node: its index in the arena, and its summary.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Branch {
     pub(super) child: usize,
@@ -119,10 +121,11 @@ impl Item for Branch {
     }
 }
 
-/// Up to `N` items in the order of their keys, which are all different.
+/// Up to `N` items in the order of their keys. No two keys are equal.
 ///
-/// In a leaf a key is the instant of its delta. In an inner node it is a lower bound of every key
-/// below the branch, and greater than every key below the branch before it.
+/// In a leaf, the key of an item is the instant of the level change. In an inner node, the key of a
+/// branch is a lower bound of every key below that branch, and greater than every key below the
+/// previous branch.
 #[derive(Debug, Clone)]
 pub(super) struct Run<E, const N: usize> {
     len: usize,
@@ -131,12 +134,14 @@ pub(super) struct Run<E, const N: usize> {
 }
 
 impl<E: Item, const N: usize> Run<E, N> {
-    /// A node other than the root with fewer items is merged or evened out with a neighbour.
+    /// Least number of items of a node other than the root. A node with fewer is merged or balanced
+    /// with a neighbour.
     pub(super) const LEAST: usize = N / 2 - N / 8;
-    /// Two neighbours are merged when together they have no more than this. Less than `N`, so that
-    /// a merged node takes some more items before it splits again.
+    /// Two neighbours are merged when together they have at most this many items. It is less than `N`,
+    /// so that a merged node takes some more items before it splits again.
     pub(super) const MERGE: usize = N - N / 4;
-    /// Both halves of a split, and both of an evened pair, must have enough.
+    /// Both halves of a split, and both nodes of a balanced pair, must have at least [`Self::LEAST`]
+    /// items.
     const BOUNDS_FIT: () = assert!(
         N >= 4
             && Self::LEAST >= 2
@@ -174,13 +179,14 @@ impl<E: Item, const N: usize> Run<E, N> {
         self.keys().partition_point(|&key| key < time)
     }
 
-    /// In an inner node that may contain `time`, the branch that may. There is one: the first key of a
-    /// node is the key by which its parent leads to it, and that of the leftmost is [`Time::MIN`].
+    /// The branch of an inner node under which `time` belongs. It exists: the first key of a node is
+    /// the key under which its parent refers to it, and the first key of the leftmost node is
+    /// [`Time::MIN`].
     pub(super) fn branch_at(&self, time: Time) -> usize {
         self.count_until(time) - 1
     }
 
-    /// All items in brief.
+    /// The summary of all items.
     pub(super) fn summary(&self) -> Summary {
         let mut summary = Summary::EMPTY;
         for item in self.items() {
@@ -189,7 +195,7 @@ impl<E: Item, const N: usize> Run<E, N> {
         summary
     }
 
-    /// Inserts in front of the item at `at`. A full run is split first; its later half is returned.
+    /// Inserts before the item at `at`. A full run is split first, and its later half is returned.
     pub(super) fn insert(&mut self, at: usize, key: Time, item: E) -> Option<Self> {
         if self.len < N {
             self.keys.copy_within(at..self.len, at + 1);
@@ -202,7 +208,7 @@ impl<E: Item, const N: usize> Run<E, N> {
         let half = N / 2;
         later.append_from(self, half, N);
         self.len = half;
-        // Either half has room now, so that neither of these splits again.
+        // Either half has free places now, so neither of these calls splits again.
         if at <= half {
             self.insert(at, key, item);
         } else {
@@ -217,8 +223,8 @@ impl<E: Item, const N: usize> Run<E, N> {
         self.len -= 1;
     }
 
-    /// Moves items between this run and the one after it: all of them here when few enough (the
-    /// other is empty then), else so that both have half.
+    /// Moves items between this run and the one after it. If they are few enough, all go into this run
+    /// and the other one is empty; else both have half of them.
     pub(super) fn share_with(&mut self, later: &mut Self) {
         let all = self.len + later.len;
         let here = if all <= Self::MERGE { all } else { all / 2 };
@@ -238,7 +244,7 @@ impl<E: Item, const N: usize> Run<E, N> {
         }
     }
 
-    /// Copies the items `from..to` of another run behind the last one here.
+    /// Copies the items `from..to` of another run to the end of this one.
     fn append_from(&mut self, other: &Self, from: usize, to: usize) {
         let end = self.len + (to - from);
         self.keys[self.len..end].copy_from_slice(&other.keys[from..to]);

@@ -1,4 +1,5 @@
-//! The timetable against a model that is too simple to be wrong: the list of all that was taken.
+//! Tests of the timetable against a model that is too simple to be wrong: the list of everything that
+//! was taken.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::run::{Extremes, Level};
 use super::tree::{SeekGoal, Tree};
 use super::*;
 
-/// Instants of the model: small, so that edges collide often.
+/// Number of instants in the model: small, so that the ends of windows coincide often.
 const INSTANTS: i64 = 24;
 const CAPACITY: i64 = 10;
 
@@ -26,7 +27,7 @@ fn step(start: i64, held: u64, booked: u64) -> Step {
     Step { start: at(start), held: Amount(held), booked: Amount(booked) }
 }
 
-/// Everything ever added or taken out. A level is a sum over all of it.
+/// Everything that was ever added or removed. A level is a sum over all entries.
 #[derive(Default)]
 struct Model {
     entries: Vec<(Layer, Window, i64)>,
@@ -45,7 +46,7 @@ impl Model {
         (CAPACITY - self.total(time)).max(0)
     }
 
-    /// The lowest level in a window, and the first instant below `wanted`.
+    /// The lowest level in a window, and the first instant at which the level is below `wanted`.
     fn lowest(window: Window, wanted: i64, level: impl Fn(i64) -> i64) -> (Amount, Option<Time>) {
         let instants = || window.start().as_us()..window.end().as_us();
         let lowest = instants().map(&level).min().unwrap();
@@ -109,7 +110,8 @@ enum Op {
     Restore(Layer, Window, i64),
     Commit(Window, i64),
     Remove(Layer, Window, i64),
-    /// Removes what the so-manieth add took, so that tables are emptied as well as filled.
+    /// Removes what an earlier add took, chosen by its index, so that tables are emptied as well as
+    /// filled.
     RemoveAdded(prop::sample::Index),
     FreeMin(Window),
     Profile(Window),
@@ -202,7 +204,7 @@ proptest! {
     // The list is slow, and one case has hundreds of changes.
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Four changes to a leaf and four branches to a node: a few dozen instants are a tall tree.
+    /// With four changes per leaf and four branches per node, a few dozen instants make a tall tree.
     #[test]
     fn a_tall_tree_does_what_a_sorted_list_does(
         changes in prop::collection::vec((0..90_i64, -1..3_i64, -2..2_i64), 1..400),
@@ -271,7 +273,7 @@ fn seek_in(list: &BTreeMap<i64, Level>, from: i64, goal: SeekGoal) -> Option<Tim
     (from..200).find(|&time| met(level_at(list, time))).map(at)
 }
 
-/// Checks the table against a list of levels made by sorting, over the whole of time.
+/// Checks the table against a sorted list of levels, over all of time.
 fn assert_is(table: &Timetable, live: &[(Layer, Window, i64)]) {
     let mut list = BTreeMap::<i64, Level>::new();
     for &(layer, window, amount) in live {
@@ -298,7 +300,8 @@ fn a_long_run_of_splits_and_merges_ends_with_nothing() {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let mut table = Timetable::new(Amount(600));
     let (mut live, mut refused) = (Vec::<(Layer, Window, i64)>::new(), 0);
-    // It fills, empties by half, fills again, and is emptied: leaves and inner nodes split and merge.
+    // The table fills, is half emptied, fills again and is emptied: leaves and inner nodes split and
+    // merge.
     for (rounds, adds) in [(30_000, 90), (30_000, 25), (20_000, 90), (usize::MAX, 0)] {
         for round in 0..rounds {
             if random.random_range(0..100) < adds {
@@ -357,7 +360,7 @@ fn bookings_disjoint_in_time_never_add_up_against_a_third_that_spans_both() {
     let mut table = Timetable::new(Amount(10));
     table.add(Layer::Booked, window(0, 10), Amount(6)).unwrap();
     table.add(Layer::Booked, window(20, 30), Amount(6)).unwrap();
-    // A sum of all that overlaps would leave nothing.
+    // The sum of all that overlaps the window would leave nothing.
     assert_eq!(table.free_min(window(0, 30)), Amount(4));
     table.add(Layer::Held, window(0, 30), Amount(4)).unwrap();
     assert_eq!(table.free_min(window(0, 30)), Amount(0));
@@ -381,7 +384,7 @@ fn a_shortfall_tells_what_is_free_and_where_it_is_short_first() {
     table.add(Layer::Held, window(30, 40), Amount(9)).unwrap();
     let before = table.clone();
     let error = table.add(Layer::Held, window(0, 50), Amount(7)).unwrap_err();
-    // Short at 10 already, where 6 are free; over the whole window only 1 is.
+    // The window is short at 10 already, where 6 are free; over the whole window only 1 is free.
     assert_eq!(error, Shortfall { available: Amount(1), requested: Amount(7), at: at(10) });
     let huge = table.add(Layer::Held, window(0, 5), Amount(u64::MAX)).unwrap_err();
     let expected = Shortfall { available: Amount(10), requested: Amount(u64::MAX), at: at(0) };
@@ -401,7 +404,7 @@ fn an_underflow_tells_the_layer_and_where_and_changes_nothing() {
     let before = table.clone();
     let expected =
         Underflow { layer: Layer::Held, available: Amount(0), requested: Amount(3), at: at(20) };
-    // The total would be enough; the layer is not.
+    // The total would be enough, but the layer has too little.
     assert_eq!(table.remove(Layer::Held, window(10, 30), Amount(3)), Err(expected));
     assert_eq!(table.commit(window(10, 30), Amount(3)), Err(expected));
     let error = table.remove(Layer::Booked, window(0, 41), Amount(u64::MAX)).unwrap_err();

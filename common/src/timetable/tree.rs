@@ -1,14 +1,15 @@
 //! A B+-tree of level changes, keyed by instant.
 //!
-//! A breakpoint is an instant and the change of (held, booked) there; the level at an instant is the
+//! A breakpoint is an instant with the change of (held, booked) there; the level at an instant is the
 //! sum of all changes up to it. Every inner node keeps, for each child, a [`Summary`]: the change over
-//! the child and the extreme levels inside, relative to the level before it. Thus adding an amount over
-//! a window is two point updates, whatever lies between; a minimum over a window opens the nodes on its
-//! two edges only; and the next instant at which a level is crossed is found by opening only nodes
-//! that are known to have one. Nothing is propagated lazily, so that reading needs no `&mut`.
+//! the child and the extreme levels inside it, relative to the level before it. Thus adding an amount
+//! over a window takes two point updates, whatever lies between them. A minimum over a window opens
+//! only the nodes at its two ends. A search for the next instant at which a level is crossed opens only
+//! nodes that are known to contain one. No change is propagated lazily, so reading needs no `&mut`.
 //!
-//! Nodes lie in two arenas (leaves, inner nodes) and name each other by index. A breakpoint whose
-//! change is zero is not kept, so that equal step functions have equal breakpoints.
+//! Nodes are stored in two arenas (leaves and inner nodes) and refer to each other by index. A
+//! breakpoint whose change is zero is removed, so equal step functions have equal breakpoints. Left
+//! out: capacities and layers, which are the timetable's.
 
 use super::run::{Branch, Extremes, Item, Level, Run, Summary};
 use crate::time::Time;
@@ -39,7 +40,8 @@ impl SeekGoal {
         }
     }
 
-    /// Is the goal met somewhere along a stretch with these extremes, before which `base` is reached?
+    /// Can the goal be met inside a stretch with these extremes, when the level before the stretch is
+    /// `base`?
     fn met_within(self, base: Level, inside: &Extremes) -> bool {
         match self {
             Self::TotalAbove(bound) => base.total() + inside.max_total > bound,
@@ -50,16 +52,16 @@ impl SeekGoal {
     }
 }
 
-/// The tree; `L` changes to a leaf, `N` branches to an inner node.
+/// The tree, with up to `L` changes in a leaf and up to `N` branches in an inner node.
 #[derive(Clone)]
 pub(super) struct Tree<const L: usize, const N: usize> {
     leaves: Arena<Run<Level, L>>,
     inners: Arena<Run<Branch, N>>,
-    /// Index of the root: of an inner node, or of a leaf when `height` is 0.
+    /// Index of the root in `inners`, or in `leaves` when `height` is 0.
     root: usize,
-    /// Inner nodes on the way to any leaf.
+    /// Number of inner nodes on the path from the root to any leaf.
     height: usize,
-    /// Breakpoints kept.
+    /// Number of breakpoints.
     count: usize,
 }
 
@@ -76,7 +78,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         Self { leaves, inners: Arena::new(), root, height: 0, count: 0 }
     }
 
-    /// Breakpoints kept.
+    /// Number of breakpoints.
     pub(super) const fn count(&self) -> usize {
         self.count
     }
@@ -86,7 +88,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         self.leaves.heap_bytes() + self.inners.heap_bytes()
     }
 
-    /// Changes the level by so much from `time` on.
+    /// Changes the level by `by` from `time` on.
     pub(super) fn change(&mut self, time: Time, by: Level) {
         if by == Level::ZERO {
             return;
@@ -108,14 +110,14 @@ impl<const L: usize, const N: usize> Tree<L, N> {
             self.height -= 1;
         }
         if self.count == 0 {
-            // Bookings that came and went leave nothing, the memory of their nodes included.
+            // When all bookings are gone, the memory of their nodes is freed as well.
             self.leaves.shrink_to_one(self.root);
             self.inners = Arena::new();
             self.root = 0;
         }
     }
 
-    /// The part of [`Self::change`] below one node. Returns the later half if the node was split.
+    /// The part of [`Self::change`] below one node. Returns the later half of the node if it was split.
     fn change_below(
         &mut self,
         node: usize,
@@ -168,7 +170,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         if height == 0 { self.leaves[node].summary() } else { self.inners[node].summary() }
     }
 
-    /// Has the node fewer items than any but the root may have?
+    /// Has the node fewer items than a node other than the root may have?
     fn is_short(&self, node: usize, height: usize) -> bool {
         if height == 0 {
             self.leaves[node].len() < Run::<Level, L>::LEAST
@@ -177,9 +179,11 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         }
     }
 
-    /// Merges or evens out the short child at `at` of an inner node with a neighbour.
+    /// Merges or balances the child at `at` of an inner node, which has too few items, with a
+    /// neighbour.
     fn refill(&mut self, node: usize, height: usize, at: usize) {
-        // Any inner node has two children at least: the root by its collapse, others by `LEAST`.
+        // Every inner node has at least two children: the root because it collapses otherwise, the
+        // others by `LEAST`.
         let earlier_at = at.saturating_sub(1);
         let branches = self.inners[node].items();
         let (earlier, later) = (branches[earlier_at].child, branches[earlier_at + 1].child);
@@ -205,16 +209,17 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         }
     }
 
-    /// The extreme levels over `[from, to)`, the level that rules at `from` included.
-    /// `from` must be before `to`.
+    /// The extreme levels over `[from, to)`, including the level that applies at `from`. `from` must be
+    /// before `to`.
     pub(super) fn extremes(&self, from: Time, to: Time) -> Extremes {
         let mut so_far = Summary::EMPTY;
         self.pass(self.root, self.height, (Some(from), Some(to)), &mut so_far);
         so_far.extremes
     }
 
-    /// Goes over the breakpoints of one node inside the bounds; `None` is a bound outside the node.
-    /// Changes until `from` count in the level only. Of the children, those at a bound are opened.
+    /// Passes over the breakpoints of one node that are within the bounds; `None` is a bound that lies
+    /// outside the node. Changes up to `from` count in the level only. Of the children, only those at a
+    /// bound are opened.
     fn pass(
         &self,
         node: usize,
@@ -259,8 +264,9 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         self.seek_below(self.root, self.height, Some(from), &mut level, goal)
     }
 
-    /// The part of [`Self::seek`] below one node; `level` is moved to the end of the node if it fails.
-    /// It opens the child at `from`, and then one in which the goal is known to be met.
+    /// The part of [`Self::seek`] below one node. If the goal is not met there, `level` is the level at
+    /// the end of the node. It opens the child that contains `from`, and after that only a child in
+    /// which the goal is known to be met.
     fn seek_below(
         &self,
         node: usize,

@@ -1,4 +1,5 @@
-//! How time is cut into slots.
+//! How time is cut into slots. Left out: what is free in a slot, see
+//! [`AvailabilityVector`](super::AvailabilityVector).
 
 use crate::invalid::InvalidField;
 use crate::limits;
@@ -9,7 +10,7 @@ use crate::time::{Span, Time, Window};
 pub struct Slot(pub i64);
 
 impl Slot {
-    /// The slot so many later, at most the last number there is.
+    /// The slot that is `slots` later, at most the last possible number.
     #[must_use]
     pub const fn plus(self, slots: u64) -> Self {
         Self(self.0.saturating_add_unsigned(slots))
@@ -18,8 +19,8 @@ impl Slot {
 
 /// Slots of one length, one after another from 1970 on: slot `k` is `[k, k + 1)` times the length.
 ///
-/// Grids of one length are the same grid, wherever they are used; links and clusters may have
-/// different ones (`tau_l` and `tau_m` of the papers).
+/// All grids with the same slot length are the same grid. Links and clusters may have different grids
+/// (`tau_l` and `tau_m` of the papers).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotGrid {
     slot: Span,
@@ -50,20 +51,22 @@ impl SlotGrid {
         Time::from_us(slot.0.saturating_mul(self.slot.as_us()))
     }
 
-    /// The slot an instant lies in: the last that begins at it or earlier.
+    /// The slot that contains an instant: the last one that begins at the instant or earlier.
     #[must_use]
     pub const fn containing(self, at: Time) -> Slot {
         Slot(at.as_us().div_euclid(self.slot.as_us()))
     }
 
-    /// The first slot that begins at an instant or later: when something that is ready then can begin.
+    /// The first slot that begins at an instant or later. Something that is ready at the instant can
+    /// begin there.
     #[must_use]
     pub const fn first_from(self, at: Time) -> Slot {
         let inside = at.as_us().rem_euclid(self.slot.as_us()) != 0;
         Slot(self.containing(at).0 + inside as i64)
     }
 
-    /// The slots that a window has an instant in: the first, and the one after the last.
+    /// The slots that have an instant in common with a window: the first of them, and the one after
+    /// the last.
     #[must_use]
     pub const fn touched(self, window: Window) -> (Slot, Slot) {
         (self.containing(window.start()), self.first_from(window.end()))
@@ -76,7 +79,8 @@ impl SlotGrid {
         Window::new(self.start_of(from), self.start_of(to)).unwrap_or(window)
     }
 
-    /// How many slots a length of time needs, begun at a boundary: rounded up, 0 for none.
+    /// How many slots a length of time takes when it begins at a slot boundary: rounded up, 0 when it
+    /// is not positive.
     #[must_use]
     pub const fn slots_for(self, length: Span) -> u64 {
         if length.as_us() <= 0 {
@@ -85,7 +89,7 @@ impl SlotGrid {
         length.as_us().unsigned_abs().div_ceil(self.slot.as_us().unsigned_abs())
     }
 
-    /// The length of so many slots, at most the longest there is.
+    /// The length of this many slots, at most the longest possible span.
     #[must_use]
     pub fn length_of(self, slots: u64) -> Span {
         self.slot.saturating_mul(i64::try_from(slots).unwrap_or(i64::MAX))

@@ -1,33 +1,34 @@
-//! What planners do to many vectors, on their raw words: 64 slots a word, the lowest bit first.
+//! Operations of planners on the raw words of vectors: 64 slots per word, the lowest bit first.
 //!
-//! Words have no length in bits of their own: what lies beyond the slots of a vector must be zero, and
-//! stays zero. A position beyond the last word is not free. Nothing here allocates; where a result is
-//! longer or shorter than an operand, what the operand does not have is not free.
+//! A slice of words has no length in bits: the bits beyond the slots of a vector must be zero, and
+//! they stay zero. A position beyond the last word is not free. Nothing here allocates. Where a result
+//! is longer than an operand, the positions that the operand lacks count as not free.
 //!
-//! Every function is tested against its definition bit by bit (`vector/tests.rs`); the loops are
-//! written so that the compiler can take several words at a time, and measured against plain word
-//! loops that do no shifting (`benches/vector.rs`).
+//! Every function is tested bit by bit against its definition (`vector/tests.rs`). The loops are
+//! written so that the compiler can process several words at a time, and are measured against plain
+//! loops over words that do no shifting (`benches/vector.rs`). Left out: grids and first slots, which
+//! are the vector's.
 
 /// Slots in a word.
 pub const WORD: usize = 64;
 
-/// Words that so many slots take.
+/// Number of words that so many slots take.
 #[must_use]
 pub const fn words_for(slots: usize) -> usize {
     slots.div_ceil(WORD)
 }
 
-/// The lowest `bits` bits of a word, of at most 64.
+/// The lowest `bits` bits of a word; all 64 when `bits` is 64 or more.
 const fn low(bits: usize) -> u64 {
     if bits >= WORD { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// Sets positions `from` to before `to`, as far as there are words.
+/// Sets the positions from `from` to before `to`, as far as there are words.
 pub fn set(words: &mut [u64], from: usize, to: usize) {
     for_range(words, from, to, |word, mask| *word |= mask);
 }
 
-/// Clears positions `from` to before `to` (`MUV` when `from` is 0).
+/// Clears the positions from `from` to before `to` (`MUV` when `from` is 0).
 pub fn clear(words: &mut [u64], from: usize, to: usize) {
     for_range(words, from, to, |word, mask| *word &= !mask);
 }
@@ -51,20 +52,20 @@ fn for_range(words: &mut [u64], from: usize, to: usize, act: impl Fn(&mut u64, u
     }
 }
 
-/// `into[k] = a[k] & b[k + shift]` for every position of `into` (Eq. 1: path `a`, link `b`). What `a`
-/// or `b` does not have is not free.
+/// `into[k] = a[k] & b[k + shift]` for every position of `into` (Eq. 1: path `a`, link `b`). Positions
+/// that `a` or `b` lacks are not free.
 pub fn and_shifted(into: &mut [u64], a: &[u64], b: &[u64], shift: i64) {
     let by = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX);
     let (words, bits) = (by / WORD, by % WORD);
     let len = into.len().min(a.len());
     if len < into.len() {
-        into[len..].fill(0); // A call, even for nothing.
+        into[len..].fill(0); // This would be a call even when there is nothing to fill.
     }
     let (into, a) = (&mut into[..len], &a[..len]);
     if shift >= 0 {
         and_up(into, a, b.get(words..).unwrap_or(&[]), bits);
     } else {
-        // The first words of `into` lie before all of `b`.
+        // The first words of `into` lie before the beginning of `b`.
         let before = words.min(len);
         into[..before].fill(0);
         and_down(&mut into[before..], &a[before..], b, bits);
@@ -79,11 +80,11 @@ fn and_up(into: &mut [u64], a: &[u64], b: &[u64], bits: usize) {
             *to = a & b;
         }
     } else {
-        // Words that have a next one; the last has none.
+        // The number of words that have a next word; the last one has none.
         let pairs = whole.min(b.len().saturating_sub(1));
-        // The compiler must not see that both shifts make one of two words: x86-64 has an
-        // instruction for that, one word at a time, and it takes half as long again as the two
-        // shifts on several words.
+        // Hide from the compiler that the two shifts combine two words into one. x86-64 has an
+        // instruction for that, but it works on one word at a time and takes half as long again as the
+        // two shifts on several words.
         let up = std::hint::black_box(WORD - bits);
         let next = b.iter().zip(b.get(1..).unwrap_or(&[]));
         for ((to, a), (low, high)) in into.iter_mut().zip(a).zip(next) {
@@ -109,7 +110,7 @@ fn and_down(into: &mut [u64], a: &[u64], b: &[u64], bits: usize) {
     }
 }
 
-/// `words[k] = words[k + by]` in place; what comes in at the end is not free.
+/// `words[k] = words[k + by]` in place; the positions at the end are cleared, so they are not free.
 pub fn shift_down(words: &mut [u64], by: usize) {
     let (whole, bits) = (by / WORD, by % WORD);
     let len = words.len();
@@ -129,7 +130,7 @@ pub fn shift_down(words: &mut [u64], by: usize) {
     }
 }
 
-/// How many positions are free.
+/// Number of free positions.
 #[must_use]
 pub fn weight(words: &[u64]) -> usize {
     words.iter().map(|word| word.count_ones() as usize).sum()
@@ -148,7 +149,7 @@ pub fn first_one(words: &[u64], from: usize) -> Option<usize> {
     Some((index + 1 + at) * WORD + rest[at].trailing_zeros() as usize)
 }
 
-/// The first position at `from` or later that is not free: at the latest the one after the words.
+/// The first position at `from` or later that is not free: at the latest, the one after the last word.
 #[must_use]
 pub fn first_zero(words: &[u64], from: usize) -> usize {
     let index = from / WORD;
@@ -162,8 +163,8 @@ pub fn first_zero(words: &[u64], from: usize) -> usize {
     (index + 1 + at) * WORD + rest.get(at).map_or(0, |word| word.trailing_ones() as usize)
 }
 
-/// The first position at `from` or later at which `length` free ones in a row begin (`R(b)`); `from`
-/// itself for a length of 0.
+/// The first position at `from` or later at which `length` free positions in a row begin (`R(b)`);
+/// `from` itself for a length of 0.
 #[must_use]
 pub fn first_run(words: &[u64], from: usize, length: usize) -> Option<usize> {
     if length == 0 {
@@ -180,8 +181,8 @@ pub fn first_run(words: &[u64], from: usize, length: usize) -> Option<usize> {
     }
 }
 
-/// Sets in `into` the positions of `words` at which `length` free ones in a row begin, and clears all
-/// others: where something of that length can start. A length of 0 counts as 1.
+/// Sets in `into` the positions of `words` at which `length` free positions in a row begin, where
+/// something of that length can start, and clears all others. A length of 0 counts as 1.
 pub fn starts(into: &mut [u64], words: &[u64], length: usize) {
     into.fill(0);
     let mut at = 0;
@@ -193,8 +194,8 @@ pub fn starts(into: &mut [u64], words: &[u64], length: usize) {
     }
 }
 
-/// The first position of `b` that is free there and not free in `a` at `shift` positions later: none
-/// when `a`, moved, covers `b` (`>=` of Eq. 3).
+/// The first position of `b` that is free in `b` and not free in `a` at `shift` positions later.
+/// `None` when the shifted `a` covers `b` (`>=` of Eq. 3).
 #[must_use]
 pub fn first_uncovered(a: &[u64], b: &[u64], shift: i64) -> Option<usize> {
     let by = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX);

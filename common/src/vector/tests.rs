@@ -1,4 +1,4 @@
-//! Every operation against its definition, bit by bit; the papers' worked example.
+//! Tests of every operation against its definition, bit by bit, and the papers' worked example.
 
 use proptest::prelude::*;
 
@@ -16,13 +16,14 @@ fn vector(first: i64, bits: &[bool]) -> AvailabilityVector {
     AvailabilityVector::of_bits(grid(1_000), Slot(first), bits.iter().copied()).unwrap()
 }
 
-/// Bits as they stand in the text of a test: `1` free, `0` not, blanks for the eye.
+/// Bits as they are written in a test: `1` is free, `0` is not, and blanks only make them easier to
+/// read.
 fn parse(first: i64, text: &str) -> AvailabilityVector {
     let bits: Vec<bool> = text.chars().filter(|c| *c != ' ').map(|c| c == '1').collect();
     vector(first, &bits)
 }
 
-/// Long runs and short ones, over none to some words.
+/// Long and short runs, which together fill from a fraction of a word to several words.
 fn bits(longest: usize) -> impl Strategy<Value = Vec<bool>> {
     prop::collection::vec((any::<bool>(), 1_usize..100), 1..6).prop_map(move |runs| {
         let runs = runs.into_iter().flat_map(|(bit, length)| std::iter::repeat_n(bit, length));
@@ -69,7 +70,8 @@ proptest! {
     fn cover_is_component_by_component(a in bits(400), b in bits(400), shift in -300_i64..300) {
         let naive = (0..).zip(&b).position(|(k, bit)| *bit && !at(&a, k + shift));
         prop_assert_eq!(kernel::first_uncovered(&words(&a), &words(&b), shift), naive);
-        // Of what covers by chance there is little: a vector, moved, covers its own part.
+        // Random vectors rarely cover each other, so also check a part of a shifted vector, which the
+        // vector covers.
         let mut part = vec![0; words(&b).len()];
         kernel::and_shifted(&mut part, &words(&b), &words(&a), shift);
         prop_assert_eq!(kernel::first_uncovered(&words(&a), &part, shift), None);
@@ -155,7 +157,7 @@ proptest! {
         for (index, (start, length, taken)) in bookings.into_iter().enumerate() {
             let window = Window::starting(Time::from_us(start), Span::from_us(length)).unwrap();
             let layer = if index % 2 == 0 { Layer::Held } else { Layer::Booked };
-            // What does not fit is not there.
+            // A booking that does not fit is left out.
             let _ = timetable.add(layer, window, Amount(taken));
         }
         let (grid, first) = (grid(slot), Slot(first));
@@ -186,9 +188,9 @@ proptest! {
     }
 }
 
-/// Figs. 7 to 9 of Stevens 2009 (Figs. 2 to 4 of Christodoulopoulos 2008): `d_SB` = 2, `d_SBE` = 6,
-/// b = 3, R = 0, EST = 9, and what is left of the cluster is `MUV_9`. The texts do not print the bits;
-/// these give the numbers they do print.
+/// Figs. 7 to 9 of Stevens 2009 (Figs. 2 to 4 of Christodoulopoulos 2008): `d_SB` = 2, `d_SBE` = 6, b =
+/// 3, R = 0, EST = 9, and the part of the cluster's vector that remains is `MUV_9`. The papers do not
+/// print the bits; the bits here give the numbers that they do print.
 #[test]
 fn the_papers_example_in_relative_positions() {
     let (d_sb, d_sbe, b) = (2, 6, 3);
@@ -202,13 +204,14 @@ fn the_papers_example_in_relative_positions() {
     assert_eq!(est, Slot(9));
     let cluster = parse(0, "1111 1111 0011 1111");
     assert_eq!(cluster.masked_until(est), parse(0, "0000 0000 0011 1111"));
-    // The task would have started in slot 0 without the data's way, and in 10 with it.
+    // Without the travel time of the data, the task would have started in slot 0; with it, it starts in
+    // slot 10.
     assert_eq!(cluster.first_run(Slot(0), 4), Some(Slot(0)));
     assert_eq!(cluster.masked_until(est).first_run(Slot(0), 4), Some(Slot(10)));
 }
 
-/// The same with absolute slots: what `B` sent `d_SB` ago begins `d_SB` earlier, and only the travel is
-/// left to be shifted by.
+/// The same with absolute slots: the vector that `B` sent `d_SB` ago begins `d_SB` earlier, so only the
+/// travel time is left as a shift.
 #[test]
 fn absolute_slots_make_one_of_the_two_shifts() {
     let (now, d_sb) = (1_000, 2_u64);
@@ -254,7 +257,7 @@ fn a_vector_that_goes_with_the_time_is_the_one_made_anew() {
         AvailabilityVector::of_timetable(table, amount, grid, Slot(first), 150).unwrap()
     };
     let mut vector = made(&table, 3);
-    // A plain generator: the numbers only have to be different ones.
+    // A simple generator is enough: the numbers only have to differ.
     let mut state = 88_172_645_463_325_252_u64;
     let mut draw = |n: i64| {
         state ^= state << 13;

@@ -1,4 +1,4 @@
-//! Nodes side by side in one vector, named by index, with a list of the free ones.
+//! Nodes in one vector, referred to by index, with a list of the free places.
 
 use std::ops::{Index, IndexMut};
 
@@ -13,7 +13,7 @@ impl<T> Arena<T> {
         Self { nodes: Vec::new(), free: Vec::new() }
     }
 
-    /// Nodes in use.
+    /// Number of nodes in use.
     pub(super) const fn used(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
@@ -22,41 +22,42 @@ impl<T> Arena<T> {
         self.nodes.capacity() * size_of::<T>() + self.free.capacity() * size_of::<usize>()
     }
 
-    /// Keeps a node; returns its index.
+    /// Stores a node and returns its index.
     pub(super) fn put(&mut self, node: T) -> usize {
         if let Some(index) = self.free.pop() {
             self.nodes[index] = node;
             return index;
         }
         if self.nodes.len() == self.nodes.capacity() {
-            // By an eighth, not twofold: at a million bookings the slack of doubling would be the
-            // larger part of the memory, and large blocks are moved by remapping, not by copying.
+            // Grow by an eighth and not twofold. At a million bookings, the unused capacity after a
+            // doubling would be the larger part of the memory; and large blocks are moved by
+            // remapping, not by copying.
             self.nodes.reserve_exact(self.nodes.len() / 8 + 1);
         }
         self.nodes.push(node);
         self.nodes.len() - 1
     }
 
-    /// Gives a node's place back. What it contains is never read again.
+    /// Frees the place of a node. Its content is never read again.
     pub(super) fn free(&mut self, index: usize) {
         self.free.push(index);
     }
 
-    /// Hands two different nodes to one function.
+    /// Passes two different nodes to one function.
     pub(super) fn with_two(
         &mut self,
         first: usize,
         second: usize,
         act: impl FnOnce(&mut T, &mut T),
     ) {
-        // Two children of one node: both exist, and they differ.
+        // They are two children of one node: both exist, and they differ.
         let Ok([first, second]) = self.nodes.get_disjoint_mut([first, second]) else {
             unreachable!("nodes {first} and {second} of {}", self.nodes.len())
         };
         act(first, second);
     }
 
-    /// Gives everything but one node back to the allocator; that one has index 0 then.
+    /// Gives the memory of all nodes but one back to the allocator. That node then has index 0.
     pub(super) fn shrink_to_one(&mut self, index: usize) {
         if self.nodes.len() > 1 {
             let node = self.nodes.swap_remove(index);

@@ -1,10 +1,11 @@
-//! Is the tree whole?
+//! Checks of the tree's structure, for tests and for
+//! [`Timetable::check_invariants`](crate::timetable::Timetable::check_invariants).
 
 use super::Tree;
 use crate::time::Time;
 use crate::timetable::run::{Branch, Item, Level, Run, Summary};
 
-/// What was met on the way.
+/// What the check has counted so far.
 #[derive(Default)]
 struct SubtreeSummary {
     leaves: usize,
@@ -14,7 +15,7 @@ struct SubtreeSummary {
 }
 
 impl<const L: usize, const N: usize> Tree<L, N> {
-    /// Checks order, sizes, summaries, counts and that no breakpoint is without a change.
+    /// Checks the order, sizes, summaries and counts, and that every breakpoint has a change.
     pub(in crate::timetable) fn check(&self) -> Result<(), String> {
         let mut found = SubtreeSummary::default();
         self.check_below(self.root, self.height, &mut found)?;

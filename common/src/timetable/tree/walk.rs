@@ -1,13 +1,15 @@
-//! The breakpoints one after the other.
+//! An iterator over breakpoints.
 
 use super::Tree;
 use crate::time::Time;
 use crate::timetable::run::{Item, Level};
 
-/// Goes over breakpoints in the order of time: each instant and the level from there on.
+/// Iterates over breakpoints in the order of time: each item is an instant and the level from there
+/// on.
 pub(in crate::timetable) struct Walk<'a, const L: usize, const N: usize> {
     tree: &'a Tree<L, N>,
-    /// Inner nodes above `leaf`, root first, each with the branch to take next.
+    /// Inner nodes on the path from the root to `leaf`, root first, each with the index of the next
+    /// branch to take.
     above: Vec<(usize, usize)>,
     leaf: usize,
     next: usize,
@@ -15,7 +17,7 @@ pub(in crate::timetable) struct Walk<'a, const L: usize, const N: usize> {
 }
 
 impl<const L: usize, const N: usize> Walk<'_, L, N> {
-    /// The level that rules where the walk is.
+    /// The level after the last item, or before the first one.
     pub(in crate::timetable) const fn level(&self) -> Level {
         self.level
     }
@@ -55,7 +57,8 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         self.walk_from(None)
     }
 
-    /// The breakpoints after an instant, beginning with the level that rules there.
+    /// The breakpoints after an instant. The walk begins with the level that applies at that
+    /// instant.
     pub(in crate::timetable) fn walk_after(&self, time: Time) -> Walk<'_, L, N> {
         self.walk_from(Some(time))
     }
