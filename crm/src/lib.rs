@@ -1,6 +1,6 @@
 //! The compute resource manager: sites and their CPUs, from its configuration file.
 //!
-//! All that makes it a resource manager is in `rm`; here is what it owns. Left out until the issue
+//! Everything that all resource managers share is in `rm`; here is what a CRM owns. Left out until the issue
 //! that brings it: the driver to real equipment.
 
 use std::path::Path;
@@ -16,7 +16,7 @@ use coalloc_rm::config::{Inventory, Kind, RmConfig};
 /// Reads and checks the configuration file of a compute resource manager.
 ///
 /// # Errors
-/// [`FileError`] naming file, line and field.
+/// [`FileError`] that names file, line and field.
 pub fn load(path: &Path) -> Result<RmConfig, FileError> {
     let document: Document<v1::CrmFile> = file::read(path)?;
     parse(&document).map_err(|error| at_line(&document, &error))

@@ -1,4 +1,4 @@
-//! What telemetry costs a call, measured where it is paid: around a service that does nothing, and at
+//! What telemetry costs a call, measured where the cost arises: around a service that does nothing, and at
 //! the records of one hold. `cargo bench -p coalloc-net --bench telemetry`.
 
 // clippy allows unwrap in test functions only; a bench is test code all through.
@@ -22,7 +22,7 @@ fn main() {
     divan::main();
 }
 
-/// Answers at once.
+/// A service that answers at once.
 #[derive(Clone)]
 struct Nothing;
 
@@ -60,7 +60,7 @@ fn a_call_counted(bencher: Bencher) {
     bencher.bench_local(|| runtime.block_on(service.call(hold())));
 }
 
-/// What an append of one hold's record counts: its time, its size, the record, the hold.
+/// What appending the record of one hold counts: its time, its size, the record, the hold.
 #[divan::bench]
 fn the_record_of_a_hold(bencher: Bencher) {
     let ledger = metrics::ledger();
@@ -76,7 +76,7 @@ fn the_record_of_a_hold(bencher: Bencher) {
     });
 }
 
-/// What a coordinator counts of one message, with its labels.
+/// What a coordinator counts for one message, with its labels.
 #[divan::bench]
 fn a_message_counted(bencher: Bencher) {
     bencher.bench_local(|| {
@@ -85,13 +85,14 @@ fn a_message_counted(bencher: Bencher) {
     });
 }
 
-/// As of a request that nobody traces: traces are off.
+/// The spans of a request that is not traced: traces are off.
 #[divan::bench]
 fn a_spans_of_a_hold_traces_off(bencher: Bencher) {
     bencher.bench_local(spans_of_a_hold);
 }
 
-/// As of a traced request, with a collector that is dead: most spans are made, and dropped.
+/// The spans of a request that is traced, with a collector that is dead: most spans are made, and then
+/// dropped.
 #[divan::bench]
 fn b_spans_of_a_hold_traces_on(bencher: Bencher) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -103,7 +104,7 @@ fn b_spans_of_a_hold_traces_on(bencher: Bencher) {
     collector.stop();
 }
 
-/// A server span with three parts of the past.
+/// A server span with three child spans that are over already.
 fn spans_of_a_hold() {
     let span = Span::current().child("coalloc.v1.ResourceManager/Hold", traces::SpanKind::Server);
     let now = Instant::now();

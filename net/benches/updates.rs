@@ -1,9 +1,9 @@
-//! What an update costs the picture that takes it, bytes to believed, and how many bytes it has.
+//! What an update costs the picture that merges it, from bytes to merged profiles, and how many bytes it has.
 //! `cargo bench -p coalloc-net --bench updates`.
 //!
-//! A picture of 1,000 links (10 resource managers) and 100 clusters (10 more), each with bookings of the coming
-//! hour. An update says what one booking changed: of a path of four links at one resource manager, or of one
-//! cluster. Every ten seconds of updates the past is forgotten, as a coordinator does.
+//! The picture has 1,000 links (10 resource managers) and 100 clusters (10 more), each with bookings in the
+//! coming hour. An update says what one booking has changed: on a path of four links at one resource manager,
+//! or at one cluster. After every ten seconds of updates the past is forgotten, as a coordinator does.
 
 // clippy allows unwrap in test functions only; a bench is test code all through.
 #![allow(clippy::unwrap_used)]
@@ -31,7 +31,7 @@ fn at(ms: i64) -> Now {
     Now { wall, boot: BootTime::from_us(ms * 1_000) }
 }
 
-/// Numbers that look random, the same each time.
+/// Numbers that look random, but are the same in every run.
 fn dice(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below
@@ -39,7 +39,7 @@ fn dice(state: &mut u64, below: u64) -> u64 {
 
 struct World {
     rms: Vec<(RmName, Participant, Subscription)>,
-    /// Snapshots of all of them, then updates, each as it arrives.
+    /// Snapshots of all resource managers, then the updates, in the order in which they arrive.
     snapshots: Vec<(usize, Vec<u8>)>,
     updates: Vec<(usize, Vec<u8>)>,
 }
@@ -92,7 +92,7 @@ fn bytes(rm: &Participant, subscription: &mut Subscription, now: Now) -> Vec<Vec
     all
 }
 
-/// One booking somewhere, with windows of some seconds in the coming hour.
+/// Makes one booking somewhere, with windows of some seconds in the coming hour.
 fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
     let is_network = rm.config().resources.len() == 100;
     let segments = (0..if is_network { 4 } else { 1 }).map(|leg| {
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-/// One thread: decode, check, merge. Its items a second are updates a second.
+/// Decode, check and merge on one thread. Items per second are updates per second.
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn ten_thousand_updates_of_1000_links_and_100_clusters(bencher: Bencher) {
     let world = world();
@@ -194,7 +194,7 @@ fn ten_thousand_updates_of_1000_links_and_100_clusters(bencher: Bencher) {
         });
 }
 
-/// What a change costs the publisher of a network: due, read, encoded.
+/// What a change costs the publisher of a network: finding what is due, reading it, encoding it.
 #[divan::bench(sample_count = 20, sample_size = 100)]
 fn a_delta_made_of_one_booking(bencher: Bencher) {
     let mut world = world();

@@ -1,4 +1,6 @@
-//! Channels to other daemons.
+//! Channels to other daemons, with every limit set.
+//!
+//! Left out: TLS.
 
 use coalloc_common::{InvalidField, limits};
 use tonic::transport::{Channel, Endpoint};
@@ -21,7 +23,7 @@ fn bare(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
     Endpoint::from_shared(format!("http://{address}")).map_err(|_| bad())
 }
 
-/// A channel to `address` (`host:port`). It connects when first used and reconnects by itself.
+/// A channel to `address` (`host:port`). It connects when it is first used, and reconnects by itself.
 ///
 /// # Errors
 /// [`InvalidField`] when the address is not `host:port`.
@@ -29,8 +31,8 @@ pub fn channel(field: &str, address: &str) -> Result<Channel, InvalidField> {
     Ok(endpoint(field, address)?.connect_lazy())
 }
 
-/// How to connect to `address` (`host:port`), with every limit set; a peer that is gone without a word is
-/// noticed within a second by keepalive.
+/// How to connect to `address` (`host:port`), with every limit set. Keepalive notices within a second that a
+/// peer has gone without closing the connection.
 ///
 /// # Errors
 /// [`InvalidField`] when the address is not `host:port`.

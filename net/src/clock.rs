@@ -12,8 +12,8 @@ pub fn now() -> Now {
     }
 }
 
-/// A clock that goes on while the machine sleeps and that nobody can set; where the system has none,
-/// the monotonic one.
+/// A clock that goes on while the machine sleeps and that nobody can set. On systems without one, the
+/// monotonic clock.
 #[cfg(target_os = "linux")]
 const BOOT_CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -24,8 +24,9 @@ fn read_us(clock: ClockId) -> i64 {
     at.tv_sec.saturating_mul(1_000_000).saturating_add(at.tv_nsec / 1_000)
 }
 
-/// Identity of the running boot: boot times of two boots do not compare. Where the system does not
-/// tell, the process is its own boot, which makes a restart re-arm its timers by the wall clock.
+/// Identity of the running boot: boot times of two different boots cannot be compared. If the system does not
+/// say it, the process counts as a boot of its own, so that timers are set again by the wall clock after a
+/// restart.
 #[must_use]
 pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(

@@ -1,7 +1,9 @@
-//! Wire messages to the vocabulary of `common`, and back. Bytes become types here only.
+//! Wire messages to the vocabulary of `common`, and back. Bytes become types here and nowhere else.
 //!
-//! Every function that takes something from outside takes the field's path with it and answers
-//! [`InvalidField`](coalloc_common::InvalidField): field, value, allowed range.
+//! Every function that reads a value from outside gets the path of its field, and names it in
+//! [`InvalidField`](coalloc_common::InvalidField), with the value and the allowed range.
+//!
+//! Left out: transport and status codes. Source: the comments of the schema in `coalloc_proto`.
 
 mod alternatives;
 mod bookings;

@@ -15,7 +15,7 @@ use crate::telemetry::{self, LogFormat};
 
 /// Exit code of a daemon whose configuration is wrong.
 pub const EXIT_CONFIGURATION: u8 = 2;
-/// Exit code of a daemon that could not come up, or not go on.
+/// Exit code of a daemon that could not start, or had to end because of an error.
 pub const EXIT_FAILURE: u8 = 1;
 
 /// Why a daemon ended.
@@ -24,7 +24,7 @@ pub enum DaemonError {
     /// Its configuration is wrong; the text names file, line, field, value and what is allowed.
     #[error(transparent)]
     Configuration(#[from] FileError),
-    /// Its server did not come up, or broke.
+    /// Its server did not start, or broke.
     #[error(transparent)]
     Server(#[from] ServerError),
     /// Its ledger cannot be used.
@@ -33,7 +33,7 @@ pub enum DaemonError {
     /// Its traces cannot be sent.
     #[error(transparent)]
     Telemetry(InvalidField),
-    /// The system gave no thread or no runtime.
+    /// The system could not start a thread or a runtime.
     #[error("the system gave no thread: {0}")]
     Thread(#[from] std::io::Error),
 }
@@ -47,19 +47,19 @@ impl DaemonError {
     }
 }
 
-/// How many threads a daemon has for its calls.
+/// Number of threads that a daemon has for its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// One. A resource manager's calls do nothing but convert and wait for the core, which has a thread
-    /// of its own; with more workers each call is handed from one to another on its way, and who has to
-    /// wait for a second thread to wake up waits for the scheduler twice (`docs/FIGURES.md`).
+    /// One thread. A resource manager's calls only convert and wait for the core, which has a thread of its
+    /// own. With more workers each call is handed from one to another on its way; a call that has to wait for
+    /// a second thread to wake up waits for the scheduler twice (`docs/FIGURES.md`).
     One,
-    /// One a core: a coordinator puts pictures and plans together in its calls.
+    /// One thread for each processor core: a coordinator builds pictures and plans in its calls.
     EachCore,
 }
 
-/// Runs a daemon until it is told to stop: starts logging and a runtime, and turns its end into an
-/// exit code with one line on standard error.
+/// Runs a daemon until it is told to stop. Starts logging and a runtime, and turns an error into an exit code
+/// and one line on standard error.
 pub fn run<F: Future<Output = Result<(), DaemonError>>>(
     log: LogFormat,
     workers: Workers,
@@ -75,7 +75,8 @@ pub fn run<F: Future<Output = Result<(), DaemonError>>>(
     let result = match runtime {
         Ok(runtime) => {
             let result = runtime.block_on(daemon());
-            // Calls that outlive the daemon's patience are dropped; no transition runs in them.
+            // Calls that still run after the daemon's patience are dropped. That is harmless: no state
+            // changes in their tasks.
             runtime.shutdown_timeout(std::time::Duration::from_secs(1));
             result
         }
@@ -90,8 +91,8 @@ pub fn run<F: Future<Output = Result<(), DaemonError>>>(
     }
 }
 
-/// Ends the process at once, without unwinding: what is on the disk is the truth, nothing that is in
-/// memory may be said any more (I16).
+/// Ends the process at once, without unwinding. Only what is on the disk is true; nothing that is in memory
+/// may be sent any more (I16).
 pub fn die(reason: &str) -> ! {
     tracing::error!(reason, "the ledger or the state can no longer be trusted; this node ends now");
     eprintln!("error: {reason}");
@@ -101,20 +102,20 @@ pub fn die(reason: &str) -> ! {
 /// A daemon's own settings, checked.
 #[derive(Debug, Clone)]
 pub struct DaemonSettings {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
     /// The ledger's file.
     pub ledger: PathBuf,
-    /// Where to serve metrics, if anywhere.
+    /// Address on which metrics are served; `None`: nowhere.
     pub metrics_listen: Option<SocketAddr>,
-    /// Where to send traces, if anywhere: `http://host:port`.
+    /// Address to which traces are sent, `http://host:port`; `None`: nowhere.
     pub traces_endpoint: Option<String>,
 }
 
-/// Takes the `daemon` part of a configuration. A relative ledger path starts from `folder`.
+/// Reads the `daemon` part of a configuration. A relative path of the ledger starts from `folder`.
 ///
 /// # Errors
-/// [`InvalidField`] naming what is missing or wrong.
+/// [`InvalidField`] that names what is missing or wrong.
 pub fn daemon_settings(
     wire: Option<&v1::Daemon>,
     folder: &Path,
@@ -161,7 +162,7 @@ fn traces_endpoint(text: &str) -> Result<Option<String>, InvalidField> {
     Ok(Some(format!("http://{address}")))
 }
 
-/// Adds the file and the line to a mistake of sense.
+/// Adds the file and the line to an error about a value.
 pub fn at_line<T>(document: &Document<T>, error: &InvalidField) -> FileError {
     let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
     document.mistake(&error.field, &problem)

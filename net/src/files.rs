@@ -1,16 +1,16 @@
-//! How many files this process may have open; a connection is one.
+//! The number of files that this process may have open. Every connection is one.
 
 use coalloc_common::limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many files this process may have open; `None` is without bound.
+/// The number of files that this process may have open; `None` is without bound.
 #[must_use]
 pub fn allowed() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Allows this process [`limits::FILES_WANTED`] open files, or as many as the system lets it. Few are worth a
-/// warning.
+/// Allows this process [`limits::FILES_WANTED`] open files, or as many as the system permits. Logs a warning
+/// when that is few.
 pub fn allow() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.map_or(limits::FILES_WANTED, |most| most.min(limits::FILES_WANTED));

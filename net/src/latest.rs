@@ -1,14 +1,16 @@
-//! The latest value of something, for whoever waits until it has moved on.
+//! The latest value of something, for tasks that wait until it changes.
 //!
-//! As `tokio::sync::watch`, but those who wait wake in the order in which they came: tokio draws lots, and
-//! then no run of a simulation could be repeated.
+//! It is like `tokio::sync::watch`, but waiting tasks wake in the order in which they began to wait. Tokio
+//! chooses the order at random, and then no run of a simulation could be repeated.
+//!
+//! Left out: a history of values. A task that is slow sees only the latest.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A value that moves on. Clones are the same one.
+/// A value that changes. Clones share the same value.
 #[derive(Debug)]
 pub struct LatestValue<T>(Arc<Shared<T>>);
 
@@ -31,36 +33,36 @@ impl<T> Clone for LatestValue<T> {
 }
 
 impl<T: Clone> LatestValue<T> {
-    /// It begins with this.
+    /// A value that begins as `value`.
     #[must_use]
     pub fn new(value: T) -> Self {
         let state = Mutex::new(State { value, closed: false });
         Self(Arc::new(Shared { state, moved: Notify::new() }))
     }
 
-    /// As it is now.
+    /// The value now.
     #[must_use]
     pub fn get(&self) -> T {
         self.lock().value.clone()
     }
 
-    /// Moves it on, and wakes who waits.
+    /// Changes the value, and wakes the tasks that wait.
     pub fn update(&self, change: impl FnOnce(&mut T)) {
         change(&mut self.lock().value);
         self.0.moved.notify_waiters();
     }
 
-    /// It will not move any more.
+    /// Says that the value will not change any more.
     pub fn close(&self) {
         self.lock().closed = true;
         self.0.moved.notify_waiters();
     }
 
-    /// Waits until it is as wanted; `None` when it never will be.
+    /// Waits until the value is as wanted; `None` when it never will be.
     pub async fn wait_for(&self, wanted: impl Fn(&T) -> bool) -> Option<T> {
         let mut moved = pin!(self.0.moved.notified());
         loop {
-            // Before the look, so that nothing moves between the look and the waiting unseen.
+            // Before the value is read, so that no change between reading and waiting is missed.
             moved.as_mut().enable();
             {
                 let state = self.lock();
@@ -77,7 +79,7 @@ impl<T: Clone> LatestValue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // A change that panicked leaves a value of its own making; nothing here depends on it.
+        // If a change panicked, the value is what it left; nothing here depends on the value.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

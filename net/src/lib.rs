@@ -1,19 +1,21 @@
 //! gRPC servers and clients: the one place where bytes, types, clocks and status codes meet.
 //!
-//! * [`server`] and [`client`]: transport with every limit set (tonic's defaults bound nothing), health
-//!   and reflection.
+//! * [`server`] and [`client`]: transport with every limit set (tonic by default sets none), health and
+//!   reflection.
 //! * [`convert`]: wire messages to the vocabulary of `common` and back, with the range checks.
 //! * [`status`]: errors to gRPC status with `google.rpc` details, and what a failed call means.
-//! * [`machine`]: what a daemon takes from the machine it runs on. [`clock`]: the two clocks of a real one.
-//! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry get to see, off the hot path.
+//! * [`machine`]: what a daemon takes from the machine it runs on. [`clock`]: the two clocks of a real
+//!   machine.
+//! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry can see, kept off the hot path.
 //! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
-//!   [`files`]: how many it may have open.
-//! * [`node`]: a core at work: its ledger, its owner, and the handle that handlers post by.
-//!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for.
-//!   [`waiters`]: callers that wait for its answers. [`turn`]: when its owner did what, for traces.
+//!   [`files`]: the number of files that it may have open. [`disk_space`]: whether its disk has space for
+//!   anything new.
+//! * [`node`]: a running core, with its ledger, its owner, and the handle by which RPC handlers post to it.
+//!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for. [`waiters`]:
+//!   callers that wait for the core's answers. [`turn`]: what the core's owner did when, for traces.
 //!
-//! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon
-//! listens in plain text on loopback only, unless its configuration says otherwise.
+//! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon listens in
+//! plain text on loopback only, unless its configuration says otherwise.
 
 mod allocator;
 pub mod client;
@@ -34,5 +36,6 @@ pub mod turn;
 pub mod waiters;
 pub mod watch;
 
-// Mistakes on purpose are for the simulator's tests. With them `is` is no constant: no daemon builds.
+// Planted bugs are for the simulator's tests only. When they are compiled in, `is` is not constant, and no
+// daemon builds.
 const _: () = assert!(!coalloc_common::planted::is(coalloc_common::planted::Bug::Canary));

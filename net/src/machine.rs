@@ -1,12 +1,13 @@
-//! What a daemon takes from the machine it runs on, besides its listener and its ledger: the clocks, the way
-//! to others, and whoever does what must not be done in a call's task.
+//! What a daemon takes from the machine it runs on, besides its listener and its ledger: the clocks,
+//! connections to others, and threads for work that must not be done in a call's task.
 //!
-//! Nothing else in `net`, `rm` and `grc` reads a clock that anything is decided by, connects, or waits for a
-//! disk. So a simulation that stands in for [`System`] runs the unchanged services and shells, on
-//! its own time (`tests/shells`).
+//! Nothing else in `net`, `rm` and `grc` reads a clock on which a decision depends, connects, or waits for a
+//! disk. So a simulation can take the place of [`System`] and run the unchanged services and shells in its
+//! own time (`tests/shells`).
 //!
-//! Left out: what is only shown (metrics, traces, logs) reads the system's clocks itself; planners
-//! have threads of their own (`coalloc_grc::planning`).
+//! Left out: clocks for what is only displayed (metrics, traces and logs read the system's clocks
+//! themselves), and the threads of planners (`coalloc_grc::planning`). Source:
+//! docs/adr/0018-the-machine-is-handed-in.md.
 
 use std::fmt;
 use std::future::Future;
@@ -24,42 +25,44 @@ use crate::daemon::die;
 /// A daemon's machine. Cheap to clone.
 pub type Host = Arc<dyn Machine>;
 
-/// Done when an owner has ended.
+/// A future that is done when an owner has ended.
 pub type OwnerFinished = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Work that may wait for a disk.
 pub type BlockingWork = Box<dyn FnOnce() + Send>;
 
-/// See the module's text.
+/// What a daemon takes from its machine; see the module's text.
 pub trait Machine: fmt::Debug + Send + Sync + 'static {
     /// Reads both clocks.
     fn now(&self) -> Now;
 
-    /// Identity of the running boot: boot times of two boots do not compare.
+    /// Identity of the running boot. Boot times of two different boots cannot be compared.
     fn boot_id(&self) -> String;
 
-    /// A channel that connects when first used, and again when it has to.
+    /// A channel that connects when it is first used, and reconnects whenever it has to.
     fn connect(&self, endpoint: &Endpoint) -> Channel;
 
-    /// Drives an owner called `name` until it is stopped. When it fails, this process ends at once: nothing it
-    /// has in memory may be said any more (I16).
+    /// Drives an owner called `name` until it is stopped. If the owner fails, this process ends at once:
+    /// nothing that is in memory may be sent any more (I16).
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     fn drive(&self, name: &str, turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished>;
 
-    /// Does work where waiting for a disk harms nobody. Needs a tokio runtime around it.
+    /// Runs work on a thread where waiting for a disk blocks nobody else. Must be called within a tokio
+    /// runtime.
     fn off_the_runtime(&self, work: BlockingWork);
 }
 
-/// Does work where waiting for a disk harms nobody; `None` when it panicked.
+/// Runs work on a thread where waiting for a disk blocks nobody else, and returns its result; `None` when it
+/// panicked.
 pub async fn off_the_runtime<T: Send + 'static>(
     host: &Host,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, done) = oneshot::channel();
     host.off_the_runtime(Box::new(move || {
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = sender.send(work());
     }));
     done.await.ok()
@@ -70,7 +73,7 @@ pub async fn off_the_runtime<T: Send + 'static>(
 pub struct System;
 
 impl System {
-    /// As a daemon takes it.
+    /// The system as a [`Host`].
     #[must_use]
     pub fn host() -> Host {
         Arc::new(Self)
@@ -93,7 +96,7 @@ impl Machine for System {
     fn drive(&self, name: &str, turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {
         let thread = on_thread(name, turns, |reason: String| die(&reason))?;
         Ok(Box::pin(async move {
-            // The owner's last batch takes one fsync.
+            // The owner's last batch takes one fsync, so this must not wait on the runtime's threads.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }))
     }

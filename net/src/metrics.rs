@@ -1,20 +1,20 @@
-//! Every metric of Coalloc: its name, its help, its labels. No name of a metric stands anywhere else
-//! in the code.
+//! Every metric of Coalloc: its name, its help text, its labels. No other place in the code has the name of a
+//! metric.
 //!
-//! A name is `coalloc_<room>_<what>_<unit>`, in base units, after the conventions of Prometheus; the
-//! text format adds `_total` to counters. Labels are bounded: reasons, kinds, methods, and the names of
-//! resource managers and of resources of the inventory; never a user, a request or a transaction.
+//! A name is `coalloc_<group>_<what>_<unit>`, in base units, after the conventions of Prometheus; the text
+//! format adds `_total` to counters. Labels are bounded: reasons, kinds, methods, and the names of resource
+//! managers and of resources of the inventory; never a user, a request or a transaction.
 //!
-//! The cores know nothing of this. What they decide is counted where their records become durable
-//! ([`records`]), replayed ones as well: these counters are the fold of the ledger, and go on across
-//! restarts. The rest is counted in the shells, and what is a state is read when somebody scrapes
-//! ([`scrape`] serves, [`calls`] counts the calls of a server).
+//! The cores know nothing of metrics. What they decide is counted where their records become durable
+//! ([`records`]), including records that are replayed. So these counters follow from the ledger, and continue
+//! across restarts. Everything else is counted in the shells. Values that describe a state are read when
+//! somebody scrapes ([`scrape`] serves the metrics, [`calls`] counts the calls of a server).
 //!
-//! A counter is one atomic add; a histogram takes a lock that nobody holds for longer than an add. Each
-//! room's metrics appear once something of that room runs in the process.
+//! A counter is one atomic addition. A histogram takes a lock, which nobody holds for longer than an
+//! addition. The metrics of a group appear once something of that group runs in the process.
 //!
-//! Left out: pushing to a gateway; metrics of the process itself (an exporter of the machine has
-//! those). Why so: docs/adr/0011-telemetry.md.
+//! Left out: pushing to a gateway, and metrics of the process itself (exporters for the machine have those).
+//! Reasons: docs/adr/0011-telemetry.md.
 
 pub mod calls;
 pub mod records;
@@ -41,14 +41,14 @@ pub type Seconds = Gauge<f64, AtomicU64>;
 
 type Label = (&'static str, Cow<'static, str>);
 
-/// One metric with labels; `N` of them.
+/// One metric with `N` labels.
 pub struct LabelledMetric<M: Metric, const N: usize> {
     names: [&'static str; N],
     family: Family<[Label; N], M, MemberFactory<M>>,
 }
 
 impl<M: Metric + Clone, const N: usize> LabelledMetric<M, N> {
-    /// The metric of these values of the labels, in the order in which they are declared.
+    /// The metric for these values of the labels, given in the order in which the labels are declared.
     pub fn with(&self, values: [&str; N]) -> M {
         let mut names = self.names.iter();
         let labels = values
@@ -56,7 +56,8 @@ impl<M: Metric + Clone, const N: usize> LabelledMetric<M, N> {
         self.family.get_or_create_owned(&labels)
     }
 
-    /// Shows these values from the start, so that a first event is seen as a step from zero.
+    /// Creates the metrics for these values from the start, so that the first event is seen as a step from
+    /// zero.
     fn show<const K: usize>(self, values: [[&str; N]; K]) -> Self {
         for values in values {
             self.with(values);
@@ -71,7 +72,7 @@ impl<M: Metric, const N: usize> fmt::Debug for LabelledMetric<M, N> {
     }
 }
 
-/// How a family makes a new member.
+/// Makes a new member of a family.
 #[derive(Clone)]
 struct MemberFactory<M>(fn() -> M);
 
@@ -81,18 +82,19 @@ impl<M> MetricConstructor<M> for MemberFactory<M> {
     }
 }
 
-/// Bounds of all durations: 50 us, an fsync of a fast disk is above it, to 26 s, doubling.
+/// A histogram for durations. Its bounds begin at 50 us (an fsync of a fast disk takes longer) and double up
+/// to 26 s.
 fn duration() -> Histogram {
     Histogram::new((0..20).map(|n| 50e-6 * f64::from(1_u32 << n)))
 }
 
-/// Bounds of all counts: 0, 1, 2, 4, and so on to 256, the most inputs of one fsync and the most
-/// frames of one request.
+/// A histogram for counts. Its bounds are 0, 1, 2, 4 and so on up to 256, which is the most inputs of one
+/// fsync and the most frames of one request.
 fn count() -> Histogram {
     Histogram::new(std::iter::once(0.0).chain((0..9).map(|n| f64::from(1_u32 << n))))
 }
 
-/// One room's registry, while its metrics are declared.
+/// The registry of one group of metrics, while they are declared.
 #[derive(Debug)]
 struct MetricGroup {
     registry: Registry,
@@ -154,29 +156,29 @@ impl MetricGroup {
     }
 }
 
-/// What every daemon has: calls and spans.
+/// Metrics that every daemon has: connections, calls and spans.
 #[derive(Debug)]
 pub struct Net {
     room: MetricGroup,
-    /// 1, with what it is.
+    /// Always 1; its labels say which daemon this is.
     pub daemon: LabelledMetric<Gauge, 3>,
-    /// Calls answered.
+    /// Calls answered, by method and status code.
     pub calls: LabelledMetric<Counter, 2>,
-    /// How long answers took.
+    /// How long calls took, by method.
     pub call_seconds: LabelledMetric<Histogram, 1>,
-    /// Calls that have no answer yet.
+    /// Calls that are not answered yet.
     pub calls_in_flight: Gauge,
-    /// Connections by what they are.
+    /// Connections, by state.
     pub connections: LabelledMetric<Gauge, 1>,
-    /// Connections that the server closed, by why.
+    /// Connections that the server closed, by cause.
     pub connections_closed: LabelledMetric<Counter, 1>,
-    /// Spans by what became of them.
+    /// Spans of traces, by outcome.
     pub spans: LabelledMetric<Counter, 1>,
     /// Scrapes answered.
     pub scrapes: Counter,
 }
 
-/// Metrics of servers and traces.
+/// The metrics of servers and traces.
 pub fn net() -> &'static Net {
     static NET: OnceLock<Net> = OnceLock::new();
     NET.get_or_init(|| {
@@ -226,29 +228,29 @@ pub fn net() -> &'static Net {
     })
 }
 
-/// Ledgers and the owners of the cores behind them.
+/// Metrics of ledgers, and of the owners of the cores that write them. All have the core as a label.
 #[derive(Debug)]
 pub struct Ledger {
     room: MetricGroup,
-    /// One append: its records durable.
+    /// How long one append took until its records were durable.
     pub sync_seconds: LabelledMetric<Histogram, 1>,
-    /// Records that shared one append.
+    /// Number of records in one append.
     pub batch_records: LabelledMetric<Histogram, 1>,
     /// Records in the ledger.
     pub records: LabelledMetric<Counter, 1>,
-    /// Size of its files.
+    /// Size of the ledger's files, in bytes.
     pub size: LabelledMetric<Gauge, 1>,
-    /// Is there room for something new?
+    /// 1 if the disk has space for anything new, else 0.
     pub has_room: LabelledMetric<Gauge, 1>,
-    /// What is kept back for ends.
+    /// Reserved space, in bytes, which is kept back for commits, aborts and releases.
     pub room_bytes: LabelledMetric<Gauge, 1>,
-    /// Commands waiting for the owner.
+    /// Inputs that wait for the owner.
     pub inbox: LabelledMetric<Gauge, 1>,
-    /// Commands that the full inbox refused.
+    /// Inputs that were refused because the inbox was full.
     pub refused: LabelledMetric<Counter, 1>,
 }
 
-/// Metrics of ledgers.
+/// The metrics of ledgers.
 pub fn ledger() -> &'static Ledger {
     static LEDGER: OnceLock<Ledger> = OnceLock::new();
     LEDGER.get_or_init(|| {
@@ -297,41 +299,41 @@ pub fn ledger() -> &'static Ledger {
     })
 }
 
-/// Resource managers.
+/// Metrics of resource managers.
 #[derive(Debug)]
 pub struct Rm {
     room: MetricGroup,
     /// Holds made (D2).
     pub holds: Counter,
-    /// Holds refused.
+    /// Holds refused, by reason.
     pub refusals: LabelledMetric<Counter, 1>,
     /// Bookings made (D4).
     pub bookings: Counter,
-    /// Ends of holds and bookings (D5).
+    /// Ends of holds and bookings (D5), by kind of end.
     pub ended: LabelledMetric<Counter, 1>,
-    /// Holds there are.
+    /// Holds that are neither committed nor ended.
     pub live_holds: Gauge,
-    /// Age of the oldest of them.
+    /// Age of the oldest of these holds, in seconds.
     pub oldest_hold: Seconds,
-    /// Questions to coordinators.
+    /// Questions to coordinators about a hold (Resolve), by answer.
     pub resolves: LabelledMetric<Counter, 1>,
-    /// Who watches profiles.
+    /// Open streams of profile updates.
     pub subscribers: Gauge,
-    /// Updates of profiles given to streams.
+    /// Profile updates sent, by kind.
     pub updates: LabelledMetric<Counter, 1>,
-    /// Their bytes.
+    /// Bytes of the updates sent.
     pub update_bytes: Counter,
-    /// Their steps.
+    /// Steps of profiles in the updates sent.
     pub update_steps: Counter,
-    /// What there is of a resource.
+    /// Capacity of each resource, in CPUs or bit/s.
     pub capacity: LabelledMetric<Gauge, 2>,
-    /// What is booked of it now.
+    /// What is booked of each resource now, in CPUs or bit/s.
     pub booked: LabelledMetric<Gauge, 2>,
-    /// What is held of it now.
+    /// What is held of each resource now, in CPUs or bit/s.
     pub held: LabelledMetric<Gauge, 2>,
 }
 
-/// Metrics of resource managers.
+/// The metrics of resource managers.
 pub fn rm() -> &'static Rm {
     RM.get_or_init(|| {
         let mut room = MetricGroup::new("rm");
@@ -391,63 +393,65 @@ pub fn rm() -> &'static Rm {
     })
 }
 
-/// Coordinators.
+/// Metrics of coordinators.
 #[derive(Debug)]
 pub struct Grc {
     room: MetricGroup,
-    /// Requests that became reservations or refusals.
+    /// Requests for which planning came to an end, with a reservation or a refusal.
     pub requests: Counter,
-    /// What they came to.
+    /// Requests that ended, by outcome.
     pub reservations: LabelledMetric<Counter, 1>,
     /// Changes of reservations, by outcome.
     pub changes: LabelledMetric<Counter, 1>,
-    /// Why requests failed.
+    /// Requests that failed, by reason.
     pub refusals: LabelledMetric<Counter, 1>,
     /// Reservations ended by users.
     pub releases: Counter,
     /// Transactions opened (D1).
     pub attempts: Counter,
-    /// Why attempts failed.
+    /// Attempts that failed, by the reason of the first refusal.
     pub attempt_refusals: LabelledMetric<Counter, 1>,
-    /// Transactions that not every RM has acknowledged.
+    /// Transactions that some RM has not acknowledged yet.
     pub unfinished: Gauge,
-    /// Messages by what became of them.
+    /// Messages to RMs, by RM, kind and outcome.
     pub messages: LabelledMetric<Counter, 3>,
-    /// Messages sent again.
+    /// Messages that were sent again, by RM and kind.
     pub retried: LabelledMetric<Counter, 2>,
-    /// How long an answer took.
+    /// How long a message took until its answer or its loss, by kind.
     pub message_seconds: LabelledMetric<Histogram, 1>,
-    /// Availability queries.
+    /// Availability queries, by RM and outcome.
     pub queries: LabelledMetric<Counter, 2>,
-    /// How long one took.
+    /// How long one availability query to one RM took.
     pub query_seconds: Histogram,
-    /// All planning of one picture.
+    /// How long planning took for all frames of one request.
     pub planning_seconds: Histogram,
     /// Plans found for one request.
     pub plans: Histogram,
-    /// Frames planned.
+    /// Frames planned, by outcome.
     pub frames: LabelledMetric<Counter, 1>,
-    /// Requests being planned, or waiting for it.
+    /// Requests that are being planned or wait to be planned.
     pub plannings: Gauge,
-    /// Calls of outside solvers that nobody waits for any more.
+    /// Outside solvers that did not keep to their time and still run, although nobody waits for them any
+    /// more.
     pub libraries_left: Gauge,
-    /// Plannings made again because others were faster, or a search that backtracks was refused a choice.
+    /// Requests that were planned again, because others were faster, or because a search that backtracks was
+    /// refused a choice.
     pub replans: Counter,
-    /// Does an RM answer?
+    /// 1 if the RM answers, else 0, by RM.
     pub reachable: LabelledMetric<Gauge, 1>,
-    /// How old what is known of an RM is.
+    /// Age of the latest facts about an RM, in seconds, by RM.
     pub picture_age: LabelledMetric<Seconds, 1>,
-    /// Comparisons of bookings with an RM's.
+    /// Comparisons of bookings with an RM, by RM and outcome.
     pub comparisons: LabelledMetric<Counter, 2>,
-    /// Bookings that differ.
+    /// Bookings that differ, by RM and kind of difference.
     pub differences: LabelledMetric<Gauge, 2>,
-    /// Ends of which an RM was given up.
+    /// Ends of transactions for which an operator gave up on an RM, by RM.
     pub given_up: LabelledMetric<Counter, 1>,
-    /// What RMs have not acknowledged.
+    /// What an RM has not acknowledged, by RM and kind.
     pub owed: LabelledMetric<Gauge, 2>,
 }
 
-/// Metrics of coordinators.
+/// The metrics of coordinators.
 pub fn grc() -> &'static Grc {
     GRC.get_or_init(|| {
         let mut room = MetricGroup::new("grc");
@@ -549,18 +553,18 @@ pub fn grc() -> &'static Grc {
 static RM: OnceLock<Rm> = OnceLock::new();
 static GRC: OnceLock<Grc> = OnceLock::new();
 
-/// Seconds of a duration.
+/// A duration in seconds.
 #[must_use]
 pub fn seconds(since: Duration) -> f64 {
     since.as_secs_f64()
 }
 
-/// Counts up now and down when it is dropped.
+/// Adds one to a gauge while it lives.
 #[derive(Debug)]
 pub struct GaugeGuard(Gauge);
 
 impl GaugeGuard {
-    /// One more, for as long as this lives.
+    /// Adds one to `gauge` for as long as the returned value lives.
     #[must_use]
     pub fn new(gauge: &Gauge) -> Self {
         gauge.inc();
@@ -574,10 +578,10 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// All metrics of the rooms that run here, in OpenMetrics text.
+/// All metrics of the groups that run in this process, in OpenMetrics text.
 ///
 /// # Errors
-/// When formatting fails, which writing to a string does not.
+/// When formatting fails; writing to a string does not fail.
 pub fn text() -> Result<String, fmt::Error> {
     use prometheus_client::encoding::text::{encode_eof, encode_registry};
     let mut text = String::new();

@@ -1,5 +1,8 @@
-//! A core at work in a daemon: its ledger opened and replayed, its owner running, and the handle by
-//! which RPC handlers post to it, wait for its answers, and look at it.
+//! A running core in a daemon: its ledger, which is opened and replayed, its running owner, and the handle by
+//! which RPC handlers post inputs to it, wait for its answers, and read it.
+//!
+//! Left out: what a core decides (`protocol`), and how its effects are carried out (the shells in `rm` and
+//! `grc`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,10 +33,10 @@ use crate::waiters::Waiters;
 use crate::watch::{Events, Feed, Watch, WatcherSlot};
 use crate::{status, traces};
 
-/// Opens a node's ledger file, or makes a new one, and replays it into the core.
+/// Opens a node's ledger file, or makes a new one, and replays the ledger into the core.
 ///
 /// # Errors
-/// [`DaemonError::Ledger`] with one sentence that names the file, and what an operator can do.
+/// [`DaemonError::Ledger`] with one sentence that names the file and says what an operator can do.
 pub fn open_ledger<C: Core>(
     path: &Path,
     kind: &str,
@@ -54,13 +57,13 @@ where
         .map_err(|error| DaemonError::Ledger(coalloc_ledger::error::chain_text(&error)))
 }
 
-/// A running core; `A` is what it answers its callers.
+/// A running core. `A` is the type of its answers to callers.
 pub struct Node<C: Core, A> {
-    /// For the handlers.
+    /// The handle for RPC handlers.
     pub handle: Handle<C, A>,
-    /// Reads what can only be seen at a moment, for a scrape of metrics.
+    /// Reads the values that exist only at a moment, for a scrape of metrics.
     pub reader: scrape::Reader,
-    /// Whether its disk has room for anything new.
+    /// Whether its disk has space for anything new.
     pub room: DiskSpaceWatch,
     ended: OwnerFinished,
 }
@@ -73,12 +76,12 @@ where
     C::Effect: Send,
     A: Send + 'static,
 {
-    /// Starts the owner of a core and its ledger. `on_effect` runs on the owner's thread and must not
-    /// wait; it completes callers through the waiters it is given. When the ledger or the state can no
-    /// longer be trusted, the process ends.
+    /// Starts the owner of a core and its ledger. `on_effect` runs on the owner's thread and must not wait;
+    /// it gives callers their answers through the waiters that it is passed. The process ends when the ledger
+    /// or the state can no longer be trusted.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// When the system cannot start a thread.
     pub fn start<L: Ledger<Record = C::Record>>(
         name: &str,
         host: &Host,
@@ -109,7 +112,7 @@ where
         Ok(Self { handle: Handle { owner, waiters, feed, refused, host }, reader, room, ended })
     }
 
-    /// Lets the owner finish what was posted, ends it, and lets go whoever still waits.
+    /// Lets the owner finish what was posted, ends the owner, and releases all callers that still wait.
     pub async fn stop(self) {
         self.handle.owner.stop();
         self.ended.await;
@@ -117,7 +120,7 @@ where
     }
 }
 
-/// Reads the owner's inbox and the size of its ledger.
+/// A reader for the owner's inbox and the size of its ledger.
 fn reader<C: Core + Send + 'static>(
     name: &str,
     size: impl Fn() -> u64 + Send + Sync + 'static,
@@ -135,7 +138,7 @@ where
     })
 }
 
-/// A ledger whose appends are timed, and whose records are counted once they are durable.
+/// A ledger whose appends are timed and whose records are counted once they are durable.
 struct Metered<L> {
     ledger: L,
     turns: Turns,
@@ -178,7 +181,7 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
             );
         }
         self.seconds.observe(took.as_secs_f64());
-        // A batch is at most `GROUP_COMMIT_MAX` inputs, each of a few records.
+        // A batch has at most `GROUP_COMMIT_MAX` inputs, each of which makes a few records.
         self.batch.observe(records.len() as f64);
         self.records.inc_by(records.len() as u64);
         for record in records {
@@ -199,7 +202,7 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
     }
 }
 
-/// The way of RPC handlers, and of a shell's own tasks, to a running core.
+/// How RPC handlers, and a shell's own tasks, reach a running core.
 #[derive(Debug)]
 pub struct Handle<C: Core, A> {
     owner: Owner<C>,
@@ -209,7 +212,7 @@ pub struct Handle<C: Core, A> {
     host: Host,
 }
 
-// By hand: a derive would ask for `C: Clone`.
+// Not derived: a derive would ask for `C: Clone`.
 impl<C: Core, A> Clone for Handle<C, A> {
     fn clone(&self) -> Self {
         let (owner, waiters) = (self.owner.clone(), self.waiters.clone());
@@ -231,8 +234,8 @@ impl<C: Core, A> Handle<C, A> {
         self.host.now()
     }
 
-    /// Posts an input that nobody waits for. False when it was not taken: the core then knows nothing
-    /// of it, and whoever posted relies on the core's own alarms.
+    /// Posts an input that nobody waits for. False when it was not accepted: the core then does not know of
+    /// it, and the caller relies on the core's own alarms.
     pub fn tell(&self, input: C::Input) -> bool {
         let taken = self.owner.post(input);
         if let Err(error) = taken {
@@ -242,16 +245,16 @@ impl<C: Core, A> Handle<C, A> {
         taken.is_ok()
     }
 
-    /// Was the node told to stop? Then nothing that is posted is taken any more.
+    /// Whether the node is being stopped. If so, it accepts no inputs any more.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.owner.is_stopping()
     }
 
-    /// Posts an input made for a token; its answer comes through the receiver.
+    /// Posts an input that carries a token. The answer arrives through the receiver.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when too much waits already, UNAVAILABLE when the node is stopping.
+    /// RESOURCE_EXHAUSTED when too many inputs wait already, UNAVAILABLE when the node is stopping.
     pub fn post(
         &self,
         input: impl FnOnce(Token) -> C::Input,
@@ -265,11 +268,11 @@ impl<C: Core, A> Handle<C, A> {
         Ok(answer)
     }
 
-    /// Posts an input made for a token, and waits for its answer.
+    /// Posts an input that carries a token, and waits for the answer.
     ///
     /// # Errors
-    /// As [`Handle::post`]; UNAVAILABLE as well when the node stopped before it answered: whether it was
-    /// done is not known then.
+    /// As [`Handle::post`]. Also UNAVAILABLE when the node stopped before it answered; it is then not known
+    /// whether the input took effect.
     pub async fn call(&self, input: impl FnOnce(Token) -> C::Input) -> Result<A, Status> {
         let span = Span::current();
         if !span.is_on() {
@@ -288,7 +291,7 @@ impl<C: Core, A> Handle<C, A> {
         Ok(answer)
     }
 
-    /// Looks at the core, at a moment when all it shows is durable.
+    /// Reads the core at a moment when everything in it is durable.
     ///
     /// # Errors
     /// As [`Handle::post`].
@@ -313,12 +316,12 @@ where
     C::Record: Send + Sync + 'static,
     A: Send + 'static,
 {
-    /// Everything that has become durable after a resume token, as `events` tells it, for as long as
-    /// the client and this daemon live. See [`crate::watch`].
+    /// A stream of everything that becomes durable after a resume token, as `events` describes it, for as
+    /// long as the client and this daemon live. See [`crate::watch`].
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for what is no token, FAILED_PRECONDITION for one of another past,
-    /// RESOURCE_EXHAUSTED when too many watch already, UNAVAILABLE when the node is stopping.
+    /// INVALID_ARGUMENT for a text that is no token, FAILED_PRECONDITION for a token of another history,
+    /// RESOURCE_EXHAUSTED when there are too many watches already, UNAVAILABLE when the node is stopping.
     pub async fn watch<E: Events<C>>(
         &self,
         token: &str,
@@ -327,21 +330,21 @@ where
         self.feed.watch(self.clone(), token, events).await
     }
 
-    /// A place among those who watch, without a stream of records.
+    /// A place among the watchers, without a stream of records.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when too many watch already, UNAVAILABLE when the node is stopping.
+    /// RESOURCE_EXHAUSTED when there are too many watches already, UNAVAILABLE when the node is stopping.
     pub fn follow(&self) -> Result<WatcherSlot, Status> {
         self.feed.follow()
     }
 
-    /// Ends every watch: their clients resume elsewhere, or here after the restart.
+    /// Ends every watch. The clients resume elsewhere, or here after the restart.
     pub fn end_watches(&self) {
         self.feed.end();
     }
 }
 
-/// The way of an input through the owner, as parts of its call's span.
+/// Adds the phases of an input (inbox, step, sync) to the span of its call.
 fn show(span: &Span, posted: Instant, turn: &Turn) {
     let begun = turn.begun.max(posted);
     let stepped = turn.synced.map_or(turn.completed, |(from, _)| from).max(begun);

@@ -1,6 +1,9 @@
-//! A gRPC server with every limit set, health and reflection, and a stop that ends.
+//! A gRPC server with every limit set, with health and reflection, and with a stop that is certain to end.
 //!
-//! Silent and idle connections never keep out one that has something to say: `gate` and `table` say how.
+//! Silent and idle connections never keep out a connection that has something to say; `gate` and `table` say
+//! how.
+//!
+//! Left out: TLS, identity and authorization.
 
 mod connection;
 mod gate;
@@ -30,7 +33,7 @@ use crate::disk_space::DiskSpaceWatch;
 use crate::files;
 use crate::metrics::calls::CallsLayer;
 
-/// Why a server did not come up or ended.
+/// Why a server did not start, or why it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address cannot be listened on.
@@ -38,7 +41,7 @@ pub enum ServerError {
     Bind {
         /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The address of the metrics cannot be listened on.
@@ -46,7 +49,7 @@ pub enum ServerError {
     BindMetrics {
         /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Reflection could not be built from our own schema.
@@ -54,7 +57,7 @@ pub enum ServerError {
     Descriptors(#[from] tonic_reflection::server::Error),
 }
 
-/// Takes a field of a configuration that says where to listen.
+/// Reads a field of a configuration that says where to listen.
 ///
 /// # Errors
 /// [`InvalidField`] when it is not an address with a port, or when others can reach it and
@@ -75,14 +78,14 @@ pub fn listen_address(
     Ok(address)
 }
 
-/// Binds the address, so that a caller knows it is taken before anything else is started.
+/// Binds the address, so that a caller knows that it has the address before anything else is started.
 ///
 /// # Errors
 /// [`ServerError::Bind`].
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // As after a crash: connections of the daemon before may still be ending.
+        // After a restart, connections of the previous daemon may still be closing.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(limits::LISTEN_BACKLOG)
@@ -90,12 +93,12 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
     listen().map_err(|source| ServerError::Bind { address, source })
 }
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Listener: Send + 'static {
-    /// One of them.
+    /// One connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next one, and the address of its other end.
+    /// Waits for the next connection. Also returns the address of its other end.
     fn next(&mut self) -> impl Future<Output = std::io::Result<(Self::Stream, IpAddr)>> + Send;
 }
 
@@ -104,17 +107,18 @@ impl Listener for TcpListener {
 
     async fn next(&mut self) -> std::io::Result<(TcpStream, IpAddr)> {
         let (stream, peer) = self.accept().await?;
-        // Answers are small and awaited: held back until the peer has acknowledged the last one (Nagle),
-        // each would take the 40 ms of a delayed acknowledgement. A connection that cannot be told
-        // so has ended, and says so when it is read.
+        // Answers are small, and somebody waits for each. Without this option each would take the 40 ms of a
+        // delayed acknowledgement, because the system holds it back until the peer has acknowledged the
+        // answer before (Nagle). If the option cannot be set, the connection has ended, and reading it will
+        // say so.
         let _ = stream.set_nodelay(true);
         Ok((stream, peer.ip()))
     }
 }
 
-/// Serves until `stop` is done, then lets the calls in flight finish, for a while.
+/// Serves until `stop` is done. Calls in flight then have [`limits::STOP_PATIENCE`] to finish.
 ///
-/// `services` are the names reported as serving by gRPC health, beside the empty name.
+/// `services` are the names that gRPC health reports as serving, in addition to the empty name.
 ///
 /// # Errors
 /// [`ServerError`] when the transport fails.
@@ -129,7 +133,7 @@ pub async fn serve<L: Listener>(
     serve_at(&gate, listener, routes, services, room, stop).await
 }
 
-/// [`serve`] with connections under bounds of its own.
+/// The same as [`serve`], with a gate of the caller's, which has its own bounds on connections.
 async fn serve_at<L: Listener>(
     gate: &Arc<Gate>,
     mut listener: L,
@@ -147,7 +151,7 @@ async fn serve_at<L: Listener>(
             .register_encoded_file_descriptor_set(coalloc_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    // Many clients know only the older of the two.
+    // Many clients know only `v1alpha`, the older of the two.
     let routes = routes
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
@@ -177,7 +181,7 @@ async fn serve_at<L: Listener>(
     let mut connections = JoinSet::new();
     let routes = routes.prepare();
     let accepting = gate.accept(&mut listener, |stream, place| {
-        // Those that have ended.
+        // Drops the connections that have ended.
         while connections.try_join_next().is_some() {}
         let (server, routes) = (server.clone(), routes.clone());
         connections.spawn(attend(stream, place, server, routes, stopping.subscribe()));
@@ -191,18 +195,19 @@ async fn serve_at<L: Listener>(
     gate.order_all(ConnectionOrder::Leave);
     let ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(limits::STOP_PATIENCE.to_std(), ended).await.is_err() {
-        // A watched stream never ends by itself; no transition runs in any of them.
+        // A watch stream never ends by itself. Dropping a call is harmless: no state changes in its task.
         tracing::info!("calls still open are dropped");
         gate.order_all(ConnectionOrder::Cut);
     }
     Ok(())
 }
 
-/// The server of each connection.
+/// The server of one connection.
 type OneServer = Server<Stack<WorkLayer, Stack<CallsLayer, Identity>>>;
 
-/// Waits until a connection has spoken, then serves it until it ends, has to make way, or the server stops: then
-/// its calls in flight finish, and its client is told that no others are taken.
+/// Waits until the client has spoken, then serves the connection until it ends, has to leave, or the server
+/// stops. In the last two cases calls in flight may finish, and the client is told that no new ones are
+/// accepted.
 async fn attend<S>(
     mut stream: S,
     place: ConnectionPlace,
@@ -220,7 +225,8 @@ async fn attend<S>(
     let CallConnection { gate, id } = place.presence();
     let (mut leave, mut insist) = (place.orders(), place.orders());
     let connection = Connection::new(stream, heard, place);
-    // A server ends when there are no connections to come; this one is to serve its only one until it ends.
+    // A server ends when its source of connections ends. This one has to serve its only connection to the
+    // end.
     let only = tokio_stream::once(Ok::<_, std::io::Error>(connection));
     let end = async move {
         tokio::select! {
@@ -247,7 +253,7 @@ async fn attend<S>(
     }
 }
 
-/// Done when the process is told to stop (SIGTERM, or Ctrl-C).
+/// Done when the process receives SIGTERM or Ctrl-C.
 pub async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let interrupt = tokio::signal::ctrl_c();

@@ -1,4 +1,6 @@
-//! Errors to gRPC status, in one place; and what a failed call tells its caller.
+//! Errors to gRPC status, in one place; and what a failed call says about its effect.
+//!
+//! Left out: refusals, which are answers and not errors (`convert`).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,18 +9,18 @@ use coalloc_common::InvalidField;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// Where the reasons of `google.rpc.ErrorInfo` are unique: this program.
+/// The domain in which the reasons of `google.rpc.ErrorInfo` are unique: this program.
 pub const DOMAIN: &str = "coalloc";
-/// What a caller of a busy daemon is told to wait,
+/// How long a client should wait before it retries, when the daemon is busy.
 const BUSY_RETRY: Duration = Duration::from_millis(200);
-/// of one whose disk is full,
+/// How long a client should wait before it retries, when the disk is full.
 const DISK_RETRY: Duration = Duration::from_secs(60);
-/// of one that is stopping, and will be started again,
+/// How long a client should wait before it retries, when the daemon is stopping and will be started again.
 const STOPPING_RETRY: Duration = Duration::from_secs(2);
-/// and of one that waits for another.
+/// How long a client should wait before it retries, when the daemon waits for another one.
 const WAITING_RETRY: Duration = Duration::from_secs(1);
 
-/// A status with `google.rpc.ErrorInfo`: the reason for programs, beside whatever else is known.
+/// A status with `google.rpc.ErrorInfo`, which has the reason for programs, added to `details`.
 fn with_reason(
     code: Code,
     reason: &str,
@@ -31,7 +33,7 @@ fn with_reason(
     Status::with_error_details(code, text, details)
 }
 
-/// INVALID_ARGUMENT with `google.rpc.BadRequest`: field, value, allowed range. Nothing was done.
+/// INVALID_ARGUMENT with `google.rpc.BadRequest`, which has field, value and allowed range. Nothing was done.
 #[must_use]
 pub fn invalid(error: &InvalidField) -> Status {
     let text = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
@@ -63,7 +65,7 @@ pub fn denied(text: impl Into<String>) -> Status {
     with_reason(code, "NOT_ALLOWED", &[], text, details)
 }
 
-/// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo`: nothing was done, the same call may be sent again.
+/// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo`: nothing was done, and the same call may be retried.
 #[must_use]
 pub fn busy() -> Status {
     let details = ErrorDetails::with_retry_info(Some(BUSY_RETRY));
@@ -90,11 +92,12 @@ pub fn stopping() -> Status {
     with_reason(Code::Unavailable, "STOPPING", &[], text, details)
 }
 
-/// Why an outcome is not known, for programs.
+/// The reason, for programs, of a status which says that the outcome is not known.
 const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
 
-/// UNAVAILABLE with `google.rpc.RetryInfo`: the call broke off when holds may have been sent, so that it may be
-/// done, or be going on. The id says what to ask for, and is safe to be sent again (I8).
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the call broke off after holds may have been sent, so the request
+/// may be done or still in progress. The client can ask for it by the id, or safely send the same request
+/// again (I8).
 #[must_use]
 pub fn outcome_unknown(kind: &str, id: &str) -> Status {
     let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
@@ -105,7 +108,8 @@ pub fn outcome_unknown(kind: &str, id: &str) -> Status {
     with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[(kind, id)], text, details)
 }
 
-/// The same of a call that was taken and not answered, where nobody knows what it was about.
+/// As [`outcome_unknown`], for a call that was accepted but not answered, where it is not known which request
+/// it was about.
 #[must_use]
 pub fn answer_lost() -> Status {
     let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));
@@ -114,14 +118,15 @@ pub fn answer_lost() -> Status {
     with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[], text, details)
 }
 
-/// Does a status say that the outcome is not known? One that came over a transport says so by its code.
+/// Whether a status says that the outcome is not known. A status that was made by a transport says so by its
+/// code instead; see [`effect`].
 #[must_use]
 pub fn is_unknown(status: &Status) -> bool {
     let info = status.get_details_error_info();
     info.is_some_and(|info| info.domain == DOMAIN && info.reason == OUTCOME_UNKNOWN)
 }
 
-/// UNAVAILABLE with `google.rpc.RetryInfo`: it broke off before anything was done.
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the work broke off before anything was done.
 #[must_use]
 pub fn broken_off(what: &str) -> Status {
     let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
@@ -129,7 +134,8 @@ pub fn broken_off(what: &str) -> Status {
     with_reason(Code::Unavailable, "BROKEN_OFF", &[], text, details)
 }
 
-/// UNAVAILABLE with `google.rpc.RetryInfo`: a name is not known, but who has not answered may know it.
+/// UNAVAILABLE with `google.rpc.RetryInfo`: a name is not known, but a resource manager that has not answered
+/// yet may know it.
 #[must_use]
 pub fn not_known_yet(error: &InvalidField, silent: &[&str]) -> Status {
     let mut details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
@@ -143,7 +149,7 @@ pub fn not_known_yet(error: &InvalidField, silent: &[&str]) -> Status {
     with_reason(Code::Unavailable, "NOT_KNOWN_YET", &about, text, details)
 }
 
-/// UNAVAILABLE with `google.rpc.RetryInfo`: nobody has said yet what there is.
+/// UNAVAILABLE with `google.rpc.RetryInfo`: no resource manager has answered since the start.
 #[must_use]
 pub fn nobody_heard(silent: &[&str]) -> Status {
     let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
@@ -153,7 +159,7 @@ pub fn nobody_heard(silent: &[&str]) -> Status {
     with_reason(Code::Unavailable, "NOT_KNOWN_YET", &about, text, details)
 }
 
-/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: the message is for another daemon.
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: the message is meant for another daemon.
 #[must_use]
 pub fn not_for_us(name: &str, meant: &str) -> Status {
     let text = format!("this is {name}, not {meant}; nothing was done");
@@ -162,7 +168,8 @@ pub fn not_for_us(name: &str, meant: &str) -> Status {
     with_reason(Code::FailedPrecondition, "OTHER_DAEMON", &about, text, details)
 }
 
-/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: what it is about is not as far as that.
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: the thing that the call is about is not in a
+/// state that allows it.
 #[must_use]
 pub fn not_now(kind: &str, name: &str, text: impl Into<String>) -> Status {
     let text = text.into();
@@ -176,7 +183,7 @@ pub fn internal(text: impl Into<String>) -> Status {
     with_reason(Code::Internal, "INTERNAL", &[], text, ErrorDetails::new())
 }
 
-/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: `subject` is not as the caller thinks.
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: `subject` is not as the caller assumes.
 #[must_use]
 pub fn precondition(kind: &str, subject: &str, text: impl Into<String>) -> Status {
     let text = text.into();
@@ -184,19 +191,19 @@ pub fn precondition(kind: &str, subject: &str, text: impl Into<String>) -> Statu
     Status::with_error_details(Code::FailedPrecondition, text, details)
 }
 
-/// What a failed call says of its effect.
+/// What a failed call says about its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Somebody turned the call away: the server, a proxy, or whoever else answers there. The server may have done
-    /// what the same message asked when it came before.
+    /// The server, a proxy, or whatever else answers at that address turned the call away. An earlier copy of
+    /// the same message may still have taken effect.
     Rejected,
-    /// Whether it happened is unknown: the call timed out, broke, or met a busy server. The same
-    /// message may be sent again, and must be before anything is concluded.
+    /// It is not known whether the call took effect: it timed out, broke, or met a busy server. The same
+    /// message may be sent again, and must be, before anything is concluded.
     Unknown,
 }
 
-/// Classifies a failed call. Everything that a transport can produce is [`Effect::Unknown`]: a call
-/// that timed out arrives as Cancelled, others as Unavailable or Unknown, whatever the server did.
+/// Classifies a failed call. Every status that a transport can produce is [`Effect::Unknown`], whatever the
+/// server did: a call that timed out arrives as Cancelled, others as Unavailable or Unknown.
 #[must_use]
 pub fn effect(status: &Status) -> Effect {
     match status.code() {
@@ -212,7 +219,7 @@ pub fn effect(status: &Status) -> Effect {
         | Code::DeadlineExceeded
         | Code::ResourceExhausted
         | Code::Aborted
-        // Another daemon answered at this address: the one that is meant has not been heard.
+        // Another daemon answered at this address; the intended one has not received the call.
         | Code::FailedPrecondition
         | Code::OutOfRange
         | Code::Internal

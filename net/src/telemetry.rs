@@ -1,5 +1,7 @@
-//! Structured logs: one line an event, with the transaction id wherever there is one, so that one grep
-//! over all daemons' logs follows one reservation. And the start and end of metrics and traces.
+//! Structured logs: one line for each event, with the transaction id wherever there is one, so that one grep
+//! over the logs of all daemons follows one reservation. Also starts and stops metrics and traces.
+//!
+//! Left out: the metrics ([`metrics`]) and spans ([`traces`]) themselves.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -22,11 +24,11 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Serves metrics and begins to trace, as far as the settings say so; `kind` and `name` say which
+    /// Serves metrics and begins to collect traces, if the settings say so. `kind` and `name` say which
     /// daemon this is. The readers run before each scrape.
     ///
     /// # Errors
-    /// When the address of the metrics cannot be bound, or the traces' endpoint is none.
+    /// When the address of the metrics cannot be bound, or the endpoint of the traces is not valid.
     pub async fn start(
         settings: &DaemonSettings,
         kind: &str,
@@ -58,13 +60,13 @@ impl Telemetry {
         Ok(Self { scrapes, collector })
     }
 
-    /// Ends both: no scrape is answered any more, and the last spans are sent, for a while.
+    /// Stops both: scrapes are not answered any more, and the last spans are sent, for a limited time.
     pub async fn stop(self) {
         if let Some(scrapes) = self.scrapes {
             scrapes.abort();
         }
         if let Some(collector) = self.collector {
-            // It waits; the runtime must not.
+            // Stopping the collector blocks, so it must not run on the runtime's threads.
             let _ = tokio::task::spawn_blocking(move || collector.stop()).await;
         }
     }
@@ -91,8 +93,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error. `COALLOC_LOG` filters, in the syntax of `tracing`'s EnvFilter;
-/// unset: `info`. A second call changes nothing.
+/// Starts logging to standard error. `COALLOC_LOG` filters, in the syntax of `tracing`'s EnvFilter; if it is
+/// unset, the filter is `info`. A second call changes nothing.
 pub fn init(format: LogFormat) {
     let (filter, warning) = filter_of(std::env::var_os("COALLOC_LOG").as_deref());
     if let Some(warning) = warning {
@@ -111,7 +113,7 @@ pub fn init(format: LogFormat) {
     }
 }
 
-/// The filter that is meant, and a line to say when what is written is none.
+/// The filter that `written` means. If it is not a filter: `info`, and a warning line.
 fn filter_of(written: Option<&OsStr>) -> (EnvFilter, Option<String>) {
     let info = || EnvFilter::new("info");
     let Some(written) = written else { return (info(), None) };

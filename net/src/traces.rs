@@ -1,30 +1,30 @@
-//! OpenTelemetry traces: one trace a request, across the coordinator and its resource managers.
+//! OpenTelemetry traces: one trace for each request, across the coordinator and its resource managers.
 //!
 //! ```text
 //! coalloc.v1.Coordinator/Reserve                  server, GRC
 //!   admission
-//!   coalloc.v1.ResourceManager/QueryAvailability  client, one an RM
+//!   coalloc.v1.ResourceManager/QueryAvailability  client, one for each RM
 //!     coalloc.v1.ResourceManager/QueryAvailability   server, RM
 //!   planning
-//!     frame                                       one a frame
-//!   ledger sync                                   one a record: opened, intent, decided, finished
-//!   coalloc.v1.ResourceManager/Hold               client, one an RM; Commit likewise
+//!     frame                                       one for each frame
+//!   ledger sync                                   one for each record: opened, intent, decided, finished
+//!   coalloc.v1.ResourceManager/Hold               client, one for each RM; the same for Commit
 //!     coalloc.v1.ResourceManager/Hold             server, RM
 //!       inbox, step, sync
 //! ```
 //!
-//! A task's trace (PlanTask, SubmitTask) has `picture` in the place of the queries: the wait for what is
-//! believed of profiles. Mode central asks every RM for it, but several tasks share one question, so that
-//! has no span of its own.
+//! The trace of a task (PlanTask, SubmitTask) has the span `picture` in place of the queries: the wait for
+//! the profiles that the task is planned on. In mode central this asks every RM, but several tasks share one
+//! query, so the query has no span of its own.
 //!
-//! The context travels as W3C `traceparent` in the metadata of calls, and inside a process as the
-//! context of the running task. A core knows nothing of it: what a coordinator's ledger and messages
-//! do for a request is joined to its trace by a bounded map of requests under way ([`follow`]).
+//! The context travels as W3C `traceparent` in the metadata of calls, and inside a process as the context of
+//! the running task. A core knows nothing of traces: what a coordinator's ledger and messages do for a
+//! request is added to its trace through a bounded map of requests in progress ([`follow`]).
 //!
-//! Spans go to a bounded queue, and a thread of their own sends them to the collector. One that is
-//! down or slow costs the spans, which are counted, and nothing else. Without `traces_endpoint` there
-//! are no spans at all. Every request is traced unless its caller says in `traceparent` that it is
-//! not; a call that is no request (Describe, a listing) is traced only if its caller traces it.
+//! Spans go to a bounded queue, and a thread of their own sends them to the collector. If the collector is
+//! down or slow, spans are lost and counted; nothing else happens. Without `traces_endpoint` there are no
+//! spans at all. Every request is traced unless its caller says in `traceparent` that it is not. A call that
+//! is not a user's request (Describe, a listing) is traced only if its caller traces it.
 //!
 //! Left out: TLS to the collector; a sampling rate of our own; baggage.
 
@@ -50,7 +50,7 @@ pub use self::export::{Collector, start};
 
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
-/// Calls of these begin a trace when their caller has none: they are requests of users.
+/// Requests of users. A call of one of these begins a trace when its caller has none.
 const REQUESTS: [&str; 6] = [
     "coalloc.v1.Coordinator/Plan",
     "coalloc.v1.Coordinator/Reserve",
@@ -60,12 +60,12 @@ const REQUESTS: [&str; 6] = [
     "coalloc.v1.Coordinator/SubmitTask",
 ];
 
-/// A span that ends when it is dropped; nothing when the task is not traced.
+/// A span that ends when it is dropped. Empty when the running task is not traced.
 #[derive(Debug, Clone, Default)]
 pub struct Span(Option<Context>);
 
 impl Span {
-    /// The context of the running task.
+    /// The span of the running task.
     #[must_use]
     pub fn current() -> Self {
         if TRACER.get().is_none() {
@@ -74,14 +74,14 @@ impl Span {
         Self(Some(Context::current()).filter(Context::has_active_span))
     }
 
-    /// A part of this one that begins now.
+    /// A child span that begins now.
     #[must_use]
     pub fn child(&self, name: impl Into<Cow<'static, str>>, kind: SpanKind) -> Self {
         let Self(Some(parent)) = self else { return Self(None) };
         begin(name, kind, parent)
     }
 
-    /// A part of this one that is over already.
+    /// A child span that is over already.
     pub fn past(
         &self,
         name: &'static str,
@@ -97,14 +97,14 @@ impl Span {
         opentelemetry::trace::Span::end_with_timestamp(&mut span, wall(until));
     }
 
-    /// Notes a fact.
+    /// Sets an attribute of the span.
     pub fn set(&self, key: &'static str, value: impl ToString) {
         if let Self(Some(context)) = self {
             context.span().set_attribute(KeyValue::new(key, value.to_string()));
         }
     }
 
-    /// Notes how it ended.
+    /// Sets the status with which the call ended.
     pub fn status(&self, code: Code) {
         let Self(Some(context)) = self else { return };
         let span = context.span();
@@ -114,30 +114,30 @@ impl Span {
         }
     }
 
-    /// Runs a future as a part of this span.
+    /// Runs a future within this span.
     pub fn carry<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
-        // Without a span the context of the task stands as it is.
+        // If this is empty, the context of the running task stays as it is.
         future.with_context(self.0.clone().unwrap_or_else(Context::current))
     }
 
-    /// Puts the span into the metadata of a call.
+    /// Writes the span into the metadata of a call.
     pub fn inject(&self, metadata: &mut MetadataMap) {
         if let Self(Some(context)) = self {
             TraceContextPropagator::new().inject_context(context, &mut Metadata(metadata));
         }
     }
 
-    /// Is there one?
+    /// Whether there is a span.
     #[must_use]
     pub const fn is_on(&self) -> bool {
         self.0.is_some()
     }
 }
 
-/// Facts of a span: keys and values.
+/// The attributes of a span: keys and values.
 pub type SpanAttributes = Vec<KeyValue>;
 
-/// One fact.
+/// One attribute.
 #[must_use]
 pub fn fact(key: &'static str, value: impl ToString) -> KeyValue {
     KeyValue::new(key, value.to_string())
@@ -149,25 +149,25 @@ fn begin(name: impl Into<Cow<'static, str>>, kind: SpanKind, parent: &Context) -
     Span(Some(parent.with_span(span)))
 }
 
-/// The wall clock's time of a moment of this process.
+/// The time of the wall clock at a moment of this process.
 fn wall(at: Instant) -> SystemTime {
     let now = SystemTime::now();
     now.checked_sub(at.elapsed()).unwrap_or(now)
 }
 
-/// A trace that begins here; nothing when nobody collects.
+/// A span that begins a new trace; empty when no traces are collected.
 #[must_use]
 pub fn root(name: &'static str) -> Span {
     begin(name, SpanKind::Internal, &Context::new())
 }
 
-/// A part of the running task's span that begins now, inside this process.
+/// A child of the running task's span, for work inside this process; it begins now.
 #[must_use]
 pub fn part(name: &'static str) -> Span {
     Span::current().child(name, SpanKind::Internal)
 }
 
-/// A call to another daemon as part of a span, and the same in the call's metadata.
+/// A child of `parent` for a call to another daemon. It is also written into the call's metadata.
 #[must_use]
 pub fn call(parent: &Span, method: &'static str, metadata: &mut MetadataMap) -> Span {
     let span = parent.child(method, SpanKind::Client);
@@ -175,7 +175,7 @@ pub fn call(parent: &Span, method: &'static str, metadata: &mut MetadataMap) -> 
     span
 }
 
-/// The span of a call that has just come in.
+/// The span of a call that has just been received.
 pub(crate) fn server(path: &str, headers: &http::HeaderMap) -> Span {
     if TRACER.get().is_none() {
         return Span(None);
@@ -195,10 +195,10 @@ pub(crate) fn server(path: &str, headers: &http::HeaderMap) -> Span {
     span
 }
 
-/// When something began and ended, of this process.
+/// When something in this process began and ended.
 pub type SpanTimes = (Instant, Instant);
 
-/// Requests under way, and the reservations that they became.
+/// The requests in progress that are traced, and the reservations that they became.
 #[derive(Default)]
 struct TracedRequests {
     requests: BTreeMap<RequestId, (Span, Option<ReservationId>)>,
@@ -212,7 +212,7 @@ fn followed<T>(look: impl FnOnce(&mut TracedRequests) -> T) -> T {
     look(followed.get_or_insert_with(TracedRequests::default))
 }
 
-/// Ends the following of a request when it is dropped.
+/// Stops following a request when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropped, it ends"]
 pub struct TraceGuard(Option<RequestId>);
@@ -229,15 +229,15 @@ impl Drop for TraceGuard {
     }
 }
 
-/// What the coordinator does for this request belongs to the running task's span, until the answer is
-/// dropped. Beyond [`limits::TRACED_MAX`] requests at a time nothing of the others is joined.
+/// From now on, whatever the coordinator does for this request is added to the running task's span, until the
+/// returned guard is dropped. At most [`limits::TRACED_MAX`] requests are followed at a time; others are not.
 pub fn follow(request: &RequestId) -> TraceGuard {
     follow_as(request, None)
 }
 
-/// As [`follow`], for a reservation that has been made before.
+/// As [`follow`], for a reservation that exists already.
 pub fn follow_reservation(reservation: &ReservationId) -> TraceGuard {
-    // No client's id has a reservation's form: admission refuses those that begin like one.
+    // No client's id looks like a reservation's: admission refuses ids that begin like one.
     follow_as(&RequestId::composed(reservation.to_string()), Some(reservation))
 }
 
@@ -248,7 +248,7 @@ fn follow_as(request: &RequestId, reservation: Option<&ReservationId>) -> TraceG
     }
     followed(|followed| {
         let full = followed.requests.len() >= limits::TRACED_MAX;
-        // A second caller of one request waits for the first: its work is in the first one's trace.
+        // A second call for the same request waits for the first, so the work is in the first call's trace.
         if full || followed.requests.contains_key(request) {
             return TraceGuard(None);
         }
@@ -260,7 +260,7 @@ fn follow_as(request: &RequestId, reservation: Option<&ReservationId>) -> TraceG
     })
 }
 
-/// A request has become a reservation.
+/// Notes that a request has become a reservation.
 pub(crate) fn opened(request: &RequestId, reservation: &ReservationId) {
     if TRACER.get().is_none() {
         return;
@@ -273,13 +273,13 @@ pub(crate) fn opened(request: &RequestId, reservation: &ReservationId) {
     });
 }
 
-/// The span of the request that a transaction is an attempt of.
+/// The span of the request that this transaction is an attempt for.
 #[must_use]
 pub fn of_transaction(txn: &TransactionId) -> Span {
     if TRACER.get().is_none() {
         return Span(None);
     }
-    // A transaction's id is its reservation's, a slash, and a number.
+    // A transaction's id is its reservation's id, a slash and a number.
     let reservation = txn.as_str().rsplit_once('/').map_or(txn.as_str(), |(id, _)| id);
     of_reservation(&ReservationId::composed(reservation.to_owned()))
 }
@@ -288,7 +288,7 @@ fn of_reservation(reservation: &ReservationId) -> Span {
     followed(|followed| followed.reservations.get(reservation).cloned().unwrap_or_default())
 }
 
-/// A record of a reservation was made durable.
+/// Adds a span for the fsync of a reservation's record.
 pub(crate) fn synced(
     reservation: &ReservationId,
     record: &'static str,
@@ -302,7 +302,7 @@ pub(crate) fn synced(
     }
 }
 
-/// As [`synced`], of the reservation that a transaction is an attempt of.
+/// As [`synced`], for a record about a transaction.
 pub(crate) fn synced_of(txn: &TransactionId, record: &'static str, past: &SpanTimes) {
     if is_on() {
         let facts = vec![fact("coalloc.record", record), transaction(txn)];
@@ -314,7 +314,7 @@ fn transaction(txn: &TransactionId) -> KeyValue {
     fact("coalloc.transaction", txn)
 }
 
-/// Does anybody collect spans?
+/// Whether traces are collected.
 #[must_use]
 pub fn is_on() -> bool {
     TRACER.get().is_some()

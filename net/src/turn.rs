@@ -1,22 +1,22 @@
-//! The moments of an owner's turn, as traces show them: when it began to step what had gathered, and
-//! when that was made durable. The owner knows nothing of this: it is noted where it reads its clock,
-//! appends to its ledger, and releases its effects, all on its own thread.
+//! The moments of an owner's turn, for traces: when the owner began to step the inputs that had gathered, and
+//! when their records were made durable. The owner knows nothing of traces. The moments are noted where it
+//! reads its clock, appends to its ledger, and releases its effects, all on its own thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// One turn, as it was when an answer left it.
+/// One turn, as it was when one of its answers was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
-    /// The clock was read: from here on inputs are stepped.
+    /// When the clock was read; from then on inputs were stepped.
     pub begun: Instant,
-    /// Records were made durable, from when to when; `None` when there were none.
+    /// From when to when records were made durable; `None` when there were none.
     pub synced: Option<(Instant, Instant)>,
-    /// The answer left.
+    /// When the answer was sent.
     pub completed: Instant,
 }
 
-/// The owner's running turn. Nobody else writes it, and it is read for traced calls alone.
+/// The owner's current turn. Only the owner writes it, and it is read only for traced calls.
 #[derive(Debug, Clone, Default)]
 pub struct Turns(Arc<Mutex<Moments>>);
 
@@ -27,17 +27,17 @@ struct Moments {
 }
 
 impl Turns {
-    /// The owner reads its clock: before each turn, and before it waits.
+    /// Notes that the owner reads its clock: before each turn, and before it waits.
     pub(crate) fn begin(&self) {
         *self.lock() = Moments { begun: Some(Instant::now()), synced: None };
     }
 
-    /// Records were made durable.
+    /// Notes when records were made durable.
     pub(crate) fn synced(&self, sync: (Instant, Instant)) {
         self.lock().synced = Some(sync);
     }
 
-    /// The running turn, at an answer.
+    /// The current turn, at the moment of an answer.
     pub(crate) fn now(&self) -> Turn {
         let Moments { begun, synced } = *self.lock();
         let completed = Instant::now();

@@ -1,6 +1,8 @@
-//! Callers that wait for a core's answer. A handler posts its input with a token and waits here; the
-//! owner's effect completes the token. A caller that goes away leaves nothing behind but its token's
-//! answer, which then falls on the floor: the transition has happened all the same.
+//! Callers that wait for a core's answer. A handler posts its input with a token and waits here; the owner's
+//! effect completes the token. If the caller goes away, the answer to its token is dropped; the change of
+//! state has happened all the same.
+//!
+//! Left out: timeouts. A caller that no longer wants to wait drops its receiver.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +20,7 @@ pub struct Waiters<T> {
     turns: Turns,
 }
 
-/// One caller, and where it wants to see the turn that its answer came from.
+/// One caller. If its call is traced, also the place where the turn of its answer is to be written.
 #[derive(Debug)]
 struct Waiter<T> {
     sender: oneshot::Sender<T>,
@@ -39,13 +41,13 @@ impl<T> Default for Waiters<T> {
 }
 
 impl<T> Waiters<T> {
-    /// Nobody waits yet for answers of these turns.
+    /// An empty set. The answers come from turns that `turns` records.
     #[must_use]
     pub fn new(turns: Turns) -> Self {
         Self { next: Arc::new(AtomicU64::new(1)), waiting: Arc::default(), turns }
     }
 
-    /// A new token and where its answer will come.
+    /// A new token, and the receiver of its answer.
     #[must_use]
     pub fn register(&self) -> (u64, oneshot::Receiver<T>) {
         let token = self.next.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +56,8 @@ impl<T> Waiters<T> {
         (token, receiver)
     }
 
-    /// Where the turn of a waiting token's answer will be, for a trace.
+    /// For a trace: where the turn that answers a waiting token will be written. `None` when the token is not
+    /// waiting.
     #[must_use]
     pub fn watch(&self, token: u64) -> Option<Arc<OnceLock<Turn>>> {
         let mut waiting = self.lock();
@@ -62,7 +65,7 @@ impl<T> Waiters<T> {
         Some(Arc::clone(waiter.turn.get_or_insert_default()))
     }
 
-    /// Gives a token its answer. Nobody may be there any more to hear it.
+    /// Gives a token its answer. The caller may be gone.
     pub fn complete(&self, token: u64, answer: T) {
         let waiter = self.lock().remove(&token);
         if let Some(Waiter { sender, turn }) = waiter {
@@ -73,18 +76,18 @@ impl<T> Waiters<T> {
         }
     }
 
-    /// Takes a token back whose input was never posted.
+    /// Removes a token whose input was never posted.
     pub fn forget(&self, token: u64) {
         self.lock().remove(&token);
     }
 
-    /// Lets everybody go who still waits: no answer will come any more.
+    /// Releases everybody who still waits: no answer will come any more.
     pub fn close(&self) {
         self.lock().clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Waiter<T>>> {
-        // Nothing panics while it holds the lock; were it so, the map would still be whole.
+        // No code panics while it holds the lock. Even if it did, the map would still be whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
-//! Streams of state changes that can be resumed: what has become durable, told in order.
+//! Streams of state changes that can be resumed: everything that has become durable, in order.
 //!
-//! The ledger is the log of events. A watch has a cursor into it, a reader of its own and a small
-//! bounded channel; there is no queue that a slow client could fill. The owner of the core announces
-//! the last durable record ([`AnnouncingLog`]), which wakes every watch; each then reads on from its cursor:
+//! The ledger is the log of events. Each watch has a cursor into the ledger, a reader of its own and a small
+//! bounded channel; there is no queue that a slow client could fill. The owner of the core announces the last
+//! durable record ([`AnnouncingLog`]), which wakes every watch. Each watch then reads on from its cursor:
 //!
 //! ```text
 //!   owner: append, fsync ──announces 1042──┐
@@ -13,15 +13,16 @@
 //!              └───────── cursor 1042; nothing more: wait for the next announcement
 //! ```
 //!
-//! So nothing is told that a crash could undo, nothing is lost or told twice, and a client that takes
-//! nothing delays its own stream and nothing else.
+//! So nothing is sent that a crash could undo, nothing is lost or sent twice, and a client that reads nothing
+//! delays only its own stream.
 //!
-//! A resume token is `<ledger id>:<sequence>:<16 digits>`; the digits begin the hash of that record in
-//! the ledger's chain, which stands for all records before it. A token of another ledger is noticed,
-//! and so is one of the same ledger when an older copy of it was put back, even after it has grown past
-//! the token (F11).
+//! A resume token is `<ledger id>:<sequence>:<16 digits>`. The digits are the beginning of the hash of that
+//! record in the ledger's chain, which stands for all records before it. A token of another ledger is
+//! recognised. So is a token of the same ledger when an older copy of it was put back, even after that copy
+//! has grown past the token (F11).
 //!
-//! Left out: the text of old events is today's; who may watch comes with identity.
+//! Left out: old texts (the text of an old event is made by today's program), and permissions (who may watch
+//! depends on identity, which does not exist yet).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,25 +41,26 @@ use crate::machine::{self, Host};
 use crate::node::Handle;
 use crate::status;
 
-/// What a client gets; it always ends with a status.
+/// The stream that a client gets. It always ends with a status.
 pub type Watch<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// How the records of a core become events.
 pub trait Events<C: Core>: Send + Sync + 'static {
     /// A message of the stream.
     type Message: Send + 'static;
-    /// What records do not say of themselves. Only what never changes once its record is applied: an
-    /// event must be the same whenever it is told.
+    /// What an event needs and its record does not say. Only facts that never change once the record is
+    /// applied: an event must be the same whenever it is sent.
     type Facts: Default + Send + 'static;
 
-    /// Does this record say less than its event must?
+    /// Whether an event needs more than this record says.
     fn needs_facts(record: &C::Record) -> bool;
 
-    /// Looks facts up. Runs on the owner's thread, so it copies what it needs and no more. The core is
-    /// at least as far as the records.
+    /// Looks the facts up. Runs on the owner's thread, so it copies only what it needs. The core has applied
+    /// at least these records.
     fn facts(records: &[Entry<C::Record>], core: &C) -> Self::Facts;
 
-    /// The event of a record, if it is one that the client wants. `token` resumes behind it.
+    /// The event of a record; `None` if the client does not want it. `token` makes the token that resumes
+    /// after it.
     fn event(
         &self,
         entry: &Entry<C::Record>,
@@ -66,7 +68,7 @@ pub trait Events<C: Core>: Send + Sync + 'static {
         token: &dyn Fn() -> String,
     ) -> Option<Self::Message>;
 
-    /// Says that everything up to a token has been told.
+    /// The message which says that everything up to a token has been sent.
     fn progress(&self, token: String) -> Self::Message;
 }
 
@@ -77,7 +79,7 @@ pub struct AnnouncingLog<L> {
     announce: DurableMark,
 }
 
-/// Tells those who watch how far the ledger is durable.
+/// Tells watches up to which record the ledger is durable.
 #[derive(Debug)]
 pub struct DurableMark(LatestValue<u64>);
 
@@ -88,7 +90,7 @@ impl Drop for DurableMark {
 }
 
 impl DurableMark {
-    /// Announces every append to this log.
+    /// Wraps a log, so that every append to it is announced.
     pub const fn around<L>(self, log: L) -> AnnouncingLog<L> {
         AnnouncingLog { log, announce: self }
     }
@@ -109,12 +111,12 @@ impl<L: Log> Log for AnnouncingLog<L> {
     }
 }
 
-/// Reads records of some ledger.
+/// Reads records of one ledger.
 type Reader<R> = Box<dyn ReadRecords<Record = R> + Send>;
-/// Opens readers of it.
+/// Opens readers of one ledger.
 type Readers<R> = dyn Fn() -> Result<Reader<R>, LedgerError> + Send + Sync;
 
-/// Where watches come from.
+/// Makes the watches of one ledger.
 pub struct Feed<R> {
     readers: Arc<Readers<R>>,
     ledger_id: Arc<str>,
@@ -123,7 +125,7 @@ pub struct Feed<R> {
     places: Arc<Semaphore>,
 }
 
-// By hand: a derive would ask for `R: Clone`.
+// Not derived: a derive would ask for `R: Clone`.
 impl<R> Clone for Feed<R> {
     fn clone(&self) -> Self {
         Self {
@@ -142,7 +144,7 @@ impl<R> std::fmt::Debug for Feed<R> {
     }
 }
 
-/// Where a watch stands.
+/// The position of a watch in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     sequence: u64,
@@ -155,12 +157,12 @@ impl Cursor {
     }
 }
 
-/// What of a hash goes into a token.
+/// The part of a hash that goes into a token.
 fn mark(hash: &[u8; 32]) -> String {
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a client asks for.
+/// Where a client wants a watch to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WatchStart {
     Now,
@@ -198,7 +200,7 @@ impl WatchStart {
     }
 }
 
-/// Is this a resume token, or where watching may begin?
+/// Checks whether a text is a resume token, or another text by which a watch may begin.
 ///
 /// # Errors
 /// [`InvalidField`] saying what is allowed.
@@ -207,7 +209,7 @@ pub fn check_token(token: &str) -> Result<(), InvalidField> {
 }
 
 impl<R: 'static> Feed<R> {
-    /// Of a ledger, and how it is told of every append from here on.
+    /// The feed of a ledger, and the mark to which the ledger's appends have to be announced from now on.
     #[must_use]
     pub fn of<L: Ledger<Record = R>>(ledger: &L) -> (DurableMark, Self) {
         let durable = LatestValue::new(ledger.last_sequence());
@@ -280,23 +282,23 @@ impl<R: 'static> Feed<R> {
     }
 }
 
-/// A place among those who watch, for whoever tells something else than records; and what wakes it.
+/// A place among the watchers, for a stream of something other than records, and what wakes that stream.
 #[derive(Debug)]
 pub struct WatcherSlot {
     durable: LatestValue<u64>,
     end: watch::Receiver<bool>,
-    /// Given back when this is dropped.
+    /// The place is given back when this is dropped.
     place: OwnedSemaphorePermit,
 }
 
 impl WatcherSlot {
-    /// The last record that is durable.
+    /// The sequence number of the last durable record.
     #[must_use]
     pub fn durable(&self) -> u64 {
         self.durable.get()
     }
 
-    /// Waits for a record after that one; false when the daemon stops.
+    /// Waits for a record after `seen`; false when the daemon stops.
     pub async fn beyond(&mut self, seen: u64) -> bool {
         tokio::select! {
             biased;
@@ -306,7 +308,7 @@ impl WatcherSlot {
     }
 }
 
-/// Finds the place that a client asks for.
+/// Finds the position at which a client wants to begin.
 fn begin_at<R>(
     reader: &mut Reader<R>,
     id: &str,
@@ -342,20 +344,21 @@ fn begin_at<R>(
     }
 }
 
-/// RESOURCE_EXHAUSTED: every place is taken.
+/// RESOURCE_EXHAUSTED: all places for watchers are taken.
 fn crowded() -> Status {
     let most = limits::WATCHERS_MAX;
     Status::resource_exhausted(format!("{most} watch already, which is the most; try again later"))
 }
 
-/// A ledger that cannot be read harms this watch only: the owner notices its own troubles.
+/// A ledger that cannot be read ends only this watch. The owner finds out by itself if it has the same
+/// trouble.
 fn broken(error: coalloc_ledger::LedgerError) -> Status {
     let text = chain_text(&error);
     tracing::error!(text, "a watch cannot read the ledger");
     Status::new(Code::DataLoss, text)
 }
 
-/// A reader waits for disks, so it runs where waiting harms nobody.
+/// Reading waits for the disk, so it runs off the runtime's threads.
 async fn blocking<T: Send + 'static>(
     host: &Host,
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
@@ -364,15 +367,15 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|| Err(Status::internal("reading the ledger broke off")))
 }
 
-/// Why a watch is over, when not for a status.
+/// Why a watch is over.
 enum WatchEnd {
-    /// The daemon stops, or the client is gone.
+    /// The daemon stops, or the client is gone: there is nothing to say.
     Quietly,
-    /// The client is told.
+    /// The client is sent this status.
     With(Status),
 }
 
-/// One watch at work.
+/// One running watch.
 struct Watcher<C: Core, A, E: Events<C>> {
     handle: Handle<C, A>,
     events: Arc<E>,
@@ -399,7 +402,7 @@ where
     }
 
     async fn follow(&mut self, mut reader: Reader<C::Record>) -> Result<(), WatchEnd> {
-        // At once: now a client has a token, whatever happens before the first event.
+        // At once: the client then has a token, whatever happens before the first event.
         self.progress().await?;
         let mut told = Instant::now();
         let mut behind = self.cursor.sequence < self.durable.get();
@@ -418,7 +421,7 @@ where
                 }
             }
             if std::mem::take(&mut behind) {
-                // The past has been told: from here on it is live.
+                // Everything from before the watch began has been sent; from here on the stream is live.
                 self.progress().await?;
                 told = Instant::now();
             }
@@ -440,7 +443,7 @@ where
         }
     }
 
-    /// The next records; the reader comes back with them.
+    /// Reads the next records. The reader is returned with them.
     async fn read(
         &self,
         mut reader: Reader<C::Record>,
@@ -458,7 +461,7 @@ where
         read.await.map_err(WatchEnd::With)
     }
 
-    /// Tells the events of a chunk, and moves behind it. Were there any?
+    /// Sends the events of a chunk and moves the cursor to its end. True if there were any events.
     async fn tell(&mut self, chunk: Vec<Entry<C::Record>>) -> Result<bool, WatchEnd> {
         let chunk = Arc::new(chunk);
         let facts = self.facts(&chunk).await?;
@@ -482,7 +485,7 @@ where
             let records = Arc::clone(chunk);
             match self.handle.read(move |core| E::facts(&records, core)).await {
                 Ok(facts) => return Ok(facts),
-                // Nothing may be left out because the owner is busy.
+                // No fact may be left out because the owner is busy, so this tries again.
                 Err(status) if status.code() == Code::ResourceExhausted => {
                     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
                 }
@@ -497,7 +500,8 @@ where
         self.send(progress).await
     }
 
-    /// Waits until the client takes it, has taken nothing for too long, or the daemon stops.
+    /// Waits until the client has taken the message. Ends the watch when the client has taken nothing for too
+    /// long, or when the daemon stops.
     async fn send(&mut self, message: E::Message) -> Result<(), WatchEnd> {
         tokio::select! {
             biased;

@@ -1,6 +1,6 @@
-//! What a hold costs at an NRM with an inner network: 20 switches, 40 links, 60 disclosed paths, and
-//! 10,000 bookings at random over 90 days; with and without moving, admitted and refused. And what the
-//! largest orders cost the thread that owns its ledger.
+//! What a hold costs at an NRM with an inner network of 20 switches, 40 links and 60 disclosed paths, with
+//! 10,000 random bookings over 90 days; with and without rerouting of bookings, admitted and refused. Also
+//! what the largest orders cost the thread that owns the ledger.
 //!
 //! `cargo bench -p coalloc-nrm --bench inner`
 
@@ -38,7 +38,8 @@ fn main() {
 
 const NOW: Now = Now { wall: Time::from_us(1_800_000_000_000_000), boot: BootTime::from_us(0) };
 
-/// A ring of switches and as many chords, 100 Gbit/s each; paths between random switches, 40 Gbit/s.
+/// A ring of switches and as many chords, with 100 Gbit/s each. Its paths are between random switches, with
+/// 40 Gbit/s each.
 fn network(may_move: bool) -> (Vec<v1::Path>, Arc<dyn InnerRouter>) {
     let mut random = ChaCha8Rng::seed_from_u64(20_261_121);
     let name = |n: u32| format!("s{n}");
@@ -88,7 +89,7 @@ fn order(random: &mut ChaCha8Rng, n: usize, gbps: u64) -> HoldOrder {
     }
 }
 
-/// An NRM with its bookings: about 58 at any instant, of 1 to 20 Gbit/s each.
+/// An NRM with its bookings. At any instant there are about 58, of 1 to 20 Gbit/s each.
 fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
     let (paths, network) = network(may_move);
     let resource = |path: &v1::Path| (ResourceId::composed(&*path.name), Amount(path.capacity_bps));
@@ -122,7 +123,7 @@ fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
     (participant, random)
 }
 
-/// Holds of this many Gbit/s on random paths and windows, each ended again outside of the time.
+/// Holds of `gbps` Gbit/s on random paths and windows. Each is ended again outside the time that is measured.
 fn holds(bencher: Bencher<'_, '_>, inside: bool, may_move: bool, gbps: u64) {
     let (participant, random) = filled(inside, may_move);
     let state = std::cell::RefCell::new((participant, random, 1_000_000_usize));
@@ -161,7 +162,7 @@ fn hold_may_move(bencher: Bencher<'_, '_>, gbps: u64) {
     holds(bencher, true, true, gbps);
 }
 
-/// Questions of this many frames at random, and the whole of their answers.
+/// Queries of `frames` random frames, with their whole answers.
 fn queries(bencher: Bencher<'_, '_>, may_move: bool, frames: usize, slices: usize) {
     let (participant, mut random) = filled(true, may_move);
     bencher
@@ -189,13 +190,13 @@ fn query_256_frames(bencher: Bencher<'_, '_>, may_move: bool) {
     queries(bencher, may_move, 256, usize::MAX);
 }
 
-/// What the protocol waits for at most.
+/// The longest time for which the protocol has to wait.
 #[divan::bench(args = [false, true], sample_count = 50, sample_size = 1)]
 fn one_slice_of_256_frames(bencher: Bencher<'_, '_>, may_move: bool) {
     queries(bencher, may_move, 256, 1);
 }
 
-/// So many segments of some bit/s of one path, each around the one before it.
+/// An order of `segments` segments of a few bit/s on one path, each window around the one before.
 fn nested(segments: i64, replaces: Option<usize>, n: usize) -> HoldOrder {
     let at = |s: i64| Time::from_us(NOW.wall.as_us() + (60 + s) * 1_000_000);
     let segment = |k: i64| Segment {
@@ -217,7 +218,8 @@ fn window(start: Time, end: Time) -> Window {
     window
 }
 
-/// An order of so many segments: held, changed, or, because the last one asks too much, refused.
+/// Measures an order of `segments` segments: held; held as a change; or refused, because the last segment
+/// asks for too much.
 fn largest(bencher: Bencher<'_, '_>, segments: i64, may_move: bool, replaces: bool, refused: bool) {
     let (mut participant, _) = filled(true, may_move);
     if replaces {

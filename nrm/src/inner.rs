@@ -1,7 +1,8 @@
-//! The inner network as the participant's router: names to numbers and back, and the operator's log.
+//! The inner network as the participant's router: turns names into indices and back, and writes the
+//! operator's log.
 //!
-//! All routing is in `plan`'s [`coalloc_plan::inner`]. Routes are logged at debug level, here and
-//! nowhere else: they are the operator's business only. Source: docs/adr/0010-inner-networks.md.
+//! All routing is in [`coalloc_plan::inner`]. Routes are logged at debug level, here and nowhere else,
+//! because they concern only the operator. Source: docs/adr/0010-inner-networks.md.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub struct Network {
     index: BTreeMap<ResourceId, u32>,
 }
 
-/// What is free, by number.
+/// Says what is free on a link, given the link's index.
 struct Numbered<'a>(&'a Network, &'a dyn InnerFreeCapacity);
 
 impl FreeCapacity for Numbered<'_> {
@@ -30,7 +31,7 @@ impl FreeCapacity for Numbered<'_> {
 }
 
 impl Network {
-    /// Takes a network that was read from a file.
+    /// A network that was read from a file.
     #[must_use]
     pub fn new(plan: InnerPlan) -> Self {
         let links = plan.links.iter().map(|(link, _)| link.clone());
@@ -38,9 +39,10 @@ impl Network {
         Self { plan, index }
     }
 
-    /// `None` when the path is not configured any more.
+    /// The router's form of a demand; `None` when the path, or a link of a route that it must keep, is not
+    /// configured any more.
     fn demand(&self, demand: &InnerDemand) -> Option<Demand> {
-        // A route over a link that is gone is none: nothing is free there.
+        // A route over a link that is not configured any more is no route: nothing is free there.
         let only = demand
             .only
             .as_ref()
@@ -114,7 +116,7 @@ impl InnerRouter for Network {
         effort: usize,
     ) -> Option<InnerRearranged> {
         let numbered = self.demands(demands).ok()?;
-        // What goes over a link that is gone, or along a path that is gone, stays where it is.
+        // A booking over a link or along a path that is not configured any more stays where it is.
         let known = movable.iter().enumerate().filter_map(|(index, placed)| {
             let demand = self.demand(&placed.demand)?;
             Some((index, Placed { demand, way: self.way(&placed.route)? }))

@@ -1,8 +1,8 @@
 //! The network resource manager: paths between end points, from its configuration file.
 //!
-//! All that makes it a resource manager is in `rm`; here is what it owns, and with an inner network
-//! ([`inner`]) how its paths are routed over its switches and links. Left out until the issue
-//! that brings it: the driver to real equipment.
+//! Everything that all resource managers share is in `rm`. Here is what an NRM owns, and how its paths are
+//! routed over its switches and links when it has an inner network ([`inner`]). Left out until the issue that
+//! brings it: the driver to real equipment.
 
 pub mod inner;
 
@@ -22,7 +22,7 @@ use coalloc_rm::config::{Inventory, Kind, RmConfig};
 /// Reads and checks the configuration file of a network resource manager.
 ///
 /// # Errors
-/// [`FileError`] naming file, line and field.
+/// [`FileError`] that names file, line and field.
 pub fn load(path: &Path) -> Result<RmConfig, FileError> {
     let document: Document<v1::NrmFile> = file::read(path)?;
     parse(&document).map_err(|error| at_line(&document, &error))

@@ -1,8 +1,11 @@
 //! Reading a message from a file of canonical proto3 JSON, or YAML of the same shape.
 //!
-//! Two kinds of mistakes, one form of answer: `file:line: field: what is wrong`. A mistake of spelling
-//! (unknown field, text where a number belongs) is found here; a mistake of sense (a reversed window)
-//! is found later by whoever knows, who then asks [`Document::mistake`] for the line.
+//! There are two kinds of mistakes, which are reported in the same form: `file:line: field: what is wrong`. A
+//! mistake in the syntax or shape of the file (an unknown field, text where a number belongs) is found here.
+//! A mistake in a value (a reversed window) is found later, by the code that checks values; that code calls
+//! [`Document::mistake`] to add the line.
+//!
+//! Left out: checks of values. Source: the JSON mapping of proto3.
 
 mod words;
 
@@ -15,34 +18,34 @@ use serde::de::DeserializeOwned;
 
 use self::words::Mistake;
 
-/// Largest file read: a federation of a hundred thousand paths is below this.
+/// Largest file that is read; a federation of a hundred thousand paths is smaller than this.
 const FILE_MAX_BYTES: u64 = 64 << 20;
 
-/// A mistake in a file, with the place where it stands.
+/// Why a file could not be read as a message, with the place of the mistake.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file is larger than any that is meant.
+    /// The file is larger than 64 MiB, the most that is read.
     #[error("{}: has more than {FILE_MAX_BYTES} bytes, the most that is read", path.display())]
     TooLarge {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A mistake at a line.
+    /// The text has a mistake in some line.
     #[error("{}:{line}: {field}{problem}", path.display())]
     Mistake {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line of the mistake, from 1.
         line: u64,
-        /// `field: `, or nothing when no field is to blame.
+        /// The field as `field: `, or empty when no field is to blame.
         field: String,
         /// What is wrong and what is allowed.
         problem: String,
@@ -54,24 +57,24 @@ pub enum FileError {
 pub struct Document<T> {
     /// The message.
     pub message: T,
-    /// Where it was read.
+    /// The file that it was read from.
     pub path: PathBuf,
     text: String,
 }
 
-/// Reads a message from a JSON or YAML file; the content decides which, not the name.
+/// Reads a message from a JSON or YAML file. The content decides which of the two it is, not the file's name.
 ///
 /// # Errors
-/// [`FileError`] naming file, line and field.
+/// [`FileError`] that names file, line and field.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Document<T>, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
     read_from(path, File::open(path).map_err(unreadable)?)
 }
 
-/// Reads a message from an open file or a pipe, which messages call `path`.
+/// Reads a message from an open file or a pipe; error messages call it `path`.
 ///
 /// # Errors
-/// [`FileError`] naming file, line and field.
+/// [`FileError`] that names file, line and field.
 pub fn read_from<T: DeserializeOwned>(
     path: &Path,
     source: impl std::io::Read,
@@ -82,7 +85,7 @@ pub fn read_from<T: DeserializeOwned>(
 /// The text of a file.
 ///
 /// # Errors
-/// [`FileError`] naming the file, and the line of what is no text.
+/// [`FileError`] that names the file, and the line of the first byte that is not UTF-8.
 pub fn text_of(path: &Path) -> Result<String, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
     text_from(path, File::open(path).map_err(unreadable)?)
@@ -90,7 +93,7 @@ pub fn text_of(path: &Path) -> Result<String, FileError> {
 
 fn text_from(path: &Path, source: impl std::io::Read) -> Result<String, FileError> {
     let unreadable = |source| FileError::Unreadable { path: path.to_owned(), source };
-    // A device or a pipe has no size to ask for, so the bound is on what is read.
+    // A device or a pipe has no size to ask for, so what is read is limited.
     let mut bytes = Vec::new();
     source.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > FILE_MAX_BYTES {
@@ -108,10 +111,10 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> FileError {
     FileError::Mistake { path: path.to_owned(), line, field: String::new(), problem }
 }
 
-/// Reads a message from text that came from `path`.
+/// Reads a message from text that was read from `path`.
 ///
 /// # Errors
-/// [`FileError::Mistake`] naming line and field.
+/// [`FileError::Mistake`] that names line and field.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: String) -> Result<Document<T>, FileError> {
     if words::is_empty(&text) {
         let problem = "the file says nothing; expected `field: value` lines".to_owned();
@@ -136,7 +139,7 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
         let field = error.path().to_string();
         let inner = error.into_inner();
         let (line, column) = (inner.line() as u64, inner.column() as u64);
-        // serde_json ends its message with the place, which stands in front already.
+        // serde_json ends its message with the place, which our message already begins with.
         let place = format!(" at line {line} column {column}");
         let problem = inner.to_string().replace(&place, "");
         mistake_of_spelling(path, &field, text, &problem, (line, column))
@@ -151,7 +154,7 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
 }
 
 fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileError> {
-    // A domain may be called `N` or `no`: only `true` and `false` are truth values.
+    // A domain may be called `N` or `no`, so only `true` and `false` are truth values.
     let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     let mut field = String::new();
     let result = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
@@ -166,7 +169,8 @@ fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
     };
     let place = error.location().map_or((1, 1), |at| (at.line(), at.column()));
     let problem = error.without_snippet().to_string();
-    // The library says "line L column C: ..." in front or behind; the line stands in front already.
+    // The library says "line L column C: ..." at the start or the end. Our message already begins with the
+    // line.
     let problem = problem.split_once(" at line ").map_or(problem.as_str(), |(said, _)| said);
     Err(mistake_of_spelling(path, &field, text, problem, place))
 }
@@ -178,7 +182,7 @@ fn mistake_of_spelling(
     problem: &str,
     (line, column): (u64, u64),
 ) -> FileError {
-    // `?` is a key that could not be read.
+    // serde_path_to_error writes `?` for a key that could not be read.
     let field = field.trim_end_matches('?').trim_end_matches('.');
     let (line, problem) = Mistake { problem, field, text, line, column }.in_words();
     FileError::Mistake { path: path.to_owned(), line, field: field_prefix(field), problem }
@@ -189,7 +193,7 @@ fn field_prefix(path: &str) -> String {
 }
 
 impl<T> Document<T> {
-    /// A mistake of sense in `field` (`computes[2].sites[0].cpus`), with the line where it stands.
+    /// The error for a wrong value in `field` (`computes[2].sites[0].cpus`), with the line of that field.
     #[must_use]
     pub fn mistake(&self, field: &str, problem: &str) -> FileError {
         FileError::Mistake {
@@ -208,9 +212,9 @@ impl<T> Document<T> {
     }
 }
 
-/// The line of a field, or of the nearest enclosing one that is written down; 1 when there is none.
+/// The line of a field, or of the nearest enclosing field that is written down; 1 when there is none.
 fn line_of(text: &str, field: &str) -> u64 {
-    // JSON is YAML as far as this parser is concerned, so one walk serves both.
+    // This parser reads JSON as YAML, so one walk serves both.
     let Ok(documents) = MarkedYaml::load_from_str(text) else { return 1 };
     let Some(mut node) = documents.first() else { return 1 };
     let mut line = node.span.start.line();
@@ -232,7 +236,7 @@ fn line_of(text: &str, field: &str) -> u64 {
     line as u64
 }
 
-/// `hold_soft` and `holdSoft` are one field.
+/// Whether two names are the same field: `hold_soft` and `holdSoft` are.
 fn same_field(written: &str, asked: &str) -> bool {
     let fold = |name: &str| name.replace('_', "").to_lowercase();
     fold(written) == fold(asked)

@@ -1,18 +1,17 @@
-//! The one schema of Coalloc: gRPC API, files and command line speak `coalloc.v1`.
+//! The one schema of Coalloc, `coalloc.v1`, which the gRPC API, the files and the command line share.
 //!
-//! The `.proto` files under `coalloc/v1` are the documentation: every field says its unit, its range
-//! and what a wrong value gets. This crate is what is generated from them: messages, clients and
-//! servers ([`v1`]), the canonical proto3 JSON mapping (every message is `Serialize` and
-//! `Deserialize`), the descriptors for reflection, and [`mod@file`], which reads a message from JSON or
-//! YAML and tells the line of a mistake.
+//! The `.proto` files under `coalloc/v1` are the documentation: the comment of each field says its unit, its
+//! range and how a wrong value is answered. This crate contains what is generated from them: messages,
+//! clients and servers ([`v1`]), the canonical proto3 JSON mapping (every message is `Serialize` and
+//! `Deserialize`), and the descriptors for reflection. [`mod@file`] reads a message from JSON or YAML and
+//! reports the line of a mistake.
 //!
-//! Left out on purpose: checks of values. They need the vocabulary of `common` and stand in
-//! `net::convert`.
+//! Left out on purpose: checks of values. They need the vocabulary of `common` and are in `net::convert`.
 
 pub mod file;
 mod time;
 
-/// Package `coalloc.v1`.
+/// The generated code of package `coalloc.v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {
     tonic::include_proto!("coalloc.v1");

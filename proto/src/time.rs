@@ -1,8 +1,9 @@
-//! `google.protobuf.Timestamp` and `Duration` with their canonical JSON: RFC 3339 in UTC ending in `Z`,
-//! and decimal seconds ending in `s`, each with 0, 3, 6 or 9 digits behind the point.
+//! `google.protobuf.Timestamp` and `Duration` with their canonical JSON: RFC 3339 in UTC ending in `Z`, and
+//! decimal seconds ending in `s`, each with 0, 3, 6 or 9 digits after the decimal point.
 //!
-//! Ours, because the crates that have them write `+00:00` where the mapping says `Z`, or have no JSON
-//! at all. The calendar is jiff's. Source: the comments of `timestamp.proto` and `duration.proto`.
+//! These types are our own, because the crates that have them write `+00:00` where the mapping says `Z`, or
+//! have no JSON at all. The calendar is jiff's. Source: the comments of `timestamp.proto` and
+//! `duration.proto`.
 
 use std::fmt;
 
@@ -15,12 +16,12 @@ pub struct Timestamp {
     /// Whole seconds.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// 0 to 999,999,999, counted forwards.
+    /// 0 to 999,999,999; always counted forwards from `seconds`.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
 
-/// A length of time: seconds and nanoseconds of one sign.
+/// A length of time: seconds and nanoseconds, both of the same sign.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Duration {
     /// Whole seconds.
@@ -31,7 +32,7 @@ pub struct Duration {
     pub nanos: i32,
 }
 
-/// The point and 3, 6 or 9 digits, or nothing.
+/// The decimal point and 3, 6 or 9 digits, or nothing for 0.
 fn fraction(nanos: u32) -> String {
     match nanos {
         0 => String::new(),
@@ -99,7 +100,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     Some(Duration { seconds: sign * seconds, nanos: (sign as i32) * nanos })
 }
 
-/// Reads a value out of its text.
+/// Deserializes a value from its text.
 struct Text<T> {
     expected: &'static str,
     parse: fn(&str) -> Option<T>,

@@ -1,4 +1,7 @@
-//! What an RM is told at start, checked: its inventory, its coordinators, how long holds last.
+//! The settings of an RM, checked: its inventory, its coordinators, how long holds last, who may watch and
+//! take what.
+//!
+//! Left out: reading files (the crates `nrm` and `crm`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::participant::{HoldPolicy, InnerRouter};
 use coalloc_protocol::update::UpdatePolicy;
 
-/// Which of the two RMs it is; also the kind in its ledger.
+/// The kind of an RM; it is also the kind that its ledger has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A network resource manager.
@@ -29,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it stands in ledgers and logs.
+    /// The word for it in ledgers and logs.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -38,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// What its amounts count.
+    /// The unit of its amounts.
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
@@ -48,29 +51,29 @@ impl Kind {
     }
 }
 
-/// What an RM owns: sites of a CRM, or paths of an NRM.
+/// What an RM owns: the sites of a CRM, or the paths of an NRM.
 #[derive(Debug, Clone, Default)]
 pub struct Inventory {
     /// Its name in the federation.
     pub name: String,
-    /// Its domain.
+    /// The name of its domain.
     pub domain: String,
-    /// Its sites.
+    /// Its sites; empty for an NRM.
     pub sites: Vec<v1::Site>,
-    /// Its paths.
+    /// Its paths; empty for a CRM.
     pub paths: Vec<v1::Path>,
-    /// Price of those sites and paths that have none of their own.
+    /// Price of the sites and paths that have no price of their own.
     pub price: Option<v1::PriceSchedule>,
 }
 
-/// Who may watch profiles, and the fastest that anybody is told. Nobody by default.
+/// Who may watch profiles, and the fastest policy by which updates are sent. By default nobody may watch.
 #[derive(Debug, Clone)]
 pub struct Profiles {
-    /// Each a coordinator of the RM's.
+    /// Coordinators that may watch; each is one of the RM's coordinators.
     pub coordinators: BTreeSet<CoordinatorName>,
-    /// What a subscriber asks for may be slower.
+    /// The fastest policy; a subscriber may choose a slower one.
     pub updates: UpdatePolicy,
-    /// Changes that are remembered for those who are behind. No file says it; tests do.
+    /// Number of changes that are remembered for subscribers that are behind. No file sets it; tests do.
     pub changes_kept: usize,
 }
 
@@ -84,32 +87,35 @@ impl Default for Profiles {
 /// An RM's configuration.
 #[derive(Debug, Clone)]
 pub struct RmConfig {
-    /// Which RM it is.
+    /// Whether it is an NRM or a CRM.
     pub kind: Kind,
-    /// Listening and ledger.
+    /// Where it listens, and its ledger.
     pub daemon: DaemonSettings,
     /// Its name in the federation.
     pub name: RmName,
-    /// What Describe answers, but for the ledger's id.
+    /// Its answer to Describe, without the ledger's id.
     pub description: v1::DescribeResponse,
-    /// What can be booked, in the order it is disclosed: sites, then paths.
+    /// The resources that can be booked, with their capacities, in the order in which they are disclosed:
+    /// sites, then paths.
     pub resources: Vec<(ResourceId, Amount)>,
-    /// Who may hold here, and where they are.
+    /// The coordinators that may hold here, with their addresses.
     pub coordinators: BTreeMap<CoordinatorName, String>,
-    /// How long holds last.
+    /// How long holds last, and the horizon.
     pub policy: HoldPolicy,
-    /// Percent of what is free that a user may take; who is not here may take the least of them.
+    /// Percent of what is free that each user may take. A user who is not listed may take the smallest of
+    /// these shares.
     pub levels: BTreeMap<UserName, u32>,
-    /// What an NRM's paths are routed over, if not each over itself.
+    /// The router over the inner network of an NRM; `None`: each path is one link of its own.
     pub inside: Option<Arc<dyn InnerRouter>>,
-    /// The same as it was configured: with another inside other things are free.
+    /// The inner network as it was configured. It is part of the epoch of updates, because it decides what is
+    /// free.
     pub inner: Option<v1::InnerNetwork>,
-    /// Who may watch profiles.
+    /// Who may watch profiles, and how often updates are sent.
     pub profiles: Profiles,
 }
 
 impl RmConfig {
-    /// Takes an inventory and the settings around it.
+    /// Checks an inventory and the settings around it.
     ///
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
@@ -159,14 +165,14 @@ impl RmConfig {
         })
     }
 
-    /// The same with an inner network, as it was configured and as it routes.
+    /// This configuration with an inner network: as it was configured, and its router.
     #[must_use]
     pub fn with_inside(self, inner: Option<(v1::InnerNetwork, Arc<dyn InnerRouter>)>) -> Self {
         let (inner, inside) = inner.unzip();
         Self { inside, inner, ..self }
     }
 
-    /// The same with coordinators that may watch profiles.
+    /// This configuration with coordinators that may watch profiles.
     ///
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
@@ -193,7 +199,7 @@ impl RmConfig {
         Ok(self)
     }
 
-    /// The same with service levels (Takefusa 2010, section 3.4, option C).
+    /// This configuration with service levels (Takefusa 2010, section 3.4, option C).
     ///
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
@@ -203,7 +209,7 @@ impl RmConfig {
     }
 }
 
-/// The inventory with its price at every site and path that has none of its own.
+/// The inventory, with its price at every site and path that has none of its own.
 fn with_prices(mut inventory: Inventory) -> Result<Inventory, InvalidField> {
     let Some(price) = &inventory.price else { return Ok(inventory) };
     price_from_wire("inventory.price", price)?;
@@ -214,7 +220,7 @@ fn with_prices(mut inventory: Inventory) -> Result<Inventory, InvalidField> {
     Ok(inventory)
 }
 
-/// The inventory as a graph of its own: every check that the federation's graph makes, made early.
+/// The inventory as a topology of its own, so that every check of the federation's topology is made early.
 fn own_topology(
     name: &RmName,
     description: &v1::DescribeResponse,

@@ -1,4 +1,4 @@
-//! An RM as one process: ledger, participant, service, until it is told to stop.
+//! An RM as one process: its ledger, its participant and its service, until it is told to stop.
 
 use coalloc_ledger::Ledger;
 use coalloc_net::convert;
@@ -20,7 +20,8 @@ use crate::{meters, shell};
 /// # Errors
 /// When the address is taken, the ledger cannot be used, or the transport fails.
 pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
-    // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
+    // The address comes first, so that a second daemon with this configuration ends here, or else at the
+    // ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
     let opened = shell::open(&config)?;
     serve_on(config, &System::host(), listener, opened, server::stop_signal()).await
@@ -29,7 +30,7 @@ pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
 /// Serves on any machine, until `stop` is done.
 ///
 /// # Errors
-/// When the ledger is not this configuration's, or the transport fails.
+/// When the ledger does not fit this configuration, or the transport fails.
 pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     config: RmConfig,
     host: &Host,
@@ -51,7 +52,7 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
     let stop = async {
         stop.await;
-        // A stream never ends by itself.
+        // A watch stream never ends by itself.
         node.handle.end_watches();
     };
     let services = ["coalloc.v1.ResourceManager"];

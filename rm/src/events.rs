@@ -1,8 +1,8 @@
-//! What the participant's records tell those who watch: one record, at most one event.
+//! Turns the participant's records into events for those who watch bookings: one record is at most one event.
 //!
-//! The mapping is pure and knows nothing of today: an event told a year later is the same event. What a
-//! record does not say (the segments of a booking that is released) is the order of its transaction,
-//! which never changes once it is held.
+//! The mapping is pure and independent of the present state: an event that is sent a year later is the same
+//! event. What a record does not say (such as the segments of a booking that is released) is in the order of
+//! its transaction, which never changes once it is held.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use coalloc_proto::v1;
 use coalloc_protocol::message::{Cause, HoldOrder};
 use coalloc_protocol::participant::{Participant, ParticipantRecord, TransactionEnd};
 
-/// Every state change of every transaction.
+/// Events for every state change of every transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct BookingEvents;
 
-/// What was held for each of some transactions; none for one that never was.
+/// The orders that were held, by transaction. A transaction that was never held has none.
 pub type Orders = BTreeMap<TransactionId, HoldOrder>;
 
 impl Events<Participant> for BookingEvents {
@@ -62,7 +62,7 @@ impl Events<Participant> for BookingEvents {
     }
 }
 
-/// The transaction whose order a record leaves out.
+/// The transaction whose order an event needs and the record leaves out.
 const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
     match record {
         ParticipantRecord::Booked { txn, .. } | ParticipantRecord::Ended { txn, .. } => Some(txn),
@@ -81,11 +81,11 @@ struct Change<'a> {
     at: Now,
 }
 
-/// The change that a record is; `None` when it is none of a transaction's.
+/// The state change that a record describes; `None` when it is not about a transaction's state.
 fn change<'a>(record: &'a ParticipantRecord, orders: &Orders) -> Option<Change<'a>> {
     use v1::BookingState as S;
     Some(match record {
-        // Where a booking runs inside is nobody's business outside.
+        // How a booking is routed over the inner network is not disclosed.
         ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => return None,
         ParticipantRecord::Held { order, hard, at, .. } => {
             let cause = Cause::Coordinator(order.coordinator.clone());
@@ -100,7 +100,7 @@ fn change<'a>(record: &'a ParticipantRecord, orders: &Orders) -> Option<Change<'
         }
         ParticipantRecord::Booked { txn, by, at } => {
             let order = orders.get(txn);
-            // What is booked was held, so there is an order and in it whose it is.
+            // What is booked was held before, so there is an order, which names the coordinator.
             let coordinator = order.map(|order| order.coordinator.clone());
             let coordinator = coordinator.unwrap_or_else(|| CoordinatorName::composed(""));
             let booking = booking(txn, &coordinator, order, S::Booked);
@@ -144,7 +144,7 @@ fn expiry(hard: Span) -> coalloc_proto::Duration {
     span_to_wire(hard)
 }
 
-/// Who caused it, in the words of the schema.
+/// Who caused a change, in the words of the schema.
 fn cause(cause: &Cause) -> String {
     match cause {
         Cause::Coordinator(name) => format!("coordinator {name}"),

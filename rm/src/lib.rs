@@ -1,13 +1,13 @@
-//! What network and compute resource managers share: the ResourceManager service, and the shell around
-//! the participant of `protocol`.
+//! What network and compute resource managers share: the ResourceManager service, and the shell around the
+//! participant of `protocol`.
 //!
-//! * [`config`]: the settings both have, checked.
-//! * [`service`]: the gRPC handlers. They convert, post to the owner of the participant, and wait.
+//! * [`config`]: the settings that both have, checked.
+//! * [`service`]: the gRPC handlers. They convert, post to the participant's owner, and wait.
 //! * [`shell`]: the participant's owner, its ledger, and its questions to coordinators.
-//! * [`publisher`]: updates of profiles to those who may watch them.
-//! * [`events`]: what its records tell those who watch.
+//! * [`publisher`]: sends updates of profiles to coordinators that may watch them.
+//! * [`events`]: turns the participant's records into events for those who watch bookings.
 //! * [`meters`]: what a scrape of metrics reads of the participant.
-//! * [`daemon`]: all of it as one process.
+//! * [`daemon`]: all of this as one process.
 //!
 //! Left out: drivers to real equipment.
 

@@ -1,5 +1,7 @@
-//! What a scrape of metrics reads of the participant: holds there are, and what is taken of every
-//! resource now. One short read on the owner's thread, between two batches.
+//! What a scrape of metrics reads of the participant: the holds, and how much of every resource is taken now.
+//! One short read on the owner's thread, between two batches.
+//!
+//! Left out: what is counted from records ([`coalloc_net::metrics::records`]).
 
 use coalloc_common::{Now, Unit};
 use coalloc_net::metrics;
@@ -8,7 +10,7 @@ use coalloc_protocol::participant::{Level, Participant};
 
 use crate::shell::Handle;
 
-/// What one read sees.
+/// The result of one read.
 struct MeterReading {
     holds: usize,
     oldest_s: f64,
@@ -20,7 +22,7 @@ pub fn reader(handle: Handle, unit: Unit) -> scrape::Reader {
     scrape::reader(move || {
         let handle = handle.clone();
         async move {
-            // A participant that is stopping, or too busy, shows the figures of the scrape before.
+            // If the participant is stopping, or too busy, the values of the scrape before stay.
             let now = handle.now();
             if let Ok(seen) = handle.read(move |participant| look(participant, now)).await {
                 show(&seen, unit);

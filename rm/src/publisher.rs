@@ -1,8 +1,8 @@
-//! Updates of profiles, to coordinators that may watch them.
+//! Sends updates of profiles to coordinators that may watch them.
 //!
-//! A subscriber is a cursor into the participant's ring of changes and a strategy, see
-//! [`coalloc_protocol::update`]. Each has a task, which sleeps until a record becomes durable or its strategy has
-//! something due:
+//! A subscriber is a cursor into the participant's ring of changes, and a strategy; see
+//! [`coalloc_protocol::update`]. Each subscriber has a task. The task sleeps until a record becomes durable,
+//! or until its strategy has something due:
 //!
 //! ```text
 //!   owner: append, fsync ──announces 1042──┐
@@ -11,20 +11,21 @@
 //!                      (else: wait, and change nothing)   one short look at the owner's thread each
 //! ```
 //!
-//! So nothing is told that a crash could undo, no hold waits for a snapshot, and a slow subscriber costs its
-//! cursor and what its stream keeps ([`limits::WATCH_BUFFER`] updates), whatever changes meanwhile: what it
-//! missed is told once, as it is by then. One that has fallen off the ring gets a snapshot; one that takes
-//! nothing for [`limits::WATCH_STALL_MAX`] loses its place.
+//! So nothing is sent that a crash could undo, no hold waits for a snapshot, and a slow subscriber costs only
+//! its cursor and what its stream keeps ([`limits::WATCH_BUFFER`] updates), however much changes meanwhile.
+//! What it missed is sent once, with the values at the time of sending. A subscriber whose cursor has fallen
+//! off the ring gets a snapshot. One that reads nothing for [`limits::WATCH_STALL_MAX`] loses its place.
 //!
-//! A revision is a number of records, so that a subscriber goes on from where it was across a restart. An
-//! epoch stands for the ledger (with another identity once a restored copy of it was accepted) and for the
-//! inventory. What is read in several slices may be younger than the revision that it is sent under: the next
-//! delta says all that changed since that revision again. A delta of more than one piece is facts, and a delta
-//! with the last of it.
+//! A revision is a number of records, so a subscriber can go on from its revision after a restart. An epoch
+//! stands for the ledger (which gets another identity when a restored copy of it is accepted) and for the
+//! inventory. What is read in several slices may be newer than the revision that it is sent under; the next
+//! delta then repeats everything that changed since that revision. A delta in several pieces is sent as
+//! facts, with a delta as the last piece.
 //!
-//! Left out: a copy of ledger and tip put back together, which the ledger cannot see either; a subscriber that has a
-//! higher revision gets a snapshot then, one that comes back after the ledger has grown past it does not notice.
-//! Who a coordinator really is comes with identity. Source: docs/adr/0022-updates.md, 0023-publisher.md.
+//! Left out: a ledger that was put back together with its tip, which the ledger cannot detect either. A
+//! subscriber with a higher revision then gets a snapshot, but one that returns after the ledger has grown
+//! past its revision does not notice. Also left out: proof of who a coordinator is, which comes with
+//! identity. Source: docs/adr/0022-updates.md, 0023-publisher.md.
 
 mod delayed_sender;
 
@@ -45,14 +46,14 @@ use self::delayed_sender::{DelayedSender, UpdateSlot};
 use crate::config::{Profiles, RmConfig};
 use crate::shell::Handle;
 
-/// Tells subscribers what is free. Cheap to clone.
+/// Sends updates of what is free to subscribers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     handle: Handle,
     told: Arc<PublisherConfig>,
 }
 
-/// What never changes while the process lives.
+/// What does not change while the process lives.
 #[derive(Debug)]
 struct PublisherConfig {
     profiles: Profiles,
@@ -61,7 +62,7 @@ struct PublisherConfig {
 }
 
 impl Publisher {
-    /// Of a resource manager with this ledger.
+    /// The publisher of a resource manager whose ledger has this identity.
     #[must_use]
     pub fn new(handle: Handle, config: &RmConfig, ledger_id: &str) -> Self {
         let told = PublisherConfig {
@@ -72,7 +73,7 @@ impl Publisher {
         Self { handle, told: Arc::new(told) }
     }
 
-    /// Has this coordinator the permission?
+    /// Whether this coordinator has the permission to watch profiles.
     #[must_use]
     pub fn may_watch(&self, coordinator: &CoordinatorName) -> bool {
         self.told.profiles.coordinators.contains(coordinator)
@@ -81,8 +82,8 @@ impl Publisher {
     /// A stream of updates for as long as the client and this daemon live.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a bad name or policy, PERMISSION_DENIED without the permission, RESOURCE_EXHAUSTED
-    /// when too many watch already, UNAVAILABLE when the node is stopping.
+    /// INVALID_ARGUMENT for a bad name or policy, PERMISSION_DENIED without the permission,
+    /// RESOURCE_EXHAUSTED when there are too many watches already, UNAVAILABLE when the node is stopping.
     pub fn watch(
         &self,
         wire: &v1::WatchProfilesRequest,
@@ -108,7 +109,7 @@ impl Publisher {
         let teller = SubscriberTask {
             publisher: self.clone(),
             following,
-            // Whatever the strategy: who comes back is told at once what it missed.
+            // Every change, whatever the strategy: a subscriber that returns gets what it missed at once.
             subscription: Subscription::new(Strategy::EveryChange, resumed, self.handle.now().boot),
             strategy: policy.strategy,
             told: None,
@@ -121,8 +122,8 @@ impl Publisher {
         Ok(stream)
     }
 
-    /// What is free over the windows of these segments at this moment, as facts; at most what one update says.
-    /// `None` when the participant is too busy or stopping: an answer does not wait for it.
+    /// What is free now over the windows of these segments, as facts, at most as much as fits in one update.
+    /// `None` when the participant is too busy or stopping: an answer to Hold does not wait for this.
     pub async fn fresh(&self, segments: Vec<Segment>) -> Option<v1::ProfileUpdate> {
         let (epoch, at) = (self.told.epoch, self.handle.now().wall);
         let look = move |participant: &Participant| {
@@ -137,8 +138,8 @@ impl Publisher {
     }
 }
 
-/// Stands for a ledger and an inventory: 64 bits of a hash, so that two are the same by accident once in
-/// 10^19 times. Never 0, which on the wire says that there is none.
+/// The epoch, which stands for a ledger and an inventory: 64 bits of a hash, so two are equal by accident
+/// once in 10^19 times. It is never 0, which on the wire means that there is none.
 fn epoch(config: &RmConfig, ledger_id: &str) -> u64 {
     let mut hash = Sha256::new();
     let mut add = |bytes: &[u8]| {
@@ -150,7 +151,7 @@ fn epoch(config: &RmConfig, ledger_id: &str) -> u64 {
         add(resource.as_str().as_bytes());
         add(&capacity.0.to_be_bytes());
     }
-    // Which routes there are inside decides what paths can carry: ends and latencies, too.
+    // The inner routes decide what paths can carry, so the end points and latencies of paths count, too.
     if let Some(inner) = &config.inner {
         add(&inner.encode_to_vec());
         config.description.paths.iter().for_each(|path| add(&path.encode_to_vec()));
@@ -168,7 +169,7 @@ fn count(kind: &str, update: &v1::ProfileUpdate) {
     rm.update_steps.inc_by(update.parts.iter().map(|part| part.free.len() as u64).sum());
 }
 
-/// One subscriber in the gauge.
+/// Counts one subscriber in the gauge while it lives.
 struct SubscriberGuard;
 
 impl SubscriberGuard {
@@ -184,24 +185,25 @@ impl Drop for SubscriberGuard {
     }
 }
 
-/// One subscriber at work.
+/// One running subscriber.
 struct SubscriberTask {
     publisher: Publisher,
     following: WatcherSlot,
     subscription: Subscription,
-    /// From the first update on.
+    /// The strategy that counts after the first update.
     strategy: Strategy,
-    /// When something was last sent, and when everything up to the subscription's revision was true by the
-    /// clock of this machine; nothing before the first update.
+    /// When something was last sent, and up to which time (by this machine's clock) everything at the
+    /// subscription's revision was true; `None` before the first update.
     told: Option<(Instant, Time)>,
     _counted: SubscriberGuard,
 }
 
-/// What one look at the participant saw.
+/// The result of one look at the participant.
 enum ProfileReading {
-    /// There is something to tell: from that revision, or everything.
+    /// There is an update to send: changes after the revision `from`, or everything.
     News { from: Option<u64>, revision: u64, disclosure: Disclosure },
-    /// Nothing now; perhaps at that instant, if nothing changes before.
+    /// Nothing is due now. Something may be due at the instant `at`, if nothing changes before.
+    /// `behind`: there are changes that the subscriber has not been sent.
     Nothing { at: Option<Instant>, behind: bool },
 }
 
@@ -234,7 +236,7 @@ impl SubscriberTask {
                     place = self.sign_of_life(free, behind);
                 }
             }
-            // A period says by itself when it is over.
+            // A period decides by itself when it is over; a new record does not end it.
             let waits = wake.is_some() && matches!(self.strategy, Strategy::Periodic(_));
             if !self.sleep(&way, if waits { u64::MAX } else { seen }, wake, looked).await {
                 return;
@@ -242,7 +244,7 @@ impl SubscriberTask {
         }
     }
 
-    /// What is due; `None` when the daemon stops.
+    /// Asks the participant what is due; `None` when the daemon stops.
     async fn look(&mut self) -> Option<ProfileReading> {
         let now = self.publisher.handle.now();
         let mut subscription = self.subscription.clone();
@@ -250,7 +252,8 @@ impl SubscriberTask {
             let (changes, resources) = (participant.changes(), &participant.config().resources);
             let capacity = |number: u32| resources[number as usize].1;
             let revision = changes.revision();
-            // Also of what is over: a clock that was ahead and is set back makes it to come again (I18).
+            // What is over counts as well: if a clock that was ahead is set back, it becomes current again
+            // (I18).
             let ever = Now { wall: Time::from_us(0), ..now };
             let due = subscription.due(changes, capacity, ever);
             let behind = subscription.revision().is_none_or(|had| changes.is_behind(had));
@@ -282,7 +285,7 @@ impl SubscriberTask {
         Some(seen)
     }
 
-    /// Sends news piece by piece; `None` when the stream is over.
+    /// Sends an update piece by piece; `None` when the stream is over.
     async fn tell(
         &mut self,
         way: &DelayedSender,
@@ -319,8 +322,8 @@ impl SubscriberTask {
         Some(())
     }
 
-    /// Says that nothing has changed, or that it is not due, when nothing was said for long. Gives the place
-    /// back when it is too early.
+    /// When nothing was sent for a while, sends a sign of life: nothing has changed, or nothing is due yet.
+    /// Returns the place when it is too early for that.
     fn sign_of_life(&mut self, place: UpdateSlot, behind: bool) -> Option<UpdateSlot> {
         let now = self.publisher.handle.now();
         let Some(revision) = self.subscription.revision() else { return Some(place) };
@@ -328,12 +331,12 @@ impl SubscriberTask {
             Some((when, _)) if when.elapsed() < limits::UPDATE_PROGRESS.to_std() => {
                 return Some(place);
             }
-            // What was told last is all that is known to be true of then.
+            // Changes wait to be sent, so nothing newer is known to be true than what was sent last.
             Some((_, at)) if behind => at,
             _ => now.wall,
         };
         if self.told.replace((Instant::now(), at)).is_none() {
-            // Back, and nothing was missed.
+            // The subscriber has returned, and has missed nothing.
             self.subscription = Subscription::new(self.strategy, Some(revision), now.boot);
         }
         let kind = UpdateKind::Delta { from: revision };
@@ -353,7 +356,8 @@ impl SubscriberTask {
         self.publisher.told.epoch
     }
 
-    /// Waits for another record than `seen`, an instant, or the time for a sign of life; false when it is over.
+    /// Waits for a record after `seen`, for the instant `wake`, or for the next sign of life; false when the
+    /// stream is over.
     async fn sleep(
         &mut self,
         way: &DelayedSender,
@@ -370,7 +374,8 @@ impl SubscriberTask {
             alive = self.following.beyond(seen) => if !alive { return false },
             () = sleep_until(wake) => {}
         }
-        // Each look of a threshold costs what has changed since the last telling.
+        // With a threshold, each look costs as much as has changed since the last update, so looks are less
+        // frequent.
         let pause = match self.strategy {
             Strategy::Threshold { period, .. } => {
                 let share = Span::from_us(period.as_us() / limits::THRESHOLD_LOOKS);
@@ -386,7 +391,7 @@ impl SubscriberTask {
         true
     }
 
-    /// Looks at the participant; `None` when the daemon stops.
+    /// Reads the participant; `None` when the daemon stops.
     async fn read<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Participant) -> T + Clone + Send + 'static,

@@ -1,5 +1,7 @@
-//! The ResourceManager service: bytes become types, the participant's owner is asked, its answer goes
-//! back. No handler changes anything itself, so a caller that goes away interrupts nothing.
+//! The ResourceManager service. It turns bytes into types, asks the participant's owner, and returns the
+//! owner's answer. No handler changes anything itself, so a caller that goes away interrupts nothing.
+//!
+//! Left out: all decisions, which are in `protocol`'s participant.
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
@@ -22,7 +24,7 @@ use crate::events::BookingEvents;
 use crate::publisher::Publisher;
 use crate::shell::Handle;
 
-/// The handlers.
+/// The handlers of the service.
 #[derive(Debug, Clone)]
 pub struct RmService {
     handle: Handle,
@@ -31,7 +33,7 @@ pub struct RmService {
 }
 
 impl RmService {
-    /// Handlers that describe themselves so.
+    /// Handlers that answer Describe with `description`.
     #[must_use]
     pub const fn new(
         handle: Handle,
@@ -41,8 +43,9 @@ impl RmService {
         Self { handle, description, publisher }
     }
 
-    /// Is this message for us? After two RMs have changed places, a coordinator that has not noticed
-    /// yet must not take one's answer for the other's.
+    /// Checks that a message is meant for this resource manager. After two RMs have exchanged their
+    /// addresses, a coordinator that has not noticed yet must not take the answer of one for that of the
+    /// other.
     fn check_meant(&self, meant: &str) -> Result<(), Status> {
         let name = &self.description.name;
         if meant.is_empty() || meant == name {
@@ -52,7 +55,7 @@ impl RmService {
         Err(status::not_for_us(name, meant))
     }
 
-    /// The answer to Commit, Abort and Release: nothing, or the refusal.
+    /// The body of an answer to Commit, Abort and Release: empty, or the refusal.
     fn end_answer(
         &self,
         word: &str,
@@ -74,8 +77,8 @@ impl RmService {
         }
     }
 
-    /// Says in an answer that a message is not this coordinator's to send: in the body, because a status may be
-    /// anybody's.
+    /// The refusal for a coordinator that may not send a message about this transaction. It is in the body of
+    /// the answer, because anybody could have sent a status.
     fn denial(&self, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
         tracing::warn!(%txn, %coordinator, "denied");
         convert::denial(&self.description.name, txn, coordinator)
@@ -117,7 +120,8 @@ impl ResourceManager for RmService {
         let query = Query::parse(&request).map_err(|error| status::invalid(&error))?;
         let Query { frames, user, replaces } = query;
         let mut question = Question::new(frames, user, replaces);
-        // One slice for almost all; between those of the others the protocol goes on.
+        // Almost every query is answered in one slice. Between two slices of a longer one, the protocol goes
+        // on.
         while !question.is_answered() {
             let now = self.handle.now();
             let look = move |participant: &Participant| {
@@ -245,7 +249,7 @@ impl ResourceManager for RmService {
                 return Err(status::invalid(&InvalidField::new("page_token", token, allowed)));
             }
         }
-        // In slices, as queries are answered: between two of them the protocol goes on.
+        // In slices, like queries: between two of them the protocol goes on.
         while !page.is_whole {
             let now = self.handle.now();
             let look = move |participant: &Participant| {
@@ -258,7 +262,7 @@ impl ResourceManager for RmService {
     }
 }
 
-/// A query of what may be taken.
+/// A query for what may be reserved.
 struct Query {
     frames: Vec<Window>,
     user: UserName,
@@ -277,7 +281,7 @@ impl Query {
     }
 }
 
-/// The transaction that another one replaces; empty: none.
+/// The transaction that another one replaces; `None` when the text is empty.
 fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
     match wire {
         "" => Ok(None),
@@ -285,7 +289,7 @@ fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
     }
 }
 
-/// A Hold as the participant takes it.
+/// Reads a Hold into the form that the participant accepts.
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong.
@@ -311,7 +315,7 @@ pub fn hold_order(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
         return Err(InvalidField::new("keeps_old", true, allowed));
     }
     let segments = match (&replaces, wire.segments.is_empty()) {
-        // Nothing is needed here any more.
+        // The new version needs nothing here.
         (Some(_), true) => Vec::new(),
         _ => convert::segments_from_wire("segments", &wire.segments)?,
     };
@@ -336,7 +340,7 @@ fn names(txn: &str, coordinator: &str) -> Result<(TransactionId, CoordinatorName
     }
 }
 
-/// Answers that say the message itself was wrong.
+/// The status for an answer which says that the message itself was wrong.
 fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName) -> Status {
     tracing::warn!(%txn, %coordinator, ?answer, "rejected");
     match answer {
@@ -347,17 +351,17 @@ fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName
     }
 }
 
-/// One page of a listing, and as much of it as was read.
+/// One page of a listing, with what has been read of it so far.
 struct Page {
     window: Option<Window>,
     size: usize,
     include_ended: bool,
-    /// The last transaction that was looked at.
+    /// The last transaction that was read.
     after: Option<TransactionId>,
     bookings: Vec<v1::Booking>,
     bytes: usize,
     is_whole: bool,
-    /// Is there more behind it?
+    /// Whether there are more entries after this page.
     has_next: bool,
 }
 
@@ -385,7 +389,7 @@ impl Page {
         })
     }
 
-    /// Reads a slice more: entries and segments of about [`limits::QUERY_SLICE_WORK`], at least one entry.
+    /// Reads one more slice: about [`limits::QUERY_SLICE_WORK`] entries and segments, and at least one entry.
     fn take(&mut self, participant: &Participant, now: Now) {
         use std::ops::Bound;
         let after = self.after.clone();

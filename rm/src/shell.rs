@@ -1,5 +1,6 @@
-//! The shell around the participant: its owner thread with the ledger, and its questions to
-//! coordinators. Nothing is decided here.
+//! The shell around the participant: its owner thread with the ledger, and its questions to coordinators.
+//!
+//! Left out: all decisions, which are in `protocol`'s participant.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ use crate::config::RmConfig;
 
 /// A running participant.
 pub type Node = node::Node<Participant, Answer>;
-/// Handlers' way to it.
+/// The handle by which handlers reach the participant.
 pub type Handle = node::Handle<Participant, Answer>;
 
 /// The participant of an empty ledger.
@@ -41,10 +42,10 @@ pub fn participant(config: &RmConfig) -> Participant {
     .with_changes_kept(config.profiles.changes_kept)
 }
 
-/// Opens the ledger's file and replays it: the participant as it was when the daemon last stopped.
+/// Opens the ledger's file and replays it. Returns the participant as it was when the daemon last stopped.
 ///
 /// # Errors
-/// When the ledger cannot be used, or a daemon has it.
+/// When the ledger cannot be used, or another daemon has it open.
 pub fn open(
     config: &RmConfig,
 ) -> Result<(Participant, SqliteLedger<ParticipantRecord>), DaemonError> {
@@ -54,11 +55,11 @@ pub fn open(
     Ok((participant, ledger))
 }
 
-/// Starts the participant as its ledger says it is; also says the ledger's identity. Needs a tokio runtime around
-/// it.
+/// Starts the participant with the state that was replayed from its ledger. Also returns the ledger's
+/// identity. Must be called within a tokio runtime.
 ///
 /// # Errors
-/// When the ledger is not this configuration's or the system gives no thread.
+/// When the ledger does not fit this configuration, or the system cannot start a thread.
 pub fn start<L: Ledger<Record = ParticipantRecord>>(
     config: &RmConfig,
     host: &Host,
@@ -82,7 +83,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
         match effect {
             ParticipantEffect::Reply { token, answer } => waiters.complete(token.0, answer),
             ParticipantEffect::Ask { coordinator, txn } => {
-                // The asker ends only with the process.
+                // The task that asks ends only with the process.
                 let _ = questions.send((coordinator, txn));
             }
         }
@@ -93,8 +94,8 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     Ok((node, ledger_id))
 }
 
-/// Says what was promised beyond the inventory of today: only an operator can give people back what
-/// is missing, or talk to them.
+/// Logs what is promised beyond the present inventory. Only an operator can add what is missing, or talk to
+/// the people concerned.
 fn warn_of_overcommitments(participant: &Participant, config: &RmConfig, host: &Host) {
     for Overcommitted { resource, by } in participant.overcommitted(host.now()) {
         let excess = config.kind.unit().show(by.excess);
@@ -111,7 +112,7 @@ fn resolvers(
 ) -> Result<BTreeMap<CoordinatorName, ResolverClient<Channel>>, DaemonError> {
     let mut peers = BTreeMap::new();
     for (name, address) in coordinators {
-        // Checked when the configuration was read.
+        // The address was checked when the configuration was read.
         let endpoint = client::endpoint("coordinators.address", address)
             .map_err(|error| DaemonError::Ledger(error.to_string()))?;
         peers.insert(name.clone(), ResolverClient::new(host.connect(&endpoint)));
@@ -119,7 +120,8 @@ fn resolvers(
     Ok(peers)
 }
 
-/// Asks coordinators what became of transactions, each question on its own, and posts what came of it.
+/// Asks coordinators about the outcome of transactions, each question in a task of its own, and posts the
+/// answers.
 async fn ask(
     rm: RmName,
     peers: BTreeMap<CoordinatorName, ResolverClient<Channel>>,
@@ -136,7 +138,7 @@ async fn ask(
             let resolution = resolve(client, &rm, &txn).await;
             metrics::rm().resolves.with([answer_word(&resolution)]).inc();
             tracing::info!(%txn, %coordinator, ?resolution, "asked what became of a hold");
-            // Busy: the alarm of the hold asks again.
+            // If the participant is too busy for this, the alarm of the hold asks again.
             handle.tell(ParticipantInput::Resolved { txn, resolution });
         });
     }

@@ -1,12 +1,12 @@
-//! Smaller requests, as the user could send them.
+//! Smaller requests as wire messages that the user could send.
 
 use std::collections::BTreeMap;
 
 use coalloc_common::CoAllocation;
 use coalloc_proto::v1;
 
-/// The request of a message with the amounts, sites and links of a smaller one; everything else, times
-/// among it, stays as the user wrote it.
+/// The message `asked` with the amounts, sites and links of a smaller request. Everything else, including
+/// times, stays as the user wrote it.
 #[must_use]
 pub fn smaller_to_wire(
     asked: &v1::CoAllocationRequest,

@@ -1,4 +1,4 @@
-//! Sets of bookings, as a coordinator and an RM compare them.
+//! Sets of bookings, as a coordinator and an RM compare them; docs/PROTOCOL.md, "Reconciliation".
 
 use std::ops::RangeFrom;
 
@@ -9,7 +9,7 @@ use coalloc_protocol::digest::{BookingSet, Digest, Listed, Member, Part, Summary
 
 use super::{time_from_wire, time_to_wire};
 
-/// What one booking takes in an answer, beside its transaction: its digest, its end, their tags.
+/// Bytes of one booking in an answer, without its transaction: its digest, its end, and their tags.
 const BOOKING_BYTES: usize = 48;
 
 const fn high(digest: Digest) -> u64 {
@@ -30,7 +30,7 @@ fn part(field: &str, era: i64, shard: u32) -> Result<Part, InvalidField> {
     Ok(Part { era, shard: u8::try_from(shard).unwrap_or_default() })
 }
 
-/// What a coordinator counts on at an RM, for that RM.
+/// The message by which a coordinator tells an RM what it counts on there.
 #[must_use]
 pub fn compare_to_wire(
     coordinator: &str,
@@ -57,7 +57,7 @@ pub fn compare_to_wire(
     }
 }
 
-/// The same as it is received: from which part on, and what the coordinator has.
+/// Reads the same message: the first part to compare, and what the coordinator counts on.
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong.
@@ -78,7 +78,8 @@ pub fn compare_from_wire(
     Ok((from, parts))
 }
 
-/// The answer of whoever has `ours`: the parts that differ, whole, as many as one answer may have.
+/// The answer of an RM that has `ours`: the parts that differ, each with all its bookings, as many parts as
+/// fit in one answer.
 #[must_use]
 pub fn compared_to_wire(
     ledger_id: String,
@@ -109,7 +110,7 @@ pub fn compared_to_wire(
     response
 }
 
-/// The parts of an answer, in the order of the answer.
+/// Reads the parts of an answer, in the order of the answer.
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong.

@@ -1,4 +1,4 @@
-//! The federation: from files and from what resource managers describe, to the graph.
+//! The topology of a federation, from a file or from what resource managers describe.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use coalloc_proto::v1;
 
 use super::{inner_network, price_from_wire, segments_from_wire, span_from_wire};
 
-/// Unit value of what does not say its own.
+/// Unit value of a resource that has none of its own.
 const UNIT_VALUE_DEFAULT: u64 = 1;
 
-/// Builds the graph of a federation file. End points of paths must be sites or listed exchange points.
+/// Builds the topology of a federation file. End points of paths must be sites or listed exchange points.
 ///
 /// # Errors
-/// [`InvalidField`] with the field as it stands in the file: `networks[1].paths[3].b`.
+/// [`InvalidField`] with the field as it is written in the file: `networks[1].paths[3].b`.
 pub fn file_topology(file: &v1::FederationFile) -> Result<Topology, InvalidField> {
     let mut topology = Topology::new();
     let mut managers = BTreeSet::new();
@@ -38,18 +38,18 @@ pub fn file_topology(file: &v1::FederationFile) -> Result<Topology, InvalidField
         let price = price(&field, network.price.as_ref(), None)?;
         add_paths(&mut topology, &field, &rm, &network.paths, price.as_ref(), false)?;
         if let Some(inner) = &network.inner {
-            // Planned with are the disclosed paths; the inside must be able to carry them.
+            // Plans are made over the disclosed paths, so the inner network must be able to carry them.
             inner_network(&field, &network.paths, inner)?;
         }
     }
     Ok(topology)
 }
 
-/// Builds the graph of what resource managers answered to Describe. End points that are no sites
-/// become exchange points.
+/// Builds the topology from what resource managers answered to Describe. End points that are not sites become
+/// exchange points.
 ///
 /// # Errors
-/// [`InvalidField`] naming the resource manager and the field, when one describes nonsense or two
+/// [`InvalidField`] that names the resource manager and the field, when a description is invalid, or when two
 /// contradict each other.
 pub fn topology_of_descriptions<'a>(
     descriptions: impl IntoIterator<Item = (&'a RmName, &'a v1::DescribeResponse)> + Clone,
@@ -65,7 +65,7 @@ pub fn topology_of_descriptions<'a>(
     Ok(topology)
 }
 
-/// The price schedule of `field`, or the one of its inventory.
+/// The price schedule of `field`, or else that of its inventory.
 fn price(
     field: &str,
     own: Option<&v1::PriceSchedule>,
@@ -172,10 +172,10 @@ fn add_paths(
     Ok(())
 }
 
-/// The resources of a path: its name, or one a direction when it is full duplex.
+/// The resources of a path: one with the path's name, or one for each direction when it is full duplex.
 ///
 /// # Errors
-/// When its name is not a resource's.
+/// When the path's name cannot be the name of a resource.
 pub fn path_resources(field: &str, path: &v1::Path) -> Result<Duplex, InvalidField> {
     let field = format!("{field}.name");
     let resource = |suffix: &str| ResourceId::parse(&field, &format!("{}{suffix}", path.name));
@@ -186,10 +186,10 @@ pub fn path_resources(field: &str, path: &v1::Path) -> Result<Duplex, InvalidFie
     })
 }
 
-/// Checks that the sites a request names are sites of the federation.
+/// Checks that all sites which a request names are sites of the federation.
 ///
 /// # Errors
-/// [`InvalidField`] for the first unknown one, with the sites there are.
+/// [`InvalidField`] for the first unknown site, with the names of the known sites.
 pub fn check_references(topology: &Topology, request: &CoAllocation) -> Result<(), InvalidField> {
     let check = |field: String, name: &VertexName| {
         let vertex = topology.find_vertex(name).map(|index| topology.vertex(index));
@@ -214,7 +214,7 @@ pub fn check_references(topology: &Topology, request: &CoAllocation) -> Result<(
     Ok(())
 }
 
-/// What a federation file says is taken already, checked against its resources.
+/// The segments that a federation file says are booked already, checked against its resources.
 ///
 /// # Errors
 /// When a segment is malformed or names a resource that the file does not have.

@@ -1,4 +1,6 @@
-//! The inside of a network domain, from files: checked, numbered, ready to route.
+//! Inner networks of domains, from files: checked, numbered, and ready for routing.
+//!
+//! Left out: routing itself (`coalloc_plan::inner`). Source: docs/adr/0010-inner-networks.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +12,7 @@ use coalloc_proto::v1;
 
 use super::{path_resources, span_from_wire};
 
-/// What the names of inner links begin with inside the RM, so that none is a disclosed resource's.
+/// Prefix of the names of inner links inside the RM, so that none is the name of a disclosed resource.
 const PREFIX: &str = "inner/";
 
 /// An inner network and the paths that are routed over it.
@@ -20,17 +22,17 @@ pub struct InnerPlan {
     pub links: Vec<(ResourceId, Amount)>,
     /// The router's index of every disclosed resource.
     pub paths: BTreeMap<ResourceId, usize>,
-    /// Routes them.
+    /// The router of these paths.
     pub router: Router,
-    /// May what has not begun be routed anew?
+    /// Whether bookings that have not begun may be rerouted.
     pub may_move: bool,
 }
 
-/// Takes an inner network; `field` is the inventory that has it.
+/// Reads an inner network. `field` is the inventory that has it.
 ///
 /// # Errors
-/// [`InvalidField`] when the network or one of its links is wrong, or when it can never carry a path as
-/// it is disclosed: with the path's number and the inside's.
+/// [`InvalidField`] when the network or one of its links is wrong, or when it can never carry a path as the
+/// path is disclosed. The error then has the path's capacity or latency, and that of the inner network.
 pub fn inner_network(
     field: &str,
     paths: &[v1::Path],
@@ -106,7 +108,7 @@ fn inner_link<'a>(
     let capacity =
         check_range(&capacity_field, link.capacity_bps, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
     let mut end = |name: &'a str| {
-        // At most two a link.
+        // There are at most two new vertices for each link.
         let next = vertices.len() as u32;
         *vertices.entry(name).or_insert(next)
     };
@@ -115,7 +117,7 @@ fn inner_link<'a>(
     Ok(Link { a, b, capacity, latency })
 }
 
-/// Microseconds; 0 when it is unset.
+/// A latency in microseconds; 0 when it is unset.
 fn latency(field: &str, wire: Option<&coalloc_proto::Duration>) -> Result<u64, InvalidField> {
     let field = format!("{field}.latency");
     let span = wire.map_or(Ok(Span::ZERO), |latency| span_from_wire(&field, latency))?;
@@ -139,7 +141,7 @@ fn path_ends(
     Ok(Path { a, b, latency_max: latency(field, path.latency.as_ref())? })
 }
 
-/// Could the inside carry every path as it is disclosed, were nothing else booked?
+/// Checks that the inner network could carry every path as it is disclosed, if nothing else were booked.
 fn check_paths(
     field: &str,
     paths: &[v1::Path],

@@ -1,4 +1,5 @@
-//! Service levels: what some users may take of what is free (Takefusa 2010, section 3.4, option C).
+//! Service levels, from files: the share of what is free that some users may take (Takefusa 2010, section
+//! 3.4, option C).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, UserName};
 use coalloc_proto::v1;
 
-/// Percent of what is free that a user may take, by user; `path` is where the levels stand in the file.
+/// Percent of what is free that a user may take, for each user. `path` is where the levels are in the file.
 ///
 /// # Errors
 /// [`InvalidField`] when a name, a share or a user is missing, out of its range, or there twice.

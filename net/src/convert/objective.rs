@@ -1,10 +1,10 @@
-//! Objectives and price schedules.
+//! Objectives and price schedules, from and to the wire.
 
 use coalloc_common::price::BandText;
 use coalloc_common::{InvalidField, Objective, PriceSchedule};
 use coalloc_proto::v1;
 
-/// Takes a price schedule.
+/// Reads a price schedule.
 ///
 /// # Errors
 /// When its bands do not make up a day, or a number is out of its range.
@@ -21,10 +21,10 @@ pub fn price_from_wire(
     PriceSchedule::parse(&wire.utc_offset, &bands).map_err(|error| error.within(field))
 }
 
-/// Takes objectives, most important first.
+/// Reads objectives, most important first.
 ///
 /// # Errors
-/// When one is unknown or stands twice.
+/// When one is unknown or is there twice.
 pub fn objectives_from_wire(field: &str, wire: &[i32]) -> Result<Vec<Objective>, InvalidField> {
     let mut objectives = Vec::with_capacity(wire.len());
     for (index, number) in wire.iter().enumerate() {
@@ -55,7 +55,7 @@ const fn objective(wire: v1::Objective) -> Option<Objective> {
     })
 }
 
-/// Gives an objective.
+/// The wire form of an objective.
 #[must_use]
 pub const fn objective_to_wire(objective: Objective) -> v1::Objective {
     match objective {

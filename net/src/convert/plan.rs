@@ -1,4 +1,4 @@
-//! Plans and segments.
+//! Plans and segments, from and to the wire.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,14 +15,14 @@ use sha2::{Digest as _, Sha256};
 
 use super::{objective_to_wire, span_to_wire, window_from_wire, window_to_wire};
 
-/// SHA-256 over the segments, in hexadecimal: equal for two plans that reserve the same.
+/// SHA-256 over the segments, in hexadecimal. Two plans that reserve the same segments have the same digest.
 #[must_use]
 pub fn plan_digest(segments: &BTreeMap<RmName, Vec<Segment>>) -> String {
     let mut hash = Sha256::new();
     for (rm, segments) in segments {
         for segment in segments {
             let (start, end) = (segment.window.start().as_us(), segment.window.end().as_us());
-            // No name has a space or a line end, so this text has one reading.
+            // No name contains a space or a newline, so this text can be read in only one way.
             let line = format!("{rm} {} {} {start} {end}\n", segment.resource, segment.amount);
             hash.update(line.as_bytes());
         }
@@ -35,7 +35,7 @@ pub fn plan_digest(segments: &BTreeMap<RmName, Vec<Segment>>) -> String {
     text
 }
 
-/// Gives a plan, with names for numbers.
+/// The wire form of a plan, with names in place of indices.
 #[must_use]
 pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &RankedPlan) -> v1::Plan {
     let plan = &judged.plan;
@@ -84,8 +84,9 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &Ranked
     }
 }
 
-/// Takes a plan that this node made and gave: names for numbers of the topology as it is now. Whether it
-/// can be made is another question, see `ip::feasible`; its cost is not set.
+/// Reads a plan that this node sent out earlier, with indices of the present topology in place of names.
+/// `None` when a name is no longer known. It does not check whether the plan can be made (see
+/// `ip::feasible`), and does not set the cost.
 #[must_use]
 pub fn plan_from_wire(topology: &Topology, wire: &v1::Plan) -> Option<Plan> {
     let vertex = |name: &str| topology.find_vertex(&VertexName::parse("at", name).ok()?);
@@ -110,7 +111,7 @@ pub fn plan_from_wire(topology: &Topology, wire: &v1::Plan) -> Option<Plan> {
     })
 }
 
-/// Gives segments, with their owner's name when it is not evident.
+/// The wire form of segments, with the name of their resource manager when `rm` is given.
 #[must_use]
 pub fn segments_to_wire(rm: Option<&RmName>, segments: &[Segment]) -> Vec<v1::Segment> {
     let resource_manager = rm.map(ToString::to_string).unwrap_or_default();
@@ -125,11 +126,11 @@ pub fn segments_to_wire(rm: Option<&RmName>, segments: &[Segment]) -> Vec<v1::Se
         .collect()
 }
 
-/// Takes segments.
+/// Reads segments.
 ///
 /// # Errors
-/// When there are none or too many, or a name, amount or window is out of its range, or one resource
-/// stands twice with overlapping windows.
+/// When there are none or too many, or when a name, amount or window is out of its range, or when one
+/// resource is there twice with overlapping windows.
 pub fn segments_from_wire(field: &str, wire: &[v1::Segment]) -> Result<Vec<Segment>, InvalidField> {
     if wire.is_empty() || wire.len() > limits::HOLD_SEGMENTS_MAX {
         let allowed = format!("1 to {} segments", limits::HOLD_SEGMENTS_MAX);

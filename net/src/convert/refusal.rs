@@ -1,4 +1,4 @@
-//! Refusals.
+//! Refusals, from and to the wire.
 
 use coalloc_common::{
     Amount, Bottleneck, BottleneckKind, CoordinatorName, Reason, Refusal, ResourceId, RmName,
@@ -53,7 +53,7 @@ fn bottleneck_to_wire(bottleneck: &Bottleneck) -> v1::Bottleneck {
     }
 }
 
-/// A kind that this version does not know is no reason not to take the refusal.
+/// Reads a bottleneck. If this version does not know its kind, the refusal counts without the bottleneck.
 fn bottleneck_from_wire(wire: &v1::Bottleneck) -> Option<Box<Bottleneck>> {
     let (kind, _) = KINDS.iter().find(|(_, theirs)| i32::from(*theirs) == wire.kind)?;
     Some(Box::new(Bottleneck {
@@ -65,7 +65,7 @@ fn bottleneck_from_wire(wire: &v1::Bottleneck) -> Option<Box<Bottleneck>> {
     }))
 }
 
-/// Gives a refusal.
+/// The wire form of a refusal.
 #[must_use]
 pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
     let reason = REASONS
@@ -90,7 +90,7 @@ pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
     }
 }
 
-/// Says that a message about a transaction is not for this coordinator to send.
+/// The refusal of a message about a transaction that this coordinator may not send.
 #[must_use]
 pub fn denial(rm: &str, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
     let detail = format!(
@@ -101,8 +101,8 @@ pub fn denial(rm: &str, txn: &TransactionId, coordinator: &CoordinatorName) -> v
     v1::Refusal { resource_manager: rm.to_owned(), ..refusal_to_wire(&refusal) }
 }
 
-/// Takes a refusal that another daemon gave. It is one whatever else it says: a reason that this version does not
-/// know is [`Reason::Unknown`], and a name or window that is none is left out.
+/// Reads a refusal from another daemon. It stays a refusal whatever it says: a reason that this version does
+/// not know becomes [`Reason::Unknown`], and an invalid name or window is left out.
 #[must_use]
 pub fn refusal_from_wire(wire: &v1::Refusal) -> Refusal {
     let known = REASONS.iter().find(|(_, theirs)| i32::from(*theirs) == wire.reason);
@@ -174,7 +174,7 @@ mod tests {
             };
             assert_eq!(refusal_from_wire(&refusal_to_wire(&refusal)), refusal);
         }
-        // Every value of the schema but UNSPECIFIED is in the table.
+        // All values of the schema except UNSPECIFIED are in the table.
         assert!(v1::Reason::try_from(REASONS.len() as i32).is_ok());
         assert!(v1::Reason::try_from(REASONS.len() as i32 + 1).is_err());
     }

@@ -1,4 +1,4 @@
-//! Co-allocation requests and the options of their planning.
+//! Co-allocation requests and their planning options, from the wire.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,8 +21,8 @@ pub fn user_name(field: &str, text: &str) -> Result<UserName, InvalidField> {
     UserName::parse(field, if text.is_empty() { "anonymous" } else { text })
 }
 
-/// Takes a request, with every check that needs no topology. An unset earliest start becomes
-/// `soonest`; an unset latest start the earliest.
+/// Reads a request, with every check that needs no topology. An unset earliest start becomes `soonest`, an
+/// unset latest start becomes the earliest start.
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong.
@@ -114,18 +114,18 @@ fn timing(wire: &v1::CoAllocationRequest, soonest: Time) -> Result<Timing, Inval
     Ok(Timing { earliest_start, latest_start, duration })
 }
 
-/// Planning options with every default filled in.
+/// Planning options with all defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestOptions {
-    /// N of Takefusa 2010, stage 2i.
+    /// Number of frames (N of Takefusa 2010, stage 2i).
     pub frames: u32,
-    /// N_max of Takefusa 2010, Eq. (11).
+    /// Most edges of one route (N_max of Takefusa 2010, Eq. (11)).
     pub route_edges_max: u32,
-    /// Which solver.
+    /// The solver.
     pub solver: Solver,
     /// What makes one plan better than another.
     pub ranking: Ranking,
-    /// Most plans wanted: N' of Takefusa 2010, stage 2iv.
+    /// Most plans wanted (N' of Takefusa 2010, stage 2iv).
     pub plans: u32,
 }
 
@@ -141,7 +141,7 @@ impl Default for RequestOptions {
     }
 }
 
-/// Takes planning options; what is unset is taken from `defaults`.
+/// Reads planning options. What is unset is taken from `defaults`.
 ///
 /// # Errors
 /// When a number is out of its range or the solver is unknown.

@@ -1,4 +1,4 @@
-//! Tasks: requests and options in, plans out.
+//! Tasks: requests and options from the wire, plans to the wire.
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
@@ -17,29 +17,30 @@ use super::{
     time_to_wire, window_to_wire,
 };
 
-/// A task as it was asked for, in a federation.
+/// A task whose names were found in the topology of a federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedTask {
-    /// What planners are told, but for [`Task::cluster`]: which index a site has is the picture's to say.
+    /// The task for the planners, without [`Task::cluster`]: the index of a site is known only to the
+    /// picture.
     pub task: Task,
-    /// The only site that it may run at.
+    /// The only site at which it may run; `None`: any.
     pub cluster: Option<VertexIndex>,
-    /// Results that travel on.
+    /// The results that are sent on, if any.
     pub output: Option<Output>,
 }
 
-/// How a task is planned, with every default filled in.
+/// How a task is planned, with all defaults filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParsedTaskOptions {
-    /// Which planner.
+    /// The planner.
     pub planner: TaskPlannerName,
-    /// Plans wanted.
+    /// Number of plans wanted.
     pub plans: usize,
-    /// How what is free is cut into vectors.
+    /// How profiles are cut into availability vectors.
     pub cut: VectorGrid,
 }
 
-/// Takes a task. An unset `ready` becomes `soonest`.
+/// Reads a task. An unset `ready` becomes `soonest`.
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong.
@@ -94,7 +95,7 @@ pub fn task_from_wire(
     Ok(ParsedTask { task, cluster, output })
 }
 
-/// A site or an exchange point of the federation.
+/// Finds a site or an exchange point of the federation.
 fn place(topology: &Topology, field: &str, text: &str) -> Result<VertexIndex, InvalidField> {
     let name = VertexName::parse(field, text)?;
     let unknown = || {
@@ -106,7 +107,7 @@ fn place(topology: &Topology, field: &str, text: &str) -> Result<VertexIndex, In
     topology.find_vertex(&name).ok_or_else(unknown)
 }
 
-/// A site of the federation.
+/// Finds a site of the federation.
 fn site(topology: &Topology, field: &str, text: &str) -> Result<VertexIndex, InvalidField> {
     let name = VertexName::parse(field, text)?;
     let found = topology.find_vertex(&name);
@@ -163,7 +164,7 @@ fn signalling(wire: &v1::TaskRequest) -> Result<Signalling, InvalidField> {
     })
 }
 
-/// Takes the options of a task; what is unset is filled in as the schema says.
+/// Reads the options of a task. What is unset gets the schema's default.
 ///
 /// # Errors
 /// [`InvalidField`] for the first field that is wrong, or when a vector would have too many slots.
@@ -175,7 +176,7 @@ pub fn task_options(
     options_until(wire, until_deadline)
 }
 
-/// Checks options that are kept for tasks to come.
+/// Checks options that are kept for future tasks.
 ///
 /// # Errors
 /// As [`task_options`].
@@ -226,16 +227,16 @@ fn options_until(
     Ok(ParsedTaskOptions { planner, plans, cut })
 }
 
-/// The shortest of 1, 2, 5, 10, ... milliseconds of which the papers' 10,000 reach over the horizon.
+/// The shortest of 1, 2, 5, 10, ... milliseconds with which the papers' 10,000 slots cover the horizon.
 fn usual_slot(horizon: Span) -> Span {
     let decades = (0..).map(|power| 1_000_i64.saturating_mul(10_i64.saturating_pow(power)));
     let mut slots = decades.flat_map(|decade| [1, 2, 5].map(|step| decade.saturating_mul(step)));
     let reaches = |slot: &i64| slot.saturating_mul(limits::TASK_SLOTS_USUAL) >= horizon.as_us();
-    // Decades grow without end, and the horizon does not.
+    // The candidates grow without end and the horizon does not, so one is found.
     slots.find(reaches).map_or(limits::SLOT_MAX, Span::from_us).min(limits::SLOT_MAX)
 }
 
-/// Gives what a planner says of a task.
+/// The wire form of a planner's answer for a task.
 #[must_use]
 pub fn whole_to_wire(
     topology: &Topology,
@@ -262,7 +263,7 @@ pub fn whole_to_wire(
     }
 }
 
-/// Gives a plan of a task, with the way of its results if they travel on.
+/// The wire form of a task's plan, with the route of its results if they are sent on.
 #[must_use]
 pub fn found_to_wire(
     topology: &Topology,
@@ -276,7 +277,7 @@ pub fn found_to_wire(
     }
 }
 
-/// Gives a plan of a task, with names for numbers.
+/// The wire form of a task's plan, with names in place of indices.
 fn task_plan_to_wire(
     topology: &Topology,
     picture: &BelievedNetwork,
@@ -306,7 +307,7 @@ fn task_plan_to_wire(
     }
 }
 
-/// The same of a plan whose results travel on.
+/// The wire form of a plan whose results are sent on.
 fn delivery_to_wire(
     topology: &Topology,
     picture: &BelievedNetwork,
@@ -341,7 +342,7 @@ fn legs(topology: &Topology, picture: &BelievedNetwork, legs: &[Leg]) -> Vec<v1:
     legs.iter().filter_map(leg).collect()
 }
 
-/// Gives what a plan took.
+/// The wire form of a planner's effort.
 #[must_use]
 pub const fn effort_to_wire(effort: Effort) -> v1::TaskEffort {
     v1::TaskEffort { operations: effort.operations, paths: effort.paths, tried: effort.tried }

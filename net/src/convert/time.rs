@@ -1,9 +1,9 @@
-//! Instants, lengths and windows.
+//! Instants, lengths of time and windows, from and to the wire.
 
 use coalloc_common::{InvalidField, Span, Time, Window, limits};
 use coalloc_proto::{Duration, Timestamp, v1};
 
-/// Takes an instant.
+/// Reads an instant.
 ///
 /// # Errors
 /// When it is outside 1970 to 2255 or finer than a microsecond.
@@ -22,16 +22,16 @@ pub fn time_from_wire(field: &str, wire: &Timestamp) -> Result<Time, InvalidFiel
     us.map(Time::from_us).ok_or_else(bad)
 }
 
-/// Gives an instant.
+/// The wire form of an instant.
 #[must_use]
 pub fn time_to_wire(time: Time) -> Timestamp {
     let us = time.as_us();
-    // Below 10^9 by the remainder.
+    // Below 10^9, because the remainder is below 10^6.
     let nanos = (us.rem_euclid(1_000_000) * 1_000) as i32;
     Timestamp { seconds: us.div_euclid(1_000_000), nanos }
 }
 
-/// Takes a length of time.
+/// Reads a length of time.
 ///
 /// # Errors
 /// When it is negative, finer than a microsecond, or beyond 366 days times ten.
@@ -49,17 +49,17 @@ pub fn span_from_wire(field: &str, wire: &Duration) -> Result<Span, InvalidField
     us.map(Span::from_us).ok_or_else(bad)
 }
 
-/// Gives a length of time.
+/// The wire form of a length of time.
 #[must_use]
 pub fn span_to_wire(span: Span) -> Duration {
     let us = span.as_us();
     Duration { seconds: us / 1_000_000, nanos: ((us % 1_000_000) * 1_000) as i32 }
 }
 
-/// Takes a window.
+/// Reads a window.
 ///
 /// # Errors
-/// When it is missing, reversed, empty, too long or out of the years.
+/// When it is missing, reversed, empty, too long, or not between 1970 and 2255.
 pub fn window_from_wire(field: &str, wire: Option<&v1::Window>) -> Result<Window, InvalidField> {
     let wire = wire.ok_or_else(|| InvalidField::new(field, "nothing", "a window"))?;
     let time = |name: &str, wire: &Option<Timestamp>| {
@@ -71,7 +71,7 @@ pub fn window_from_wire(field: &str, wire: Option<&v1::Window>) -> Result<Window
     Window::parse(field, time("start", &wire.start)?, time("end", &wire.end)?)
 }
 
-/// Gives a window.
+/// The wire form of a window.
 #[must_use]
 pub fn window_to_wire(window: Window) -> v1::Window {
     v1::Window { start: Some(time_to_wire(window.start())), end: Some(time_to_wire(window.end())) }

@@ -1,7 +1,7 @@
-//! Updates of profiles, and when they are wanted.
+//! Updates of profiles and their policies, from and to the wire.
 //!
-//! What is checked here is what can be said of an update alone; whether it fits a picture is
-//! [`coalloc_protocol::update::Picture`]'s to say.
+//! Left out: whether an update fits a picture, which only [`coalloc_protocol::update::Picture`] knows. What
+//! can be checked of an update alone is checked here.
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::profile::FreeStep;
@@ -11,17 +11,18 @@ use coalloc_protocol::update::{Part, Strategy, Update, UpdateKind, UpdatePolicy}
 
 use super::{span_from_wire, span_to_wire};
 
-/// Takes an update; `field` is where it stands in its message.
+/// Reads an update. `field` is its path in the message.
 ///
 /// # Errors
-/// [`InvalidField`] for the first field that is wrong: of an unknown kind, with more parts or steps than one
-/// update has, with steps outside of their window, or with what its kind does not have.
+/// [`InvalidField`] for the first field that is wrong: an unknown kind, more parts or steps than one update
+/// may have, steps outside their window, or a field that is not allowed for this kind.
 pub fn update_from_wire(field: &str, wire: &v1::ProfileUpdate) -> Result<Update, InvalidField> {
     let kind = kind_from_wire(field, wire)?;
     let at = time(&format!("{field}.at_us"), wire.at_us)?;
     let most = limits::UPDATE_PARTS_MAX;
     check_range(&format!("{field}.parts"), wire.parts.len(), 0..=most, "parts")?;
-    // Before anything is made of them: each part has at least one, and a sum of as many lengths fits.
+    // Checked before anything is built: each part has at least one step, and the sum of this many lengths
+    // cannot overflow.
     let steps: usize = wire.parts.iter().map(|part| part.free.len()).sum();
     check_range(&format!("{field}.parts"), steps, 0..=limits::UPDATE_STEPS_MAX, "steps in all")?;
     let part = |(index, part)| part_from_wire(&format!("{field}.parts[{index}]"), part);
@@ -29,7 +30,7 @@ pub fn update_from_wire(field: &str, wire: &v1::ProfileUpdate) -> Result<Update,
     Ok(Update { epoch: wire.epoch, kind, revision: wire.revision, at, parts })
 }
 
-/// What kind it is; what only others have must be unset.
+/// Reads the kind of an update. Fields that only other kinds have must be unset.
 fn kind_from_wire(field: &str, wire: &v1::ProfileUpdate) -> Result<UpdateKind, InvalidField> {
     use v1::ProfileUpdateKind as Wire;
     let kind = Wire::try_from(wire.kind).unwrap_or(Wire::Unspecified);
@@ -71,11 +72,11 @@ fn kind_from_wire(field: &str, wire: &v1::ProfileUpdate) -> Result<UpdateKind, I
 }
 
 fn part_from_wire(field: &str, wire: &v1::ProfilePart) -> Result<Part, InvalidField> {
-    // A number below the most there may be; whether there is such a resource is the picture's to say.
+    // A number below the largest possible count. Whether there is such a resource is checked by the picture.
     let most = limits::RM_RESOURCES_MAX as u32 - 1;
     let resource = check_range(&format!("{field}.resource"), wire.resource, 0..=most, "")?;
     let start = time(&format!("{field}.from_us"), wire.from_us)?;
-    // What is left of the years, below 2^53.
+    // Time from the start to the end of the allowed years; below 2^53.
     let left = (limits::TIME_MAX_US - start.as_us()).unsigned_abs();
     let length = check_range(&format!("{field}.length_us"), wire.length_us, 1..=left, "us")?;
     let end = start.saturating_add(Span::from_us(length as i64));
@@ -115,7 +116,7 @@ fn time(field: &str, us: i64) -> Result<Time, InvalidField> {
     check_range(field, us, 0..=limits::TIME_MAX_US, "us since 1970").map(Time::from_us)
 }
 
-/// Gives an update.
+/// The wire form of an update.
 #[must_use]
 pub fn update_to_wire(update: &Update) -> v1::ProfileUpdate {
     use v1::ProfileUpdateKind as Wire;
@@ -142,7 +143,7 @@ pub fn update_to_wire(update: &Update) -> v1::ProfileUpdate {
 }
 
 fn part_to_wire(part: &Part) -> v1::ProfilePart {
-    // Steps rise, and a window has a length.
+    // Never negative: steps rise, and a window has a length.
     let length = |span: Span| span.as_us().unsigned_abs();
     let after = |pair: &[FreeStep]| length(pair[1].0.since(pair[0].0));
     v1::ProfilePart {
@@ -154,11 +155,11 @@ fn part_to_wire(part: &Part) -> v1::ProfilePart {
     }
 }
 
-/// Takes a policy of updates.
+/// Reads an update policy.
 ///
 /// # Errors
-/// [`InvalidField`] for a period, a share or a delay that is missing, out of its range, or not of this
-/// strategy.
+/// [`InvalidField`] for a period, a threshold or a delay that is missing, out of its range, or not allowed
+/// with this strategy.
 pub fn update_policy_from_wire(
     field: &str,
     wire: &v1::UpdatePolicy,
@@ -215,7 +216,7 @@ fn shown(wire: &Duration) -> String {
     format!("{} s and {} ns", wire.seconds, wire.nanos)
 }
 
-/// Gives a policy of updates.
+/// The wire form of an update policy.
 #[must_use]
 pub fn update_policy_to_wire(policy: UpdatePolicy) -> v1::UpdatePolicy {
     use v1::UpdateStrategy as Wire;
@@ -288,7 +289,7 @@ mod tests {
             let error = update_from_wire("update", &wire).expect_err(field);
             assert_eq!(error.field, field, "{error}");
         }
-        // Steps that do not rise, or rise out of the window.
+        // Steps that do not rise, or that end after the window.
         for after in [0, 100_000_000, u64::MAX] {
             let mut wire = delta();
             wire.parts[0].after_us[1] = after;

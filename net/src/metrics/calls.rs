@@ -29,7 +29,7 @@ impl<S> Layer<S> for CallsLayer {
     }
 }
 
-/// The service around a service.
+/// A service around another one, which counts and times its calls.
 #[derive(Debug, Clone)]
 pub struct Calls<S> {
     inner: S,
@@ -54,7 +54,7 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = span.carry(answer).await;
-            // A unary error is an answer of headers only; of a stream, its beginning is counted.
+            // A unary error is an answer of headers only. Of a stream, only the start is counted.
             let code = match &answer {
                 Ok(answer) => {
                     Status::from_header_map(answer.headers()).map_or(Code::Ok, |s| s.code())
@@ -68,11 +68,11 @@ where
     }
 }
 
-/// Counters of one method, looked up once a call.
+/// The counters of one method. They are looked up once for each call.
 struct Method {
     name: String,
     seconds: Histogram,
-    /// By status code; made when the first call ends so.
+    /// One counter for each status code, made when the first call ends with that code.
     codes: [OnceLock<Counter>; CODES],
 }
 
@@ -91,7 +91,8 @@ impl Method {
     }
 }
 
-/// The method that a path names. Only so many are kept apart: anybody can call any name.
+/// The method that a path names. Only a limited number of names is kept apart, because anybody can call any
+/// name.
 fn method(path: &str) -> Arc<Method> {
     static METHODS: RwLock<BTreeMap<String, Arc<Method>>> = RwLock::new(BTreeMap::new());
     let name = path.trim_start_matches('/');
@@ -107,7 +108,7 @@ fn method(path: &str) -> Arc<Method> {
     Arc::clone(methods.entry(name.to_owned()).or_insert_with(|| Arc::new(Method::new(name))))
 }
 
-/// One call under way. Dropped without an end, its caller has gone away, or its time was over.
+/// A call in progress. If it is dropped before it has ended, its caller has gone away, or it timed out.
 struct OpenCall {
     method: Arc<Method>,
     begun: Instant,

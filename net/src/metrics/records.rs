@@ -1,4 +1,4 @@
-//! What cores decide, counted where their records become durable: no counter says more than a ledger.
+//! What cores decide, counted where their records become durable: no counter counts more than the ledger has.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,12 +11,12 @@ use coalloc_protocol::participant::ParticipantRecord;
 use super::{grc, rm};
 use crate::traces;
 
-/// A record that says what to count.
+/// A record that knows which counters it raises.
 pub trait Observed {
-    /// Counts it; it is durable, by this process or an earlier one.
+    /// Counts the record. It is durable, written by this process or an earlier one.
     fn count(&self);
 
-    /// Says to the trace of its request that it was made durable just now.
+    /// Notes in the trace of its request that the record was made durable just now.
     fn trace(&self, _: &traces::SpanTimes) {}
 }
 
@@ -41,10 +41,11 @@ impl Observed for ParticipantRecord {
     }
 }
 
-/// Transactions that are not finished, and whether they will end as confirmed. As many as are in flight.
+/// The transactions that are not finished, and whether they will end as confirmed. There are as many as are
+/// in flight.
 static OPEN: Mutex<BTreeMap<TransactionId, bool>> = Mutex::new(BTreeMap::new());
 
-/// Changes the open transactions; gives what was known of the one.
+/// Sets (`Some`) or removes (`None`) an open transaction. Returns what was known of it.
 fn open(txn: &TransactionId, confirms: Option<bool>) -> Option<bool> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let was = match confirms {
@@ -55,8 +56,8 @@ fn open(txn: &TransactionId, confirms: Option<bool>) -> Option<bool> {
     was
 }
 
-/// Those of them that change a reservation, which was confirmed before: what becomes of the change when they are
-/// booked everywhere.
+/// Those open transactions that change a reservation which was confirmed before, with the outcome of the
+/// change once they are booked everywhere.
 static CHANGES: Mutex<BTreeMap<TransactionId, &'static str>> = Mutex::new(BTreeMap::new());
 
 fn changes<T>(look: impl FnOnce(&mut BTreeMap<TransactionId, &'static str>) -> T) -> T {
@@ -117,9 +118,10 @@ impl Observed for CoordinatorRecord {
                 grc.changes.with(["split"]).inc();
             }
             Self::Releasing { txn, .. } => {
-                // It has to be acknowledged (once more), and what was not confirmed will not be.
+                // The transaction has to be acknowledged (once more). If it was not confirmed yet, it never
+                // will be.
                 open(txn, Some(false));
-                // One release ends a decided change and the version that it replaces.
+                // One release ends both a decided change and the version that it replaces.
                 if !changes(|changes| changes.contains_key(txn)) {
                     grc.releases.inc();
                 }
@@ -158,12 +160,12 @@ impl Observed for CoordinatorRecord {
             Self::Intent { txn, reservation, .. } => {
                 traces::synced(reservation, "intent", Some(txn), sync);
             }
-            // The trace of a hold from above ends at its call: the request is not ours.
+            // A hold of a parent coordinator is traced only within its call: the request is the parent's.
             Self::ParentHoldOpened { .. }
             | Self::ParentTombstone { .. }
             | Self::ReplacedForParent { .. }
             | Self::Superseded { .. } => {}
-            // Of no request at all.
+            // These belong to no request at all.
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),

@@ -1,5 +1,5 @@
-//! The metrics over HTTP: `GET /metrics` at an address of its own, so that a scrape never waits behind
-//! a call, and nothing but metrics is reachable there.
+//! Serves the metrics over HTTP: `GET /metrics` at an address of its own. So a scrape never waits behind a
+//! call, and only metrics can be reached at that address.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,13 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// What the text is: OpenMetrics, which every Prometheus since 2.5 asks for.
+/// The type of the text: OpenMetrics, which every Prometheus since 2.5 requests.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Reads a state into its gauges before a scrape is answered.
+/// Reads a state into its gauges, before a scrape is answered.
 pub type Reader = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// Makes a [`Reader`] of an async closure.
+/// Makes a [`Reader`] from an async closure.
 pub fn reader<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Reader
 where
     F: Future<Output = ()> + Send + 'static,
@@ -29,8 +29,8 @@ where
     Arc::new(move || Box::pin(read()))
 }
 
-/// Answers scrapes for as long as the runtime lives. Each first runs the readers, for a while: a core
-/// that is busy shows the figures of the scrape before.
+/// Answers scrapes for as long as the runtime lives. Each scrape first runs the readers, for a limited time;
+/// of a core that is busy, it then shows the values of the scrape before.
 pub async fn serve(listener: TcpListener, readers: Vec<Reader>) {
     let places = Arc::new(Semaphore::new(limits::SCRAPES_MAX));
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
@@ -38,7 +38,7 @@ pub async fn serve(listener: TcpListener, readers: Vec<Reader>) {
             Ok((stream, _)) => {
                 let readers = readers.clone();
                 tokio::spawn(async move {
-                    // Whoever does not finish in time is cut off.
+                    // A client that does not finish in time is cut off.
                     let answered = answer_one(stream, readers);
                     let _ = tokio::time::timeout(limits::SCRAPE_PATIENCE.to_std(), answered).await;
                     drop(place);
@@ -52,7 +52,7 @@ pub async fn serve(listener: TcpListener, readers: Vec<Reader>) {
     }
 }
 
-/// One connection, one answer.
+/// Serves one connection, with one answer.
 async fn answer_one(stream: TcpStream, readers: Vec<Reader>) {
     let service = service_fn(move |request| {
         let readers = readers.clone();

@@ -1,5 +1,5 @@
-//! What a coordinator counts of tasks: what became of them, how old what they were planned on was, and
-//! what the updates cost.
+//! What a coordinator counts of tasks: their outcomes, the age of the profiles that they were planned on, and
+//! the cost of the updates.
 
 use std::sync::OnceLock;
 
@@ -8,31 +8,31 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::{LabelledMetric, MetricGroup};
 
-/// Tasks at coordinators.
+/// Metrics of tasks at coordinators.
 #[derive(Debug)]
 pub struct Tasks {
     pub(super) room: MetricGroup,
-    /// Tasks that ended.
+    /// Tasks that ended, by outcome.
     pub ended: LabelledMetric<Counter, 1>,
-    /// Tries that a resource manager refused.
+    /// Tries that a resource manager refused, by kind of resource.
     pub refused: LabelledMetric<Counter, 1>,
-    /// Making one plan.
+    /// How long planning a task took.
     pub planning_seconds: Histogram,
-    /// How old the oldest part was that a plan rests on.
+    /// Age of the oldest profile that a plan was made from.
     pub picture_age: Histogram,
-    /// Updates merged.
+    /// Updates that were merged, by RM and kind.
     pub updates: LabelledMetric<Counter, 2>,
-    /// Their bytes.
+    /// Bytes of the updates that were merged, by RM.
     pub update_bytes: LabelledMetric<Counter, 1>,
-    /// Updates ignored.
+    /// Updates that were ignored, by RM and reason.
     pub ignored: LabelledMetric<Counter, 2>,
-    /// Rounds of questions for profiles.
+    /// Rounds in which all RMs were asked for their profiles (mode central).
     pub rounds: Counter,
 }
 
 pub(super) static TASKS: OnceLock<Tasks> = OnceLock::new();
 
-/// Metrics of tasks.
+/// The metrics of tasks.
 pub fn tasks() -> &'static Tasks {
     TASKS.get_or_init(|| {
         let mut room = MetricGroup::new("task");

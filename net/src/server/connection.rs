@@ -1,4 +1,6 @@
-//! One connection of a server: its bytes, its place among the others, and the way to close it.
+//! One connection of a server: its bytes, its place among the other connections, and how it is closed.
+//!
+//! Left out: which connections are closed ([`super::table`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,17 +14,17 @@ use super::gate::{ConnectionOrder, ConnectionPlace, Gate};
 use super::preface;
 use super::table::Id;
 
-/// The first bytes of a connection, which were read to judge them.
+/// The first bytes of a connection, which are read to judge whether it speaks HTTP/2.
 pub(super) type FirstBytes = [u8; preface::LENGTH];
 
-/// A connection that has spoken.
+/// A connection that has spoken HTTP/2.
 pub(super) struct Connection<S> {
     stream: S,
     heard: FirstBytes,
-    /// How many of those the HTTP/2 library has read.
+    /// How many of these first bytes the HTTP/2 library has read.
     replayed: usize,
     place: ConnectionPlace,
-    /// Done when the connection is to be cut, or the server is gone.
+    /// Done when the connection has to be cut, or when the server is gone.
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
@@ -33,8 +35,8 @@ impl<S> Connection<S> {
         Self { stream, heard, replayed: 0, place, cut }
     }
 
-    /// Fails once the connection is to be cut. Every poll comes by here, so that whatever the library waits for,
-    /// it is woken.
+    /// Fails once the connection has to be cut. Every poll calls this, so that the library is woken whatever
+    /// it waits for.
     fn check(&mut self, context: &mut Context<'_>) -> std::io::Result<()> {
         match self.cut.as_mut().poll(context) {
             Poll::Ready(()) => Err(std::io::ErrorKind::ConnectionAborted.into()),
@@ -43,13 +45,13 @@ impl<S> Connection<S> {
     }
 }
 
-/// Waits until a connection has an order as strict as this one.
+/// Waits until a connection has this order, or a stricter one.
 pub(super) async fn until(orders: &mut watch::Receiver<ConnectionOrder>, order: ConnectionOrder) {
     // Without a sender the connection has ended.
     let _ = orders.wait_for(|now| *now >= order).await;
 }
 
-/// The connection of a call, as its handlers' layers see it.
+/// The connection of a call, as the layers around its handler see it.
 #[derive(Debug, Clone)]
 pub(super) struct CallConnection {
     pub(super) gate: Arc<Gate>,

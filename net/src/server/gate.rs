@@ -1,8 +1,10 @@
-//! Lets connections in: accepts them, waits until they speak HTTP/2, gives them a place, and tells those that have
-//! to make way. The rules are in [`super::table`].
+//! Lets connections in: accepts them, waits until they speak HTTP/2, gives them a place, and tells
+//! connections when they have to leave. The rules are in [`super::table`].
 //!
-//! A connection is read here until its opening is complete, so that a silent one costs a file and its first bytes,
-//! and no place.
+//! A connection is read here until its opening bytes are complete. So a silent connection costs an open file
+//! and its first bytes, but no place.
+//!
+//! Left out: the rules ([`super::table`]), and which bytes are HTTP/2 ([`super::preface`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +23,12 @@ use super::preface::{self, PrefaceStatus};
 use super::table::{Bounds, Eviction, Id, NoPlaceLeft, Peer, Phase, Table};
 use crate::metrics::net;
 
-/// What a connection is told, ever stricter.
+/// What a connection has to do; each value is stricter than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ConnectionOrder {
-    /// Go on.
+    /// Continue.
     Stay,
-    /// End your calls, take no new ones.
+    /// Finish your calls, and accept no new ones.
     Leave,
     /// End now.
     Cut,
@@ -35,15 +37,15 @@ pub(super) enum ConnectionOrder {
 /// Why the server closed a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cause {
-    /// It said nothing for [`limits::SILENT_PATIENCE`].
+    /// It sent nothing for [`limits::SILENT_PATIENCE`].
     Silent,
     /// It does not speak HTTP/2.
     Foreign,
-    /// It was silent, and others came.
+    /// It was silent while too many other silent connections came.
     Crowded,
-    /// It was idle, and another needed its place.
+    /// It was idle while another connection needed its place.
     Idle,
-    /// It spoke, and every place has calls at work.
+    /// It spoke while every place was taken by a connection with active calls.
     Refused,
 }
 
@@ -65,7 +67,7 @@ impl Cause {
 pub(super) struct Gate {
     patience: Duration,
     state: Mutex<State>,
-    /// A connection has ended or spoken.
+    /// Wakes when a connection has ended or spoken.
     changed: Notify,
 }
 
@@ -95,7 +97,7 @@ impl Gate {
         })
     }
 
-    /// Does something to the table, and shows what it has become.
+    /// Changes the table, and updates the gauges to match.
     fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let before = state.table.counts();
@@ -110,7 +112,8 @@ impl Gate {
         done
     }
 
-    /// Accepts connections for ever, and hands each on with its place, which is that of a silent one.
+    /// Accepts connections for ever. Hands each on with its place, which at first is that of a silent
+    /// connection.
     pub(super) async fn accept<L: Listener>(
         self: &Arc<Self>,
         listener: &mut L,
@@ -139,7 +142,7 @@ impl Gate {
         ConnectionPlace(CallConnection { gate: Arc::clone(self), id })
     }
 
-    /// Cuts silent connections until there are not too many.
+    /// Cuts silent connections until there are no longer too many.
     async fn clear(&self) {
         while let Some(surplus) = self.with(|state| state.table.surplus()) {
             let due = async {
@@ -149,10 +152,10 @@ impl Gate {
                 }
             };
             tokio::select! {
-                // Perhaps it is none too many any more.
+                // There may be no surplus any more.
                 () = self.changed.notified() => {}
                 () = due => self.with(|state| {
-                    // It may have spoken just now.
+                    // The connection may have spoken just now.
                     if state.table.surplus() == Some(surplus) {
                         state.table.cut(surplus.id);
                         state.order(surplus.id, ConnectionOrder::Cut);
@@ -162,7 +165,7 @@ impl Gate {
         }
     }
 
-    /// Closes one connection, so that the system has a file for the next.
+    /// Closes one connection, so that the system has an open file for the next one.
     fn relieve(&self) {
         self.with(|state| {
             if let Some(id) = state.table.relieve(Instant::now()) {
@@ -175,7 +178,7 @@ impl Gate {
     fn speak(&self, id: Id) -> Result<(), NoPlaceLeft> {
         let spoken = self.with(|state| {
             let Eviction { leaves, cut } = state.table.speak(id, Instant::now())?;
-            // Whoever was to be cut for being silent has spoken after all.
+            // A connection that was to be cut for being silent has spoken after all.
             state.order(id, ConnectionOrder::Stay);
             if let Some(leaves) = leaves {
                 state.order(leaves, ConnectionOrder::Leave);
@@ -190,7 +193,7 @@ impl Gate {
         spoken
     }
 
-    /// Cuts a connection that was told to leave and has nothing at work.
+    /// Cuts a connection that was told to leave and has no active calls.
     pub(super) fn cut_if_idle(&self, id: Id) -> bool {
         self.with(|state| {
             let cut = state.table.cut_if_idle(id, Instant::now());
@@ -201,7 +204,7 @@ impl Gate {
         })
     }
 
-    /// Tells all connections the same.
+    /// Gives all connections the same order.
     pub(super) fn order_all(&self, order: ConnectionOrder) {
         self.with(|state| {
             for orders in state.orders.values() {
@@ -210,24 +213,24 @@ impl Gate {
         });
     }
 
-    /// Something was heard of a call of this connection.
+    /// Notes that something of a call was received or sent on this connection.
     pub(super) fn touch(&self, id: Id) {
         self.with(|state| state.table.touch(id, Instant::now()));
     }
 
-    /// So many more calls at work, and answers on their way.
+    /// Adds to the numbers of active calls and of answers being sent.
     pub(super) fn count_calls(&self, id: Id, at_work: isize, answering: isize) {
         self.with(|state| state.table.count_calls(id, at_work, answering, Instant::now()));
     }
 
-    /// How many connections are what, in the order of [`Phase::ALL`].
+    /// The number of connections in each phase, in the order of [`Phase::ALL`].
     #[cfg(test)]
     pub(super) fn counts(&self) -> [usize; 4] {
         self.with(|state| state.table.counts())
     }
 }
 
-/// A connection's place; free when it is dropped.
+/// A connection's place. It is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionPlace(CallConnection);
 
@@ -236,14 +239,15 @@ impl ConnectionPlace {
         self.0.clone()
     }
 
-    /// What the connection is told.
+    /// The orders of this connection.
     pub(super) fn orders(&self) -> watch::Receiver<ConnectionOrder> {
         let orders = |state: &mut State| state.orders.get(&self.0.id).map(watch::Sender::subscribe);
-        // Only a dropped place has none.
+        // Only a place that was dropped has no orders.
         self.0.gate.with(orders).unwrap_or_else(|| watch::channel(ConnectionOrder::Cut).1)
     }
 
-    /// Waits until the connection has spoken and has a live one's place. `None` when it is to be closed.
+    /// Waits until the connection has spoken and has the place of a live one. `None` when it has to be
+    /// closed.
     pub(super) async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut S,
@@ -251,7 +255,7 @@ impl ConnectionPlace {
         let mut orders = self.orders();
         let crowded = async {
             until(&mut orders, ConnectionOrder::Cut).await;
-            // A last look: what the system has received by now is read before this is over.
+            // One last look: what the system has received by now is read before this ends.
             tokio::task::yield_now().await;
         };
         let heard = tokio::select! {
@@ -271,7 +275,8 @@ impl ConnectionPlace {
                     cause.counter().inc();
                 }
                 if matches!(cause, Some(Cause::Refused)) {
-                    // As much as the system takes at once; whoever does not hear it sees the connection end.
+                    // As much as the system accepts at once. A client that does not receive it sees the
+                    // connection end.
                     let _ = stream.write(&preface::REFUSAL).await;
                 }
                 None
@@ -291,7 +296,7 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// Reads the opening of a connection. Without a cause, the client has gone.
+/// Reads the opening bytes of a connection. An error without a cause means that the client has gone.
 async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Result<FirstBytes, Option<Cause>> {
     let mut heard = [0; preface::LENGTH];
     let mut length = 0;

@@ -1,5 +1,5 @@
 //! The first bytes of a client: the HTTP/2 connection preface and the header of its SETTINGS frame (RFC 9113,
-//! section 3.4). Whoever has sent these speaks HTTP/2. Pure.
+//! section 3.4). A client that has sent these speaks HTTP/2. Pure.
 //!
 //! Left out: the settings themselves, which the HTTP/2 library reads.
 
@@ -7,7 +7,7 @@
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Length of a frame's header.
 const HEADER: usize = 9;
-/// Bytes that are looked at.
+/// Number of bytes that are read to judge a connection.
 pub(super) const LENGTH: usize = PREFACE.len() + HEADER;
 /// Longest frame before the server has allowed longer ones (RFC 9113, section 6.5.2).
 const FRAME_MAX: usize = 1 << 14;
@@ -18,8 +18,8 @@ const SETTINGS: u8 = 0x4;
 /// The flag of an acknowledgement, which cannot come first.
 const ACK: u8 = 0x1;
 
-/// What a server says that serves nothing now: its SETTINGS, and GOAWAY with no stream and ENHANCE_YOUR_CALM, so
-/// that the client knows that none of its calls has begun.
+/// What a server sends when it accepts no calls: its SETTINGS, then GOAWAY with no stream and
+/// ENHANCE_YOUR_CALM, so that the client knows that none of its calls has begun.
 pub(super) const REFUSAL: [u8; 2 * HEADER + 8] = {
     let mut frames = [0; 2 * HEADER + 8];
     frames[3] = SETTINGS;
@@ -29,7 +29,7 @@ pub(super) const REFUSAL: [u8; 2 * HEADER + 8] = {
     frames
 };
 
-/// What the bytes so far are.
+/// What the bytes received so far are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PrefaceStatus {
     /// The beginning of a valid opening.

@@ -1,12 +1,14 @@
-//! The connections of one server, and which of them makes way for another. Pure: time comes in as an argument.
+//! The connections of one server, and which of them leaves when another one needs its place. Pure: time is
+//! passed in as an argument.
 //!
-//! A connection is *silent* until it has spoken HTTP/2, then *live*. A silent connection makes way for the next
-//! silent one, never for longer than it needs to speak; a live one makes way when all places are taken, the
-//! longest idle first. One with calls at work never does. A live connection that makes way is *leaving*: it is
-//! told so (GOAWAY), its calls end, and nothing is lost. What does not leave is *cut*.
+//! A connection is *silent* until it has spoken HTTP/2, and then *live*. When there are too many silent
+//! connections, one of them is closed, once it has had enough time to speak. When all places are taken, a
+//! live connection leaves, the longest idle first; a connection with active calls never does. A live
+//! connection that has to leave is *leaving*: it is told so (GOAWAY), its calls end, and nothing is lost. One
+//! that does not leave is *cut*.
 //!
-//! No peer is known by more than its address. So the address with the most connections gives first, and one
-//! address can never have all places.
+//! A peer is known only by its address. So the address with the most connections has to give one up first,
+//! and a single address can never have all places.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,28 +18,28 @@ use std::time::Duration;
 use coalloc_common::limits;
 use tokio::time::Instant;
 
-/// Number of a connection; later ones have higher numbers.
+/// The number of a connection; later connections have higher numbers.
 pub(super) type Id = u64;
 
-/// How many connections may be what.
+/// How many connections there may be in each phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Silent ones.
+    /// Silent connections.
     pub(super) silent: usize,
-    /// Silent ones of one address.
+    /// Silent connections from one address.
     pub(super) silent_per_peer: usize,
-    /// Live ones.
+    /// Live connections.
     pub(super) live: usize,
-    /// Live ones of one address.
+    /// Live connections from one address.
     pub(super) live_per_peer: usize,
-    /// Leaving ones.
+    /// Leaving connections.
     pub(super) leaving: usize,
-    /// How long one may be silent.
+    /// How long a connection may be silent.
     pub(super) patience: Duration,
 }
 
 impl Bounds {
-    /// What a process may have that may open so many files; `None` is without bound.
+    /// The bounds of a process that may open `files` files; `None` is without bound.
     pub(super) fn for_files(files: Option<u64>) -> Self {
         let files = files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
         let live = files.saturating_sub(limits::FILES_BESIDE_CONNECTIONS);
@@ -53,7 +55,8 @@ impl Bounds {
     }
 }
 
-/// Who may be told apart: an IPv4 address, or the network of an IPv6 address, because a host has a whole one.
+/// A peer that can be told apart from others: an IPv4 address, or the network (64 bits) of an IPv6 address,
+/// because one host has a whole network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Peer(IpAddr);
 
@@ -69,7 +72,7 @@ impl From<IpAddr> for Peer {
     }
 }
 
-/// What a connection is.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// It has not spoken.
@@ -83,10 +86,10 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// All of them, in their order.
+    /// All phases, in their order.
     pub(super) const ALL: [Self; 4] = [Self::Silent, Self::Live, Self::Leaving, Self::Cut];
 
-    /// As metrics say it.
+    /// The word in metrics.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Silent => "silent",
@@ -101,53 +104,53 @@ impl Phase {
 struct Entry {
     peer: Peer,
     phase: Phase,
-    /// Silent: since it was accepted. Else since anything was last heard of its calls.
+    /// Silent: when it was accepted. Otherwise: when anything of its calls was last received or sent.
     since: Instant,
-    /// Calls whose request is here and whose answer is not.
+    /// Active calls: their request has arrived whole, and their answer has not begun.
     at_work: usize,
-    /// Answers that are on their way.
+    /// Answers that are being sent.
     answering: usize,
 }
 
 impl Entry {
-    /// May it be closed? Not while calls are at work, nor while the client takes an answer.
+    /// Whether it may be closed: not while it has active calls, nor while the client reads an answer.
     fn is_idle(&self, now: Instant) -> bool {
         let stalled = now.duration_since(self.since) >= limits::ANSWER_PATIENCE.to_std();
         self.at_work == 0 && (self.answering == 0 || stalled)
     }
 }
 
-/// A silent connection that is one too many.
+/// The silent connection that is closed when there are too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Surplus {
-    /// Which one.
+    /// The connection.
     pub(super) id: Id,
-    /// When it may be cut; `None` when it was.
+    /// When it may be cut; `None` when it is being cut already.
     pub(super) due: Option<Instant>,
 }
 
-/// Who makes way for one that spoke.
+/// The connections that make place for one that has spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Eviction {
-    /// Is told to leave.
+    /// This one is told to leave.
     pub(super) leaves: Option<Id>,
-    /// Was told before, and is cut.
+    /// This one was told to leave earlier, and is cut now.
     pub(super) cut: Option<Id>,
 }
 
-/// Every place is taken by a connection with calls at work.
+/// Every place is taken by a connection with active calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoPlaceLeft;
 
-/// See the module's text.
+/// The table of connections; see the module's text.
 #[derive(Debug)]
 pub(super) struct Table {
     bounds: Bounds,
     last: Id,
     entries: BTreeMap<Id, Entry>,
-    /// By address and phase.
+    /// Number of connections by address and phase.
     peers: BTreeMap<(Peer, Phase), usize>,
-    /// By phase.
+    /// Number of connections by phase.
     counts: [usize; 4],
 }
 
@@ -157,12 +160,12 @@ impl Table {
         Self { bounds, last: 0, entries, peers, counts: [0; 4] }
     }
 
-    /// How many connections are what, in the order of [`Phase::ALL`].
+    /// The number of connections in each phase, in the order of [`Phase::ALL`].
     pub(super) const fn counts(&self) -> [usize; 4] {
         self.counts
     }
 
-    /// A connection was accepted.
+    /// Adds a connection that was accepted.
     pub(super) fn enter(&mut self, peer: Peer, now: Instant) -> Id {
         self.last += 1;
         let entry = Entry { peer, phase: Phase::Silent, since: now, at_work: 0, answering: 0 };
@@ -171,15 +174,16 @@ impl Table {
         self.last
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     pub(super) fn remove(&mut self, id: Id) {
         if let Some(entry) = self.entries.remove(&id) {
             self.subtract(entry.peer, entry.phase);
         }
     }
 
-    /// The connection that has to go before another is accepted: of the address with the most silent ones the
-    /// oldest, once it has had the time to speak; or one that is being closed already.
+    /// The connection that has to go before another one is accepted. This is the oldest silent one of the
+    /// address with the most silent ones, once it has had the time to speak; or one that is being closed
+    /// already.
     pub(super) fn surplus(&self) -> Option<Surplus> {
         let cut = || self.of(Phase::Cut).next().map(|(&id, _)| Surplus { id, due: None });
         if self.count(Phase::Cut) > limits::CUT_MAX {
@@ -191,15 +195,15 @@ impl Table {
         if most <= self.bounds.silent_per_peer && !crowded {
             return None;
         }
-        // Numbers grow with time.
+        // Numbers grow with time, so the first is the oldest.
         let (&id, oldest) = self.of(Phase::Silent).find(|(_, entry)| entry.peer == peer)?;
         Some(Surplus { id, due: Some(oldest.since + limits::SILENT_MIN.to_std()) })
     }
 
-    /// A connection has spoken HTTP/2. Who makes way for it?
+    /// Makes a connection live, because it has spoken HTTP/2, and says which connections have to go for it.
     ///
     /// # Errors
-    /// [`NoPlaceLeft`] when nobody can; the connection stays what it was.
+    /// [`NoPlaceLeft`] when no connection can go. The connection then stays silent.
     pub(super) fn speak(&mut self, id: Id, now: Instant) -> Result<Eviction, NoPlaceLeft> {
         let Some(entry) = self.entries.get(&id) else { return Err(NoPlaceLeft) };
         let (peer, mut way) = (entry.peer, Eviction::default());
@@ -224,7 +228,8 @@ impl Table {
         Ok(way)
     }
 
-    /// The live connection that makes way: of the address with the most (or of this one), the longest idle.
+    /// The live connection that has to leave: the longest idle one, of `own` or else of the address with the
+    /// most.
     fn longest_idle(&self, own: Option<Peer>, now: Instant) -> Option<Id> {
         let idle = self
             .of(Phase::Live)
@@ -235,18 +240,19 @@ impl Table {
         idle.min_by_key(rank).map(|(&id, _)| id)
     }
 
-    /// Somebody has to go because the system has no more files: the oldest silent one, or else the longest idle.
+    /// The connection to close because the system has no more files: the oldest silent one, or else the
+    /// longest idle.
     pub(super) fn relieve(&self, now: Instant) -> Option<Id> {
         let silent = self.of(Phase::Silent).next().map(|(&id, _)| id);
         silent.or_else(|| self.longest_idle(None, now))
     }
 
-    /// A connection is being closed.
+    /// Notes that a connection is being closed.
     pub(super) fn cut(&mut self, id: Id) {
         self.turn(id, Phase::Cut);
     }
 
-    /// Is nothing at work on a connection that was told to leave? Then it is being closed.
+    /// If a leaving connection has no active calls, notes that it is being closed, and returns true.
     pub(super) fn cut_if_idle(&mut self, id: Id, now: Instant) -> bool {
         let idle = self.entries.get(&id).is_some_and(|entry| entry.is_idle(now));
         if idle {
@@ -255,14 +261,14 @@ impl Table {
         idle
     }
 
-    /// Something was heard of a call.
+    /// Notes that something of a call was received or sent.
     pub(super) fn touch(&mut self, id: Id, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.since = now;
         }
     }
 
-    /// So many more calls at work, and answers on their way.
+    /// Adds to the numbers of active calls and of answers being sent.
     pub(super) fn count_calls(&mut self, id: Id, at_work: isize, answering: isize, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.at_work = entry.at_work.saturating_add_signed(at_work);

@@ -1,4 +1,5 @@
-//! Silent, idle and foreign connections, and those with calls at work, over real sockets and over pipes.
+//! Tests with silent, idle and foreign connections, and with connections that have active calls, over real
+//! sockets and over pipes.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use v1::resolver_client::ResolverClient;
 use super::gate::Cause;
 use super::*;
 
-/// The preface and empty SETTINGS, and nothing after.
+/// The preface and empty SETTINGS, and nothing more.
 const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
 
-/// A resolver that answers at once, but "slow" only when it is let.
+/// A resolver that answers at once, except for "slow", which waits for a permit.
 struct Resolves {
     begun: mpsc::UnboundedSender<()>,
     go: Arc<Semaphore>,
@@ -35,7 +36,7 @@ impl v1::resolver_server::Resolver for Resolves {
     }
 }
 
-/// A server at work.
+/// A running server.
 struct Daemon {
     gate: Arc<Gate>,
     begun: mpsc::UnboundedReceiver<()>,
@@ -59,14 +60,14 @@ impl Daemon {
         Self { gate, begun, go, stop, ended }
     }
 
-    /// On a real socket, with so many places for live connections.
+    /// A server on a real socket, with `live` places for live connections.
     async fn on_loopback(live: usize) -> (Self, SocketAddr) {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         (Self::start(listener, bounds(live)), address)
     }
 
-    /// Waits until so many connections are silent, live, leaving and cut.
+    /// Waits until the numbers of silent, live, leaving and cut connections are as wanted.
     async fn until(&self, wanted: impl Fn([usize; 4]) -> bool) {
         while !wanted(self.gate.counts()) {
             tokio::task::yield_now().await;
@@ -100,10 +101,10 @@ async fn ask(client: &mut ResolverClient<Channel>, what: &str) -> Result<(), Cod
     client.resolve(request).await.map(drop).map_err(|status| status.code())
 }
 
-/// Opens a connection that says this and no more.
+/// Opens a connection that sends these bytes and nothing more.
 async fn says(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // A server that has closed it already is none of the test's business.
+    // The server may have closed it already.
     let _ = stream.write_all(bytes).await;
     stream
 }
@@ -211,7 +212,7 @@ async fn a_call_whose_request_never_comes_protects_nothing() {
     let mut half = says(address, &bytes).await;
     daemon.until(|[_, live, ..]| live == 1).await;
     assert_eq!(ask(&mut client(address), "whole").await, Ok(()));
-    // It is told to go, and cut.
+    // The connection is told to leave, and then cut.
     let mut rest = Vec::new();
     let _ = half.read_to_end(&mut rest).await;
     daemon.stop().await;
@@ -229,7 +230,7 @@ async fn what_is_not_http2_is_closed_at_once() {
     daemon.stop().await;
 }
 
-/// Connections that a test makes, from whatever address it says.
+/// Connections that a test makes, from any address that it chooses.
 struct Pipes(mpsc::UnboundedReceiver<(DuplexStream, IpAddr)>);
 
 impl Listener for Pipes {
@@ -254,7 +255,7 @@ fn pipe(connect: &mpsc::UnboundedSender<(DuplexStream, IpAddr)>, host: u8) -> Du
     client
 }
 
-/// A channel over pipes from one host; it connects whenever it has to.
+/// A channel over pipes from one host; it reconnects whenever it has to.
 fn channel(connect: &mpsc::UnboundedSender<(DuplexStream, IpAddr)>, host: u8) -> Channel {
     let connect = connect.clone();
     let connector = tower_service_fn(move |_| {
@@ -264,7 +265,7 @@ fn channel(connect: &mpsc::UnboundedSender<(DuplexStream, IpAddr)>, host: u8) ->
     Endpoint::from_static("http://pipe").connect_with_connector_lazy(connector)
 }
 
-/// A service of a closure.
+/// A service made from a closure.
 fn tower_service_fn<F>(call: F) -> ServiceFn<F> {
     ServiceFn(call)
 }
@@ -302,7 +303,7 @@ async fn whoever_says_nothing_for_long_is_closed_and_whoever_speaks_is_not() {
     let mut speaks = pipe(&connect, 1);
     speaks.write_all(OPENING).await.unwrap();
     let before = closed(Cause::Silent);
-    // Nothing but time can end these.
+    // Only time can end these two.
     assert_eq!(silent.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     assert_eq!(half.read_to_end(&mut Vec::new()).await.unwrap(), 0);
     assert!(closed(Cause::Silent) >= before + 2);
@@ -349,7 +350,7 @@ async fn the_address_with_the_most_connections_gives_first() {
     }
     assert_eq!(ask(&mut ResolverClient::new(channel(&connect, 2)), "mine").await, Ok(()));
     drop(crowd);
-    // The quiet one was idle for longest, and is still here: alone, once the crowd has gone.
+    // `quiet` was idle for longest and is still here, alone once the crowd has gone.
     daemon.until(|counts| counts == [0, 1, 0, 0]).await;
     drop(quiet);
     daemon.stop().await;

@@ -1,8 +1,10 @@
-//! Knows which connections have calls at work: a connection that has is not closed for another.
+//! Counts the active calls on each connection. A connection with active calls is not closed to make place
+//! for another one.
 //!
-//! A call of `coalloc.v1` is at work from when its request is here whole to when its handler has answered, and its
-//! answer is on its way until the client has taken it or given up. A call whose request is still to come protects
-//! nothing, and neither does health or reflection: streams of these may stay open for ever.
+//! A call of `coalloc.v1` is active from the moment when its whole request has arrived until its handler has
+//! answered. Its answer is then being sent until the client has read it all or given up. A call whose request
+//! has not arrived does not protect its connection, and neither does health or reflection, because their
+//! streams may stay open for ever.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +30,7 @@ impl<S> Layer<S> for WorkLayer {
     }
 }
 
-/// The service around a service.
+/// A service wrapped around another one, which counts the calls.
 #[derive(Debug, Clone)]
 pub(super) struct WorkService<S> {
     inner: S,
@@ -67,19 +69,19 @@ where
     }
 }
 
-/// How far a call is.
+/// How far a call has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Its request is not here whole.
+    /// Its request has not arrived whole.
     Arriving,
-    /// Its handler is at work.
+    /// Its handler is working.
     AtWork,
-    /// Its answer is on its way.
+    /// Its answer is being sent.
     Answering,
 }
 
 impl Stage {
-    /// What the call counts for: at work, and answering.
+    /// What the call adds to the numbers of active calls and of answers being sent.
     const fn counts(self) -> [isize; 2] {
         match self {
             Self::Arriving => [0, 0],
@@ -89,14 +91,14 @@ impl Stage {
     }
 }
 
-/// One call of a connection, counted for as long as its request, handler or answer lives.
+/// One call of a connection. It is counted for as long as its request, its handler or its answer lives.
 struct ActiveCall {
     presence: CallConnection,
     stage: Mutex<Stage>,
 }
 
 impl ActiveCall {
-    /// The call has come so far, if it was not further already.
+    /// Moves the call on to a stage, unless it has reached that stage already.
     fn reach(&self, stage: Stage) {
         let mut now = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         if stage > *now {
@@ -118,7 +120,7 @@ impl Drop for ActiveCall {
     }
 }
 
-/// The body of a request that is on its way here.
+/// The body of a request that is being received.
 struct RequestBody {
     body: Body,
     call: Arc<ActiveCall>,
@@ -153,7 +155,7 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// The body of an answer that its client is taking.
+/// The body of an answer that the client is reading.
 struct ResponseBody {
     body: Body,
     call: Arc<ActiveCall>,

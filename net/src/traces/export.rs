@@ -1,5 +1,5 @@
-//! The way out: a bounded queue in front of OpenTelemetry's own thread and OTLP exporter, so that what
-//! is dropped is known, counted, and logged once.
+//! Sends spans to the collector. A bounded queue of our own is in front of OpenTelemetry's thread and OTLP
+//! exporter, so that spans that are dropped are known, counted, and logged once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,16 +20,17 @@ use prometheus_client::metrics::counter::Counter;
 use super::TRACER;
 use crate::metrics;
 
-/// The way to a collector. It is one for the process.
+/// The connection to a collector. There is one for the whole process.
 #[derive(Debug)]
 pub struct Collector {
     provider: SdkTracerProvider,
 }
 
-/// Begins to trace. Needs a tokio runtime around it; the connection is made when it is first used.
+/// Begins to collect traces. Must be called within a tokio runtime. The connection is made when it is first
+/// used.
 ///
 /// # Errors
-/// When the exporter cannot be made of the endpoint.
+/// When no exporter can be made for the endpoint.
 pub fn start(endpoint: &str, kind: &str, name: &str) -> Result<Collector, ExporterBuildError> {
     let exporter = Otlp::builder()
         .with_tonic()
@@ -38,7 +39,7 @@ pub fn start(endpoint: &str, kind: &str, name: &str) -> Result<Collector, Export
         .build()?;
     let queue = Arc::new(Queue::new(endpoint));
     let batches = BatchConfigBuilder::default()
-        // Ours is full first.
+        // Twice the bound of our own queue, so that ours is full first.
         .with_max_queue_size(limits::SPANS_MAX * 2)
         .with_max_export_batch_size(limits::SPANS_BATCH_MAX)
         .with_scheduled_delay(limits::SPANS_PAUSE.to_std())
@@ -56,13 +57,14 @@ pub fn start(endpoint: &str, kind: &str, name: &str) -> Result<Collector, Export
                 .build(),
         )
         .build();
-    // A second start in one process keeps the first tracer: a daemon starts once.
+    // A second start in one process keeps the first tracer. A daemon starts only once.
     let _ = TRACER.set(provider.tracer("coalloc"));
     Ok(Collector { provider })
 }
 
 impl Collector {
-    /// Sends what waits, for [`limits::COLLECTOR_PATIENCE`] at most. Waits: not for async threads.
+    /// Sends the spans that wait, for at most [`limits::COLLECTOR_PATIENCE`]. Blocks, so it must not run on
+    /// the runtime's threads.
     pub fn stop(&self) {
         if let Err(error) = self.provider.shutdown_with_timeout(limits::COLLECTOR_PATIENCE.to_std())
         {
@@ -71,7 +73,7 @@ impl Collector {
     }
 }
 
-/// What waits for the collector, and what became of it.
+/// The number of spans that wait for the collector, and counters of what happened to the others.
 #[derive(Debug)]
 struct Queue {
     endpoint: String,
@@ -79,7 +81,7 @@ struct Queue {
     exported: Counter,
     dropped: Counter,
     failed: Counter,
-    /// Each trouble is said once, until the collector answers again.
+    /// A problem was logged. It is not logged again until the collector has answered.
     complained: AtomicBool,
 }
 
@@ -103,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// Room for one more?
+    /// Takes a place in the queue; false when it is full.
     fn enter(&self) -> bool {
         if self.waiting.fetch_add(1, Ordering::Relaxed) < limits::SPANS_MAX {
             return true;
@@ -145,7 +147,7 @@ impl SpanProcessor for Gate {
     }
 
     fn on_end(&self, span: SpanData) {
-        // What its caller does not want traced is not exported, and must not be counted.
+        // Spans that the caller does not want traced are not exported, so they must not be counted.
         if span.span_context.is_sampled() && self.queue.enter() {
             self.processor.on_end(span);
         }
@@ -164,7 +166,7 @@ impl SpanProcessor for Gate {
     }
 }
 
-/// Counts what the exporter came to.
+/// Counts what the exporter exported and what failed.
 #[derive(Debug)]
 struct CountingExporter {
     queue: Arc<Queue>,

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A ring of four switches, 10 units each, with an end point at every switch:
-/// two ways between any two of them.
+/// A ring of four switches with links of 10 units each, and an end point at every switch. There are two
+/// routes between any two of them.
 pub(crate) fn ring(may_move: bool) -> (Vec<v1::Path>, v1::InnerNetwork) {
     let link = |name: &str, a: &str, b: &str, capacity_bps| v1::InnerLink {
         name: name.to_owned(),
@@ -39,7 +39,7 @@ pub(crate) fn participant(paths: &[v1::Path], inner: Option<&v1::InnerNetwork>) 
         unit: Unit::BitsPerSecond,
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
-        // Who stands in no level has the smallest.
+        // A user in no level gets the smallest share.
         levels: [("half", 50), ("UserA", 100), ("u", 100)]
             .map(|(user, percent)| (UserName::composed(user), percent))
             .into(),
@@ -85,7 +85,7 @@ pub(crate) fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {
     }
 }
 
-/// These tests have no log; answers are looked at as if their records were durable.
+/// These tests have no log. Answers are read as if their records were durable.
 pub(crate) struct InstantLog;
 
 impl Log for InstantLog {
@@ -97,8 +97,8 @@ impl Log for InstantLog {
     }
 }
 
-/// Steps, and checks that the invariants hold and that replaying the records, as they stand in a
-/// ledger, on a copy from before gives the same state (I12, I14).
+/// Steps the participant. Checks that the invariants hold, and that replaying the records on an earlier copy,
+/// as they would be in a ledger, gives the same state (I12, I14).
 pub(crate) fn step(
     participant: &mut Participant,
     input: ParticipantInput,

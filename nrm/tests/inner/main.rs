@@ -1,5 +1,5 @@
-//! The participant with a real inner network: random traffic against a model that knows only the
-//! records, and the cases that a ring is for.
+//! Tests of the participant with a real inner network: random traffic against a model that knows only the
+//! records, and cases on a ring.
 
 // clippy allows unwrap in test functions only; this file is test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -30,7 +30,7 @@ use self::bench::*;
 
 const W: (i64, i64) = (3_600, 7_200);
 
-/// A path of the name that an inner link has among the resources.
+/// A path that was removed, and an inner link whose name among the resources is the path's.
 #[test]
 fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     let (paths, inner) = ring(false);
@@ -55,7 +55,7 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     let hold = order(1, &[("inner/ring0", 7, window(3_600, 7_200))]);
     keep(&mut before, ParticipantInput::Hold { order: hold, token: Token(0) }, &mut log);
     assert_eq!(before.name_of_two(at(0)), None, "nothing is inside yet");
-    // With an inner network whose link has the name, the ledger does not fit.
+    // The ledger does not fit an inner network whose link has that name.
     let replayed = |paths: &[v1::Path], inner: Option<&v1::InnerNetwork>, log: &[_]| {
         let mut core = participant(paths, inner);
         log.iter().for_each(|record| core.apply(record).unwrap());
@@ -66,14 +66,14 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     let mut renamed = inner.clone();
     renamed.links[0].name = "arc0".to_owned();
     assert_eq!(replayed(&paths, Some(&renamed), &log), None, "by another name it does");
-    // The other way round: routed inside, then a path gets the name of the link.
+    // The other way round: a booking is routed over the inner network, then a path gets the name of the link.
     let (mut inside, mut log) = (participant(&paths, Some(&inner)), Vec::new());
     keep(&mut inside, start(), &mut log);
     let hold = order(1, &[("p0-p1", 7, window(3_600, 7_200))]);
     keep(&mut inside, ParticipantInput::Hold { order: hold, token: Token(0) }, &mut log);
     assert_eq!(inside.name_of_two(at(0)), None);
     assert_eq!(replayed(std::slice::from_ref(&old), None, &log), twice);
-    // What has ended is in nobody's way.
+    // A booking that has ended causes no conflict.
     let by = CoordinatorName::composed("grc");
     keep(&mut inside, ParticipantInput::Abort { txn: txn(1), by, token: Token(0) }, &mut log);
     assert_eq!(replayed(std::slice::from_ref(&old), None, &log), None);
@@ -84,7 +84,7 @@ fn two_paths_that_share_the_inside_cannot_be_booked_to_their_sum() {
     let mut participant = started(false);
     let w = window(W.0, W.1);
     assert_eq!(free(&participant, w, at(0)), [10, 10, 10, 10]);
-    // p0-p2 goes over p1's switch, and takes part of both ways from p0 to p1.
+    // p0-p2 is routed over p1's switch, and takes part of both routes from p0 to p1.
     assert!(is_held(&hold(&mut participant, order(1, &[("p0-p2", 6, w)]), at(0))));
     assert_eq!(free(&participant, w, at(0)), [4, 4, 4, 4]);
     let Answer::Refused(refusal) = hold(&mut participant, order(3, &[("p0-p1", 5, w)]), at(0))
@@ -112,10 +112,10 @@ fn a_path_is_routed_around_what_is_taken() {
     assert_eq!(round, [expected.map(ResourceId::composed)]);
 }
 
-/// Two bookings whose routes leave no room for a third, although there is room for all three.
+/// Two bookings whose routes leave no place for a third, although all three would fit.
 fn crossed(participant: &mut Participant) {
     let w = window(W.0, W.1);
-    // The first takes ring0 and ring1 (the lower index of two equal ways).
+    // The first takes ring0 and ring1 (the lower index of two equal routes).
     assert!(is_held(&hold(participant, order(1, &[("p0-p2", 6, w)]), at(0))));
     assert_eq!(commit(participant, 1, at(0)), Answer::Done);
 }
@@ -172,8 +172,8 @@ fn availability_tells_what_moving_makes_possible() {
     }
 }
 
-/// A query of as many frames as there may be, each of which wants searches: they are bounded, it is
-/// answered in slices, and what is told without a search is what there is.
+/// A query of as many frames as there may be, each of which needs searches. The searches are bounded, the
+/// query is answered in slices, and an answer without a search is never more than what is free.
 #[test]
 fn a_query_searches_for_so_long_and_tells_no_more_than_there_is_after_that() {
     let w = window(W.0, W.1);
@@ -237,12 +237,12 @@ fn a_change_keeps_its_route_and_an_active_one_can_only_grow_on_it() {
         replaces: Some(txn(old)),
         ..order(n, &[("p0-p2", amount, window(W.0, end))])
     };
-    // While it runs: longer, on its own route.
+    // While it is active: longer, on its own route.
     let now = at(W.0 + 60);
     assert!(is_held(&hold(&mut participant, change(3, 1, 4, W.1 + 600), now)));
     assert_eq!(routes(&participant, 3), route);
     assert_eq!(commit(&mut participant, 3, now), Answer::Done);
-    // More than its route has left is refused, although the other way round is empty.
+    // More than its route has left is refused, although the other route round the ring is empty.
     let shared = route[0].contains(&ResourceId::composed("inner/ring0"));
     let answer = hold(&mut participant, change(4, 3, 9, W.1 + 600), now);
     assert_eq!(is_held(&answer), !shared, "{answer:?}");
@@ -269,7 +269,8 @@ fn bookings_from_before_the_inner_network_get_routes_at_start() {
     }
     assert_eq!(routed.unrouted(at(1)).len(), 3);
     let _ = step(&mut routed, ParticipantInput::Start { boot: "second".into() }, at(1));
-    // Three of 10 each are more than the ring has; what cannot be routed stays booked, and is known.
+    // Three bookings of 10 each are more than the ring can carry. Those that cannot be routed stay booked,
+    // and are listed.
     assert_eq!(routed.unrouted(at(1)), [&txn(2), &txn(3)]);
     assert_eq!(routed.entries().len(), 3);
 }
@@ -298,7 +299,7 @@ fn a_restart_while_a_change_is_held_leaves_its_old_version_as_it_is() {
     assert!(routed.unrouted(at(1)).contains(&&txn(3)), "there was no room for it");
     let release = ParticipantInput::Release { txn: txn(1), by, token: Token(0) };
     let _ = step(&mut routed, release, at(1));
-    // Now there is room; a smaller version of it is held, with a route.
+    // Now there is enough capacity: a smaller version of it is held, with a route.
     let change = HoldOrder { replaces: Some(txn(3)), ..order(4, &[("p0-p1", 2, w)]) };
     assert!(is_held(&hold(&mut routed, change, at(1))));
     let _ = step(&mut routed, ParticipantInput::Start { boot: "third".into() }, at(2));
@@ -308,7 +309,7 @@ fn a_restart_while_a_change_is_held_leaves_its_old_version_as_it_is() {
     routed.check_invariants().unwrap();
 }
 
-/// The mistakes of a configuration, each with the words that must be in its sentence.
+/// Mistakes of a configuration, each with words that must be in its error message.
 #[test]
 fn what_the_inside_can_never_carry_is_refused_with_both_numbers() {
     type Change = fn(&mut Vec<v1::Path>, &mut v1::InnerNetwork);
@@ -361,7 +362,7 @@ fn what_the_inside_can_never_carry_is_refused_with_both_numbers() {
     }
 }
 
-/// Every instant at which something may change, and some between.
+/// Every instant at which something may change, and some between them.
 fn instants() -> impl Iterator<Item = i64> {
     (0..40).map(|n| 300 + n * 150)
 }
@@ -398,7 +399,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
                 differed += u64::from(free != Some(p.config().resources[number].1));
             }
         }
-        // Another booking, or the end of one; then what changed is told.
+        // Another booking, or the end of one; then the changes are read as an update.
         let txn = TransactionId::composed(format!("grc-t-{}/1", dice(n + 1)));
         let input = if n % 3 == 2 {
             ParticipantInput::Abort { txn, by: CoordinatorName::composed("grc"), token: Token(1) }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What every live entry takes of each link at an instant, by the records alone.
+/// What all live entries take of each link at an instant, computed from the records alone.
 fn taken(participant: &Participant, instant: Time) -> BTreeMap<ResourceId, u64> {
     let at_instant = |n: &TransactionId| -> BTreeMap<ResourceId, u64> {
         let entry = &participant.entries()[n];
@@ -22,7 +22,7 @@ fn taken(participant: &Participant, instant: Time) -> BTreeMap<ResourceId, u64> 
     for (txn, entry) in participant.entries().iter().filter(|(_, e)| live(&e.phase)) {
         let old = entry.order.as_ref().and_then(|order| order.replaces.as_ref());
         let old = old.filter(|old| participant.entries()[*old].phase == Phase::Booked);
-        // A hold of a new version takes what it has beyond the old one.
+        // The hold of a new version takes only what it has beyond the old version.
         let less = match (&entry.phase, old) {
             (Phase::Held(_), Some(old)) => at_instant(old),
             _ => BTreeMap::new(),
@@ -101,7 +101,7 @@ fn random_traffic_never_overbooks_a_link_and_never_moves_what_has_begun() {
         for n in 0..120 {
             now += random.random_range(0..8);
             let input = random_input(&mut random, n, now);
-            // The same state without moving admits no more.
+            // The same state admits no more when bookings may not be rerouted.
             if let ParticipantInput::Hold { .. } = &input {
                 let mut twin = self::participant(&paths, Some(&still));
                 log.iter().for_each(|record| twin.apply(record).unwrap());
@@ -127,7 +127,7 @@ fn random_traffic_never_overbooks_a_link_and_never_moves_what_has_begun() {
             log.extend(records);
             check_inside(&participant, &paths, &inner);
         }
-        // The whole log, on an empty participant without a router, gives the same routes.
+        // Replaying the whole log on an empty participant without a router gives the same routes.
         let mut replayed = self::participant(&paths, None);
         log.iter().for_each(|record| replayed.apply(record).unwrap());
         replayed.check_invariants().unwrap();

@@ -1,12 +1,14 @@
-//! What the libraries say of a mistake, in words for whoever wrote the file.
+//! Turns what the parsing libraries say about a mistake into words for the person who wrote the file.
 //!
-//! They speak of events and variants, and often without what stands in the file. What is not known here
-//! is passed on as it is.
+//! The libraries speak of events and variants, and often leave out what is written in the file. A message
+//! that is not known here is passed on unchanged.
+//!
+//! Left out: mistakes in values, see `net::convert`. Source: the error texts of serde_json and serde_saphyr.
 
-/// Longest piece of a file that is shown in a message.
+/// Longest piece of a file that is quoted in a message, in characters.
 const SHOWN_MAX: usize = 80;
 
-/// Whole numbers of 32 bits in the messages that are files; all others have 64.
+/// The fields of files that are whole numbers of 32 bits; all others have 64.
 const NARROW: [&str; 7] = [
     "frames",
     "max_paths_per_link",
@@ -17,13 +19,13 @@ const NARROW: [&str; 7] = [
     "quality",
 ];
 
-/// Where a library saw a mistake.
+/// A mistake as a library reported it.
 pub(super) struct Mistake<'a> {
-    /// What it said.
+    /// The library's message.
     pub(super) problem: &'a str,
     /// The field, as a path; may be empty.
     pub(super) field: &'a str,
-    /// All of the file.
+    /// The whole text of the file.
     pub(super) text: &'a str,
     /// The line, from 1.
     pub(super) line: u64,
@@ -32,9 +34,9 @@ pub(super) struct Mistake<'a> {
 }
 
 impl Mistake<'_> {
-    /// The line that is to blame, and the sentence.
+    /// The line that is to blame, and a sentence about the mistake.
     pub(super) fn in_words(&self) -> (u64, String) {
-        // Not just "tab": a field's name may have that in it.
+        // Not just "tab", because a field's name may contain that.
         let tabs = ["a tab", "tab cannot", "tabs disallowed", "tabs are not"];
         let of_tab = tabs.iter().any(|said| self.problem.contains(said));
         let tab = of_tab.then(|| self.indented_with_tab()).flatten();
@@ -45,9 +47,9 @@ impl Mistake<'_> {
         (self.line, sentence.unwrap_or_else(|| self.problem.to_owned()))
     }
 
-    /// A value that is none of its kind, or a field that stands twice.
+    /// The sentence for a value that its field does not allow, or for a field that is there twice.
     fn of_value(&self) -> Option<String> {
-        // The generated code reads numbers as "a number, or a text that is one".
+        // The generated code reads numbers as "a number, or a text that is a number".
         let numbers = [
             "did not match any variant of untagged enum",
             "invalid digit found in string",
@@ -71,7 +73,7 @@ impl Mistake<'_> {
         Some(format!("the field `{field}` stands twice"))
     }
 
-    /// Something that stands where something of another shape belongs.
+    /// The sentence for something of the wrong shape, such as a text where a list belongs.
     fn of_shape(&self) -> Option<String> {
         let written = self.written();
         if self.problem.contains("EOF while parsing") {
@@ -80,7 +82,7 @@ impl Mistake<'_> {
         if let Some(sign) = self.problem.strip_prefix("expected `") {
             return Some(format!("expected `{sign} in or before `{written}`"));
         }
-        // The first that fits, so what is particular stands before what is general.
+        // The first match counts, so particular messages come before general ones.
         let shapes = [
             ("expected mapping start", "stands where `field: value` is expected"),
             ("expected struct", "stands where fields and values are expected"),
@@ -123,11 +125,11 @@ impl Mistake<'_> {
         Some(format!("`{written}` {sentence}"))
     }
 
-    /// The line that is to blame, without what surrounds the mistake when it is long.
+    /// The line that is to blame. Of a long line, only the part around the mistake.
     fn written(&self) -> String {
         let index = usize::try_from(self.line.saturating_sub(1)).unwrap_or(usize::MAX);
         let line = self.text.lines().nth(index).unwrap_or("");
-        // Whatever is in the file, it must not steer the terminal.
+        // Control characters become blanks: a file must not be able to steer the terminal.
         let line: Vec<char> =
             line.trim().chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
         let column = usize::try_from(self.column).unwrap_or(usize::MAX);
@@ -136,7 +138,7 @@ impl Mistake<'_> {
         line.iter().skip(start).take(SHOWN_MAX).collect()
     }
 
-    /// The first line from here on with a tab in front. The library blames the line before it.
+    /// The first line from here on that is indented with a tab. The library blames the line before it.
     fn indented_with_tab(&self) -> Option<u64> {
         let numbered = (1..).zip(self.text.lines());
         let mut from_here = numbered.skip_while(|(number, _)| *number < self.line);
@@ -146,7 +148,7 @@ impl Mistake<'_> {
     }
 }
 
-/// Whether there is nothing in a file but blanks and comments.
+/// Whether a file has nothing but blank lines, comments and `---`.
 pub(super) fn is_empty(text: &str) -> bool {
     let nothing = |line: &str| line.is_empty() || line.starts_with('#') || line == "---";
     text.trim_start_matches('\u{feff}').lines().all(|line| nothing(line.trim()))

@@ -1,8 +1,10 @@
-//! The way of one subscriber's updates: its stream, and before that what an added delay keeps back.
+//! Sends the updates of one subscriber to its stream, after an added delay if there is one.
 //!
-//! An update is made only when there is a place for it, so that it is as young as it can be when it leaves.
-//! With a delay as many are under way as [`limits::UPDATES_DELAYED_MAX`] and
-//! [`limits::UPDATE_STEPS_DELAYED_MAX`] allow; then none are made until the first has left.
+//! An update is made only when there is a place for it, so that it is as recent as possible when it is sent.
+//! With a delay, as many updates are under way as [`limits::UPDATES_DELAYED_MAX`] and
+//! [`limits::UPDATE_STEPS_DELAYED_MAX`] allow. No more are made until the first of them has been sent.
+//!
+//! Left out: what is in an update, and when one is due ([`super`]).
 
 use std::sync::Arc;
 
@@ -20,13 +22,13 @@ use tonic::Status;
 
 type Message = Result<WatchProfilesResponse, Status>;
 
-/// Where updates go. The stream ends when this is dropped.
+/// The end of a stream into which updates are put. The stream ends when this is dropped.
 pub(super) struct DelayedSender {
     stream: mpsc::Sender<Message>,
     delay: Option<Delay>,
 }
 
-/// Updates that are kept back.
+/// Updates that are kept back for a time.
 struct Delay {
     length: Span,
     sender: mpsc::Sender<DelayedUpdate>,
@@ -36,7 +38,7 @@ struct Delay {
 
 impl Drop for Delay {
     fn drop(&mut self) {
-        // What is still under way has no stream any more.
+        // Updates that are still kept back have no stream any more.
         self.relay.abort();
     }
 }
@@ -44,18 +46,18 @@ impl Drop for Delay {
 pub(super) struct DelayedUpdate {
     due: Instant,
     update: WatchProfilesResponse,
-    /// Given back when it has left.
+    /// Given back when the update has been sent.
     _steps: OwnedSemaphorePermit,
 }
 
-/// A place for one update.
+/// A place for one update: in the stream, or among the updates that are kept back.
 pub(super) enum UpdateSlot {
     Now(OwnedPermit<Message>),
     Later { place: OwnedPermit<DelayedUpdate>, steps: OwnedSemaphorePermit, delay: Span },
 }
 
 impl UpdateSlot {
-    /// Sends it, of so many steps.
+    /// Sends an update that has `steps` steps of profiles.
     pub(super) fn send(self, update: WatchProfilesResponse, steps: usize) {
         match self {
             Self::Now(place) => drop(place.send(Ok(update))),
@@ -70,7 +72,7 @@ impl UpdateSlot {
 }
 
 impl DelayedSender {
-    /// One, and the stream at its end.
+    /// A sender, and the stream that it feeds.
     pub(super) fn new(delay: Span) -> (Self, Watch<WatchProfilesResponse>) {
         let (stream, receiver) = mpsc::channel(limits::WATCH_BUFFER);
         let delay = (delay > Span::ZERO).then(|| {
@@ -83,7 +85,8 @@ impl DelayedSender {
         (Self { stream, delay }, Box::pin(ReceiverStream::new(receiver).chain(last)))
     }
 
-    /// Waits for a place; `None` when the client is gone or has taken nothing for too long, or the daemon stops.
+    /// Waits for a place. `None` when the client is gone, when it has read nothing for too long, or when the
+    /// daemon stops.
     pub(super) async fn place(&self, following: &mut WatcherSlot) -> Option<UpdateSlot> {
         tokio::select! {
             biased;
@@ -97,7 +100,7 @@ impl DelayedSender {
         let Some(delay) = &self.delay else {
             return self.stream.clone().reserve_owned().await.ok().map(UpdateSlot::Now);
         };
-        // As many as it may have; what it has not is given back.
+        // Takes as many steps as an update may have; sending gives back those that it does not use.
         let most = limits::UPDATE_STEPS_MAX as u32;
         let steps = Arc::clone(&delay.steps).acquire_many_owned(most).await.ok()?;
         let place = delay.sender.clone().reserve_owned().await.ok()?;
@@ -110,7 +113,7 @@ impl DelayedSender {
     }
 }
 
-/// Lets each go when it is due.
+/// Sends each update when it is due.
 async fn relay(mut delayed: mpsc::Receiver<DelayedUpdate>, stream: mpsc::Sender<Message>) {
     while let Some(DelayedUpdate { due, update, _steps }) = delayed.recv().await {
         sleep_until(due).await;
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(begun.elapsed().as_secs(), 5);
         assert_eq!(revision(stream.next().await), Some(2));
         assert_eq!(begun.elapsed().as_secs(), 7);
-        // Sixty-four full ones are all; the next one waits until the first has left.
+        // This fills all steps that may be under way; the next update waits until the first has been sent.
         let full = limits::UPDATE_STEPS_DELAYED_MAX / limits::UPDATE_STEPS_MAX;
         for revision in 0..full {
             send(&way, revision as u64, limits::UPDATE_STEPS_MAX).await;
@@ -166,7 +169,7 @@ mod tests {
         });
         send(&way, 99, 1).await;
         assert_eq!(begun.elapsed().as_secs(), 12);
-        // What is under way goes with the way.
+        // Updates that are kept back end with the sender.
         drop(way);
         let seen = reading.await.expect("it ends");
         assert!((1..=full).contains(&seen), "{seen}");
