@@ -1,9 +1,9 @@
-//! The baselines beside `exact` on the paper's federation, frame by frame: what each finds, what that costs
-//! above the least, and how long it takes.
+//! Compares the baselines with `exact` on the paper's federation, frame by frame: how often each
+//! finds a plan, how far its cost is above the least, and how long it takes.
 //!
-//! Seeded instances of ELGL (`fixtures::random_loads`), the paper's request types, links of 1 to 4 Gbit/s. Costs
-//! are compared where every solver found a plan. A search that has opened 100,000 nodes is given up; `exact`
-//! never comes near. A plain program that prints a table.
+//! Seeded instances of ELGL (`fixtures::random_loads`), the paper's request types, links of 1 to 4
+//! Gbit/s. Costs are compared where every solver found a plan. A search that has opened 100,000
+//! nodes is given up, which never happens to `exact`. A plain program that prints a table.
 //!
 //! `cargo bench -p coalloc-plan --bench baselines`
 
@@ -29,10 +29,10 @@ const SOLVERS: [Solver; 3] = [Solver::Exact, Solver::Backtrack, Solver::SlidingW
 static GO: AtomicBool = AtomicBool::new(false);
 const BUDGET: Budget<'static> = Budget { nodes: 100_000, solver_time: Span::ZERO, stop: &GO };
 
-/// What one solver made of all instances.
+/// The results of one solver on all instances.
 struct Column {
     planner: Box<dyn FramePlanner>,
-    /// Cost by instance, where there is a plan.
+    /// The cost for each instance; `None` where there is no plan.
     costs: Vec<Option<u64>>,
     gave_up: usize,
     times: Vec<Duration>,

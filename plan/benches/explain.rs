@@ -1,5 +1,5 @@
-//! What an explanation costs, and how often there is one: ELGL under random and under scarce loads, and
-//! the large federation, refused frames only.
+//! What an explanation costs, and how often there is one. Runs on ELGL under random and under
+//! scarce loads, and on the large federation; only on refused frames.
 //!
 //! `cargo bench -p coalloc-plan --bench explain`
 
@@ -50,8 +50,8 @@ fn main() {
     reservations("12 domains, scarce, all pinned", (&large, fixtures::scarce, true), 100);
 }
 
-/// Explaining every refused frame of a request beside explaining what its reservation shows: one frame,
-/// when there is no plan at all. Sums over all requests.
+/// Compares explaining every refused frame of a request with explaining only what the reservation
+/// reports: one frame, when there is no plan at all. Adds up over all requests.
 fn reservations(name: &str, (topology, load, pinned): (&Topology, Load, bool), requests: u64) {
     let options = IpOptions::default();
     let (mut each, mut shown, mut frames, mut refused_all) = (Duration::ZERO, Duration::ZERO, 0, 0);
@@ -119,7 +119,7 @@ fn run(name: &str, topology: &Topology, load: Load, pinned: bool, instances: u64
     eprintln!("{name}: {kinds:?}");
 }
 
-/// Every site at a place of its own.
+/// Pins every site to a different vertex.
 fn pin(topology: &Topology, request: &mut CoAllocation, rng: &mut ChaCha8Rng) {
     let mut places: Vec<VertexName> =
         topology.sites().map(|(_, place, _)| place.name.clone()).collect();

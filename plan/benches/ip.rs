@@ -1,9 +1,10 @@
 //! Planner `ip` on the paper's federation: how long one frame takes, solver by solver, in one run.
 //!
 //! 1,000 seeded instances of ELGL: every resource loaded at random (`fixtures::random_loads`), the
-//! four request types evenly, 1 Gbit/s, feasible and not. A median and a p99 say more here than a mean, so this is
-//! a plain program that prints a table; every solver answers the very same instances and its value
-//! must be the exact one. With cargo feature `highs` HiGHS is timed too; microlp on every tenth.
+//! four request types evenly, 1 Gbit/s, feasible and infeasible. A median and a p99 say more here
+//! than a mean, so this is a plain program that prints a table. Every solver answers the same
+//! instances, and its value must be the exact one. With cargo feature `highs`, HiGHS is timed too;
+//! microlp is timed on every tenth instance.
 //!
 //! `cargo bench -p coalloc-plan --bench ip [--features highs]`
 
@@ -25,7 +26,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 const INSTANCES: u64 = 1_000;
-/// Each instance is timed this often by `exact` and the middle time kept: microseconds are noisy.
+/// `exact` runs each instance this often and the median time is kept, because times of microseconds
+/// are noisy.
 const REPEATS: usize = 5;
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -38,7 +40,7 @@ struct Case {
     view: FrameView,
 }
 
-/// Times and values by instance; no value where the answer was a refusal.
+/// Times and values for each instance; the value is missing where the answer was a refusal.
 struct Timings {
     times: Vec<Duration>,
     values: Vec<Option<u64>>,
@@ -104,7 +106,8 @@ fn print_machine() {
     println!("machine: {cores} cores, {model}");
 }
 
-/// Another solver on the same instances: equal values, and how many times slower its median is.
+/// Another solver on the same instances. Its values have to be equal; prints how many times slower
+/// its median is.
 fn compare(
     name: &str,
     backend: MipBackend,
@@ -124,7 +127,7 @@ fn compare(
     println!("  values equal on all {}; ratio of medians {name} / exact: {ratio:.0}", chosen.len());
 }
 
-/// Where routes compete (`fixtures::scarce`), for `exact` alone.
+/// Instances in which routes compete (`fixtures::scarce`), for `exact` alone.
 fn scarce() {
     let topology = fixtures::elgl();
     for route_edges_max in [4, 8] {
@@ -169,7 +172,7 @@ fn elgl() {
     compare("microlp", MipBackend::Microlp, &topology, &instances, &exact, 10);
 }
 
-/// Twelve domains, 120 sites, 16 exchange points: where the next federations are.
+/// Twelve domains, 120 sites, 16 exchange points: the size that federations will reach next.
 fn large() {
     let topology = fixtures::large();
     let ring: Vec<(usize, usize)> = (0..8).map(|site| (site, (site + 1) % 8)).collect();

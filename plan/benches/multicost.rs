@@ -1,13 +1,15 @@
-//! The multi-cost planners at work: time and effort a task on three networks under load.
+//! The multi-cost planners under load: time and effort for each task, on three networks.
 //!
-//! Each run is a world without outdated information: tasks arrive (Poisson), are planned on the
-//! picture of that instant by one planner, and what it planned is booked. Times are processor time
-//! of the planning alone, without the making of the picture (listed beside it); the first hundred
-//! tasks of a run, while the world fills, are left out. Tasks are those of Stevens 2009, Table 2,
-//! CPU- and data-intensive: 100 MB and 400,000 MI on the average, both exponential, deadline twice
-//! what transfer and run take; of the torus those of Christodoulopoulos 2008, section 7: 1 s and 10
-//! s, no deadline, and once a tenth of both. Links have 10,000 slots of 1 ms, clusters 10,000 of 40
-//! ms.
+//! Each run is a world without outdated information: tasks arrive (Poisson), one planner plans them
+//! on the picture of that instant, and its plans are booked. Times are processor time of the
+//! planning alone; the time for making the picture is listed separately. The first hundred tasks of
+//! a run, while the world fills, are left out.
+//!
+//! The tasks are those of Stevens 2009, Table 2, CPU- and data-intensive: 100 MB and 400,000 MI on
+//! average, both exponential, with a deadline of twice the time of transfer and run. On the torus
+//! they are those of Christodoulopoulos 2008, section 7: a transfer of 1 s and a run of 10 s on
+//! average, without a deadline, and in another run a tenth of both. Links have 10,000 slots of 1
+//! ms, clusters 10,000 of 40 ms.
 //!
 //! Stevens' network is a substitute, see `tests/fixtures/multicost.rs`.
 //!
@@ -31,10 +33,11 @@ use fixture::{MIPS, PHOSPHORUS_SUBSTITUTE, World, exponential, task, torus};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Tasks of one run, and how many of them fill the world.
+/// The number of tasks in one run.
 const TASKS: usize = 1_100;
+/// How many of them fill the world and are not measured.
 const FILL: usize = 100;
-/// Paths of one search: what a planner may take in a daemon, about.
+/// The most paths of one search: about what a planner may use in a daemon.
 const PATHS: u64 = 20_000;
 
 /// Processor time of this thread.
@@ -43,18 +46,19 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// A network and the tasks that come to it.
+/// A network, and the tasks that arrive there.
 struct Setting {
     name: &'static str,
     nodes: u32,
     links: Vec<(u32, u32, i64)>,
     clusters: Vec<(u32, u64)>,
-    /// Bytes and MI on the average.
+    /// Mean size of the data, in bytes.
     data: f64,
+    /// Mean work, in MI.
     work: f64,
-    /// Tasks a second.
+    /// Tasks per second, for each of three runs.
     rates: [f64; 3],
-    /// Is there a deadline of twice transfer and run?
+    /// Whether there is a deadline of twice the time of transfer and run.
     deadline: bool,
 }
 
@@ -85,7 +89,7 @@ fn settings() -> [Setting; 4] {
             rates: [1.0, 5.0, 10.0],
             deadline: false,
         },
-        // Ten times shorter, ten times more often: ten times as many gaps in every vector.
+        // Ten times shorter tasks at ten times the rate: ten times as many gaps in every vector.
         Setting {
             name: "torus 5x5, short",
             nodes: 25,
@@ -179,7 +183,8 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return; // `cargo test --all-targets` runs this file too; there is nothing to test.
     }
-    // Beside those that have names: awmc-t where a slot counts only if the data can leave in it.
+    // A variant without a name for users: awmc-t that counts a slot only if the data can leave in
+    // it.
     let (name, entries) = ("awmc-t-starts", Entries::Starts);
     let weight_of_starts = McT { name, entries, ..McT::available_weight() };
     let planners: [&dyn TaskPlanner; 10] = [

@@ -1,9 +1,11 @@
-//! Solver `exact` where federations go next: 12 domains, 120 sites, 16 exchange points.
+//! Solver `exact` on federations of the size that comes next: 12 domains, 120 sites, 16 exchange
+//! points.
 //!
-//! For each shape of request and each mean load, [`INSTANCES`] seeded instances (`fixtures::scale`).
-//! Times are processor time of the one searching thread, so that other programs on the machine do not
-//! count; a search is told to stop after [`LIMIT`], looked at every few thousand nodes. "First plan" is
-//! over the feasible instances, "to proof" over all that were decided, refusals included.
+//! Runs [`INSTANCES`] seeded instances (`fixtures::scale`) for each shape of request and each mean
+//! load. Times are processor time of the one searching thread, so that other programs on the
+//! machine do not count. A search is told to stop after [`LIMIT`], which is checked every few
+//! thousand nodes. "First plan" covers the feasible instances; "to proof" covers all that were
+//! decided, refusals included.
 //!
 //! `cargo bench -p coalloc-plan --bench scale`
 
@@ -25,8 +27,9 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 const INSTANCES: u64 = 50;
-/// What a proof and a first plan may take to count.
+/// The time within which a proof counts as in time.
 const PROOF: Duration = Duration::from_millis(50);
+/// The time within which a first plan counts as in time.
 const FIRST: Duration = Duration::from_millis(10);
 /// Wall time after which a search is told to stop.
 const LIMIT: Duration = Duration::from_millis(1000);
@@ -37,12 +40,12 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What one instance came to.
+/// The result of one instance.
 struct Run {
     time: Duration,
     first: Option<(Duration, u64)>,
     nodes: u64,
-    /// Cost and lower bound; none when it is proven that there is no plan.
+    /// Cost and lower bound; `None` when it is proven that there is no plan.
     bounds: Option<(u64, u64)>,
     decided: bool,
 }
@@ -96,7 +99,7 @@ fn print_row(name: &str, runs: &[&Run]) {
     let firsts: Vec<Duration> = feasible.iter().filter_map(|run| run.first).map(|f| f.0).collect();
     let early = firsts.iter().filter(|time| **time <= FIRST).count();
     let nodes: Vec<u64> = runs.iter().map(|run| run.nodes).collect();
-    // Hundredths of a percent of the cost.
+    // The gap in hundredths of a percent of the cost.
     let gaps: Vec<u64> = feasible
         .iter()
         .filter(|run| !run.decided)
@@ -117,7 +120,7 @@ fn print_row(name: &str, runs: &[&Run]) {
     );
 }
 
-/// One row: [`INSTANCES`] instances of one kind.
+/// One row of the table: [`INSTANCES`] instances of one kind.
 fn row(
     name: &str,
     first_seed: u64,
@@ -172,7 +175,7 @@ fn main() {
         }
     }
     print_row("all", &all.iter().collect::<Vec<_>>());
-    // Beyond what was asked: other loads, other values, more links.
+    // Beyond the required instances: other loads, other values, more links.
     let mesh = (0..8).flat_map(|a| (a + 1..8).map(move |b| (a, b))).collect();
     let shapes = scale::shapes().into_iter().chain([("mesh-8", 8, mesh)]);
     for (shape, (name, sites, links)) in (10..).zip(shapes) {

@@ -1,14 +1,16 @@
-//! A federation as one resource manager shows it: its end points, and one path between every two of
-//! them. What lies between is not disclosed.
+//! A federation as a child coordinator describes it to its parent: its end points, and one path
+//! between every two of them. What lies between the end points is not disclosed.
 //!
-//! A path stands for all routes of at most N_max edges: as wide as the widest of them, with the value
-//! and the latency of the cheapest among the widest. Routes share edges, so the paths promise more
-//! together than there is; whoever holds decides. Where they did promise too much, [`short`] says which of
-//! them cannot be had beside those before it, and how much of it could.
+//! A path stands for all routes of at most N_max edges. It is as wide as the widest of them, and
+//! has the value and the latency of the cheapest route of that width. Routes share edges, so the
+//! paths together promise more than there is; the hold decides. When the paths promised too much,
+//! [`short`] says which demand cannot be met beside those before it, and how much of it could be
+//! met.
 //!
-//! [`AbstractTopology`] names all that and turns a hold from above into a request inside, [`periods`] cuts a hold
-//! that is not the same all the time, [`refused`] says in the words of the one above why there is nothing. Live
-//! coordinators and simulated ones use the same of it.
+//! [`AbstractTopology`] names all of this and turns a hold from the parent into a request for the
+//! child's own federation. [`periods`] splits a hold whose amounts change over time. [`refused`]
+//! explains a refusal in terms that the parent knows. Live and simulated coordinators use the same
+//! code.
 
 pub mod periods;
 pub mod refused;
@@ -22,26 +24,27 @@ pub use self::topology::{
 };
 use crate::{Budget, FramePlanner, Instance, Outcome};
 
-/// One path between two end points of the empty federation.
+/// One path between two end points, in the empty federation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AbstractPath {
-    /// One end.
+    /// One end point.
     pub a: VertexIndex,
-    /// The other.
+    /// The other end point.
     pub b: VertexIndex,
-    /// The widest route, the narrower of its two directions.
+    /// The rate of the widest route, in the narrower of its two directions.
     pub width: BitsPerSecond,
-    /// Points per Gbit/s of the cheapest route of that width.
+    /// The unit value of the cheapest route of that width, in points per Gbit/s.
     pub unit_value: u64,
-    /// Its latency.
+    /// The latency of that route, one way.
     pub latency: Span,
-    /// Has it a capacity for each direction? When any route has an edge that does: else nobody could say
-    /// which of the edge's directions to take. Where other edges share theirs, too much is promised.
+    /// Whether the path has a capacity for each direction. This is so when any route has an edge
+    /// that does, because otherwise it would be open which direction of that edge to take. Where
+    /// the other edges have one capacity for both directions, such a path promises too much.
     pub full_duplex: bool,
 }
 
-/// The widest route within `edges_max` edges from `source` to every vertex, by vertex; zero where
-/// there is none.
+/// By vertex, the rate of the widest route from `source` of at most `edges_max` edges; zero where
+/// there is no such route.
 #[must_use]
 pub fn widest(
     topology: &Topology,
@@ -52,7 +55,7 @@ pub fn widest(
     let mut best = vec![BitsPerSecond(0); topology.vertices().len()];
     best[source.at()] = BitsPerSecond(u64::MAX);
     for _ in 0..edges_max {
-        // Layer by layer, so that no route is longer than counted.
+        // One more edge in each round, so that no route is longer than counted.
         let mut next = best.clone();
         for edge in topology.edges() {
             let at = topology.find_edge(&edge.name).map_or(0, coalloc_common::EdgeIndex::at);
@@ -67,7 +70,8 @@ pub fn widest(
     best
 }
 
-/// Value and latency of the cheapest route within `edges_max` edges whose every edge has `width`.
+/// Value and latency of the cheapest route of at most `edges_max` edges, all with a capacity of at
+/// least `width`.
 fn cheapest(
     topology: &Topology,
     (source, target): (VertexIndex, VertexIndex),
@@ -94,7 +98,8 @@ fn cheapest(
     best[target.at()]
 }
 
-/// Edges from `source` to every vertex by the shortest way; `None` where there is none.
+/// By vertex, the number of edges of the shortest route from `source`; `None` where there is no
+/// route.
 fn lengths(topology: &Topology, source: VertexIndex) -> Vec<Option<usize>> {
     let mut lengths = vec![None; topology.vertices().len()];
     lengths[source.at()] = Some(0);
@@ -114,7 +119,7 @@ fn lengths(topology: &Topology, source: VertexIndex) -> Vec<Option<usize>> {
     lengths
 }
 
-/// Lies an edge with a capacity for each direction on some way of at most `edges_max` edges?
+/// Whether some route of at most `edges_max` edges has an edge with a capacity for each direction.
 fn meets_full_duplex(
     topology: &Topology,
     (from_a, from_b): (&[Option<usize>], &[Option<usize>]),
@@ -128,7 +133,7 @@ fn meets_full_duplex(
     full.any(|edge| within(edge.a, edge.b) || within(edge.b, edge.a))
 }
 
-/// The paths between every two of `points` that some route joins, in the order of `points`.
+/// The paths between every two of `points` that are joined by a route, in the order of `points`.
 #[must_use]
 pub fn paths(topology: &Topology, points: &[VertexIndex], edges_max: usize) -> Vec<AbstractPath> {
     let Some(window) = any_window() else { return Vec::new() };
@@ -153,7 +158,7 @@ pub fn paths(topology: &Topology, points: &[VertexIndex], edges_max: usize) -> V
     paths
 }
 
-/// The empty federation looks the same in every window.
+/// Some window: what is free in the empty federation is the same in every window.
 fn any_window() -> Option<coalloc_common::Window> {
     coalloc_common::Window::starting(coalloc_common::Time::from_us(0), Span::from_secs(1))
 }
@@ -161,14 +166,15 @@ fn any_window() -> Option<coalloc_common::Window> {
 /// A demand that cannot be met beside those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
-    /// This site of the request has only so many CPUs free.
+    /// This site of the request (by index) has only this many CPUs free.
     Site(usize, Amount),
-    /// This link of the request fits beside the links before it with only so much; zero: with nothing.
+    /// This link of the request (by index) fits beside the links before it with at most this rate,
+    /// in bit/s; zero if it does not fit at all.
     Link(usize, Amount),
 }
 
-/// The first demand of an instance that cannot be met beside those before it, sites first. `None` when the
-/// planner finds nothing that is short, or its budget ends.
+/// The first demand of an instance that cannot be met beside those before it, sites first. `None`
+/// when the planner finds nothing short, or when its budget ends.
 ///
 /// Every site of the request has to be pinned.
 #[must_use]
@@ -194,7 +200,7 @@ pub fn short(
     };
     let too_many = |links: &usize| !fits(*links, request.links[*links - 1].bandwidth);
     let links = (1..=request.links.len()).find(too_many)?;
-    // What does not fit does not fit with more either.
+    // What does not fit does not fit with a higher rate either, so bisection finds the limit.
     let (mut fitting, mut not) = (0, request.links[links - 1].bandwidth.0);
     while not - fitting > 1 {
         let middle = fitting + (not - fitting) / 2;

@@ -1,15 +1,16 @@
-//! Baselines: what others do, for comparison with the integer program, live and in experiments.
+//! Baselines: planners of other systems, for comparison with the integer program, live and in
+//! experiments.
 //!
-//! Takefusa 2010, section 5, compares itself with two that search computers and paths together:
-//! [`Backtrack`], which reserves as it searches (Ando, Aida 2007), and [`SlidingWindow`], which fixes a
-//! start, then picks computers first and network second (Elmroth, Tordsson 2009, for NorduGrid). Both take
-//! what they find first, whatever it costs: a plan of theirs has a lower bound of zero, and none is ever
-//! proven to be the cheapest. Only what that section says of them is known here; the two papers
-//! themselves were not at hand.
+//! Takefusa 2010, section 5, compares itself with two planners that search computers and paths
+//! together. [`Backtrack`] reserves as it searches (Ando, Aida 2007). [`SlidingWindow`] fixes a
+//! start, then picks computers first and the network second (Elmroth, Tordsson 2009, for
+//! NorduGrid). Both take the first plan that they find, whatever it costs. So their plans have a
+//! lower bound of zero and are never proven to be the cheapest. They are built only from what that
+//! section says of them; the two papers themselves were not available to us.
 //!
-//! Left out: the other two that the section names, the MetaScheduling Service of VIOLA and Roblitz 2008. They
-//! obtain whole timetables of all resource managers, which nobody here is given, and know the network as
-//! one switch.
+//! Left out: the other two planners that the section names, the MetaScheduling Service of VIOLA and
+//! Roblitz 2008. They obtain whole timetables of all resource managers, which our resource managers
+//! do not hand out, and they treat the network as one switch.
 
 mod backtrack;
 mod search;

@@ -1,11 +1,12 @@
-//! What each choice of a planner costs: the one number that a planner minimises, as data.
+//! The cost of each choice of a planner, as data. The sum of these costs is the one number that a
+//! planner minimises.
 //!
-//! A plan's cost is a sum: of each requested site at the vertex it lands on, and of each requested
-//! link over the steps of its route. What the numbers mean is the caller's business: unit values
-//! (Eq. 3 of Takefusa 2010), or several objectives packed into one number. Planners only add.
+//! A plan's cost is the sum over each requested site at its vertex and over each requested link at
+//! the steps of its route. The caller decides what the numbers mean: unit values (Eq. 3 of Takefusa
+//! 2010), or several objectives packed into one number. Planners only add them up.
 //!
-//! Two requested sites with equal CPUs cost the same everywhere, and a link costs by step in
-//! proportion to its rate, both by construction: planners use either.
+//! Two requested sites with equal CPUs cost the same at every vertex, and the cost of a link at a
+//! step is proportional to its rate. Both hold by construction, and planners rely on both.
 
 use coalloc_common::topology::Direction;
 use coalloc_common::{BitsPerSecond, CoAllocation, Cpus, EdgeIndex, Topology, VertexIndex};
@@ -16,28 +17,28 @@ use crate::Route;
 /// [`Costs::preference`] and [`Costs::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Costs {
-    /// By distinct number of CPUs, then by vertex.
+    /// The cost of each site, by distinct number of CPUs and then by vertex.
     rows: Vec<Vec<u64>>,
-    /// Row by requested site.
+    /// The index into `rows` of each requested site.
     row_of: Vec<usize>,
-    /// By edge and [`Direction::at`], for each unit of rate.
+    /// The cost of one unit of rate, by edge and [`Direction::at`].
     edges: Vec<[u64; 2]>,
-    /// Mbit/s of one unit of rate.
+    /// One unit of rate, in Mbit/s.
     rate_unit_mbps: u64,
 }
 
-/// Whole Mbit/s of a rate, rounded up: what links are counted in.
+/// A rate in whole Mbit/s, rounded up. Links are counted in this unit.
 #[must_use]
 pub const fn mbps(rate: BitsPerSecond) -> u64 {
     rate.0.div_ceil(1_000_000)
 }
 
 impl Costs {
-    /// Costs by these two functions: of that many CPUs at a vertex, and of one unit of rate on a step.
-    /// A unit of rate is the greatest common divisor of all requested rates in Mbit/s, see
-    /// [`Costs::rate_unit_mbps`].
+    /// Builds the costs from two functions. `site` gives the cost of a number of CPUs at a vertex,
+    /// and `step` the cost of one unit of rate on a step. A unit of rate is the greatest common
+    /// divisor of all requested rates in Mbit/s, see [`Costs::rate_unit_mbps`].
     ///
-    /// The caller sees to it that no plan's sum reaches 2^63.
+    /// The caller ensures that no plan's sum reaches 2^63.
     #[must_use]
     pub fn new(
         topology: &Topology,
@@ -54,7 +55,8 @@ impl Costs {
                 amounts.push(demand.cpus);
             }
         }
-        // At most VERTICES_MAX and EDGES_MAX.
+        // There are at most VERTICES_MAX vertices and EDGES_MAX edges, so the casts keep the
+        // values.
         let vertices = 0..topology.vertices().len() as u32;
         let row = |cpus: &Cpus| vertices.clone().map(|at| site(*cpus, VertexIndex(at))).collect();
         let edges = 0..topology.edges().len() as u32;
@@ -67,7 +69,8 @@ impl Costs {
         }
     }
 
-    /// Eq. (3): unit value times amount, in thousandths of a point. `limits` keeps the sum below 2^63.
+    /// Costs by Eq. (3): unit value times amount, in thousandths of a point. The bounds in `limits`
+    /// keep the sum below 2^63.
     #[must_use]
     pub fn preference(topology: &Topology, request: &CoAllocation) -> Self {
         let unit = rate_unit_mbps(request);
@@ -80,19 +83,19 @@ impl Costs {
         Self::new(topology, request, site, step)
     }
 
-    /// Cost of a requested site at a vertex; nothing at an exchange point.
+    /// Cost of a requested site at a vertex; 0 at an exchange point.
     #[must_use]
     pub fn site(&self, site: usize, vertex: VertexIndex) -> u64 {
         self.rows[self.row_of[site]][vertex.at()]
     }
 
-    /// Cost of a step for each unit of rate.
+    /// Cost of one unit of rate on a step.
     #[must_use]
     pub fn step_unit(&self, edge: EdgeIndex, direction: Direction) -> u64 {
         self.edges[edge.at()][direction.at()]
     }
 
-    /// How many units of rate a requested link counts.
+    /// How many units of rate a rate is, rounded up.
     #[must_use]
     pub const fn rate_units(&self, rate: BitsPerSecond) -> u64 {
         mbps(rate).div_ceil(self.rate_unit_mbps)
@@ -104,7 +107,7 @@ impl Costs {
         self.step_unit(edge, direction).saturating_mul(self.rate_units(rate))
     }
 
-    /// Cost of a whole plan of the request these costs are for.
+    /// Cost of a whole plan. `request` is the one these costs are for.
     #[must_use]
     pub fn plan(&self, request: &CoAllocation, sites: &[VertexIndex], routes: &[Route]) -> u64 {
         let placed = sites.iter().enumerate().map(|(site, at)| self.site(site, *at));

@@ -1,22 +1,23 @@
 //! Why a frame has no plan: what binds, and by how much it falls short, proven.
 //!
-//! A planner knows that nothing fits; this module says what would have to grow. Each statement is
-//! true by itself and can be checked against the view by [`check`], which shares the notion of a
-//! chain of paths with the search for statements and nothing else:
-//! * one pinned site, or fewer sites with enough CPUs than there are requested sites that need one
-//!   each (the least violator of Hall's condition);
-//! * one link that no chain of paths carries: too long, too slow, or every chain has one of these
-//!   too narrow paths;
-//! * several links together that have to cross a cut with less room, by the sum, or because links
-//!   are not split (a maximum flow and its minimum cut, for the links of each site and, when there
-//!   are few sites, for every grouping of them).
+//! A planner finds that nothing fits; this module says what would have to grow. Each statement is
+//! true by itself, and [`check`] can verify it against the view. [`check`] shares with the search
+//! for statements only the notion of a chain of paths. The statements are:
 //!
-//! What no federation without bookings could serve is refused for good: [`never()`].
+//! * One pinned site has too few CPUs, or there are fewer sites with enough CPUs than requested
+//!   sites that need one each (the least violator of Hall's condition).
+//! * No chain of paths carries one of the links: all chains are too long or too slow, or each has
+//!   at least one of the paths named, which are too narrow.
+//! * Several links together have to cross a cut that is too small, by the sum of their rates or
+//!   because links are not split. This is found by a maximum flow and its minimum cut, for the
+//!   links of each site and for groups of sites: for every group when the sites are few.
 //!
-//! When no such statement is found the answer is `None`: only the combination is infeasible, and the
-//! sentence says that and no more; [`combination`] then finds, with a planner, a plan that comes close
-//! and what it lacks. Pure, deterministic, and bounded by
-//! [`limits::EXPLAIN_WORK_MAX`], so that it may run for every refused frame.
+//! What not even a federation without bookings could serve is refused for good, see [`never()`].
+//!
+//! When no such statement is found, the answer is `None`: only the combination is infeasible, and
+//! the sentence claims no more. [`combination`] then uses a planner to find a plan that comes
+//! close, and says what that plan lacks. Pure, deterministic, and bounded by
+//! [`limits::EXPLAIN_WORK_MAX`], so that it can run for every refused frame.
 //!
 //! Left out: a proof for every infeasible instance, which would be the planner's whole search tree.
 
@@ -43,18 +44,19 @@ use coalloc_common::{
 
 use crate::ip::{IpOptions, free_bps};
 
-/// One capacity of an edge: the edge and the way it is travelled; of a shared edge always a to b.
+/// One capacity of an edge: the edge and the direction in which it is used. For a shared edge the
+/// direction is always a to b.
 pub(crate) type Lane = (EdgeIndex, Direction);
 
-/// A request, what is free for it, and where its sites could land.
+/// A request, what is free for it, and where its sites could be placed.
 struct Case<'a> {
     topology: &'a Topology,
     request: &'a CoAllocation,
     view: &'a FrameView,
     route_edges: usize,
-    /// By requested site: the vertices that it may land on and that have enough CPUs.
+    /// For each requested site, the vertices where it may be placed and that have enough CPUs free.
     candidates: Vec<Vec<VertexIndex>>,
-    /// Arcs that may still be looked at.
+    /// How many more arcs may be examined.
     work: Cell<u64>,
 }
 
@@ -86,7 +88,7 @@ impl<'a> Case<'a> {
         self.topology.edge(edge).resource(way).to_string()
     }
 
-    /// Every lane, in order of index.
+    /// Every lane, in the order of the edges.
     fn lanes(&self) -> impl Iterator<Item = Lane> + '_ {
         (0u32..).zip(self.topology.edges()).flat_map(|(index, edge)| {
             let ways: &[Direction] = match edge.is_shared() {
@@ -97,13 +99,13 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// How a link is called: `a-b`.
+    /// The name of a link: `a-b`, after its sites.
     fn link_name(&self, link: usize) -> String {
         let link = &self.request.links[link];
         format!("{}-{}", self.request.sites[link.from].name, self.request.sites[link.to].name)
     }
 
-    /// Takes so much of the work that is left; false when there is none left.
+    /// Deducts `arcs` from the remaining work; false when that is too little.
     fn pay(&self, arcs: usize) -> bool {
         let left = self.work.get().checked_sub(arcs as u64);
         self.work.set(left.unwrap_or(0));
@@ -115,8 +117,8 @@ fn may_land(site: &SiteDemand, place: &coalloc_common::VertexName) -> bool {
     site.pinned.as_ref().is_none_or(|pin| pin == place) && !site.excluded.contains(place)
 }
 
-/// What binds, if it can be proven: for a request that has no plan on this view. Of one that has a plan
-/// nothing is ever claimed.
+/// What binds, as far as it can be proven, for a request that has no plan on this view. For a
+/// request that has a plan it returns `None`.
 #[must_use]
 pub fn bottleneck(
     topology: &Topology,
@@ -126,7 +128,7 @@ pub fn bottleneck(
 ) -> Option<Bottleneck> {
     let case = Case::new(topology, request, view, options);
     sites::bottleneck(&case).or_else(|| {
-        // Chains of paths have ends only where every site has somewhere to land.
+        // Chains of paths have ends only if every site can be placed somewhere.
         if case.candidates.iter().any(Vec::is_empty) {
             return None;
         }
@@ -134,8 +136,8 @@ pub fn bottleneck(
     })
 }
 
-/// Adds to a planner's refusal of a frame what binds: the facts, and a sentence that names them. What
-/// binds in the empty federation too makes it a refusal for good.
+/// Adds what binds to a planner's refusal of a frame: the facts, and a sentence that names them. If
+/// something binds even in the empty federation, the refusal becomes one for good.
 #[must_use]
 pub fn explain(
     topology: &Topology,
@@ -164,7 +166,7 @@ pub fn explain(
 
 fn tell(case: &Case<'_>, refusal: Refusal, found: Bottleneck, beyond: bool) -> Refusal {
     let told = match found.kind {
-        // The planner's own sentence counts the rivals and names the best of the others.
+        // The planner's own sentence says how many sites compete, and names the best of the others.
         BottleneckKind::Sites if beyond == (refusal.reason == Reason::BeyondCapacity) => refusal,
         _ => {
             let amounts = matches!(
@@ -194,7 +196,7 @@ fn tell(case: &Case<'_>, refusal: Refusal, found: Bottleneck, beyond: bool) -> R
 }
 
 impl Case<'_> {
-    /// The resource that binds, when it is one.
+    /// The resource that binds, if it is a single one.
     fn only_resource(&self, found: &Bottleneck) -> Option<coalloc_common::ResourceId> {
         let [name] = &found.resources[..] else { return None };
         if found.kind == BottleneckKind::Site {

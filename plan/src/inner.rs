@@ -1,18 +1,22 @@
-//! Routes inside one network domain: disclosed paths over the links between its switches.
+//! Routes inside one network domain: the paths that an NRM offers, over the links between its
+//! switches.
 //!
-//! An NRM discloses paths between its end points. Inside there are switches and links, each with a
-//! capacity that all paths share. A demand is so much of a path over a window; it takes one route (it
-//! is never split) of at most so many links, no slower than its path. [`Router::widest`] says how much
-//! one path can carry, [`Router::route`] routes all demands of an order together, and
-//! [`Router::rearrange`] makes room by giving others, which have not begun, new routes.
+//! An NRM offers paths between its end points. Inside its domain there are switches and links, each
+//! with a capacity that all paths share. A demand is an amount of one path over a window. It takes
+//! one route, is never split, and the route has at most `links_max` links and no more latency than
+//! its path. [`Router::widest`] says how much one path can carry. [`Router::route`] routes all
+//! demands of an order together. [`Router::rearrange`] frees capacity by giving new routes to other
+//! demands that have not begun.
 //!
-//! Which route: the fewest links first, because each link taken is one that others lack, then the
-//! least loaded ones. Single demands are answered exactly: by the path kernel of [`crate::ip::exact`],
-//! within its bound on links. Several at once, and rearrangements, are a bounded search: what it finds
-//! fits; when it finds nothing there may still be an answer. Deterministic: ties go by index.
+//! A route with the fewest links is preferred, because every link used is missing to others, and
+//! among those the least loaded one. Single demands are answered exactly: by the path kernel of
+//! [`crate::ip::exact`], within its bound on links. For several demands at once, and for
+//! rearrangements, the search is bounded: what it finds fits, and when it finds nothing there may
+//! still be a solution. Deterministic: ties go by index.
 //!
-//! Left out: splitting a demand over routes, changing its route while it runs, wavelengths and VLANs,
-//! cuts that bound what several paths can carry together. Source: docs/adr/0010-inner-networks.md.
+//! Left out: splitting a demand over routes, changing its route while it runs, wavelengths and
+//! VLANs, and cuts that bound what several paths can carry together. Source:
+//! docs/adr/0010-inner-networks.md.
 
 mod load;
 mod rearrange;
@@ -30,56 +34,58 @@ use crate::ip::exact::kernel::Kernel;
 /// A link between two vertices (end points of paths, or switches).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// One end.
+    /// One end, as the number of a vertex.
     pub a: u32,
-    /// The other end; not the same.
+    /// The other end; never the same vertex.
     pub b: u32,
-    /// bit/s, shared by both directions.
+    /// Capacity in bit/s, shared by both directions.
     pub capacity: u64,
-    /// Microseconds, one way.
+    /// One-way latency in microseconds.
     pub latency: u64,
 }
 
-/// A disclosed path, as it is seen from inside.
+/// A path that the NRM offers, between two vertices of its inner network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
-    /// One end.
+    /// One end, as the number of a vertex.
     pub a: u32,
     /// The other end.
     pub b: u32,
-    /// Microseconds its routes may take.
+    /// The most latency that a route of the path may have, in microseconds.
     pub latency_max: u64,
 }
 
-/// A route: the links from the path's `a` to its `b`.
+/// A route: the indices of its links from the path's `a` to its `b`.
 pub type LinkRoute = Vec<u32>;
 
-/// So much of a path over a window.
+/// An amount of a path over a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     /// Index of the path.
     pub path: usize,
-    /// bit/s.
+    /// Amount in bit/s.
     pub amount: u64,
-    /// When.
+    /// The window over which it is wanted.
     pub window: Window,
-    /// The only route it may take: that of something that has begun.
+    /// The only route the demand may take, because it has begun on it; `None` when any route will
+    /// do.
     pub only: Option<LinkRoute>,
 }
 
-/// What is free of a link over a whole window, in bit/s: its minimum; negative where more is promised
-/// than there is.
+/// What is free of a link over a whole window, in bit/s: its minimum over time. It is negative
+/// where more is booked than the link has.
 pub trait FreeCapacity {
-    /// Of the link with this index.
+    /// What is free of the link with this index.
     fn free(&self, link: u32, window: Window) -> i64;
 }
 
-/// A demand that found no route.
+/// A demand for which there is no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Short {
-    /// Its index.
+    /// Index of the demand.
     pub demand: usize,
-    /// What would have found one beside the demands before it.
+    /// The largest amount, in bit/s, for which there would have been a route beside the demands
+    /// before it.
     pub fits: u64,
 }
 
@@ -90,16 +96,18 @@ pub struct Router {
     links: Vec<Link>,
     paths: Vec<Path>,
     links_max: usize,
-    /// Some routes of every path, the fewest links first.
+    /// Some routes of each path, those with the fewest links first.
     ways: Vec<Vec<LinkRoute>>,
-    /// Without latencies no route is too slow, and the kernel need not count.
+    /// Whether any link has a latency. Without latencies no route is too slow, and the kernel need
+    /// not add them up.
     timed: bool,
 }
 
 impl Router {
-    /// A router of these links and paths, whose vertices are numbered below `vertices`.
+    /// A router for these links and paths. Their vertices are numbered below `vertices`.
     ///
-    /// `links_max` is within 1 to [`coalloc_common::limits::INNER_ROUTE_LINKS_MAX`].
+    /// `links_max`, the most links of a route, is within 1 to
+    /// [`coalloc_common::limits::INNER_ROUTE_LINKS_MAX`].
     #[must_use]
     pub fn new(vertices: usize, links: Vec<Link>, paths: Vec<Path>, links_max: usize) -> Self {
         let timed = links.iter().any(|link| link.latency > 0);
@@ -114,8 +122,8 @@ impl Router {
         &self.links
     }
 
-    /// The least latency of any route of a path that can carry this much when nothing is booked,
-    /// however slow the path may be; `None` when there is none.
+    /// The least latency in microseconds of any route of a path that can carry this amount when
+    /// nothing is booked, even if the path allows less; `None` when there is no such route.
     #[must_use]
     pub fn least_latency(&self, path: usize, amount: u64) -> Option<u64> {
         let mut kernel = self.kernel();
@@ -127,7 +135,8 @@ impl Router {
         Some(way.into_iter().map(latency).sum())
     }
 
-    /// The most of a path that one route can carry, at most `most`, when this much is free of each link.
+    /// The largest amount of a path that one route can carry, up to `most`. `free` is what is free
+    /// of each link.
     #[must_use]
     pub fn widest(&self, path: usize, free: &[i64], most: u64) -> u64 {
         let fits = |amount: u64| move |link: &u32| free[*link as usize] >= signed(amount);
@@ -135,7 +144,8 @@ impl Router {
         if most == 0 || usual.into_iter().any(|way| way.iter().all(fits(most))) {
             return most;
         }
-        // The answer is what is free on some link: the largest such amount that still has a route.
+        // The answer is what is free on some link: the largest such amount for which there is still
+        // a route.
         let less = free.iter().map(|free| free.max(&0).unsigned_abs()).filter(|free| *free < most);
         let mut amounts: Vec<u64> = less.chain([0, most]).collect();
         amounts.sort_unstable();
@@ -155,10 +165,12 @@ impl Router {
         amounts[low]
     }
 
-    /// A route for every demand, so that they fit together.
+    /// A route for every demand, so that all demands fit together. `room` is what is free of the
+    /// links.
     ///
     /// # Errors
-    /// [`Short`]: the first demand that finds none when they are routed in their order, and what would.
+    /// [`Short`]: the first demand without a route when they are routed in their order, and the
+    /// amount that would have had one.
     pub fn route(
         &self,
         demands: &[Demand],

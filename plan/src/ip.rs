@@ -1,22 +1,24 @@
 //! Planner `ip`: the 0-1 integer program of Takefusa 2010, Eq. (1) to (11), for one frame.
 //!
-//! Each requested site lands on a vertex of its own with enough free CPUs (Eq. 4 to 6), each
-//! requested link takes one unsplittable simple route of at most N_max edges between its two sites
-//! (Eq. 7, 9, 11) and all links together stay within what is free on every edge (Eq. 8). The sum of
-//! values is least (Eq. 3).
+//! Each requested site gets a vertex of its own with enough free CPUs (Eq. 4 to 6). Each requested
+//! link takes one simple route of at most N_max edges between its two sites and is not split (Eq.
+//! 7, 9, 11). All links together stay within what is free on every edge (Eq. 8). The sum of values
+//! is minimal (Eq. 3).
 //!
-//! Three solvers answer the same question: [`exact`] is our combinatorial branch and bound, [`mip`]
-//! writes the model down and hands it to a MIP library, [`outside`] to a program. They share
-//! [`IpOptions`], the checks that need no search and the words of a refusal (`admit`), and [`verify`],
-//! which believes none of them.
+//! Three solvers answer the same question. [`exact`] is our combinatorial branch and bound. [`mip`]
+//! writes the model down and gives it to a MIP library, [`outside`] gives it to a program. They
+//! share [`IpOptions`], the checks that need no search and the sentences of a refusal (both in
+//! `admit`), and [`verify`], which checks every plan independently of the solvers.
 //!
-//! Where the paper's print is ambiguous: the capacity of a shared edge bounds the SUM of its two
-//! directions (the sentence before Eq. 8), a full-duplex edge has one capacity a direction; the sign
-//! of Eq. (9) is outflow less inflow; Eq. (11) is a hard limit in both solvers, so that they have
-//! one feasible set.
+//! Where the printed paper is ambiguous, we read it as follows:
 //!
-//! Left out: several frames (the caller plans each and sorts, stages 2iii and 2iv), splitting a link
-//! over several routes, and the administrator's options, which come in as unit values.
+//! * The capacity of a shared edge bounds the SUM of its two directions (the sentence before Eq.
+//!   8). A full-duplex edge has one capacity for each direction.
+//! * The sign of Eq. (9) is outflow minus inflow.
+//! * Eq. (11) is a hard limit in both `exact` and `mip`, so that they have the same feasible set.
+//!
+//! Left out: several frames (the caller plans each one and sorts, stages 2iii and 2iv), splitting a
+//! link over several routes, and the administrator's options, which arrive as unit values.
 
 pub(crate) mod admit;
 #[doc(hidden)]
@@ -36,14 +38,14 @@ pub use outside::{Outside, Program};
 use coalloc_common::topology::{Direction, Edge, FrameView};
 use coalloc_common::{EdgeIndex, limits};
 
-/// What both solvers of the integer program can be told.
+/// The options of the solvers of the integer program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IpOptions {
-    /// Edges a requested link may take: N_max of Eq. (11). Held within
-    /// 1 to [`limits::ROUTE_EDGES_MAX`].
+    /// How many edges the route of a requested link may have: N_max of Eq. (11). Clamped to 1 to
+    /// [`limits::ROUTE_EDGES_MAX`].
     pub route_edges_max: u32,
-    /// Write Eq. (10) into the model of [`mip`]: no link travels an edge in both directions. It
-    /// removes no optimum, it only spares the library a search. [`exact`] has no use for it.
+    /// Whether the model of [`mip`] has Eq. (10): no link uses an edge in both directions. It
+    /// removes no optimum; it only saves the library some search. [`exact`] does not need it.
     pub exclude_opposite_arcs: bool,
 }
 
@@ -54,15 +56,15 @@ impl Default for IpOptions {
 }
 
 impl IpOptions {
-    /// N_max within its bounds.
+    /// N_max, clamped to its bounds.
     #[must_use]
     pub fn route_edges(&self) -> usize {
         self.route_edges_max.clamp(1, limits::ROUTE_EDGES_MAX) as usize
     }
 }
 
-/// What is free on an edge for travelling this way, in bit/s. On a shared edge the view holds one
-/// number twice; were the two to differ, the smaller is the safe one.
+/// What is free on an edge in this direction, in bit/s. For a shared edge the view has the same
+/// number twice. If the two differed, the smaller one would be safe, so that one is taken.
 pub(crate) fn free_bps(
     edge: &Edge,
     index: EdgeIndex,

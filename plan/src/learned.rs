@@ -1,17 +1,21 @@
-//! What refusals say beside what RMs answer when they are asked: facts for planning again.
+//! What refusals say in addition to what RMs answer to queries, for a coordinator that plans again.
 //!
-//! A refused Hold names the resource, the window and what was available. Usually the fresh picture says
-//! as much, and then nothing changes here. But a picture may promise too much each time: a coordinator
-//! below that shows a large federation as a few paths, or an RM whose answers are old. Without memory the
-//! same plan would be made again until the attempts are used up.
+//! A refused Hold names the resource, the window and what was available. Usually the new picture
+//! says the same, and then this module changes nothing. But a picture can promise too much every
+//! time: that of a child coordinator which presents a large federation as a few paths, or that of
+//! an RM whose answers are old. Without memory, the coordinator would make the same plan again
+//! until its attempts are used up.
 //!
-//! One refusal alone proves little, because a rival's hold may have ended meanwhile: of two that refused
-//! each other, both would believe that there is nothing, and neither would get it. Only the second
-//! refusal of one resource is believed ([`limits::REFUSALS_BELIEVED`]). A search that backtracks believes
-//! the first: a choice that was refused does not come back. And only in frames that contain
-//! the refused window: what is short in a part is short in the whole, not the other way round.
+//! One refusal alone proves little, because the hold of a rival may have ended meanwhile. If two
+//! coordinators were refused because of each other's holds and both believed it, both would
+//! consider the resource full, and neither would get it. So only the second refusal of the same
+//! resource is believed ([`limits::REFUSALS_BELIEVED`]). A search that backtracks believes the
+//! first refusal, because it does not return to a choice that was refused. A refusal counts only in
+//! frames that contain the refused window: what is short in a part is short in the whole, but not
+//! the other way round.
 //!
-//! Pure. It lasts as long as the reservation's attempts, no longer: the next request asks anew.
+//! Pure. The memory lasts as long as the attempts of one reservation; the next request starts
+//! without it.
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
@@ -20,14 +24,15 @@ use coalloc_common::{
 
 use crate::Solver;
 
-/// So many refusals of one resource are believed when a solver plans again.
+/// How many refusals of one resource it takes until they are believed, when this solver plans
+/// again.
 #[must_use]
 pub const fn believed(solver: Solver) -> usize {
     if solver.reserves_as_it_searches() { 1 } else { limits::REFUSALS_BELIEVED }
 }
 
-/// Lowers what a view shows as free to what refusals, oldest first, said was available; so many of one
-/// resource are `believed`.
+/// Lowers what a view gives as free to what refusals said was available. `refusals` are in order,
+/// the oldest first. A resource with fewer than `believed` refusals stays as it is.
 pub fn believe(topology: &Topology, refusals: &[Refusal], believed: usize, view: &mut FrameView) {
     if refusals.len() < believed {
         return;
@@ -50,7 +55,8 @@ pub fn believe(topology: &Topology, refusals: &[Refusal], believed: usize, view:
     }
 }
 
-/// What the last of enough refusals said was available of a resource; `None` when there were not enough.
+/// What the last refusal of a resource said was available; `None` when there were fewer than
+/// `believed`.
 fn available(
     refusals: &[Refusal],
     believed: usize,
@@ -128,7 +134,8 @@ mod tests {
         }
     }
 
-    /// CPUs of A and B, then the shared path and the full one, both directions each.
+    /// What is free after these refusals: the CPUs of A and B, then both directions of the shared
+    /// path and of the full-duplex one.
     fn seen(refusals: &[Refusal], frame: Window) -> ([u64; 2], [[u64; 2]; 2]) {
         let topology = topology();
         let mut view = FrameView::empty_federation(&topology, frame);

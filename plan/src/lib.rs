@@ -1,17 +1,20 @@
-//! The planners: from a request and what is free, to plans, best first.
+//! The planners. A planner takes a request and what is free, and returns plans, the best one first.
 //!
-//! A planner is a pure function. It never reads a clock, never talks to anyone and never keeps state
-//! between requests; its time ends when its [`Budget`] says so. A plan is a hint: only the RMs
-//! decide, at Hold.
+//! A planner is a pure function: it never reads a clock, never sends a message and keeps no state
+//! between requests. It stops when its [`Budget`] is used up. A plan is a hint: only the resource
+//! managers (RMs) decide, when they answer Hold.
 //!
-//! Rooms: [`ip`] is the 0-1 integer program of Takefusa 2010, section 3.2 and 3.3, with two solvers,
-//! [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`baseline`] has what the paper
-//! compares itself with. [`Solver`] knows them all by name. [`explain`] proves what binds when there is no plan; [`nearest`] and
-//! [`smaller`] look for what would do instead, with any planner. [`inner`] routes inside one network
-//! domain, for the NRM that owns it; [`abstracted`] shows a federation to a coordinator above; [`learned`] keeps what
-//! refusals said for planning again.
-//! [`multicost`] plans tasks, whose data travel to a cluster and are computed on there, on availability
-//! vectors: planners with a trait of their own.
+//! * [`ip`] is the 0-1 integer program of Takefusa 2010, sections 3.2 and 3.3, with two solvers:
+//!   [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library).
+//! * [`baseline`] has the planners with which the paper compares itself.
+//! * [`Solver`] lists all solvers by name.
+//! * [`explain`] proves what binds when there is no plan.
+//! * [`nearest`] and [`smaller`] look for other requests that would fit, with any planner.
+//! * [`learned`] keeps what refusals said, for planning again.
+//! * [`inner`] routes inside one network domain, for the NRM that owns it.
+//! * [`abstracted`] describes a federation to a parent coordinator.
+//! * [`multicost`] plans tasks on availability vectors. The input data of a task travel to a
+//!   cluster, and the task runs there. Its planners have a trait of their own.
 
 pub mod abstracted;
 pub mod baseline;
@@ -39,63 +42,67 @@ use coalloc_common::{
     VertexIndex, Window,
 };
 
-/// How long a planner may go on. The caller stops it from outside; the count bounds it from inside.
+/// How long a planner may go on. The caller can stop it through `stop`; `nodes` bounds the work by
+/// itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget<'a> {
-    /// Search nodes that may be opened (planners of our own).
+    /// How many search nodes our own planners may open.
     pub nodes: u64,
-    /// Time that may be handed to an outside solver, which reads a clock of its own.
+    /// How long an outside solver may run. It reads its own clock.
     pub solver_time: Span,
-    /// Set by whoever holds the clock: stop now, answer with the best plan so far.
+    /// Set by the caller, who has the clock. A planner that sees it stops and answers with the best
+    /// plan that it has found.
     pub stop: &'a AtomicBool,
 }
 
 impl Budget<'_> {
-    /// Has the caller said stop?
+    /// Whether the caller has set `stop`.
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// The way of one requested link: edges and directions from its start to its end.
+/// The route of one requested link: edges and their directions, from the start of the link to its
+/// end.
 pub type Route = Vec<(EdgeIndex, Direction)>;
 
 /// One answer for one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// When.
+    /// The reserved window.
     pub window: Window,
-    /// Where each requested site lands, in the request's order.
+    /// The vertex of each requested site, in the request's order.
     pub placements: Vec<VertexIndex>,
-    /// The way each requested link takes, in the request's order.
+    /// The route of each requested link, in the request's order.
     pub routes: Vec<Route>,
-    /// What it costs by the [`Costs`] it was planned for: what the planner minimised.
+    /// The plan's cost by the [`Costs`] of its [`Instance`], which the planner minimised.
     pub cost: u64,
-    /// No plan of this frame costs less than this. Equal to `cost` when the optimum is proven.
+    /// No plan of this frame costs less than this. It equals `cost` when the optimum is proven.
     pub lower_bound: u64,
-    /// The solver that made it: the planner's name, or "mip" where `exact` handed over and the library
-    /// found better.
+    /// The solver that made the plan: the planner's name, or "mip" when `exact` handed over to the
+    /// library and the library found a better plan.
     pub solver: &'static str,
 }
 
 impl Plan {
-    /// Is it proven that no plan of this frame is cheaper?
+    /// Whether it is proven that no plan of this frame is cheaper.
     #[must_use]
     pub fn is_proven_optimal(&self) -> bool {
         self.lower_bound >= self.cost
     }
 
-    /// Its value by Eq. (3), whatever it was planned for.
+    /// The plan's value by Eq. (3), whatever costs it was planned for.
     #[must_use]
     pub fn preference(&self, topology: &Topology, request: &CoAllocation) -> Value {
         let costs = Costs::preference(topology, request);
         Value { milli: costs.plan(request, &self.placements, &self.routes) }
     }
 
-    /// What has to be held, by RM: one segment a resource, links over one edge added up.
+    /// What has to be held at each RM: one segment for each resource. The rates of several links
+    /// over one edge are added up.
     ///
-    /// `topology` and `request` are those the plan was made for.
+    /// `topology` and `request` are those that the plan was made for.
     #[must_use]
     pub fn segments(
         &self,
@@ -130,28 +137,28 @@ impl Plan {
 /// What a planner answers for one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// A plan: feasible, and optimal when its bound meets its cost.
+    /// A plan. It is feasible, and it is optimal when its lower bound equals its cost.
     Planned(Plan),
-    /// There is none (or none was found within the budget), and why.
+    /// There is no plan, or none was found within the budget. The refusal says why.
     Refused(Refusal),
 }
 
-/// One frame of one request: all that a planner is told.
+/// One frame of one request: everything that a planner gets to know.
 #[derive(Debug, Clone)]
 pub struct Instance<'a> {
     /// The federation.
     pub topology: &'a Topology,
-    /// What is wanted; it has passed [`CoAllocation::check`], and its pins and exclusions name
+    /// The request. It has passed [`CoAllocation::check`], and its pins and exclusions name
     /// vertices of the topology.
     pub request: &'a CoAllocation,
-    /// What is free in the frame, indexed like the topology.
+    /// What is free in the frame, with the indices of the topology.
     pub view: &'a FrameView,
-    /// What each choice costs.
+    /// The cost of each choice.
     pub costs: Costs,
 }
 
 impl<'a> Instance<'a> {
-    /// A frame whose plans are to be cheapest by Eq. (3), [`Costs::preference`].
+    /// A frame whose plans are to be the cheapest by Eq. (3), see [`Costs::preference`].
     #[must_use]
     pub fn new(topology: &'a Topology, request: &'a CoAllocation, view: &'a FrameView) -> Self {
         Self { topology, request, view, costs: Costs::preference(topology, request) }
@@ -160,9 +167,9 @@ impl<'a> Instance<'a> {
 
 /// A planner for one frame of a co-allocation.
 pub trait FramePlanner: Send + Sync {
-    /// The name users give to choose it, see [`Solver::name`].
+    /// The name by which users choose the planner, see [`Solver::name`].
     fn name(&self) -> &'static str;
 
-    /// A plan in `instance.view.window` of least cost by `instance.costs`.
+    /// A plan in `instance.view.window` with the least cost by `instance.costs`.
     fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome;
 }

@@ -1,32 +1,39 @@
-//! Multi-cost scheduling: one task, whose input data travel to a cluster and are then computed on;
-//! path, cluster and both start times are chosen together, in advance.
+//! Multi-cost scheduling of tasks. The input data of one task travel to a cluster, where the task
+//! then runs. Path, cluster and both start times are chosen together, in advance.
 //!
-//! Source: Christodoulopoulos 2008 ("joint scheduling") and Stevens 2009 ("multi-cost"), whose
-//! algorithms these are. What a scheduler sees is a [`BelievedNetwork`]: availability vectors of all links and
-//! clusters (`coalloc_common::vector`). A [`Task`] on a picture is a [`TaskInstance`]; every
-//! [`TaskPlanner`] makes [`TaskPlan`]s of it, best first, or a [`TaskRefusal`] that names what binds.
+//! Sources: Christodoulopoulos 2008 ("joint scheduling") and Stevens 2009 ("multi-cost"), whose
+//! algorithms these are. A scheduler knows a [`BelievedNetwork`]: availability vectors of all links
+//! and clusters (`coalloc_common::vector`). A [`TaskInstance`] is a [`Task`] on such a picture.
+//! Every [`TaskPlanner`] returns [`TaskPlan`]s for it, the best one first, or a [`TaskRefusal`]
+//! that names what binds.
 //!
 //! | planner | chooses | looks at |
 //! |---|---|---|
-//! | `mc-t` ([`McT::optimal`]) | the best path, cluster and starts | everything; proves it |
-//! | `mc-t-printed` ([`McT::printed`]) | the same by the relation as it is printed, which can miss it | everything |
-//! | `awmc-t` ([`McT::available_weight`]) | the same by paths' weights: polynomial | everything |
+//! | `mc-t` ([`McT::optimal`]) | the best path, cluster and starts | everything; proves the optimum |
+//! | `mc-t-printed` ([`McT::printed`]) | the same, by the printed relation, which can miss the optimum | everything |
+//! | `awmc-t` ([`McT::available_weight`]) | the same, by the weights of paths: polynomial | everything |
 //! | `mc-b` ([`McB`]) | the cluster at which data arrive first | links |
 //! | `ect` ([`Ect`]) | the cluster that completes first over its shortest path | that path, clusters |
-//! | `ect-first-link` ([`Ect`]) | the same | the first link of it, clusters |
+//! | `ect-first-link` ([`Ect`]) | the same | the first link of that path, clusters |
 //! | `samcra` ([`Samcra`]) | delay and load together, to begin at once | what is free now |
-//! | `samcra-hbh` ([`Samcra`]) | the same, again at every vertex on the way | what is free now |
+//! | `samcra-hbh` ([`Samcra`]) | the same, again at every vertex of the route | what is free now |
 //!
-//! In the order of reading: `task`, `picture` and `answer` are the words; `frame` counts them in
-//! slots; `search` finds paths (phase 1), `choice` pairs them with clusters and takes the best
-//! (phases 2, 3), `mct`, `mcb` and `ect` put these together, `refuse` says why not. [`check`]
-//! verifies any plan against its picture, by itself; `registry` has their names; `federation` makes pictures of topologies and
-//! segments of plans; `whole` plans with the way of the results.
+//! The modules, in the order in which to read them:
 //!
-//! A plan is a hint. It is right on the picture it was made on, which may be out of date; the
-//! resource managers decide. Results that travel on are a second leg, see [`deliver`]. Left out:
-//! the vectors that pictures are made of, tasks that run in several clusters, clocks. Which
-//! readings of the papers were taken and why: `docs/adr/0013-multi-cost.md`.
+//! * `task`, `picture` and `answer` define the types.
+//! * `frame` counts them in slots.
+//! * `search` finds paths (phase 1). `choice` pairs paths with clusters and takes the best pair
+//!   (phases 2 and 3). `mct`, `mcb` and `ect` put these together, and `refuse` says why there is no
+//!   plan.
+//! * [`check`] verifies any plan against its picture, independently of the planners.
+//! * `registry` has the names of the planners.
+//! * `federation` makes pictures of topologies and segments of plans.
+//! * `whole` plans a task together with the transfer of its results.
+//!
+//! A plan is a hint. It is right for the picture it was made from, which may be out of date; the
+//! resource managers decide. The transfer of the results is a second leg, see [`deliver`]. Left
+//! out: how the vectors of a picture come about, tasks that run in several clusters, and clocks.
+//! `docs/adr/0013-multi-cost.md` says which readings of the papers were chosen, and why.
 
 mod answer;
 pub mod check;
@@ -61,8 +68,8 @@ pub use whole::{TaskPlanning, WholePlan, whole};
 
 use crate::Budget;
 
-/// Memory that planners use again from task to task. It holds nothing that a plan depends on; each
-/// thread that plans has its own.
+/// Memory that a planner reuses from task to task. No plan depends on its contents. Each planning
+/// thread has its own.
 #[derive(Debug, Default)]
 pub struct Scratch {
     tables: frame::Tables,
@@ -71,11 +78,12 @@ pub struct Scratch {
 
 /// A planner of tasks.
 pub trait TaskPlanner: Send + Sync {
-    /// The name users give to choose it: `mc-t`, `ect`.
+    /// The name by which users choose it, for instance `mc-t` or `ect`.
     fn name(&self) -> &'static str;
 
-    /// Plans of the task, best first, or why there is none. The same instance has the same answer
-    /// whatever `scratch` was used for before. [`Budget::nodes`] bounds the paths of each search.
+    /// Plans of the task, the best one first, or why there is none. The answer depends on the
+    /// instance and the budget, and not on what `scratch` was used for before. [`Budget::nodes`]
+    /// bounds the number of paths in each search.
     fn plan(
         &self,
         instance: &TaskInstance<'_>,

@@ -1,16 +1,17 @@
 //! The nearest window in which a request fits: which starts have to be tried, and in which order to
-//! ask for them. A core without a clock or a wire: whoever drives it asks the resource managers and
-//! plans.
+//! query them. This is a core without a clock or connections; its caller queries the resource
+//! managers and plans.
 //!
-//! What is free over `[t, t + D)` can only grow with `t` at an instant at which something booked ends.
-//! So when no start up to `t` fits, the next one that may is the first such instant after `t`, and a
-//! resource manager that tells nothing but that instant for each frame it is asked about gives the
-//! whole chain of them, one link a question. To save rounds, each batch of questions also asks at
-//! known ends further on, and at guesses between: what they answer are ends as well. The chain itself
-//! is followed link by link, so that the first start that fits is the first there is.
+//! What is free over `[t, t + D)` can only grow with `t` at an instant at which a booking ends. So
+//! when no start up to `t` fits, the next start that may fit is the first such instant after `t`. A
+//! resource manager only has to report that one instant for each frame it is queried about: each
+//! answer leads to the next start, in a chain. To save rounds, each batch of queries also covers
+//! known ends further on, and guesses between them; the answers to those are ends as well. The
+//! chain itself is followed start by start, so the first start found that fits is the first that
+//! exists.
 //!
-//! Left out: starts before the asked one, and holding still what others do meanwhile: the answer is
-//! as good as the answers were when they came.
+//! Left out: starts before the requested one, and what others book meanwhile. The result is as good
+//! as the answers were when they arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +23,11 @@ use coalloc_common::{Span, Time, Window};
 pub struct NearestWindowSearch {
     length: Span,
     last: Time,
-    /// The next start to try; every earlier one does not fit.
+    /// The next start to try. No earlier start fits.
     next: Option<Time>,
-    /// Instants at which something ends, later than `next`, not asked about yet.
+    /// Instants later than `next` at which a booking ends, and which have not been queried yet.
     ends: BTreeSet<Time>,
-    /// What was answered for `next` and later.
+    /// The answers for `next` and later starts.
     known: BTreeMap<Time, (FrameView, Option<Time>)>,
     tried: u64,
 }
@@ -45,7 +46,8 @@ impl NearestWindowSearch {
         }
     }
 
-    /// The frames to ask about next, at most so many, earliest first; none when what is known will do.
+    /// The frames to query next, at most `most` of them, the earliest first. Empty when the known
+    /// answers suffice.
     #[must_use]
     pub fn questions(&self, most: usize) -> Vec<Window> {
         let Some(next) = self.next.filter(|next| !self.known.contains_key(next)) else {
@@ -59,8 +61,8 @@ impl NearestWindowSearch {
         frames.filter_map(|start| Window::starting(start, self.length)).take(most.max(1)).collect()
     }
 
-    /// Starts after `from`, dense near it and thin further on: within each doubling of the distance
-    /// equally many.
+    /// Starts after `from`, dense near it and sparse further on: equally many within each doubling
+    /// of the distance.
     fn guesses(&self, from: Time, most: usize) -> Vec<Time> {
         let all = self.last.since(from).as_us();
         let mut distance = Span::from_secs(1).as_us();
@@ -82,10 +84,10 @@ impl NearestWindowSearch {
         guesses
     }
 
-    /// Takes an answer: what is free in a frame, and when after its start something ends.
+    /// Takes an answer: what is free in a frame, and when the next booking ends after its start.
     pub fn learn(&mut self, view: FrameView, next_change: Option<Time>) {
         let start = view.window.start();
-        // An end that is not after its frame's start would lead nowhere.
+        // An end that is not after the start of its frame would not lead anywhere.
         let change = next_change.filter(|change| *change > start && *change <= self.last);
         self.ends.extend(change.filter(|change| !self.known.contains_key(change)));
         self.ends.remove(&start);
@@ -94,13 +96,14 @@ impl NearestWindowSearch {
         }
     }
 
-    /// The frame to plan now: the earliest that is not known to be hopeless.
+    /// The frame to plan now: the earliest start that may still fit. `None` until it has been
+    /// answered.
     #[must_use]
     pub fn candidate(&self) -> Option<&FrameView> {
         self.known.get(&self.next?).map(|(view, _)| view)
     }
 
-    /// Nothing fits in the candidate: goes on to the next start.
+    /// Called when nothing fits in the candidate: goes on to the next start.
     pub fn refute(&mut self) {
         let Some((_, change)) = self.next.and_then(|next| self.known.remove(&next)) else { return };
         self.tried += 1;
@@ -114,20 +117,20 @@ impl NearestWindowSearch {
         }
     }
 
-    /// Every start before this one was tried, or cannot fit when those tried do not; when all are
-    /// done, the last that there is.
+    /// The start up to which the search has got: every earlier start was tried, or cannot fit
+    /// because those that were tried do not. When all are done, it is the last start of the range.
     #[must_use]
     pub fn searched_until(&self) -> Time {
         self.next.unwrap_or(self.last)
     }
 
-    /// Has every start been tried?
+    /// Whether every start has been tried.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Starts tried.
+    /// How many starts have been tried.
     #[must_use]
     pub const fn tried(&self) -> u64 {
         self.tried

@@ -1,18 +1,20 @@
-//! What a plan is worth by each objective of Takefusa 2010, section 3.4, and several of them packed
-//! into the one number that a planner minimises.
+//! The value of a plan by each objective of Takefusa 2010, section 3.4, and how several objectives
+//! are packed into the one number that a planner minimises.
 //!
-//! Inside a frame every objective but the start is a sum over choices: sites at vertices, links over
-//! steps. [`Measure`] gives the terms as exact integers in a unit of the objective that is fine enough
-//! for them; what people see is rounded up once, at the end.
+//! Inside a frame, every objective except the start is a sum over choices: sites at vertices, and
+//! links over steps. [`Measure`] gives the terms as exact integers, in a unit that is fine enough
+//! for the objective. What people see is rounded up once, at the end.
 //!
-//! [`Packing`] puts the objectives of a [`Ranking`] into one `u64` by weights: each objective, its
-//! greatest common divisor taken out, weighs more than the largest sum of all that come after it, so
-//! the least packed sum is the lexicographic optimum. Where 63 bits do not suffice, the least
-//! important ones are counted in coarser steps, and whoever reads the plan is told.
+//! [`Packing`] puts the objectives of a [`Ranking`] into one `u64` by weights. Each objective is
+//! divided by the greatest common divisor of its terms, and weighs more than the largest sum of all
+//! objectives after it. So the least packed sum is the lexicographic optimum. Where 63 bits are too
+//! few, the least important objectives are counted in coarser steps, and the plan says so
+//! ([`RankedPlan::coarse`]).
 //!
-//! Load (option A): a site's CPUs count the share of that site that is taken with them. A link counts
-//! the share of each path that is taken, and what one link of the request's mean rate adds to it:
-//! several links over one path do not see one another, because planners add and do not multiply.
+//! Load (option A): the CPUs of a site count with the share of that site that is taken once they
+//! are booked. A link counts with the share of each path that is taken, plus what one link of the
+//! request's mean rate adds to it. When several links of a request share a path, none of them
+//! counts the load of the others, because planners add and do not multiply.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +35,12 @@ pub struct Measure<'a> {
     request: &'a CoAllocation,
     view: &'a FrameView,
     rate_unit: u64,
-    /// Mean rate of the request's links, bit/s.
+    /// Mean rate of the request's links, in bit/s, rounded up.
     mean_rate: u64,
 }
 
 impl<'a> Measure<'a> {
-    /// Of this request in this frame.
+    /// The measure for this request in this frame.
     #[must_use]
     pub fn new(topology: &'a Topology, request: &'a CoAllocation, view: &'a FrameView) -> Self {
         let sum: u64 = request.links.iter().map(|link| link.bandwidth.0).sum();
@@ -46,7 +48,7 @@ impl<'a> Measure<'a> {
         Self { topology, request, view, rate_unit: rate_unit_mbps(request), mean_rate }
     }
 
-    /// The term of CPUs at a vertex, in the objective's fine unit; nothing at an exchange point.
+    /// The term of these CPUs at a vertex, in the objective's fine unit; 0 at an exchange point.
     fn site(&self, objective: Objective, cpus: Cpus, at: VertexIndex) -> u128 {
         let Some(compute) = &self.topology.vertex(at).compute else { return 0 };
         let amount = u128::from(cpus.0);
@@ -91,7 +93,7 @@ impl<'a> Measure<'a> {
         }
     }
 
-    /// A plan's value, in the objective's fine unit: what plans are compared by.
+    /// A plan's value in the objective's fine unit. Plans are compared by this value.
     #[must_use]
     pub fn exact(&self, objective: Objective, sites: &[VertexIndex], routes: &[Route]) -> u128 {
         if objective == Objective::Start {
@@ -112,7 +114,8 @@ fn short_of_full(quality: u32) -> u128 {
     u128::from(limits::QUALITY_FULL.saturating_sub(quality))
 }
 
-/// A value in the objective's fine unit as people see it, see [`Objective`]; rounded up.
+/// Converts a value from the objective's fine unit to the unit that people see (see [`Objective`]),
+/// rounded up.
 #[must_use]
 pub fn shown(objective: Objective, exact: u128) -> u64 {
     match objective {
@@ -124,9 +127,9 @@ pub fn shown(objective: Objective, exact: u128) -> u64 {
     }
 }
 
-/// What segments cost by the price schedules of their resources, in thousandths of a point, rounded up
-/// once: of something that no one plan made, because it was changed while it ran. `None` when one of
-/// the resources is not of this topology: then nobody knows.
+/// What segments cost by the price schedules of their resources, in thousandths of a point, rounded
+/// up once. It is for a reservation that was changed while it ran, so that no single plan describes
+/// it. `None` if the topology lacks one of the resources: its price is then unknown.
 #[must_use]
 pub fn price_of(topology: &Topology, segments: &BTreeMap<RmName, Vec<Segment>>) -> Option<u64> {
     let sites = topology.sites().map(|(_, _, compute)| {
@@ -154,13 +157,13 @@ pub fn price_of(topology: &Topology, segments: &BTreeMap<RmName, Vec<Segment>>) 
 #[derive(Debug, Clone, Copy)]
 struct Part {
     objective: Objective,
-    /// What one unit of it adds to the packed number.
+    /// What one unit of the objective adds to the packed number.
     weight: u64,
-    /// One more than its largest sum, in units.
+    /// One more than the largest sum of the objective, in units.
     range: u64,
-    /// Fine units of one unit.
+    /// How many fine units make one unit.
     unit: u128,
-    /// A unit is coarser than the greatest common divisor of all terms.
+    /// Whether a unit is coarser than the greatest common divisor of all terms.
     coarse: bool,
 }
 
@@ -170,11 +173,11 @@ pub struct Packing<'a> {
     measure: Measure<'a>,
     ranking: Ranking,
     parts: Vec<Part>,
-    /// What a planner is to solve.
+    /// The instance that a planner has to solve.
     pub instance: Instance<'a>,
 }
 
-/// Packed numbers stay below this: planners add them in 64 bits.
+/// Packed numbers stay below this, because planners add them in 64 bits.
 const PACKED_MAX: u128 = 1 << 63;
 
 impl<'a> Packing<'a> {
@@ -203,7 +206,7 @@ impl<'a> Packing<'a> {
         }
         let packed = |term: &dyn Fn(Objective) -> u128| {
             let sum = |sum: u64, part: &Part| {
-                // What no plan can choose may be larger than its range: it is cut down to it.
+                // A term that no plan can choose may be larger than the range, so it is capped.
                 let units = term(part.objective) / part.unit;
                 let units = u64::try_from(units).unwrap_or(u64::MAX).min(part.range - 1);
                 sum.saturating_add(part.weight.saturating_mul(units))
@@ -220,7 +223,7 @@ impl<'a> Packing<'a> {
         Self { measure, ranking, parts, instance }
     }
 
-    /// Says of a plan of this instance what it is worth.
+    /// Gives the values of a plan of this instance.
     #[must_use]
     pub fn judge(&self, plan: Plan) -> RankedPlan {
         let exact = |objective| self.measure.exact(objective, &plan.placements, &plan.routes);
@@ -240,7 +243,8 @@ impl<'a> Packing<'a> {
         }
     }
 
-    /// No plan of the frame that is as good in all that counts before preference has less of it.
+    /// A lower bound of preference, in thousandths of a point: every plan of the frame that is as
+    /// good in all objectives ranked before preference has at least this much.
     fn preference_bound(&self, plan: &Plan) -> u64 {
         let (mut bound, mut cost) = (plan.lower_bound, plan.cost);
         for part in &self.parts {
@@ -257,13 +261,13 @@ impl<'a> Packing<'a> {
     }
 }
 
-/// The choices that are open in a frame: nothing else can be in a plan.
+/// The choices that are open in a frame. No plan of the frame contains any other choice.
 struct Open {
-    /// By requested site: its CPUs, and the vertices that have them free.
+    /// For each requested site: its CPUs, and the vertices that have so many free.
     sites: Vec<(Cpus, Vec<VertexIndex>)>,
-    /// Steps with the least requested rate free.
+    /// Steps on which the least requested rate is free.
     steps: Vec<(EdgeIndex, Direction)>,
-    /// Units of rate of all requested links.
+    /// The units of rate of all requested links together.
     units: u128,
 }
 
@@ -276,7 +280,7 @@ impl Open {
             (site.cpus, open.collect())
         });
         let least = request.links.iter().map(|link| link.bandwidth).min();
-        // At most EDGES_MAX.
+        // There are at most EDGES_MAX edges, so the cast keeps the value.
         let edges = (0..topology.edges().len() as u32).map(EdgeIndex);
         let steps = edges.flat_map(|edge| {
             let free = view.free_bps[edge.at()];
@@ -289,7 +293,7 @@ impl Open {
         Self { sites: sites.collect(), steps: steps.collect(), units: units.map(u128::from).sum() }
     }
 
-    /// One objective in units such that its range fits the room.
+    /// The part of one objective, with a unit so coarse that its range fits into `room`.
     fn part(
         &self,
         measure: &Measure<'_>,
@@ -317,7 +321,7 @@ impl Open {
         most += self.units * route_edges as u128 * dearest;
         let exact = unit.max(1);
         let most = most / exact;
-        // With `coarser` terms rounded down, the largest sum is below the room.
+        // Terms are rounded down to multiples of `coarser`, so the largest sum is below `room`.
         let coarser = if most < room { 1 } else { most / room + 1 };
         // Below 2^63, by the line above.
         let range = (most / coarser + 1) as u64;
@@ -329,33 +333,36 @@ fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A plan and what it is worth.
+/// A plan and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankedPlan {
     /// The plan.
     pub plan: Plan,
-    /// The value of every objective as people see it, see [`Objective`]: in the order of the ranking.
+    /// The value of every objective in the unit that people see (see [`Objective`]), in the order
+    /// of the ranking.
     pub values: Vec<(Objective, u64)>,
-    /// Its value by Eq. (3).
+    /// The plan's value by Eq. (3).
     pub preference: Value,
-    /// No plan of its frame that is as good in all objectives ranked before preference has less of it.
+    /// A lower bound of `preference` over all plans of the frame that are as good in every
+    /// objective ranked before it.
     pub lower_bound: Value,
-    /// No plan of its frame is better.
+    /// Whether it is proven that no plan of its frame is better.
     pub proven_optimal: bool,
-    /// Objectives that were counted in coarser steps than they have, for want of bits: among plans
-    /// equal by all before them, the best by these may have been missed.
+    /// Objectives that were counted in coarser steps than their terms have, because 63 bits were
+    /// too few. Among plans that are equal in every objective before these, the best one by these
+    /// may have been missed.
     pub coarse: Vec<Objective>,
-    /// Who made it.
+    /// The solver that made the plan, see [`Plan::solver`].
     pub solver: &'static str,
-    /// The exact values of the objectives that count, in order.
+    /// The exact values of the objectives that count, in the order of the ranking.
     key: Vec<u128>,
 }
 
-/// One frame's answer.
+/// The answer for one frame.
 pub type Answer = Result<RankedPlan, Refusal>;
 
 impl Packing<'_> {
-    /// Lets a planner solve this frame, and judges what it found.
+    /// Lets a planner solve this frame, and gives the values of the plan it found.
     pub fn solve(&self, planner: &dyn FramePlanner, budget: &Budget<'_>) -> Answer {
         match planner.plan(&self.instance, budget) {
             Outcome::Planned(plan) => Ok(self.judge(plan)),
@@ -364,8 +371,8 @@ impl Packing<'_> {
     }
 }
 
-/// Best first, by the ranking that all of them were judged by; then by window, placements and routes,
-/// so that the order is always the same one.
+/// Sorts plans, the best first, by the ranking that all of them were measured by. Ties go by
+/// window, placements and routes, so that the order is always the same.
 pub fn sort(plans: &mut [RankedPlan]) {
     plans.sort_by(|a, b| {
         let places = |judged: &RankedPlan| (judged.plan.window, judged.plan.placements.clone());
@@ -374,8 +381,8 @@ pub fn sort(plans: &mut [RankedPlan]) {
     });
 }
 
-/// Stage 2iv of Takefusa 2010, section 3.1: the best so many plans of all frames, best first, and the
-/// refusals of the frames without one, earliest first.
+/// Stage 2iv of Takefusa 2010, section 3.1. Returns the best `count` plans of all frames, the best
+/// first, and the refusals of the frames without a plan, the earliest first.
 #[must_use]
 pub fn best(
     answers: Vec<(Window, Answer)>,

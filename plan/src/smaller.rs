@@ -1,17 +1,19 @@
-//! Smaller requests that would do: fewer CPUs, lower rates, both, or one site less.
+//! Smaller requests that would fit: fewer CPUs, lower rates, both, or one site less.
 //!
-//! Each is the largest of its kind: what fits under a cap fits under every lower one, so that halving
-//! finds it; what the cap took for nothing is given back. What fits is asked of a planner, which also gives the plan. When the planner's budget
-//! ends early a smaller answer than the largest is given; never one that does not fit.
+//! Each is the largest of its kind. What fits under a cap fits under every lower cap, so the
+//! largest cap is found by bisection. Then each amount that the cap lowered without need is
+//! restored. A planner, given as a function, decides what fits and supplies the plan. When its
+//! budget ends early, the answer may be smaller than the largest request that fits, but it always
+//! fits.
 
 use coalloc_common::{BitsPerSecond, CoAllocation, Cpus, limits};
 
-/// A smaller request with a plan, as whoever planned it has it.
+/// A smaller request with its plan. `P` is the caller's type for a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SmallerRequest<P> {
-    /// What is smaller, for people: `3 CPUs a site instead of 8`.
+    /// What is smaller, as a text for people: `3 CPUs a site instead of 8`.
     pub change: String,
-    /// The request.
+    /// The smaller request.
     pub request: CoAllocation,
     /// Its plan.
     pub plan: P,
@@ -19,7 +21,8 @@ pub struct SmallerRequest<P> {
 
 const MEGABIT: u64 = 1_000_000;
 
-/// The smaller requests that fit, of a request that does not.
+/// For a request that does not fit: the smaller requests that do. `fits` returns a plan for what
+/// fits.
 pub fn smaller<P>(
     request: &CoAllocation,
     fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
@@ -69,7 +72,7 @@ pub fn smaller<P>(
         }));
     }
     if request.sites.len() > 2 {
-        // Whom nobody would miss goes first: the site with the fewest links.
+        // The site with the fewest links is left out first, because the others need it least.
         let links = |site: usize| {
             request.links.iter().filter(|link| link.from == site || link.to == site).count()
         };
@@ -86,7 +89,8 @@ pub fn smaller<P>(
     found
 }
 
-/// Gives back what the cap took for nothing: each amount that may be as asked beside the others.
+/// Restores what the cap lowered without need: each amount that can be as requested beside the
+/// others.
 fn restored<P>(
     mut smaller: CoAllocation,
     mut plan: P,
@@ -105,7 +109,8 @@ fn restored<P>(
     (smaller, plan)
 }
 
-/// `3 CPUs a site instead of 8`, `3 CPUs for a instead of 8`.
+/// The text for [`SmallerRequest::change`]: `3 CPUs a site instead of 8`, `3 CPUs for a instead of
+/// 8`.
 fn change(
     cap: &str,
     each: &str,
@@ -120,7 +125,8 @@ fn change(
     format!("{cap} {whom} instead of {up_to}{}", show(most))
 }
 
-/// The largest cap below `all` that fits.
+/// The largest cap below `all` that fits, with its request and plan; `None` if not even a cap of 1
+/// fits.
 fn largest<P>(
     all: u64,
     fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
@@ -159,7 +165,8 @@ fn with_rates(request: &CoAllocation, cap: u64) -> CoAllocation {
     smaller
 }
 
-/// So many percent of everything, rounded up to whole CPUs and Mbit/s, never more than was asked.
+/// The given percentage of all CPUs and rates, rounded up to whole CPUs and Mbit/s, and never more
+/// than requested.
 fn with_share(request: &CoAllocation, percent: u64) -> CoAllocation {
     let mut smaller = request.clone();
     for site in &mut smaller.sites {

@@ -1,6 +1,8 @@
-//! The solvers by the names that users choose them by: the one place that knows which there are and what
-//! a shell has to know of each. A new one is a variant here, a line in each `match`, and its name in the
-//! comment of `PlanOptions.solver` in the schema.
+//! The solvers, by the names that users choose them by. Only this module knows which solvers there
+//! are, and what a shell has to know about each.
+//!
+//! A new solver needs a variant here, a line in each `match`, and its name in the comment of
+//! `PlanOptions.solver` in the schema.
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Refusal, RmName, Span, Topology, limits};
@@ -10,7 +12,7 @@ use crate::ip::mip::aside::{DetachedMip, LibraryHost};
 use crate::ip::{Exact, HandoverPlanner, IpOptions, Mip, MipBackend};
 use crate::{FramePlanner, Plan, explain};
 
-/// A solver that can be asked for.
+/// A solver that users can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Solver {
     /// Our branch and bound.
@@ -18,17 +20,17 @@ pub enum Solver {
     Exact,
     /// A MIP library.
     Mip,
-    /// A baseline: the first plan that fits, held one resource manager after the other.
+    /// A baseline: the first plan that fits, held at one resource manager after the other.
     Backtrack,
-    /// A baseline: start by start, computers first, paths second.
+    /// A baseline: tries one start after the other, and chooses computers first and paths second.
     SlidingWindow,
 }
 
 impl Solver {
-    /// All of them, in the order in which they are listed to users.
+    /// All solvers, in the order in which they are listed to users.
     pub const ALL: [Self; 4] = [Self::Exact, Self::Mip, Self::Backtrack, Self::SlidingWindow];
 
-    /// The name users give.
+    /// The name by which users choose it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,7 +41,7 @@ impl Solver {
         }
     }
 
-    /// What it is, in a line of a help text.
+    /// What the solver is, as one line of a help text.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -54,13 +56,13 @@ impl Solver {
         }
     }
 
-    /// The one of this name.
+    /// The solver of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|solver| solver.name() == name)
     }
 
-    /// All names as a person reads them: `"exact", "mip" or "backtrack"`.
+    /// All names, as a text for people: `"exact", "mip" or "backtrack"`.
     #[must_use]
     pub fn names() -> String {
         let quoted = Self::ALL.map(|solver| format!("{:?}", solver.name()));
@@ -68,33 +70,34 @@ impl Solver {
         format!("{} or {last}", first.join(", "))
     }
 
-    /// Does it work in an outside library, which does not hear when it is told to stop?
+    /// Whether it works in an outside library, which cannot be told to stop.
     #[must_use]
     pub const fn is_outside(self) -> bool {
         matches!(self, Self::Mip)
     }
 
-    /// Does it plan frames one after another, earliest first, and none after the first that fits? The others
-    /// plan every frame by itself.
+    /// Whether it plans frames one after the other, the earliest first, and stops at the first that
+    /// fits. The other solvers plan every frame by itself.
     #[must_use]
     pub const fn slides(self) -> bool {
         matches!(self, Self::SlidingWindow)
     }
 
-    /// Is a frame that it refuses proven to have no plan, unless its budget ended?
+    /// Whether a frame that it refuses is proven to have no plan, unless its budget ended.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         !matches!(self, Self::SlidingWindow)
     }
 
-    /// Is what it found held one resource manager after the other, and the next choice sought at a refusal?
+    /// Whether its plan is held at one resource manager after the other, and a refusal makes it
+    /// search for the next choice.
     #[must_use]
     pub const fn reserves_as_it_searches(self) -> bool {
         matches!(self, Self::Backtrack)
     }
 
-    /// The order in which the resource managers of its plan are asked to hold, each after the yes of the one
-    /// before; empty: all at once.
+    /// The order in which the resource managers of a plan get their Hold: each one after the one
+    /// before has said yes. Empty means all at once.
     #[must_use]
     pub fn hold_order(
         self,
@@ -105,8 +108,8 @@ impl Solver {
         if self.reserves_as_it_searches() { order(topology, request, plan) } else { Vec::new() }
     }
 
-    /// What an outside library may take of one frame's share of the time. Behind `exact` it is what is
-    /// left then, or nothing.
+    /// How much of one frame's share of the time an outside library may take. For `exact` it is
+    /// what its own search leaves over, or zero if that is too little.
     #[must_use]
     pub fn outside_time(self, share: Span) -> Span {
         if self.is_outside() {
@@ -116,8 +119,9 @@ impl Solver {
         if left < limits::SOLVER_TIME_MIN { Span::ZERO } else { left }
     }
 
-    /// The planner. `exact` hands what it leaves open to a library `elsewhere`; with `None` it hands over
-    /// nothing, and the library of `mip` works on the calling thread.
+    /// The planner of this solver. `exact` hands what its search leaves open to a library at
+    /// `elsewhere`. With `None`, `exact` hands over nothing, and the library of `mip` works on the
+    /// calling thread.
     #[must_use]
     pub fn planner(
         self,
@@ -139,8 +143,8 @@ impl Solver {
         }
     }
 
-    /// Adds to a refusal of its what binds, see [`explain`]. Of a frame that it has not proven to have no
-    /// plan nothing is said but what can be proven without it.
+    /// Adds to a refusal of this solver what binds, see [`explain`]. For a frame that the solver
+    /// has not proven to have no plan, it adds only what [`explain`] can prove by itself.
     #[must_use]
     pub fn explain(
         self,

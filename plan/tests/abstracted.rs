@@ -1,4 +1,4 @@
-//! The abstract paths of a federation are what an enumeration of every simple path finds.
+//! The abstract paths of a federation are those that an enumeration of every simple path finds.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -18,7 +18,7 @@ use coalloc_plan::{Budget, Instance};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Two to six vertices and up to nine edges, parallel ones among them; some joined to nothing.
+/// Two to six vertices and up to nine edges, some of them parallel; some vertices have no edge.
 fn federation(rng: &mut ChaCha8Rng) -> (Topology, Vec<VertexIndex>) {
     let mut topology = Topology::new();
     let points: Vec<VertexIndex> = (0..rng.random_range(2..=6))
@@ -44,7 +44,7 @@ fn federation(rng: &mut ChaCha8Rng) -> (Topology, Vec<VertexIndex>) {
     (topology, points)
 }
 
-/// Every simple path from the end of `path` to `target`, as steps over edges.
+/// Every simple path that continues `path` to `target`, as steps over edges.
 fn routes(
     topology: &Topology,
     target: VertexIndex,
@@ -101,7 +101,7 @@ fn every_path_is_the_widest_route_and_the_cheapest_of_those() {
                 let edges = |route: &[(usize, Direction)]| -> Vec<usize> {
                     route.iter().map(|(edge, _)| *edge).collect()
                 };
-                // Widest first, then the cheapest, then the quickest of those.
+                // The widest first, then the cheapest, then the fastest of those.
                 let best = found.iter().map(|route| {
                     let edges = edges(route).into_iter().map(|at| &topology.edges()[at]);
                     let width = edges.clone().map(|edge| edge.capacity).min().expect("not empty");
@@ -112,7 +112,8 @@ fn every_path_is_the_widest_route_and_the_cheapest_of_those() {
                 match best.min() {
                     Some((width, value, latency)) => {
                         let is_full = |(at, _): &(usize, _)| !topology.edges()[*at].is_shared();
-                        // A way may pass a point twice, so there may be more ways than routes.
+                        // A walk may pass a point twice, so there may be more walks than simple
+                        // routes.
                         let on_a_route = found.iter().flatten().any(is_full);
                         expected.push((*a, *b, width.0, value, latency, on_a_route));
                         joined += 1;
@@ -176,7 +177,8 @@ fn what_is_free_is_the_widest_route_in_its_direction() {
     assert!(narrower_back > 500, "directions differ: {narrower_back}");
 }
 
-/// Can these links be routed together, each whole, at these rates? By trying everything.
+/// Whether these links can be routed together at these rates without splitting any, by trying
+/// everything.
 fn fit(
     topology: &Topology,
     view: &mut FrameView,

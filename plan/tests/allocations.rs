@@ -1,5 +1,5 @@
-//! The inner loop of the multi-cost search allocates nothing: what a task costs in allocations does not grow
-//! with the paths that are searched for it.
+//! The inner loop of the multi-cost search does not allocate: the number of allocations for a task
+//! does not grow with the number of paths that are searched.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use fixture::{World, exponential, task, torus};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Allocations that an answer itself takes: its plan, that plan's legs, names in it.
+/// Allocations of an answer itself: its plan, that plan's legs, and names in it.
 const OF_AN_ANSWER: u64 = 32;
 
 #[test]
@@ -35,7 +35,7 @@ fn a_task_allocates_no_more_for_more_paths() {
             let task = task(random.random_range(0..25), bytes, work, ready);
             let picture = world.picture(ready, Cpus(1));
             let instance = TaskInstance::new(&task, &picture).unwrap();
-            // Once for the memory that stays, once to count.
+            // One run allocates the memory that is reused, and the second is counted.
             planner.plan(&instance, &budget, &mut scratch);
             let mut answer = None;
             let counted = measure(|| answer = Some(planner.plan(&instance, &budget, &mut scratch)));
@@ -48,7 +48,7 @@ fn a_task_allocates_no_more_for_more_paths() {
                 tried.push(answer.effort.tried);
             }
         }
-        // One allocation for each path would be more than the bound.
+        // One allocation for each path would exceed the bound.
         let fewest = tried.iter().min().unwrap();
         assert!(*fewest > OF_AN_ANSWER, "{fewest} paths: no test");
         assert!(most <= OF_AN_ANSWER, "{}: {most} allocations for a task", planner.name());

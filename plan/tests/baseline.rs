@@ -1,5 +1,5 @@
-//! The baselines: whatever they plan is feasible; `backtrack` finds a plan whenever there is one,
-//! `sliding-window` only where computers that were fixed first have paths.
+//! The baselines: every plan is feasible; `backtrack` finds a plan whenever there is one, and
+//! `sliding-window` only when there are paths between the computers that it fixed first.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -45,7 +45,8 @@ fn backtrack_plans_exactly_what_can_be_planned() {
         }
     }
     assert!(feasible > 5_000 && refused > 2_000, "{feasible} feasible, {refused} refused");
-    // It takes what it finds first: were it never dearer, the test would compare a solver with itself.
+    // `backtrack` takes what it finds first. If it were never more expensive, the test would
+    // compare a solver with itself.
     assert!(dearer > 500, "{dearer} dearer");
 }
 
@@ -74,7 +75,8 @@ fn on_the_papers_federation_it_finds_what_exact_finds_and_says_when_its_budget_e
                     Outcome::Planned(plan) => panic!("seed {seed}: {plan:?} for no budget"),
                 }
             }
-            // With 10 million nodes a hard one may end without an answer, never with a wrong one.
+            // With 10 million nodes, a hard instance may end without an answer but never with a
+            // wrong one.
             Outcome::Refused(refusal) if refusal.reason == Reason::BudgetExhausted => {}
             Outcome::Refused(_) => assert!(matches!(exact, Outcome::Refused(_)), "seed {seed}"),
         }
@@ -114,7 +116,7 @@ fn sliding_window_plans_only_what_can_be_planned_misses_some_and_says_the_same_t
             }
             (Outcome::Planned(plan), None) => panic!("seed {seed}: {plan:?} of what has no plan"),
             (Outcome::Refused(refusal), Some(_)) => {
-                // It has looked at the network of one combination only, and must not claim more.
+                // It has examined the network for one combination only, and must not claim more.
                 assert_eq!(refusal.reason, Reason::NoRoute, "seed {seed}");
                 assert!(refusal.detail.contains("others may have"), "seed {seed}: {refusal}");
                 let solver = Solver::SlidingWindow;
@@ -129,7 +131,7 @@ fn sliding_window_plans_only_what_can_be_planned_misses_some_and_says_the_same_t
     assert!(missed > 500 && dearer > 300, "{missed} missed, {dearer} dearer");
 }
 
-/// The paper's federation, empty but for the paths of its first site.
+/// The paper's federation, empty except that the paths of its first site are full.
 fn first_site_cut_off(window: Window) -> (Topology, CoAllocation, FrameView) {
     let topology = fixtures::elgl();
     let request = fixtures::request(&[4, 4], &[(0, 1)], 1_000_000_000);
@@ -140,8 +142,9 @@ fn first_site_cut_off(window: Window) -> (Topology, CoAllocation, FrameView) {
     (topology, request, view)
 }
 
-/// The worked case: N0 has the first CPUs that do and no path to anywhere. Whoever fixes computers without a
-/// look at the network takes it; whoever looks at both goes on to N1 and N2.
+/// The worked case: N0 has the first CPUs that suffice, and no free path to anywhere. A planner
+/// that fixes computers without regard to the network takes N0. A planner that considers both goes
+/// on to N1 and N2.
 #[test]
 fn sliding_window_misses_what_needs_other_computers_than_the_first() {
     let (topology, request, view) = first_site_cut_off(fixtures::window());
@@ -166,7 +169,7 @@ fn it_slides_to_the_first_start_that_fits_and_looks_at_no_later_one() {
         .map(|minute| {
             let window = Window::new(at(minute), at(minute + 30)).expect("not empty");
             let (topology, _, cut_off) = first_site_cut_off(window);
-            // The paths of N0 are taken in the first three starts.
+            // The paths of N0 are full for the first three starts.
             if minute < 3 { cut_off } else { FrameView::empty_federation(&topology, window) }
         })
         .collect();
@@ -214,7 +217,7 @@ fn resource_managers_are_asked_in_the_order_in_which_the_search_needs_them() {
     }
 }
 
-/// What a coordinator above wants held between border points has no CPUs at its ends.
+/// A hold of a parent coordinator between border points has no CPUs at its ends.
 #[test]
 fn a_site_without_cpus_may_be_pinned_to_an_exchange_point() {
     let topology = fixtures::elgl();

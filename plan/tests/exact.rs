@@ -1,4 +1,5 @@
-//! Solver `exact` of planner `ip`: against the enumeration, by hand, and at the end of its budget.
+//! Solver `exact` of planner `ip`: compared with the enumeration, with results worked out by hand,
+//! and at the end of its budget.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -32,7 +33,8 @@ fn exact_costs_what_the_enumeration_costs() {
             (Outcome::Planned(brute), Ok(exact)) => {
                 assert_eq!(brute.cost, exact.cost, "seed {seed}");
                 feasible += 1;
-                // Would the links' cheapest routes have done? Then a plan without loads is no dearer.
+                // If the cheapest route of every link had fitted, a plan without loads would cost
+                // the same.
                 let wide = FrameView {
                     free_bps: view.free_bps.iter().map(|free| free.map(widened)).collect(),
                     ..view.clone()
@@ -115,12 +117,13 @@ fn symmetric_requests_cost_what_the_enumeration_costs_with_tables_and_without() 
     assert!((20..=80).contains(&(100 * feasible / INSTANCES)));
 }
 
-/// Wide enough for all links together wherever it was wide enough for some.
+/// The capacity widened so that whatever carried some of the links carries all of them.
 fn widened(free: BitsPerSecond) -> BitsPerSecond {
     BitsPerSecond(free.0 * 20)
 }
 
-/// Two pinned pairs, r0-r1 and r2-r3, whose cheapest routes share the edge m-n, wide enough for one.
+/// Two pinned pairs, r0-r1 and r2-r3, whose cheapest routes share the edge m-n, which has capacity
+/// for one of them.
 fn rivals(detour: bool) -> (Topology, CoAllocation) {
     let mut topology = Topology::new();
     let names = ["a", "b", "c", "d"];
@@ -154,7 +157,8 @@ fn links_that_do_not_fit_together_take_the_cheaper_detour() {
     let (topology, request) = rivals(true);
     let view = FrameView::empty_federation(&topology, fixtures::window());
     let plan = plan(&topology, &request, &view, hops(4)).expect("a plan");
-    // 4 CPUs, a-m-n-b for 3 and c-d for 7; the other way round is 4 + 10 + 3, both by m-n is 4 + 6.
+    // 4 for the CPUs, 3 for a-m-n-b and 7 for c-d. The other way round costs 4 + 10 + 3; both by
+    // m-n would cost 4 + 6.
     assert_eq!(plan.cost, 14_000);
     assert_eq!((plan.routes[0].len(), plan.routes[1].len()), (3, 1));
 }
@@ -244,7 +248,7 @@ fn refusals_name_the_reason_and_the_numbers() {
     assert_eq!((number(refusal.requested), number(refusal.available)), (Some(65), Some(64)));
     assert!(refusal.detail.contains("65 CPUs") && refusal.detail.contains("N3"), "{refusal}");
 
-    // Four sites have 32 CPUs or more.
+    // Only four sites have 32 CPUs or more.
     let refusal = refuse(&fixtures::request(&[32; 5], &[(0, 1)], gigabit), &empty);
     assert_eq!(refusal.reason, Reason::BeyondCapacity);
     assert_eq!((number(refusal.requested), number(refusal.available)), (Some(32), Some(16)));

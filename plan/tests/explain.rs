@@ -1,5 +1,5 @@
-//! What is said to bind: true on every infeasible instance, against the enumeration; and what would do
-//! instead, against trying everything.
+//! The statements about what binds are true on every infeasible instance, compared with the
+//! enumeration. Smaller requests and nearest windows are compared with trying everything.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -24,7 +24,7 @@ use rand_chacha::ChaCha8Rng;
 
 use fixtures::{AMPLE, hops, plan};
 
-/// The view in which the binding resources have what is asked of them.
+/// The view in which the binding resources have what is requested of them.
 fn relaxed(topology: &Topology, view: &FrameView, found: &Bottleneck) -> FrameView {
     let mut view = view.clone();
     for (at, place, _) in topology.sites() {
@@ -81,7 +81,7 @@ fn what_is_said_to_bind_is_true_of_every_infeasible_instance_and_said_of_no_feas
     }
 }
 
-/// Timetables for every resource of a topology, with bookings on most.
+/// Timetables for every resource of a topology, most of them with bookings.
 struct World {
     topology: Topology,
     sites: BTreeMap<usize, Timetable>,
@@ -178,7 +178,7 @@ fn the_nearest_window_is_the_earliest_of_all_booking_ends_that_fits() {
         };
         rounds_most = rounds_most.max(rounds);
 
-        // Every booking end there is, and instants between them that must not be better.
+        // The ends of all bookings, and random instants between them, which must not be better.
         let mut starts: Vec<Time> = world.ends.iter().copied().chain([first]).collect();
         starts.extend((0..50).map(|_| Time::from_us(rng.random_range(0..HORIZON_S * 1_000_000))));
         starts.retain(|start| *start >= first && *start <= last);
@@ -220,7 +220,7 @@ fn a_smaller_request_fits_and_is_the_largest_that_does() {
                 _ => "rates",
             };
             *kinds.entry(kind).or_default() += 1;
-            // One step more of all that is less does not fit.
+            // The same request with one step more of what was reduced does not fit.
             let mut more = one.request.clone();
             if kind == "cpus" {
                 let less = |at: &usize| one.request.sites[*at].cpus < request.sites[*at].cpus;
@@ -315,7 +315,8 @@ fn a_refusal_says_who_what_and_how_much() {
         }
     };
     let empty = FrameView::empty_federation(&topology, fixtures::window());
-    // N0 is joined to N1 by 5 Gbit/s and to X1 by 10: two links of 8 to it go over X1 both.
+    // N0 is joined to N1 by 5 Gbit/s and to X1 by 10 Gbit/s. Two links of 8 Gbit/s to N0 would both
+    // need the edge to X1.
     let mut request = fixtures::request(&[1; 3], &[(0, 1), (0, 2)], 8_000_000_000);
     pin(&mut request, &["N0", "S0", "S1"]);
     let refusal = told(&request, &empty);
@@ -327,7 +328,7 @@ fn a_refusal_says_who_what_and_how_much() {
         (BottleneckKind::Cut, &["r0-r1".to_owned(), "r0-r2".to_owned()][..])
     );
     assert!(refusal.detail.contains("1 Gbit/s short"), "{}", refusal.detail);
-    // One link that only its one way does not carry now.
+    // One link, with only one route that could carry it, and which is too full now.
     let mut request = fixtures::request(&[1; 2], &[(0, 1)], 6_000_000_000);
     pin(&mut request, &["N0", "S0"]);
     let mut view = empty.clone();
@@ -338,7 +339,7 @@ fn a_refusal_says_who_what_and_how_much() {
     view.free_bps[into] = [BitsPerSecond(4_000_000_000); 2];
     let refusal = told(&request, &view);
     let found = refusal.bottleneck.expect("a path");
-    // Around it, through S1, there are 5 Gbit/s.
+    // The other route, through S1, has 5 Gbit/s.
     assert_eq!(
         (found.kind, found.requested, found.available),
         (BottleneckKind::Paths, 6_000_000_000, 5_000_000_000)
@@ -356,7 +357,7 @@ fn a_refusal_says_who_what_and_how_much() {
     assert_eq!(refusal.bottleneck.expect("a site").kind, BottleneckKind::Site);
 }
 
-/// Three sites, and one path in all: two links in a chain need two.
+/// Three sites and only one path: a chain of two links needs two paths.
 #[test]
 fn a_chain_that_the_empty_federation_has_no_paths_for_is_refused_for_good() {
     let mut topology = Topology::new();

@@ -1,4 +1,5 @@
-//! Solver `mip` of planner `ip`: the library's optimum is the exact one, and so are its refusals.
+//! Solver `mip` of planner `ip`: the library's optimum equals the exact one, and so do its
+//! refusals.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -15,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 
 use fixtures::AMPLE;
 
-/// Both solvers on one instance; true when there is a plan.
+/// Runs both solvers on one instance and compares them. Returns true when there is a plan.
 fn agree(mip: Mip, topology: &Topology, request: &CoAllocation, view: &FrameView) -> bool {
     let exact = Exact::new(mip.options).plan(&Instance::new(topology, request, view), &AMPLE);
     let other = mip.plan(&Instance::new(topology, request, view), &AMPLE);
@@ -67,7 +68,7 @@ fn agree_on_elgl(backend: MipBackend, instances: u64) {
     println!("{instances} of ELGL, {} % feasible", 100 * feasible / instances);
 }
 
-/// Where routes compete, and with N_max up to 6.
+/// Instances in which routes compete, with N_max up to 6.
 fn agree_on_scarce(backend: MipBackend, instances: u64) {
     let topology = fixtures::elgl();
     let mut feasible = 0;
@@ -117,7 +118,7 @@ fn highs_agrees_on_elgl() {
 
 #[test]
 fn one_bit_per_second_is_not_lost_in_tolerances() {
-    // Rates alike, unlike, and too unlike for a row of small whole numbers.
+    // Rates that are equal, different, and too different for a row of small whole numbers.
     for rates in [[7, 7], [1_000_000_000, 3], [89_999_999_999_989, 1_000_003]] {
         let (topology, request, view) = fixtures::one_bit_short(rates);
         assert!(agree(Mip::default(), &topology, &request, &view), "{rates:?}: by `far`");

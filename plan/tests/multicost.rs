@@ -1,4 +1,5 @@
-//! The multi-cost planners against exhaustive search, an independent checker, and the papers' examples.
+//! The multi-cost planners compared with exhaustive search, an independent checker, and the papers'
+//! examples.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets nonsense ends")]
 
@@ -23,7 +24,7 @@ use fixture::{
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// Random networks that every planner is tried on.
+/// The number of random networks on which every planner is tried.
 const NETWORKS: u64 = 4_000;
 
 fn planners() -> [Box<dyn TaskPlanner>; 6] {
@@ -64,7 +65,7 @@ fn worth(picture: &BelievedNetwork, task: &Task, plan: &TaskPlan) -> Worth {
     plan_worth(picture, task, plan, task.objective)
 }
 
-/// One scratch for all: nothing of one task is left for the next.
+/// All tasks use one scratch, so this also tests that nothing of one task affects the next.
 fn compare_with_exhaustive(
     make: fn(&mut ChaCha8Rng) -> (BelievedNetwork, Task),
 ) -> (u64, u64, u64) {
@@ -84,7 +85,7 @@ fn compare_with_exhaustive(
             assert_eq!(check::check(&instance, plan), Ok(()), "seed {seed}");
         }
         assert_eq!(answer, self::answer(&McT::optimal(), &picture, &task, u64::MAX), "seed {seed}");
-        // What the phases alone find is never better, and rarely worse.
+        // The phases alone never find a better plan, and rarely a worse one.
         for (planner, worse) in [(McT::phases(), &mut missed), (McT::printed(), &mut printed)] {
             let phases = best(&planner, &picture, &task).map(|plan| worth(&picture, &task, &plan));
             assert!(phases.is_none_or(|phases| found.is_some_and(|found| found <= phases)));
@@ -101,8 +102,8 @@ fn mc_t_is_what_exhaustive_search_finds() {
     assert!(planned > NETWORKS / 2 && planned < NETWORKS * 9 / 10, "{planned} planned");
 }
 
-/// Networks in which it matters when data of which path are where: the relation as printed misses
-/// the best plan in some, and so do the three phases without a proof.
+/// Networks in which the time at which data are at each vertex matters. In some of them the printed
+/// relation misses the best plan, and so do the three phases without a proof.
 #[test]
 fn mc_t_is_what_exhaustive_search_finds_where_links_are_free_for_moments() {
     let (planned, missed, printed) = compare_with_exhaustive(fixture::relay);
@@ -147,7 +148,7 @@ fn no_planner_is_better_than_mc_t() {
         let optimum = best(&McT::optimal(), &picture, &task);
         let optimum = optimum.map(|plan| worth(&picture, &task, &plan));
         planned += u64::from(optimum.is_some());
-        // The last one does not look at all links: it may promise more than there is.
+        // The last planner does not check all links, so it may promise more than there is.
         for (index, planner) in planners().iter().enumerate().take(5) {
             let plan = best(planner.as_ref(), &picture, &task);
             let Some(plan) = plan.map(|plan| worth(&picture, &task, &plan)) else {
@@ -163,7 +164,7 @@ fn no_planner_is_better_than_mc_t() {
     assert!(awmct > 0 && awmct < planned / 10, "{awmct}");
 }
 
-/// How many plans were compared, and how many of the phases alone were later.
+/// Returns how many plans were compared, and how many plans of the phases alone arrived later.
 fn mc_b_and_the_earliest_arrival(
     make: fn(&mut ChaCha8Rng) -> (BelievedNetwork, Task),
 ) -> (u64, u64) {
@@ -204,7 +205,7 @@ fn ect_takes_shortest_paths_and_the_earliest_completion_over_them() {
         for first_link_only in [false, true] {
             let Some(plan) = best(&Ect { first_link_only }, &picture, &task) else { continue };
             assert_eq!(plan.vouched, plan.legs.len().min(if first_link_only { 1 } else { 99 }));
-            // No path is shorter: on links that are always free, mc-b would arrive no sooner.
+            // No path is shorter: on links that are always free, mc-b would not arrive earlier.
             let mut free = BelievedNetwork::new(
                 picture.vertices(),
                 (picture.link_grid(), picture.rate()),
@@ -229,7 +230,7 @@ fn ect_takes_shortest_paths_and_the_earliest_completion_over_them() {
             let begun = picture.link_grid().start_of(ready.plus(data)).as_us();
             let delay = if plan.legs.is_empty() { 0 } else { arrival - begun };
             assert_eq!(plan.delay.as_us(), delay, "seed {seed}");
-            // On its own path nothing is earlier.
+            // On its own path there is no earlier plan.
             if !first_link_only && picture.wavelengths() == 1 {
                 let only = Some(plan.legs.iter().map(|leg| leg.link).collect());
                 let own = Exhaustive { only, ..Exhaustive::new(&picture, &task) }.run();
@@ -244,13 +245,14 @@ fn ect_takes_shortest_paths_and_the_earliest_completion_over_them() {
     assert!(other > NETWORKS / 4, "{other}");
 }
 
-/// Bits as they stand in the text of a test, from slot 0 on.
+/// A vector of the bits in a text, from slot 0 on.
 fn vector(us: i64, text: &str) -> AvailabilityVector {
     let bits: Vec<bool> = text.chars().filter(|c| *c != ' ').map(|c| c == '1').collect();
     AvailabilityVector::of_bits(grid(us), Slot(0), bits).unwrap()
 }
 
-/// Directed links of the given ends, delay in slots and bits; clusters of 1,000 MIPS.
+/// A picture of directed links with the given ends, delays in slots and bits, and of clusters of
+/// 1,000 MIPS.
 fn picture(
     nodes: usize,
     links: &[(u32, u32, i64, &str)],
@@ -268,14 +270,14 @@ fn picture(
     picture
 }
 
-/// A task of so many slots of data and of run.
+/// A task whose data and run take this many slots.
 fn slots(source: u32, data: u64, run: u64) -> Task {
     task(source, data * SLOT_BYTES, run, Time::from_us(0))
 }
 
-/// Figs. 7 to 9 of Stevens 2009: `d_SB` = 2, `d_SBE` = 6, b = 3; R = 0, EST = 9 and the run at the
-/// first start that `MUV_9` leaves. Vectors are absolute here, so that `BE` is shifted by the
-/// travel only.
+/// Figs. 7 to 9 of Stevens 2009: `d_SB` = 2, `d_SBE` = 6, b = 3; R = 0, EST = 9, and the run begins
+/// at the first start that `MUV_9` leaves. Vectors are absolute here, so `BE` is shifted only by
+/// the delay.
 #[test]
 fn the_papers_example_is_planned_as_they_say() {
     let (s, b, e) = (0, 1, 2);
@@ -291,21 +293,20 @@ fn the_papers_example_is_planned_as_they_say() {
         let windows: Vec<_> = plan.legs.iter().map(|leg| leg.window).collect();
         assert_eq!(windows, [ms(0, 3), ms(2, 5)], "staggered by the travel");
     }
-    // On CPUs for as long, but the cluster's own data: nothing travels.
+    // The CPUs are the same, but the data are at the cluster already, so nothing travels.
     let local = best(&McT::optimal(), &picture, &slots(e, 3, 4)).unwrap();
     assert_eq!((local.run, local.legs.len()), (ms(0, 4), 0));
 }
 
-/// Eq. (3) as printed compares slots of departure: the short way covers the long one, and is
-/// dropped for nothing, because on the next link data of the long way arrive later, when it is
-/// free.
+/// Eq. (3) as printed compares slots of departure. The short path covers the long one, and the long
+/// one is wrongly dropped: on the next link its data arrive later, when that link is free.
 #[test]
 fn the_relation_as_printed_can_miss_the_best_plan() {
     let all = "1111 1111 1111";
     let links = [
         (0, 1, 1, "1100 0000 0000"),
         (0, 1, 3, "1000 0000 0000"),
-        // Free for what the second brings.
+        // Free at the time when data of the second link arrive.
         (1, 2, 1, "0001 1000 0000"),
     ];
     let picture = picture(3, &links, &[(2, 1, all)]);
@@ -315,19 +316,21 @@ fn the_relation_as_printed_can_miss_the_best_plan() {
     assert_eq!((plan.run, plan.legs[0].link, plan.proven), (ms(5, 7), 1, true));
 }
 
-/// A path can be better than all others to a vertex and still lead nowhere: it has been where the
-/// way on goes. Only the proof looks at the other one.
+/// A path may be better than all others to a vertex and still lead nowhere, because it has passed
+/// the vertex through which the route continues. Only the proof then considers the other path.
 #[test]
 fn the_proof_finds_what_a_better_path_cannot_continue() {
     let all = "1111 1111 1111 1111";
     let links = [
         (0, 1, 1, "1110 0000 0000 0000"),
         (1, 2, 1, all),
-        // By 1, data are at 2 after 2 or 3 slots; straight, after 3: needless,
+        // Over 1, data are at 2 after 2 or 3 slots; on the direct link after 3, so that path is
+        // dominated,
         (0, 2, 3, "1100 0000 0000 0000"),
-        // but for the way on, which leads through 1
+        // but the route continues through 1,
         (2, 1, 3, all),
-        // at an instant at which nothing comes to 1 that did not make the circle.
+        // and this link is free only when the data that arrive at 1 are those of a path with a
+        // cycle.
         (1, 3, 0, "0000 0011 0000 0000"),
     ];
     let picture = picture(4, &links, &[(3, 1, all)]);
@@ -341,7 +344,7 @@ fn the_proof_finds_what_a_better_path_cannot_continue() {
 #[test]
 fn cpus_rates_wavelengths_and_signalling_are_kept() {
     let all = "1111 1111 1111 1111 1111";
-    // A task of more CPUs goes where they are, one of a higher rate where it fits.
+    // A task with more CPUs goes to where they are, one with a higher rate to where it fits.
     let mut two = picture(3, &[(0, 1, 1, all), (0, 2, 3, all)], &[(1, 1, all), (2, 8, all)]);
     let one = best(&McT::optimal(), &two, &slots(0, 2, 3)).unwrap();
     assert_eq!(one.cluster, 0);
@@ -353,14 +356,15 @@ fn cpus_rates_wavelengths_and_signalling_are_kept() {
     assert_eq!(best(&McT::optimal(), &wide, &four).unwrap().cluster, 1);
     let error = TaskInstance::new(&four, &two).unwrap_err();
     assert_eq!(error.field, "cpus", "vectors of one CPU say nothing of four");
-    // Half the rate, twice as long on every link.
+    // Half the rate takes twice as long on every link.
     let half = Task { rate: BitsPerSecond(GIGABIT.0 / 2), ..slots(0, 2, 3) };
     assert_eq!(best(&McT::optimal(), &two, &half).unwrap().legs[0].window, ms(0, 4));
-    // Two-way: nothing leaves before a round trip.
+    // Two-way: no data leave before a round trip.
     let wait = Signalling::TellAndWait { lead: Span::from_millis(2) };
     let waited = best(&McT::optimal(), &two, &Task { signalling: wait, ..slots(0, 2, 3) }).unwrap();
     assert_eq!((waited.departure.as_us(), waited.run), (4_000, ms(7, 10)));
-    // Without conversion a burst stays on its wavelength, though each link has a free one at once.
+    // Without conversion a burst stays on its wavelength, although each link has a free one at
+    // once.
     let mut parallel = BelievedNetwork::new(3, (grid_of, rate), (grid_of, Cpus(1))).unwrap();
     let (early, late) = ("1111 0000 0000 1111 1111", "0000 1111 1111 0000 1111");
     for (index, ends, planes) in [(0, (0, 1), [early, late]), (2, (1, 2), [late, early])] {
@@ -382,7 +386,7 @@ fn cpus_rates_wavelengths_and_signalling_are_kept() {
 fn each_objective_takes_its_own_cluster() {
     let all = "1111 1111 1111 1111 1111 1111";
     let links = [(0, 1, 1, all), (0, 2, 3, all), (0, 3, 5, all)];
-    // The nearest is busy, the second free, the third has nothing scheduled at all.
+    // The nearest cluster is busy, the second is free, the third has no tasks scheduled.
     let busy = "0000 0000 0000 1111 1111 1111";
     let base = picture(4, &links, &[(1, 1, busy), (2, 1, all), (3, 1, all)]);
     let mut counted =
@@ -417,7 +421,7 @@ fn a_refusal_names_what_binds_and_what_would_do() {
     let (all, late) = ("1111 1111 1111 1111 1111", "0000 0000 0000 1111 1111");
     let deadline = |ms: i64| Some(Time::from_us(ms * 1_000));
     let mc_t = McT::optimal();
-    // The second link of two.
+    // The second of two links binds.
     let links = [(0, 1, 1, all), (1, 2, 1, late)];
     let narrow = picture(3, &links, &[(2, 1, all)]);
     let refusal = refused(&mc_t, &narrow, &Task { deadline: deadline(10), ..slots(0, 2, 3) });
@@ -426,17 +430,17 @@ fn a_refusal_names_what_binds_and_what_would_do() {
     assert_eq!(refusal.refusal.window, Some(ms(0, 10)));
     assert!(refusal.refusal.detail.contains("not free for 2 ms"), "{}", refusal.refusal.detail);
     assert_eq!(refusal.nearest.unwrap().run, ms(15, 18));
-    // Longer than anything is free.
+    // The data take longer than anything is free.
     let refusal = refused(&mc_t, &narrow, &slots(0, 9, 3));
     assert_eq!(refusal.refusal.resource.unwrap().as_str(), "v1-v2");
     assert_eq!(refusal.nearest, None);
-    // The cluster.
+    // The cluster binds.
     let busy = picture(3, &[(0, 1, 1, all), (1, 2, 1, all)], &[(2, 1, late)]);
     let refusal = refused(&mc_t, &busy, &Task { deadline: deadline(10), ..slots(0, 2, 3) });
     assert_eq!(refusal.refusal.resource.unwrap().as_str(), "c2");
     assert_eq!(refusal.refusal.window, Some(ms(4, 10)));
     assert_eq!(refusal.nearest.unwrap().run, ms(12, 15));
-    // Nothing binds: it is too much.
+    // Nothing binds: the task is beyond what there is.
     let refusal = refused(&mc_t, &busy, &Task { deadline: deadline(6), ..slots(0, 2, 3) });
     assert_eq!(refusal.refusal.reason, Reason::BeyondCapacity);
     let refusal = refused(&mc_t, &busy, &slots(0, 2, 90));
@@ -444,12 +448,12 @@ fn a_refusal_names_what_binds_and_what_would_do() {
     let refusal = refused(&mc_t, &busy, &slots(0, 90, 2));
     assert_eq!(refusal.refusal.reason, Reason::OutsideHorizon);
     assert_eq!(refused(&mc_t, &busy, &slots(2, 1, 90)).refusal.reason, Reason::OutsideHorizon);
-    // No way, no cluster.
+    // There is no path, or no cluster.
     let apart = picture(3, &[(0, 1, 1, all)], &[(2, 1, all)]);
     assert_eq!(refused(&mc_t, &apart, &slots(0, 2, 3)).refusal.reason, Reason::NoRoute);
     let none = picture(3, &[(0, 1, 1, all)], &[]);
     assert_eq!(refused(&mc_t, &none, &slots(0, 2, 3)).refusal.reason, Reason::NoRoute);
-    // A planner that did not look says what it chose.
+    // A planner that does not check a cluster before choosing it names the one that it chose.
     let blind = picture(3, &[(0, 1, 1, all), (0, 2, 3, all)], &[(1, 1, late), (2, 1, all)]);
     let refusal =
         refused(&McB::default(), &blind, &Task { deadline: deadline(10), ..slots(0, 2, 3) });
@@ -507,18 +511,18 @@ fn a_budget_ends_a_search_and_the_plan_says_so() {
 #[test]
 fn effort_is_counted_by_entries_of_vectors() {
     let all = "1111 1111 1111 1111 1111";
-    // Two equal ways to 1, then one link to the cluster.
+    // Two equal routes to 1, then one link to the cluster.
     let links = [(0, 1, 1, all), (0, 1, 1, all), (1, 2, 1, all)];
     let picture = picture(3, &links, &[(2, 1, all)]);
     let answer = answer(&McT::printed(), &picture, &slots(0, 2, 3), u64::MAX);
-    // The source itself, one of the two equal ways, and the way on from it.
+    // The source itself, one of the two equal routes, and its continuation.
     assert_eq!((answer.effort.paths, answer.effort.tried), (3, 3));
-    // Each path tried: 20 ANDs, an addition, two comparisons to the departure. The equal pair: the
-    // delay and 20 entries. The pair with the cluster: EST and the completion, 4 entries cleared, 3
-    // looked at.
+    // Each path tried: 20 ANDs, an addition, and two comparisons to find the departure. The equal
+    // pair of paths: the delay and 20 entries. The pair with the cluster: EST and the completion, 4
+    // entries cleared, 3 read.
     assert_eq!(answer.effort.operations, 3 * (20 + 1 + 2) + (1 + 20) + (2 + 4 + 3));
     let weights = self::answer(&McT::available_weight(), &picture, &slots(0, 2, 3), u64::MAX);
-    // 20 more additions for each weight; the equal pair takes two comparisons.
+    // 20 more additions for each weight; the equal pair of paths takes two comparisons.
     assert_eq!(weights.effort.operations, 3 * (20 + 1 + 2 + 20) + 2 + (2 + 4 + 3));
 }
 
@@ -536,7 +540,7 @@ fn the_size_of_a_picture_is_bounded_before_anything_is_made() {
     assert_eq!(fields(PictureSize { cluster_slots: usize::MAX, ..size }), "cluster_slots");
     assert_eq!(fields(PictureSize { links: usize::MAX, ..size }), "links");
     assert_eq!(fields(PictureSize { clusters: usize::MAX, ..size }), "clusters");
-    // What a picture is asked to take beyond its vertices, its grid or its amounts.
+    // Links and clusters outside the picture's vertices, grid or amounts.
     let mut picture = picture(2, &[(0, 1, 1, "11")], &[(1, 1, "11")]);
     let (good, busy) = (picture.links()[0].clone(), picture.clusters()[0].clone());
     let mut link = |change: fn(&mut LinkView)| {
@@ -580,7 +584,7 @@ fn what_no_planner_may_be_told_is_refused_by_field() {
     assert_eq!(fields(Task { ready: Time::from_us(-1), ..good }), "ready");
     let wait = Signalling::TellAndWait { lead: Span::from_secs(11) };
     assert_eq!(fields(Task { signalling: wait, ..good }), "signalling.lead");
-    // The largest of everything is planned or refused, and nothing overflows.
+    // A task with the largest value of everything is planned or refused, and nothing overflows.
     let large = Task {
         data_bytes: coalloc_common::limits::TASK_BYTES_MAX,
         work_mi: coalloc_common::limits::TASK_WORK_MAX_MI,

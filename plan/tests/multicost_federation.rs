@@ -1,4 +1,4 @@
-//! From a federation to segments: a task planned on the picture of ELGL.
+//! From a federation to segments: a task is planned on the picture of ELGL.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that meets nonsense ends")]
 
@@ -21,7 +21,7 @@ fn a_plan_becomes_segments_of_the_managers_that_own_what_it_takes() {
     let seconds = SlotGrid::new(Span::from_secs(1)).unwrap();
     let (rate, cpus) = (BitsPerSecond(500_000_000), Cpus(48));
     let all = || AvailabilityVector::everything(seconds, Slot(100), 3_600).unwrap();
-    // Only N3 has so many CPUs, and from 140 s on only.
+    // Only N3 has enough CPUs, and only from 140 s on.
     let late = all().masked_until(Slot(140));
     let site = |vertex| {
         let big = topology.vertex(vertex).compute.as_ref()?.capacity >= cpus;

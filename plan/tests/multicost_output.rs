@@ -1,4 +1,4 @@
-//! Results that travel on: the earliest delivery against exhaustive search of both legs.
+//! Results that travel on: compares the earliest delivery with exhaustive search of both legs.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets nonsense ends")]
 
@@ -20,15 +20,15 @@ use rand_chacha::ChaCha8Rng;
 
 const NETWORKS: u64 = 1_500;
 
-/// The earliest delivery: for each cluster its earliest completion, then the earliest arrival from
-/// there.
+/// The earliest delivery, from the earliest completion at each cluster and the earliest arrival
+/// from there.
 fn exhaustive(picture: &BelievedNetwork, task: &Task, output: Output) -> Option<i64> {
     let free = AvailabilityVector::everything(picture.cluster_grid(), Slot(0), 100).unwrap();
     let mut wanted = picture.clone();
     wanted.add_cluster(cluster(output.to.0, 8, 1_000, free)).unwrap();
     let end = picture.clusters().len();
     let delivered = (0..end).filter_map(|index| {
-        // One cluster alone, in a picture of its own.
+        // A picture with one cluster alone.
         let mut alone = BelievedNetwork::new(
             picture.vertices(),
             (picture.link_grid(), picture.rate()),
@@ -66,7 +66,7 @@ fn compare(make: fn(&mut ChaCha8Rng) -> (BelievedNetwork, Task)) -> u64 {
         let found = run(&McT::optimal());
         let at = found.as_ref().ok().map(|delivery| delivery.delivered.as_us());
         assert_eq!(at, exhaustive(&picture, &task, output), "seed {seed}");
-        // Another planner for the first leg delivers no earlier.
+        // With another planner for the first leg, the delivery is not earlier.
         let other = run(&Ect { first_link_only: false });
         assert!(other.is_err() || other.is_ok_and(|other| Some(other.delivered.as_us()) >= at));
         let Ok(delivery) = found else { continue };

@@ -1,4 +1,5 @@
-//! Plans made on vectors fit the timetables that the vectors were cut from: booked one after another.
+//! Plans made on vectors fit the timetables that the vectors were made from, when they are booked
+//! one after another.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets nonsense ends")]
 
@@ -15,8 +16,8 @@ use fixture::{PHOSPHORUS_SUBSTITUTE, World, exponential, task};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Tasks that come faster than they can be done, at instants that fit no slot: how many are booked,
-/// and how many plans met something on a link.
+/// Runs tasks that arrive faster than they can be done, at instants that are no slot boundaries.
+/// Returns how many were booked, and how many plans met a link that was not free.
 fn run(planner: &dyn TaskPlanner, seed: u64) -> (u32, u32) {
     let clusters = [(0, 12), (5, 8), (8, 4)];
     let mut world = World::new(9, &PHOSPHORUS_SUBSTITUTE, &clusters);
@@ -37,7 +38,8 @@ fn run(planner: &dyn TaskPlanner, seed: u64) -> (u32, u32) {
         let answer = planner.plan(&instance, &budget, &mut scratch);
         let Some(plan) = answer.best() else { continue };
         assert_eq!(check::check(&instance, plan), Ok(()), "{}", planner.name());
-        // The timetables refuse what would be more than there is (I1); of clusters, `book` unwraps.
+        // The timetables refuse what would be more than there is (I1). For clusters, `book` unwraps
+        // instead.
         match world.book(plan, cpus) {
             true => booked += 1,
             false => met += 1,
@@ -62,7 +64,7 @@ fn what_is_planned_can_be_booked() {
         let (booked, met) = run(planner, 1);
         println!("{}: {booked} booked, {met} met others on the way", planner.name());
         assert!(booked > 40, "{}: {booked}", planner.name());
-        // Who looks at the first link alone is surprised by the others, and nobody else is.
+        // Only a planner that checks the first link alone meets other links that are not free.
         assert_eq!(met > 0, planner.name() == "ect-first-link", "{}", planner.name());
     }
 }

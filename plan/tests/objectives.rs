@@ -1,5 +1,5 @@
 //! Objectives packed into one number: the planner's optimum is the lexicographic one, found by
-//! enumerating every plan and valuing it from the definitions.
+//! enumerating every plan and computing its value from the definitions.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -111,7 +111,7 @@ fn step(
     }
 }
 
-/// The largest number of Mbit/s that all rates, in whole Mbit/s, are multiples of.
+/// The largest number of which all rates, in whole Mbit/s, are multiples.
 fn objectives_unit(rates: &[u64]) -> u64 {
     let mbps: Vec<u64> = rates.iter().map(|rate| rate.div_ceil(1_000_000)).collect();
     let most = mbps.iter().copied().max().unwrap_or(1);
@@ -119,7 +119,7 @@ fn objectives_unit(rates: &[u64]) -> u64 {
     (1..=most).rev().find(divides).unwrap_or(1)
 }
 
-/// The values that count within a frame of the best of all plans, in order.
+/// The objectives that count within a frame, in order, for the best of all plans.
 fn best_of_all(
     packing: &Packing<'_>,
     options: IpOptions,
@@ -163,7 +163,8 @@ fn compare(seeds: std::ops::Range<u64>, prices: u64, window: Window) -> (u64, u6
         feasible += 1;
         coarse += u64::from(!found.coarse.is_empty());
         assert_eq!(found.proven_optimal, found.coarse.is_empty(), "seed {seed}");
-        // What was counted coarsely may be missed, and with it all that comes after.
+        // The optimum of an objective that was counted coarsely may be missed, and then also those
+        // of all objectives after it.
         let exact = counting.iter().take_while(|o| !found.coarse.contains(o)).count();
         counting.truncate(exact);
         best.truncate(exact);
@@ -201,7 +202,7 @@ fn the_packed_optimum_is_the_lexicographic_one() {
 
 #[test]
 fn where_bits_do_not_suffice_the_most_important_ones_are_exact_all_the_same() {
-    // An odd number of microseconds and prices up to the limit: no divisor to take out.
+    // An odd number of microseconds and prices up to the limit, so that there is no common divisor.
     let year = Window::new(at(1_234_567), at(365 * 86_400_000_003)).expect("a year");
     let (feasible, coarse) = compare(0..6_000, 1_000_000_000, year);
     println!("{feasible} feasible, {coarse} counted coarsely");
@@ -266,7 +267,8 @@ fn segments_cost_what_the_plan_that_made_them_costs_whole_or_in_pieces() {
         let (topology, mut request, view) = fixtures::tiny(&mut rng);
         let topology = priced(&topology, 5_000, &mut rng);
         for link in &mut request.links {
-            // Links over one path are one segment: their sum is rounded as each of them is.
+            // Several links over one path are one segment. With whole Mbit/s, the rounded sum
+            // equals the sum of the rounded rates.
             link.bandwidth.0 = link.bandwidth.0.div_ceil(1_000_000) * 1_000_000;
         }
         let packing = Packing::new(&topology, &request, &view, Ranking::default(), 4);

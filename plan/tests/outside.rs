@@ -1,7 +1,9 @@
-//! Solvers that are programs: what is written for them means the model, and nothing they say is believed.
+//! Solvers that are programs: the text written for them means the model, and their answers are
+//! checked.
 //!
-//! The programs here are played by microlp, which gets the text and nothing else: were a row lost or a
-//! sign turned on the way, its optimum would not be that of `exact`. Real ones run in `tests/experiments`.
+//! In this test microlp stands in for the programs and gets only the text. If a row were lost or a
+//! sign reversed on the way, its optimum would differ from that of `exact`. The real programs run
+//! in `tests/experiments`.
 
 #![allow(clippy::expect_used, reason = "a test that meets nonsense ends")]
 
@@ -22,10 +24,10 @@ use rand_chacha::ChaCha8Rng;
 
 use fixtures::AMPLE;
 
-/// A constraint as it is read: terms, relation, bound.
+/// A constraint that was read: terms, relation, bound.
 type Read = (Vec<(usize, f64)>, ComparisonOp, f64);
 
-/// What a program reads: costs by column, and rows.
+/// A model that was read: the cost of each column, and the rows.
 struct Text {
     costs: Vec<f64>,
     rows: Vec<Read>,
@@ -40,7 +42,7 @@ fn relation(word: &str) -> ComparisonOp {
     }
 }
 
-/// `+ 3 x0 - 1 x1`, columns from 0.
+/// Reads `+ 3 x0 - 1 x1`, with columns counted from 0.
 fn lp_terms(words: &[&str]) -> Vec<(usize, f64)> {
     let term = |word: &[&str]| {
         let by: f64 = word[1].parse().expect("a coefficient");
@@ -109,7 +111,7 @@ fn read_opb(text: &str) -> Text {
     Text { costs, rows: found }
 }
 
-/// microlp in a program's clothes.
+/// microlp in the role of a program.
 #[derive(Debug)]
 struct Played;
 
@@ -120,7 +122,7 @@ impl Programs for Played {
             Format::Opb => read_opb(&errand.model),
         };
         let mut problem = Problem::new(OptimizationDirection::Minimize);
-        // At the first solution no cost counts.
+        // With `-first`, costs do not count.
         let counts = if errand.first { 0.0 } else { 1.0 };
         let columns: Vec<_> =
             text.costs.iter().map(|cost| problem.add_binary_var(counts * cost)).collect();
@@ -140,7 +142,7 @@ impl Programs for Played {
     }
 }
 
-/// In the program's own words.
+/// The answer in the program's own format.
 fn answer(errand: &SolverJob, costs: &[f64], values: Option<&[bool]>) -> ProgramRun {
     let chosen = |at: usize| values.is_some_and(|values| values[at]);
     let cost: f64 = (0..costs.len()).filter(|at| chosen(*at)).map(|at| costs[at]).sum();
@@ -177,7 +179,7 @@ fn outside(program: Program, options: IpOptions, first: bool) -> Outside {
     Outside { options, program, first, programs: Arc::new(Played) }
 }
 
-/// Does it answer as `exact` does? True when there is a plan.
+/// Whether the program answers as `exact` does. Returns true when there is a plan.
 fn agrees(own: &Outside, topology: &Topology, request: &CoAllocation, view: &FrameView) -> bool {
     let instance = Instance::new(topology, request, view);
     let (answer, came) = own.answer(&instance, &AMPLE);
@@ -245,7 +247,7 @@ fn rates_that_32_bits_do_not_hold_lose_nothing() {
     }
 }
 
-/// A program that answers as it is told to.
+/// A program with a given answer.
 #[derive(Debug)]
 struct Says(Result<ProgramRun, String>);
 
@@ -283,7 +285,8 @@ fn nothing_is_believed_and_a_failure_is_told() {
         (Err("no such file".to_owned()), "gave up (no such file)"),
         (output("command not understood\n"), "its last words: command not understood"),
         (output(&literals(&[])), "sites that no steps join"),
-        // Columns are four for places, then four steps for each link: `near`, `far`, each there and back.
+        // The columns are four for places, then four steps for each link: `near` and `far`, each in
+        // both directions.
         (output(&literals(&[1, 4, 5])), "sites that no steps join"),
         (output(&literals(&[1, 4, 5, 10])), "erred (near carries 14 bit/s of 13"),
     ];

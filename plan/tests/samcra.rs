@@ -1,5 +1,5 @@
-//! SAMCRA against exhaustive search; hop by hop without circles; the planners `samcra` and
-//! `samcra-hbh`.
+//! SAMCRA compared with exhaustive search; hop-by-hop routing without cycles; the planners `samcra`
+//! and `samcra-hbh`.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets nonsense ends")]
 
@@ -22,8 +22,8 @@ use rand_chacha::ChaCha8Rng;
 
 const GRAPHS: u64 = 3_000;
 
-/// A random graph: its edges, limits, source and target. Weights are small, so that many are equal, and
-/// often zero in all.
+/// A random graph: its edges, limits, source and target. Weights are small, so that many are equal,
+/// and often all are zero.
 fn random_graph<const K: usize>(
     random: &mut ChaCha8Rng,
 ) -> (Vec<Edge<K>>, [u64; K], u32, Graph<K>) {
@@ -100,7 +100,7 @@ fn compare<const K: usize>() -> (u64, u64) {
         };
         found += 1;
         vertices_of(&edges, &route);
-        // What every vertex does, step by step: it never comes back to one.
+        // Does step by step what every vertex does, and never comes back to a vertex.
         let (mut walk, mut weights, mut at) = (vec![0], [0; K], 0);
         while at != target {
             let next = graph.samcra(at, target, &mut effort).unwrap().edges[0] as usize;
@@ -109,7 +109,8 @@ fn compare<const K: usize>() -> (u64, u64) {
             assert!(!walk.contains(&at), "seed {seed}: a circle from {walk:?} to {at}");
             walk.push(at);
         }
-        // A vertex on the way may take another way than the source would: the limits may still break.
+        // A vertex of the path may choose another route than the source would, so the limits may be
+        // exceeded.
         let Some(hops) = hop_by_hop else {
             assert!(!graph.keeps_limits(weights), "seed {seed}");
             other += 1;
@@ -131,13 +132,13 @@ fn samcra_is_what_exhaustive_search_finds_and_hop_by_hop_makes_no_circle() {
             "{weights} weights: {found} of {GRAPHS} have a path; hop by hop differs in {other}"
         );
         assert!(found > GRAPHS / 2 && found < GRAPHS, "{found}");
-        // With one weight every rest of a shortest path is a shortest path.
+        // With one weight, the rest of every shortest path is a shortest path.
         assert_eq!(other > 0, weights > 1, "{other}");
     }
 }
 
-/// Fig. 4 and section 3.4 of Stevens 2009: both paths are 0.4 by the largest entry alone; by all of
-/// them (0.4, 0.1) comes before (0.4, 0.2).
+/// Fig. 4 and section 3.4 of Stevens 2009: by the largest entry alone, both paths have length 0.4;
+/// by all entries, (0.4, 0.1) comes before (0.4, 0.2).
 #[test]
 fn the_papers_example_takes_the_path_that_the_original_misses() {
     let (c, b, e) = (0, 1, 2);
@@ -150,13 +151,13 @@ fn the_papers_example_takes_the_path_that_the_original_misses() {
     let (direct, around) = (graph.length([4, 1], 1), graph.length([4, 2], 2));
     assert_eq!((direct.0, around.0), ([40, 10], [40, 20]), "on one denominator, 100");
     assert!(direct < around && direct.0[0] == around.0[0]);
-    // Beyond a limit there is nothing, however short.
+    // Above a limit there is no path, however short.
     let mut tight = Graph::new(3, [3, 10]);
     tight.add(Edge { from: c, to: e, weights: [4, 1] });
     assert_eq!(tight.samcra(c, e, &mut Effort::default()), None);
 }
 
-/// Two vertices joined by edges that cost nothing: neither sends the other's way back.
+/// Two vertices joined by edges without cost: neither forwards back to the other.
 #[test]
 fn edges_without_weight_make_no_circle() {
     let mut graph = Graph::new(4, [10, 10]);
@@ -224,8 +225,8 @@ fn load_and_delay_are_weighed_together() {
             TaskOutcome::Refused(refusal) => Err(refusal.refusal.reason),
         }
     };
-    // (0.002, 0.6) and (0.004, 0.3) of a second: load is what counts; of 5 ms (0.4, 0.6) and (0.8,
-    // 0.3).
+    // With a limit of one second the lengths are (0.002, 0.6) and (0.004, 0.3), so the load
+    // decides; with 5 ms they are (0.4, 0.6) and (0.8, 0.3).
     assert_eq!((by(1_000), by(5), by(3)), (Ok(1), Ok(0), Ok(0)));
     assert_eq!(by(1), Err(Reason::NoRoute));
 }

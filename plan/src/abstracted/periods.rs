@@ -1,8 +1,10 @@
-//! A hold from above as a course of time: periods in which the same is wanted throughout.
+//! Splits a hold from the parent into periods. Within a period the same amounts are wanted
+//! throughout.
 //!
-//! Of a change of what has begun, the one above keeps what was until some instant and wants something else
-//! from there on. What is as it was stays as it is inside, way by way; the rest is planned, each period for
-//! itself. Of what lies ahead, all is planned anew as one, if it is one.
+//! When the parent changes a reservation that has begun, it keeps the old amounts up to some
+//! instant and wants other amounts from then on. Where the amounts are unchanged, the child keeps
+//! its bookings, route by route. The rest is planned, each period by itself. A reservation that
+//! lies ahead is planned anew as a whole, provided the same amounts are wanted throughout.
 //!
 //! Pure.
 
@@ -10,19 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Amount, ResourceId, RmName, Segment, Time, Window};
 
-/// What is wanted of each resource.
+/// How much of each resource is wanted.
 pub type WantedAmounts = BTreeMap<ResourceId, Amount>;
 
-/// A hold in parts.
+/// A hold split into periods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Periods {
-    /// As it was: it stays as it is booked.
+    /// Windows in which nothing changes: the bookings stay as they are.
     pub kept: Vec<Window>,
-    /// To be planned.
+    /// Windows that have to be planned, and what is wanted in each.
     pub planned: Vec<(Window, WantedAmounts)>,
 }
 
-/// What is wanted at one instant; segments of one resource add up.
+/// What is wanted at one instant. Several segments of one resource add up.
 fn at(segments: &[Segment], instant: Time) -> WantedAmounts {
     let mut wanted = WantedAmounts::new();
     let covering =
@@ -38,7 +40,7 @@ fn ends(segments: &[Segment]) -> impl Iterator<Item = Time> + '_ {
     segments.iter().flat_map(|segment| [segment.window.start(), segment.window.end()])
 }
 
-/// The parts of a hold; `old` is what it replaces, nothing when it replaces nothing.
+/// Splits the hold `new`. `old` is the hold that it replaces, empty if there is none.
 #[must_use]
 pub fn periods(new: &[Segment], old: &[Segment], now: Time) -> Periods {
     let mut cuts: BTreeSet<Time> = ends(new).collect();
@@ -65,7 +67,7 @@ pub fn periods(new: &[Segment], old: &[Segment], now: Time) -> Periods {
     periods
 }
 
-/// What is booked in these windows of what was booked inside.
+/// The part of the child's own bookings `old` that lies in these windows.
 #[must_use]
 pub fn kept(
     old: &BTreeMap<RmName, Vec<Segment>>,
@@ -86,7 +88,7 @@ pub fn kept(
     kept
 }
 
-/// The least that a resource has at any instant of a window.
+/// The least amount of a resource at any instant of a window.
 #[must_use]
 pub fn least(segments: &[Segment], resource: &ResourceId, window: Window) -> Amount {
     let inside = |instant: &Time| window.start() < *instant && *instant < window.end();
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn of_what_has_begun_only_what_is_different_is_planned() {
         let old = [segment("A", 4, 10, 20), segment("p", 7, 10, 20)];
-        // More CPUs from 15 on; and longer, with equal neighbours joined.
+        // More CPUs from 15 s on. Then a longer hold, in which neighbouring periods with equal
+        // amounts are joined.
         let more = [segment("A", 4, 10, 15), segment("A", 6, 15, 20), segment("p", 7, 10, 20)];
         let parts = periods(&more, &old, at_s(12));
         assert_eq!(parts.kept, [window(10, 15)]);
@@ -152,7 +155,7 @@ mod tests {
         let parts = periods(&longer, &old, at_s(12));
         assert_eq!(parts.kept, [window(10, 20)]);
         assert_eq!(parts.planned, [(window(20, 30), wanted(&[("A", 4), ("p", 7)]))]);
-        // The past of what is over is not planned, and a gap is nothing.
+        // A part that is over is not planned, and a gap makes no period.
         let gap = [segment("A", 4, 10, 12), segment("A", 4, 14, 20)];
         let parts = periods(&gap, &[segment("A", 4, 10, 20)], at_s(13));
         assert_eq!((parts.kept.len(), parts.planned.len()), (2, 0));

@@ -1,36 +1,39 @@
-//! Refusals from inside as they may be told above: of what was asked for, not of what is inside.
+//! Refusals of the child's own RMs, translated for the parent: about what the parent ordered, and
+//! not about what is inside the child's federation.
 //!
-//! When an inner RM refuses to hold, the plan that was tried says which of the paths shown above were to
-//! lead over its resource; the first of them is named, with what is missing inside taken off its own
-//! amount. CPUs are told as they are: sites are the same on both levels. What is known of neither is
-//! refused without a resource.
+//! When one of its RMs refuses to hold, the child takes the plan that it tried and finds the paths
+//! known to the parent whose routes use the refused resource. It names the first of them. The
+//! available amount is that path's own amount less what is missing inside. CPUs are passed on
+//! unchanged, because sites are the same on both levels. A refusal that fits neither case names no
+//! resource.
 //!
-//! Pure, and of what is recorded: the same message gets the same answer for ever (I8).
+//! Pure, and computed from what is recorded: the same message gets the same answer for ever (I8).
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{Amount, Reason, Refusal, ResourceId, Segment, Unit, Window};
 
 use super::{AbstractTopology, Inner, Short};
 
-/// The way of one link of the plan that was tried, by names.
+/// The route of one link of the plan that was tried, by names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoutedLink {
-    /// Where it begins.
+    /// The end point where it begins.
     pub from: String,
-    /// Where it ends.
+    /// The end point where it ends.
     pub to: String,
-    /// The paths inside that it takes.
+    /// The paths of the child's federation that the route takes.
     pub paths: Vec<String>,
 }
 
-/// Is there too little, so that [`super::short`] may say of what?
+/// Whether the refusal says that there is too little, so that [`super::short`] can find what is
+/// short.
 #[must_use]
 pub fn is_short(why: &Refusal) -> bool {
     matches!(why.reason, Reason::InsufficientCapacity | Reason::NoRoute | Reason::BeyondCapacity)
 }
 
-/// Why there is no plan for what is wanted over one window, by what the one above knows; `found` is what
-/// is short.
+/// The refusal for the parent when there is no plan for what it wants over one window. `why` is the
+/// planner's refusal, `found` the demand that is short.
 #[must_use]
 pub fn unplanned(
     shown: &AbstractTopology,
@@ -51,7 +54,7 @@ pub fn unplanned(
         None => None,
     };
     let Some((name, amount, most)) = found else {
-        // It may name what is inside, so nothing of it is told but that.
+        // The other fields may name what is inside, so only reason and detail are passed on.
         return Refusal::new(why.reason, why.detail);
     };
     let empty = shown.free(&FrameView::empty_federation(shown.topology(), window));
@@ -78,7 +81,8 @@ pub fn of_resource(
     }
 }
 
-/// A refusal as the one above is told it: of these segments, and by the ways of what was tried last.
+/// Translates a refusal for the parent. `order` has the segments that the parent ordered, and
+/// `tried` the routes of the plan that was tried last.
 #[must_use]
 pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[RoutedLink]) -> Refusal {
     let about = matches!(
@@ -97,7 +101,8 @@ pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[Routed
     };
     let resource = &segment.resource;
     let detail = match refusal.reason {
-        // Of what was asked for by its name; else it names what is inside.
+        // The detail of a refusal about an ordered resource is passed on; any other may name what
+        // is inside.
         Reason::ServiceLevel if refusal.resource.as_ref() == Some(resource) => {
             refusal.detail.clone()
         }
@@ -116,14 +121,15 @@ pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[Routed
     }
 }
 
-/// An amount of a resource that is shown above, for people: paths are named after the coordinator.
+/// An amount of a resource that the parent knows, for people. Names of paths begin with the
+/// coordinator's name.
 fn shown(name: &str, resource: &ResourceId, amount: Amount) -> String {
     let is_path = resource.as_str().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
     let unit = if is_path { Unit::BitsPerSecond } else { Unit::Cpus };
     unit.show(amount)
 }
 
-/// To the one above a missing way is an amount that is not there.
+/// For the parent, a missing route is a missing amount.
 const fn reason(inside: Reason) -> Reason {
     match inside {
         Reason::NoRoute => Reason::InsufficientCapacity,
@@ -131,7 +137,7 @@ const fn reason(inside: Reason) -> Reason {
     }
 }
 
-/// What of the order a refusal is about, and how much of that could be had.
+/// The segment of the order that a refusal is about, and how much of it could be had.
 fn of_order<'a>(
     refusal: &Refusal,
     order: &'a [Segment],
@@ -144,7 +150,7 @@ fn of_order<'a>(
     if let Some(own) = segments.clone().find(|segment| segment.resource == *short) {
         return Some((own, refusal.available.unwrap_or(Amount::ZERO)));
     }
-    // It lies on the way of a path; both count bit/s.
+    // The refused resource lies on the route of a path. Both amounts are in bit/s.
     let missing = refusal.requested?.0.checked_sub(refusal.available?.0)?;
     let path = path_of(short);
     let over = || tried.iter().filter(|led| led.paths.iter().any(|name| name == path));
@@ -153,19 +159,19 @@ fn of_order<'a>(
     Some((led, Amount(led.amount.0.saturating_sub(missing))))
 }
 
-/// The path that a resource is, or a direction of.
+/// The path that a resource belongs to: the name without its direction.
 fn path_of(resource: &ResourceId) -> &str {
     let name = resource.as_str();
     name.strip_suffix(":ab").or_else(|| name.strip_suffix(":ba")).unwrap_or(name)
 }
 
-/// Is this the name of the path between two points?
+/// Whether this is the name of the path between two points.
 fn joins(path: &str, from: &str, to: &str) -> bool {
     let ends = |a: &str, b: &str| path.ends_with(&format!(":{a}--{b}"));
     ends(from, to) || ends(to, from)
 }
 
-/// What may be said above of a refusal that is about nothing that is known there.
+/// The detail of a refusal that concerns nothing that the parent knows.
 #[must_use]
 pub fn words(name: &str, refusal: &Refusal) -> String {
     let what = match refusal.reason {
@@ -176,7 +182,7 @@ pub fn words(name: &str, refusal: &Refusal) -> String {
         Reason::DiskFull => "a disk is nearly full: nothing new is held",
         Reason::NotHeld => "nothing is held, and never will be",
         Reason::OutsideHorizon => return refusal.detail.clone(),
-        // One that came from inside names what is inside.
+        // An RM's own refusal names what is inside, so only one that names no RM is passed on.
         Reason::UnknownResource if refusal.rm.is_none() => return refusal.detail.clone(),
         Reason::Mixed => "some of it could not be booked; the rest is released",
         Reason::InsufficientCapacity | Reason::BeyondCapacity | Reason::NoRoute => {
@@ -240,7 +246,8 @@ mod tests {
         };
         assert_eq!(told(&of("B-X", 300, 200)), (Some("g:B--X"), Some(300), Some(200)));
         assert_eq!(told(&of("s-X", 500, 420)), (Some("g:A--X"), Some(500), Some(420)));
-        // Other routes of this transaction add to what was requested inside: what is missing counts.
+        // Other routes of this transaction add to the amount requested inside, so only the missing
+        // amount counts.
         assert_eq!(told(&of("s-X", 800, 700)), (Some("g:A--X"), Some(500), Some(400)));
         assert_eq!(told(&of("s-X", 9_000, 0)), (Some("g:A--X"), Some(500), Some(0)));
         assert_eq!(told(&of("A", 4, 3)), (Some("A"), Some(4), Some(3)), "CPUs as they are");
@@ -248,7 +255,7 @@ mod tests {
         assert!(text.starts_with("A: 3 CPUs of 4 CPUs can be had in "), "{text}");
         let text = of("B-X", 300_000_000, 299_999_800).detail;
         assert!(text.starts_with("g:B--X: 100 bit/s of 300 bit/s can be had in "), "{text}");
-        // The sentences of those inside name what is inside, whatever they refuse for.
+        // The RMs' own sentences name what is inside, for whatever reason they refuse.
         let of_reason = |reason, resource: &str| {
             let detail = "50 % of what is free: 100 of 250 of s-X";
             let refusal = Refusal { reason, detail: detail.into(), ..inside(resource, 500, 420) };

@@ -1,5 +1,6 @@
-//! What a coordinator shows above of its federation: its sites, and a path between every two of its end
-//! points, each of them a resource or two. And what is wanted of these, as a request inside.
+//! What a child coordinator describes of its federation to a parent: its sites, and a path between
+//! every two of its end points. Each site is one resource, each path one or two. Also turns what
+//! the parent wants of them into a request inside the child's federation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,63 +14,63 @@ use coalloc_common::{
 
 use super::{AbstractPath, paths, widest};
 
-/// What is shown.
+/// A federation as its coordinator describes it to a parent.
 #[derive(Debug, Clone)]
 pub struct AbstractTopology {
     topology: Arc<Topology>,
-    /// The coordinator's name, with which those of its paths begin.
+    /// The coordinator's name. The names of its paths begin with it.
     name: String,
     paths: Vec<ShownPath>,
     resources: Vec<Resource>,
     edges_max: usize,
 }
 
-/// A path as it is described above.
+/// A path as it is described to the parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownPath {
-    /// `GRC:A--B`.
+    /// The path's name: `GRC:A--B`, with the coordinator and both ends.
     pub name: String,
     /// One end.
     pub a: VertexName,
-    /// The other.
+    /// The other end.
     pub b: VertexName,
-    /// Rate that can be held when nothing is.
+    /// The rate that can be held when nothing is booked.
     pub capacity: BitsPerSecond,
     /// Points per Gbit/s.
     pub unit_value: UnitValue,
-    /// One way.
+    /// One-way latency.
     pub latency: Span,
-    /// Is it two resources, one a direction?
+    /// Whether the path is two resources, one for each direction.
     pub full_duplex: bool,
 }
 
-/// Something that can be held.
+/// A resource that the parent can hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// What those above call it.
+    /// The parent's name for it.
     pub name: ResourceId,
-    /// What it is inside.
+    /// What it stands for inside.
     pub what: InnerResource,
 }
 
-/// What a resource is inside.
+/// What a resource of the parent stands for inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InnerResource {
     /// The CPUs of a site.
     Site(VertexIndex),
-    /// The way from one end point to another, no slower than shown.
+    /// A route from one end point to another, no slower than the described latency.
     Way {
-        /// Where it begins.
+        /// The end point where the route begins.
         from: VertexIndex,
-        /// Where it ends.
+        /// The end point where the route ends.
         to: VertexIndex,
-        /// As it was shown.
+        /// The latency that was described to the parent.
         latency: Span,
     },
 }
 
 impl InnerResource {
-    /// An amount of it, for people.
+    /// An amount of this resource, for people.
     #[must_use]
     pub fn show(self, amount: Amount) -> String {
         match self {
@@ -80,11 +81,12 @@ impl InnerResource {
 }
 
 impl AbstractTopology {
-    /// What the coordinator `name` shows of its federation, which others meet at `borders`; a path stands for
-    /// routes of at most `edges_max` edges.
+    /// Describes the federation of the coordinator `name`, which meets other domains at `borders`.
+    /// A path stands for routes of at most `edges_max` edges.
     ///
     /// # Errors
-    /// When it has more end points than can be shown, or a path between two of them has too long a name.
+    /// When there are more end points than a description may have, or a path between two of them
+    /// has too long a name.
     pub fn of(
         topology: Arc<Topology>,
         name: &str,
@@ -130,7 +132,7 @@ impl AbstractTopology {
         &self.name
     }
 
-    /// The federation inside.
+    /// The child's own federation.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
@@ -141,19 +143,19 @@ impl AbstractTopology {
         self.topology.sites().map(|(_, vertex, compute)| (vertex, compute))
     }
 
-    /// The paths.
+    /// The paths between the end points.
     #[must_use]
     pub fn paths(&self) -> &[ShownPath] {
         &self.paths
     }
 
-    /// All that can be held, in the order in which it is described and answered for.
+    /// All resources, in the order in which they are described and answered for.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.resources
     }
 
-    /// What is free of each resource alone, in their order.
+    /// What is free of each resource by itself, in the order of [`Self::resources`].
     #[must_use]
     pub fn free(&self, view: &FrameView) -> Vec<Amount> {
         let mut widths: BTreeMap<VertexIndex, Vec<BitsPerSecond>> = BTreeMap::new();
@@ -168,16 +170,17 @@ impl AbstractTopology {
         self.resources.iter().map(&mut free).collect()
     }
 
-    /// The resource of a name.
+    /// The resource with this name.
     #[must_use]
     pub fn find(&self, name: &ResourceId) -> Option<&Resource> {
         self.resources.iter().find(|resource| resource.name == *name)
     }
 
-    /// What is wanted over one window as a request to this coordinator's own RMs.
+    /// Turns what is wanted over one window into a request to this coordinator's own RMs.
     ///
     /// # Errors
-    /// When there is no such resource, or there are more of them, or more of one, than a request may ask for.
+    /// When a resource does not exist, or there are more resources, or more of one, than a request
+    /// may ask for.
     pub fn request(
         &self,
         window: Window,
@@ -202,7 +205,7 @@ impl AbstractTopology {
                         from: inner.site(&self.topology, from),
                         to: inner.site(&self.topology, to),
                         bandwidth: BitsPerSecond(amount.0),
-                        // What was shown is kept: no way inside may be slower.
+                        // The described latency is a promise: no route inside may be slower.
                         latency_max: Some(latency),
                     };
                     inner.request.links.push(link);
@@ -220,7 +223,7 @@ impl AbstractTopology {
     }
 }
 
-/// No request may ask for more of anything, see [`CoAllocation::check`]: planners count on it.
+/// Refuses an amount above the bounds of [`CoAllocation::check`], because planners rely on them.
 fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Refusal> {
     let most = match resource.what {
         InnerResource::Site(_) => Amount(limits::CPUS_MAX),
@@ -251,9 +254,9 @@ fn described(topology: &Topology, coordinator: &str, path: &AbstractPath) -> Sho
     }
 }
 
-/// The federation as a coordinator puts it together of what those below it show: by the order of `below`,
-/// all sites, then all paths; where those meet that are no site, there is an exchange point. Neither prices
-/// nor quality are shown.
+/// The federation as a parent sees it, put together from what its children describe: first all
+/// sites and then all paths, in the order of `below`. An end point that is no site becomes an
+/// exchange point. Prices and quality are not described.
 ///
 /// # Errors
 /// When a name stands for two things, or there are too many.
@@ -304,14 +307,15 @@ fn end_point(topology: &mut Topology, name: &VertexName) -> Result<VertexIndex, 
     }
 }
 
-/// A hold from above, over one window, as a request inside.
+/// A hold from the parent over one window, as a request inside the child's federation.
 #[derive(Debug, Clone)]
 pub struct Inner {
-    /// Sites pinned, each path a link between its ends.
+    /// The request. Its sites are pinned, and each path is a link between its ends.
     pub request: CoAllocation,
-    /// Which resource each of its sites stands for: none where it is only the end of a link.
+    /// The resource that each site of the request stands for; `None` where the site is only the end
+    /// of a link.
     pub of_sites: Vec<Option<ResourceId>>,
-    /// Which resource each of its links stands for.
+    /// The resource that each link of the request stands for.
     pub of_links: Vec<ResourceId>,
     index: BTreeMap<VertexIndex, usize>,
 }
@@ -324,7 +328,7 @@ impl Inner {
         Self { request, of_sites: Vec::new(), of_links: Vec::new(), index: BTreeMap::new() }
     }
 
-    /// The demand of an end point: one, however many paths meet there.
+    /// The index of the demand for an end point. There is one, however many paths meet there.
     fn site(&mut self, topology: &Topology, vertex: VertexIndex) -> usize {
         let (sites, of_sites) = (&mut self.request.sites, &mut self.of_sites);
         *self.index.entry(vertex).or_insert_with(|| {

@@ -1,13 +1,15 @@
-//! Depth-first search for the first plan that fits: sites in the order of the request, vertices in the
-//! order of the federation, each link routed as soon as both its ends are placed, fewest paths first.
+//! Depth-first search for the first plan that fits: sites in the order of the request, and vertices
+//! in the order of the federation. Each link is routed as soon as both its ends are placed, by the
+//! route with the fewest paths first.
 //!
-//! Ando and Aida's algorithm, as Takefusa 2010, section 5, tells it, "reserves computers and the related
-//! network paths incrementally, releases the reserved resources when the next required resource could not
-//! be discovered, and then finds the next candidate". Here that is two halves. [`Backtrack`] is the search,
-//! over what is said to be free; and a coordinator that was asked for it holds what the search has found
-//! one resource manager after the other, in [`order`], the order of the search. A refusal makes it let go
-//! and search again with what the refusal said, which leads to the next candidate of the same search
-//! (docs/adr/0012-one-by-one.md says what differs from theirs, and why).
+//! The algorithm is that of Ando and Aida. As Takefusa 2010, section 5, describes it, it "reserves
+//! computers and the related network paths incrementally, releases the reserved resources when the
+//! next required resource could not be discovered, and then finds the next candidate". Here it is
+//! split into two halves. [`Backtrack`] is the search, over what is reported as free. A coordinator
+//! that uses it holds the plan at one resource manager after the other, in the order of the search
+//! (see [`order`]). After a refusal it releases what it holds and searches again with what the
+//! refusal said, which leads to the next candidate of the same search (docs/adr/0012-one-by-one.md
+//! says what differs from the original, and why).
 
 use coalloc_common::{CoAllocation, RmName, Topology};
 
@@ -15,7 +17,7 @@ use super::search::{Search, Step};
 use crate::ip::{IpOptions, admit};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
-/// The planner `backtrack`: it finds a plan whenever there is one, and looks at no cost on its way.
+/// The planner `backtrack`. It finds a plan whenever there is one, and ignores costs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backtrack {
     /// N_max, as for the integer program.
@@ -44,7 +46,7 @@ impl FramePlanner for Backtrack {
     }
 }
 
-/// Each site, and behind it the links whose ends are both placed then.
+/// The steps of the search: each site, followed by the links whose ends are both placed by then.
 fn steps(request: &CoAllocation) -> Vec<Step> {
     let mut steps = Vec::with_capacity(request.sites.len() + request.links.len());
     for site in 0..request.sites.len() {
@@ -56,9 +58,9 @@ fn steps(request: &CoAllocation) -> Vec<Step> {
     steps
 }
 
-/// The resource managers of a plan in the order in which the search comes to need them, each once.
+/// The resource managers of a plan in the order in which the search needs them, each one once.
 ///
-/// `topology` and `request` are those the plan was made for.
+/// `topology` and `request` are those that the plan was made for.
 #[must_use]
 pub fn order(topology: &Topology, request: &CoAllocation, plan: &Plan) -> Vec<RmName> {
     let mut order: Vec<RmName> = Vec::new();
@@ -71,7 +73,7 @@ pub fn order(topology: &Topology, request: &CoAllocation, plan: &Plan) -> Vec<Rm
         match step {
             Step::Site(site) => {
                 let compute = topology.vertex(plan.placements[site]).compute.as_ref();
-                // What needs no CPUs needs nobody's leave.
+                // A site without CPUs needs no hold.
                 if let Some(compute) = compute.filter(|_| request.sites[site].cpus.0 > 0) {
                     need(&compute.rm);
                 }

@@ -1,9 +1,9 @@
-//! Depth-first search over sites and paths, for the first combination that fits and nothing better: what
-//! the baselines share.
+//! The search that the baselines share: depth first over sites and paths, for the first combination
+//! that fits.
 //!
-//! A requested site tries its vertices in the order of the federation; a requested link its simple routes,
-//! fewest edges first, then in the order of the federation. Whoever starts the search says in which order
-//! sites are placed and links routed. No cost is looked at.
+//! A requested site tries its vertices in the order of the federation. A requested link tries its
+//! simple routes, those with the fewest edges first, then in the order of the federation. The
+//! caller decides in which order sites are placed and links routed. Costs are ignored.
 
 use coalloc_common::topology::Direction;
 use coalloc_common::{EdgeIndex, Span, VertexIndex};
@@ -12,12 +12,12 @@ use crate::ip::IpOptions;
 use crate::ip::admit::Candidates;
 use crate::{Budget, Instance, Outcome, Plan, Route};
 
-/// One step of the search, in the order in which they are taken.
+/// One step of the search.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// A requested site is placed; those before it are.
+    /// Place this requested site. All sites before it are placed.
     Site(usize),
-    /// A requested link, whose ends are placed, is routed.
+    /// Route this requested link. Both its ends are placed.
     Link(usize),
 }
 
@@ -27,19 +27,19 @@ pub(super) struct Search<'a> {
     budget: &'a Budget<'a>,
     candidates: &'a Candidates,
     steps: Vec<Step>,
-    /// Sites before the step at hand; in the order of the request, as they are placed in it.
+    /// The vertices of the sites placed so far, in the order of the request.
     placed: Vec<VertexIndex>,
-    /// By link; empty where it is not routed yet.
+    /// The route of each link; empty while it is not routed.
     routes: Vec<Route>,
-    /// What is left, by edge and [`Direction::at`].
+    /// What is left free, by edge and [`Direction::at`], in bit/s.
     free: Vec<[u64; 2]>,
     nodes: u64,
-    /// The budget has ended.
+    /// Whether the budget has ended.
     over: bool,
 }
 
 impl<'a> Search<'a> {
-    /// Takes these steps; `placed` are the sites that no step places.
+    /// A search that takes these steps. `placed` has the vertices of the sites that no step places.
     pub(super) fn new(
         instance: &'a Instance<'a>,
         options: IpOptions,
@@ -66,8 +66,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The first combination that fits, as the plan of this solver; `None` when there is none in the
-    /// order of these steps, or the budget has ended: then [`Search::is_over`].
+    /// The first combination that fits, as a plan of `solver`. `None` when no combination of these
+    /// steps fits, or when the budget has ended, see [`Search::is_over`].
     pub(super) fn run(&mut self, solver: &'static str) -> Option<Outcome> {
         if !self.take(0) {
             return None;
@@ -76,23 +76,24 @@ impl<'a> Search<'a> {
         let cost = costs.plan(request, &self.placed, &self.routes);
         let placements = std::mem::take(&mut self.placed);
         let routes = std::mem::take(&mut self.routes);
-        // Nothing was looked at that could bound a cost.
+        // The search has looked at nothing that bounds the cost.
         let lower_bound = 0;
         let window = view.window;
         Some(Outcome::Planned(Plan { window, placements, routes, cost, lower_bound, solver }))
     }
 
-    /// Has the budget ended?
+    /// Whether the budget has ended.
     pub(super) const fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Takes this step and all after it. False when that cannot be done, and all is as it was.
+    /// Takes this step and all steps after it. If that is impossible, it restores the state and
+    /// returns false.
     fn take(&mut self, step: usize) -> bool {
         match self.steps.get(step).copied() {
             None => true,
             Some(Step::Site(site)) => self.place(site, step),
-            // Fewest paths first: one more allowed each time.
+            // Routes with the fewest paths first: each round allows one more.
             Some(Step::Link(link)) => (1..=self.options.route_edges()).any(|edges| {
                 let from = self.placed[self.instance.request.links[link].from];
                 self.extend(link, from, edges, Span::ZERO, step)
@@ -118,7 +119,7 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Continues a link's route by exactly `edges` more edges, then takes the steps after it.
+    /// Extends a link's route by exactly `edges` more edges, then takes the steps after it.
     fn extend(
         &mut self,
         link: usize,
@@ -135,7 +136,7 @@ impl<'a> Search<'a> {
         for hop in self.instance.topology.hops(at) {
             let edge = self.instance.topology.edge(hop.edge);
             let latency = latency.saturating_add(edge.latency);
-            // The end is the last vertex and no other.
+            // The end may be the last vertex of the route and no other.
             let leads_on = (hop.to == end) == (edges == 1) && hop.to != start;
             let fits = leads_on
                 && self.free[hop.edge.at()][hop.direction.at()] >= demand.bandwidth.0
@@ -158,7 +159,7 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Has the link's route been at this vertex already?
+    /// Whether the link's route already passes through this vertex.
     fn passes(&self, link: usize, vertex: VertexIndex) -> bool {
         let mut steps = self.routes[link].iter();
         steps.any(|(edge, way)| self.instance.topology.edge(*edge).head(*way) == vertex)
@@ -173,7 +174,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// One more vertex or edge tried. False when the budget has ended.
+    /// Counts one more vertex or edge that is tried. False when the budget has ended.
     fn tick(&mut self) -> bool {
         self.over |= self.nodes >= self.budget.nodes || self.budget.stopped();
         self.nodes += 1;

@@ -1,17 +1,18 @@
-//! A start is fixed, computers are chosen first and paths between them second; what has no paths slides
-//! the start.
+//! The planner that fixes a start, chooses computers first and paths between them second, and
+//! slides the start when there are no paths.
 //!
-//! Elmroth and Tordsson's algorithm, as Takefusa 2010, section 5, tells it: it "fixes a reservation time
-//! and searches a combination of required computers first, and the related network paths next. If it
-//! cannot find the requested resources, it slides the reservation time frame and searches for resources
-//! in the same manner, repeatedly". A frame is one start, and the step from one to the next is the ladder's:
-//! (latest start - earliest start) / (N - 1). One combination of computers is tried at each start, chosen
-//! without a look at the network: a matching of sites and vertices, each site on the first vertex that
-//! is left for it. The paths between them are then searched completely, so whatever this planner misses
-//! it misses because the computers were fixed first. [`slide`] is the sliding: earliest start first, and no
-//! start is looked at after the first that fits.
+//! The algorithm is that of Elmroth and Tordsson. As Takefusa 2010, section 5, describes it, it
+//! "fixes a reservation time and searches a combination of required computers first, and the
+//! related network paths next. If it cannot find the requested resources, it slides the reservation
+//! time frame and searches for resources in the same manner, repeatedly". Here a frame is one
+//! start, and the step from one start to the next is (latest start - earliest start) / (N - 1). At
+//! each start, one combination of computers is tried, chosen without regard to the network: a
+//! matching of sites and vertices, with each site on the first vertex that is left for it. The
+//! paths between them are then searched completely. So whatever plan this planner misses, it misses
+//! because the computers were fixed first. [`slide`] does the sliding: the earliest start first,
+//! and no start after the first that fits.
 //!
-//! Left out: asking start by start. All frames are asked for in one question, as for every planner.
+//! Left out: a separate query for each start. All frames are in one query, as for every planner.
 
 use coalloc_common::{Reason, Refusal, VertexIndex, Window};
 
@@ -20,7 +21,7 @@ use crate::ip::{IpOptions, admit};
 use crate::objectives::Answer;
 use crate::{Budget, FramePlanner, Instance, Outcome};
 
-/// The planner `sliding-window`, at one start. It may miss a plan that there is.
+/// The planner `sliding-window` at one start. It may miss a plan that exists.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlidingWindow {
     /// N_max, as for the integer program.
@@ -40,7 +41,7 @@ impl FramePlanner for SlidingWindow {
         };
         let placed = candidates.matching(request.sites.len(), topology.vertices().len());
         let Some(placed) = placed else {
-            // `admit` has found a matching, or it would have refused.
+            // `admit` has checked that there is a matching; otherwise it would have refused.
             return Outcome::Refused(self.no_paths(instance, &[]));
         };
         let links = (0..request.links.len()).map(Step::Link).collect();
@@ -56,7 +57,8 @@ impl FramePlanner for SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// The computers that were fixed have no paths between them; others may.
+    /// The refusal when the computers that were fixed have no paths between them. Other computers
+    /// may have.
     fn no_paths(&self, instance: &Instance<'_>, placed: &[VertexIndex]) -> Refusal {
         let Instance { topology, request, view, .. } = instance;
         let sites = request.sites.iter().zip(placed);
@@ -73,7 +75,8 @@ impl SlidingWindow {
     }
 }
 
-/// Solves frames one after another, earliest first as they come, and none after the first that fits.
+/// Solves frames one after the other in their given order, the earliest first, and stops after the
+/// first that fits.
 pub fn slide<F>(
     frames: impl IntoIterator<Item = F>,
     mut solve: impl FnMut(F) -> (Window, Answer),

@@ -1,4 +1,4 @@
-//! Is a statement about what binds true? Recomputed from the view, whoever made it.
+//! Checks whether a statement about what binds is true, by computing it again from the view.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::links::{Chains, FAR};
 use super::{Case, Lane, cuts, may_land, sites};
 use crate::ip::IpOptions;
 
-/// Checks that a bottleneck is a proof: that what it says of the view is so, that it falls short, and
-/// that nothing gets around it.
+/// Checks that a bottleneck is a proof: its amounts are those of the view, they fall short, and the
+/// demands cannot avoid it.
 ///
 /// # Errors
-/// One sentence on the first thing that is not so.
+/// A sentence about the first thing that is wrong.
 pub fn check(
     topology: &Topology,
     request: &CoAllocation,
@@ -109,8 +109,9 @@ fn of_lanes(mut case: Case<'_>, stated: &Bottleneck) -> Result<(), String> {
     if parts(&case, &links, &lanes)? {
         return Ok(());
     }
-    // Not from everywhere: then it is about one of the places of the links' common site, and each
-    // other place falls short in a way of its own.
+    // Not every placement of the links needs these lanes. Then the statement is about one place of
+    // the site that the links have in common, and every other place has to fall short in its own
+    // way.
     let ends = |link: &usize| {
         let link = case.request.links[*link];
         [link.from, link.to]
@@ -135,7 +136,7 @@ fn of_lanes(mut case: Case<'_>, stated: &Bottleneck) -> Result<(), String> {
     Err("the links get around these paths".to_owned())
 }
 
-/// Does each of the links need one of the lanes?
+/// Whether each of the links needs one of the lanes.
 fn parts(case: &Case<'_>, links: &[usize], lanes: &[Lane]) -> Result<bool, String> {
     let blocked = lanes.iter().copied().collect();
     let chains = Chains { case, blocked: &blocked, edges: case.route_edges };
@@ -147,7 +148,7 @@ fn parts(case: &Case<'_>, links: &[usize], lanes: &[Lane]) -> Result<bool, Strin
     Ok(true)
 }
 
-/// The links by their names.
+/// The indices of the links that a statement names.
 fn links(case: &Case<'_>, stated: &Bottleneck) -> Result<Vec<usize>, String> {
     let named = |link: &usize| stated.demands.contains(&case.link_name(*link));
     let links: Vec<usize> = (0..case.request.links.len()).filter(named).collect();

@@ -1,9 +1,10 @@
-//! Nothing binds by itself: the plan that would do if a few paths had more.
+//! When nothing binds by itself: the plan that would fit if a few paths had more free.
 //!
-//! With every path as if nothing were booked there is a plan; the paths that it overloads are let go
-//! one after the other, as long as another plan does without more on them. What is left is what would
-//! have to grow for that plan: each of these paths is needed by it, though another plan may need
-//! others. It is no proof that nothing fits: that was the planner's.
+//! There is a plan if every path is treated as if nothing were booked on it. The paths that this
+//! plan overloads are then restored to what is really free, one after the other, as long as another
+//! plan does without more on them. The paths that remain would have to grow for the final plan:
+//! that plan needs each of them, though another plan may need other paths. This does not prove that
+//! nothing fits; the planner proved that.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,11 @@ use super::{Case, Lane, words};
 use crate::Plan;
 use crate::ip::IpOptions;
 
-/// What a plan carries on lanes that have less, by lane.
+/// For each lane with too little free, the rate that a plan puts on it, in bit/s.
 type Overload = BTreeMap<Lane, u64>;
 
-/// Adds to a refusal that names no bottleneck the plan that comes closest, as far as `plan` finds one on
-/// views with more room than there is.
+/// Adds the plan that comes closest to a refusal that names no bottleneck. `plan` plans on views
+/// with more free than there is; when it finds nothing, the refusal stays as it is.
 pub fn combination(
     topology: &Topology,
     request: &CoAllocation,
@@ -50,7 +51,7 @@ pub fn combination(
     Refusal { detail, bottleneck: Some(Box::new(found)), ..refusal }
 }
 
-/// A plan that overloads few lanes, and what it carries on them.
+/// A plan that overloads few lanes, and what it puts on them.
 fn closest(
     case: &Case<'_>,
     plan: &mut dyn FnMut(&FrameView) -> Option<Plan>,
@@ -60,7 +61,7 @@ fn closest(
     let mut best = (overload(case, &first), first);
     let mut settled: Vec<Lane> = Vec::new();
     for _ in 0..limits::COMBINATION_STEPS_MAX {
-        // The lane that falls shortest goes first.
+        // The lane that is short of the most is tried first.
         let open = best.0.iter().filter(|(lane, _)| !settled.contains(lane));
         let Some((lane, _)) = open.max_by_key(|(lane, load)| *load - case.free(**lane)) else {
             break;
@@ -75,7 +76,7 @@ fn closest(
     (!best.0.is_empty()).then_some(best)
 }
 
-/// The view with these lanes as if nothing were booked on them.
+/// The view in which nothing is booked on these lanes.
 fn with_room(case: &Case<'_>, lanes: &[Lane]) -> FrameView {
     let mut view = case.view.clone();
     for (edge, way) in lanes {

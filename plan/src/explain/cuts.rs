@@ -1,7 +1,8 @@
-//! Several links together that have to cross a cut with less room: a maximum flow that falls short.
+//! Several links together that have to cross a cut with too little free, found by a maximum flow.
 //!
-//! The flow is a relaxation: links may be split, and one vertex may serve several requested sites. What
-//! does not fit it fits nothing. Counted in units of a rate it knows that links are not split.
+//! The flow is a relaxation: links may be split, and one vertex may serve several requested sites.
+//! What does not fit the relaxation does not fit at all. Counting in units of one rate takes into
+//! account that links are not split.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use super::{Case, Lane};
 /// More than all rates of a request together.
 const ENDLESS: u64 = u64::MAX / 4;
 
-/// Which links of those that cross count, and which way of a full-duplex path they need.
+/// Which of the crossing links count, and which direction of a full-duplex path they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CutDirection {
     Both,
@@ -22,24 +23,24 @@ enum CutDirection {
     In,
 }
 
-/// Links that have to get out of a set of vertices, each to one of its places outside.
+/// Links that have to leave a set of vertices, each to one of its places outside.
 #[derive(Debug, Clone)]
 struct Crossing {
     sources: BTreeSet<VertexIndex>,
-    /// Link, whether it leaves (or enters), its places.
+    /// For each link: its index, whether it leaves (or else enters), and its places outside.
     links: Vec<(usize, bool, Vec<VertexIndex>)>,
 }
 
-/// Links that have to cross these lanes, all of them.
+/// Links that all have to cross these lanes.
 #[derive(Debug, Clone)]
 struct LinkCut {
     links: Vec<usize>,
     lanes: Vec<Lane>,
-    /// The rate that is counted in, when links count whole.
+    /// The rate that whole links are counted in; `None` when rates are summed.
     unit: Option<u64>,
 }
 
-/// There is no work left.
+/// The limit of work has been reached.
 struct WorkExhausted;
 
 pub(super) fn bottleneck(case: &Case<'_>) -> Option<Bottleneck> {
@@ -53,7 +54,8 @@ pub(super) fn bottleneck(case: &Case<'_>) -> Option<Bottleneck> {
     groups.iter().find_map(|group| of_crossing(case, &between(case, group)).ok().flatten())
 }
 
-/// The links of one site, wherever it lands: of all its places the one that falls short least.
+/// What binds for the links of one site, wherever the site is placed: the statement about the place
+/// that falls short least. `None` unless every place falls short.
 pub(super) fn of_site(case: &Case<'_>, site: usize) -> Option<Bottleneck> {
     let mut best: Option<Bottleneck> = None;
     for place in &case.candidates[site] {
@@ -66,7 +68,7 @@ pub(super) fn of_site(case: &Case<'_>, site: usize) -> Option<Bottleneck> {
     best
 }
 
-/// The links of a site that lands on a vertex.
+/// The links of a site that is placed on this vertex.
 fn around(case: &Case<'_>, site: usize, place: VertexIndex) -> Crossing {
     let links = (0..).zip(&case.request.links).filter_map(|(number, link)| {
         let leaves = link.from == site;
@@ -77,7 +79,8 @@ fn around(case: &Case<'_>, site: usize, place: VertexIndex) -> Crossing {
     Crossing { sources: BTreeSet::from([place]), links: links.collect() }
 }
 
-/// The links between a group of sites and those that can land nowhere where the group can.
+/// The links between a group of sites and those sites that cannot be placed on any vertex of the
+/// group.
 fn between(case: &Case<'_>, group: &BTreeSet<usize>) -> Crossing {
     let sources: BTreeSet<VertexIndex> =
         group.iter().flat_map(|site| case.candidates[*site].iter().copied()).collect();
@@ -92,8 +95,8 @@ fn between(case: &Case<'_>, group: &BTreeSet<usize>) -> Crossing {
     Crossing { sources, links }
 }
 
-/// Groups of requested sites that a cut may part from the others: all of them when there are few, else
-/// pairs, and those that can only land in one domain.
+/// Groups of requested sites that a cut may separate from the others. With few sites these are all
+/// groups; otherwise pairs, and the sites that can only be placed in one domain.
 fn groups(case: &Case<'_>) -> Vec<BTreeSet<usize>> {
     let sites = case.request.sites.len();
     if sites <= limits::EXPLAIN_GROUPED_SITES_MAX {
@@ -111,7 +114,7 @@ fn groups(case: &Case<'_>) -> Vec<BTreeSet<usize>> {
     groups.into_iter().filter(|group| !group.is_empty()).collect()
 }
 
-/// What these links fall short of, if anything.
+/// The statement about what these links fall short of; `None` if they do not.
 fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck>, WorkExhausted> {
     if crossing.links.is_empty() {
         return Ok(None);
@@ -126,7 +129,8 @@ fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck
     } else {
         &[CutDirection::Both]
     };
-    // By the sum first: it is the plainer statement. Of links that are all alike it says less.
+    // The sum of rates comes first, because it is the simpler statement. When all links are alike,
+    // it is the weaker one.
     let units = std::iter::once(None).chain(rates.into_iter().map(Some));
     for unit in units {
         for way in ways {
@@ -140,7 +144,8 @@ fn of_crossing(case: &Case<'_>, crossing: &Crossing) -> Result<Option<Bottleneck
     Ok(None)
 }
 
-/// A minimum cut with less room than the links need, counted by rate, or in links of at least `unit`.
+/// A minimum cut with less capacity than the links need. Counted by rate, or with a `unit` in whole
+/// links of at least that rate.
 fn cut(
     case: &Case<'_>,
     crossing: &Crossing,
@@ -168,7 +173,8 @@ fn cut(
         let edge = case.topology.edge(lane.0);
         let (a, b) = (edge.a.at(), edge.b.at());
         let room = count(case.free(lane));
-        // What enters is drawn as if it left: it needs the lanes the other way.
+        // Entering links are modelled as if they left, so they use the lanes in the opposite
+        // direction.
         let forth = (lane.1 == Direction::AToB) == (way == CutDirection::Out);
         let (there, back) = match edge.is_shared() || way == CutDirection::Both {
             true => (room, room),
@@ -205,7 +211,7 @@ fn cut(
     Ok(Some(LinkCut { links, lanes: lanes.collect(), unit }))
 }
 
-/// The statement about a cut: by the sum when that tells, else in whole links.
+/// The statement about a cut: by the sum of rates if that falls short, otherwise in whole links.
 fn facts(case: &Case<'_>, cut: &LinkCut) -> Option<Bottleneck> {
     let demands: Vec<String> = cut.links.iter().map(|link| case.link_name(*link)).collect();
     let resources: Vec<String> = cut.lanes.iter().map(|lane| case.lane_name(*lane)).collect();
@@ -220,14 +226,15 @@ fn facts(case: &Case<'_>, cut: &LinkCut) -> Option<Bottleneck> {
     (requested > available).then_some(Bottleneck { kind, demands, resources, requested, available })
 }
 
-/// Rates of the links, and what is free of the lanes, in bit/s.
+/// The summed rates of the links, and what is free on the lanes, in bit/s.
 pub(super) fn by_sum(case: &Case<'_>, links: &[usize], lanes: &[Lane]) -> (u64, u64) {
     let requested = links.iter().map(|link| case.request.links[*link].bandwidth.0).sum();
     let available = lanes.iter().map(|lane| case.free(*lane)).fold(0, u64::saturating_add);
     (requested, available)
 }
 
-/// The links, and how many of them the lanes can carry, each counted at the least of their rates.
+/// The rates of the links, and what the lanes can carry, both in bit/s. Every link counts with the
+/// least of their rates, and the lanes carry whole links.
 pub(super) fn by_count(case: &Case<'_>, links: &[usize], lanes: &[Lane]) -> (u64, u64) {
     let rates = links.iter().map(|link| case.request.links[*link].bandwidth.0);
     let unit = rates.min().unwrap_or(1).max(1);

@@ -1,6 +1,6 @@
-//! A maximum flow by shortest augmenting paths, and the cut that it leaves.
+//! A maximum flow by shortest augmenting paths, and its minimum cut.
 
-/// An arc and its opposite, which lie side by side.
+/// One arc of the network. An arc and its opposite have neighbouring indices.
 #[derive(Debug, Clone, Copy)]
 struct Arc {
     to: usize,
@@ -19,7 +19,7 @@ impl Network {
         Self { arcs: Vec::new(), out: vec![Vec::new(); nodes] }
     }
 
-    /// Joins two nodes with so much room there and so much back.
+    /// Joins two nodes with capacity `there` in this direction and `back` in the other.
     pub(super) fn join(&mut self, from: usize, to: usize, there: u64, back: u64) {
         self.out[from].push(self.arcs.len());
         self.arcs.push(Arc { to, left: there });
@@ -27,7 +27,8 @@ impl Network {
         self.arcs.push(Arc { to: from, left: back });
     }
 
-    /// The value of a maximum flow, up to `enough`; `None` when `pay` says that there is no work left.
+    /// The value of a maximum flow, up to `enough`; `None` when `pay` says that the limit of work
+    /// has been reached.
     pub(super) fn maximum(
         &mut self,
         from: usize,
@@ -56,12 +57,13 @@ impl Network {
         Some(value)
     }
 
-    /// The nodes that the flow's rest still reaches: one side of a minimum cut.
+    /// Whether each node can still be reached in the residual network: one side of a minimum cut.
     pub(super) fn side(&self, from: usize) -> Vec<bool> {
         self.reached(from).iter().map(Option::is_some).collect()
     }
 
-    /// By node, the arc by which it is reached first; the start by none that exists.
+    /// For each node, the arc by which it is reached first; `usize::MAX`, which is no arc, for the
+    /// start.
     fn reached(&self, from: usize) -> Vec<Option<usize>> {
         let mut by = vec![None; self.out.len()];
         by[from] = Some(usize::MAX);
@@ -96,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_flow_takes_back_what_it_sent_the_wrong_way() {
-        // The shortest way is 0-1-2-3; the maximum needs 0-1-3 and 0-2-3 as well.
+        // The shortest path is 0-1-2-3; the maximum also needs 0-1-3 and 0-2-3.
         let mut network = Network::new(4);
         for (from, to, room) in [(0, 1, 2), (0, 2, 1), (1, 2, 1), (1, 3, 1), (2, 3, 2)] {
             network.join(from, to, room, 0);

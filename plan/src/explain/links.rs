@@ -1,4 +1,5 @@
-//! One link: is there any chain of paths for it at all, and which paths are too narrow.
+//! Statements about one link: whether any chain of paths can carry it, and which paths are too
+//! narrow.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use coalloc_common::{Bottleneck, BottleneckKind, VertexIndex};
 
 use super::{Case, Lane};
 
-/// Beyond every latency there is.
+/// More than any latency, in microseconds.
 pub(super) const FAR: i64 = i64::MAX / 2;
 
 pub(super) fn bottleneck(case: &Case<'_>) -> Option<Bottleneck> {
@@ -35,7 +36,7 @@ fn of_link(case: &Case<'_>, link: usize) -> Option<Bottleneck> {
             Some(needed) => {
                 found(BottleneckKind::Length, Vec::new(), needed as u64, allowed as u64)
             }
-            // Nothing at all joins the ends.
+            // No chain of any length joins the ends.
             None => found(BottleneckKind::Cut, Vec::new(), demand.bandwidth.0, 0),
         });
     }
@@ -50,8 +51,8 @@ fn of_link(case: &Case<'_>, link: usize) -> Option<Bottleneck> {
     Some(found(kind, names, demand.bandwidth.0, widest))
 }
 
-/// A least set of too narrow lanes of which every chain for the link has one; `None` when the link has
-/// a chain without any.
+/// A least set of too narrow lanes such that every chain for the link has one of them; `None` when
+/// the link has a chain without any.
 fn needed_of(case: &Case<'_>, link: usize) -> Option<BTreeSet<Lane>> {
     let rate = case.request.links[link].bandwidth.0;
     let mut narrow: Vec<Lane> = case.lanes().filter(|lane| case.free(*lane) < rate).collect();
@@ -60,11 +61,12 @@ fn needed_of(case: &Case<'_>, link: usize) -> Option<BTreeSet<Lane>> {
     if (Chains { case, blocked: &blocked, edges }).reach(link)? {
         return None;
     }
-    // The narrowest are let go first: what stays is what is nearest to being wide enough.
+    // The narrowest lanes are dropped first, so that those remain which are nearest to being wide
+    // enough.
     narrow.sort_by_key(|lane| (case.free(*lane), *lane));
     for lane in narrow {
         blocked.remove(&lane);
-        // Without work left the set stays as large as it is, which is no less true.
+        // When the limit of work is reached the set stays larger than needed, which is still true.
         if (Chains { case, blocked: &blocked, edges }).reach(link).unwrap_or(true) {
             blocked.insert(lane);
         }
@@ -72,7 +74,7 @@ fn needed_of(case: &Case<'_>, link: usize) -> Option<BTreeSet<Lane>> {
     Some(blocked)
 }
 
-/// Chains of paths that avoid some lanes and have so many edges at most.
+/// Chains of at most `edges` paths that avoid the lanes in `blocked`.
 #[derive(Clone, Copy)]
 pub(super) struct Chains<'a> {
     pub(super) case: &'a Case<'a>,
@@ -81,22 +83,22 @@ pub(super) struct Chains<'a> {
 }
 
 impl Chains<'_> {
-    /// Is there a chain between some places of the link's ends, within its latency? `None` when there
-    /// is no work left to tell.
+    /// Whether there is a chain between places of the link's ends within its latency. `None` when
+    /// the limit of work is reached before that is known.
     pub(super) fn reach(self, link: usize) -> Option<bool> {
         let allowed = self.case.request.links[link].latency_max;
         Some(self.fastest(link)? <= allowed.map_or(FAR - 1, |allowed| allowed.as_us()))
     }
 
-    /// Latency of the fastest chain between any two places of the link's ends, `FAR` or more when
-    /// there is none.
+    /// Latency in microseconds of the fastest chain between any places of the link's ends; `FAR` or
+    /// more when there is none. `None` when the limit of work is reached.
     pub(super) fn fastest(self, link: usize) -> Option<i64> {
         let link = self.case.request.links[link];
         let (from, to) = (&self.case.candidates[link.from], &self.case.candidates[link.to]);
         if from.iter().all(|place| !to.contains(place)) {
             return self.between(from, to);
         }
-        // Both ends must not be one vertex, so that each start is looked at by itself.
+        // Both ends must not be the same vertex, so each start is treated by itself.
         let mut best = FAR;
         for start in from {
             let ends: Vec<VertexIndex> = to.iter().copied().filter(|end| end != start).collect();
@@ -108,7 +110,7 @@ impl Chains<'_> {
         Some(best)
     }
 
-    /// The fastest of the chains from one of `from` to one of `to`, by relaxation edge by edge.
+    /// Latency of the fastest chain from one of `from` to one of `to`, by relaxation edge by edge.
     fn between(self, from: &[VertexIndex], to: &[VertexIndex]) -> Option<i64> {
         let case = self.case;
         let mut latency = vec![FAR; case.topology.vertices().len()];

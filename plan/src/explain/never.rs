@@ -1,8 +1,9 @@
-//! Is what is refused beyond the federation, even when nothing is booked?
+//! Whether a refused request is beyond the federation even when nothing is booked.
 //!
-//! Only then is it refused for good, and whoever is told "try again" of it tries for ever. A statement of what
-//! binds in the empty federation proves it; where only all parts together never fit, a search of the empty
-//! federation does. A search that ends before it is clear proves nothing.
+//! Only such a request is refused for good; a client that is told to try again would otherwise try
+//! for ever. The proof is a statement of what binds in the empty federation or, where only all
+//! parts together never fit, a search of the empty federation. A search that ends early proves
+//! nothing.
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Refusal, Topology, Window, limits};
@@ -11,8 +12,8 @@ use super::{Case, bottleneck, tell, words};
 use crate::ip::{Exact, IpOptions};
 use crate::{Budget, FramePlanner, Instance, Outcome};
 
-/// The refusal for good of a request that has no plan in the empty federation; `None` when it has one, or
-/// that was not found out within the budget.
+/// The refusal for good of a request that has no plan in the empty federation. `None` when it has
+/// one, or when the budget ended before that was known.
 #[must_use]
 pub fn never(
     topology: &Topology,
@@ -29,7 +30,8 @@ pub fn never(
         return Some(Refusal { reason: Reason::BeyondCapacity, ..told });
     }
     let (instance, planner) = (Instance::new(topology, request, &empty), Exact::new(*options));
-    // Any plan is enough: the search for a better one is stopped soon, that for the first goes on.
+    // Any plan is enough. A search for a better plan is stopped soon; one that has found no plan
+    // yet goes on.
     for nodes in [limits::QUICK_NODES.min(budget.nodes), budget.nodes] {
         let Outcome::Refused(why) = planner.plan(&instance, &Budget { nodes, ..*budget }) else {
             return None;

@@ -1,4 +1,4 @@
-//! Sites: one that is too small, or too few that are large enough.
+//! Statements about sites: one is too small, or too few are large enough.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use coalloc_common::{Bottleneck, BottleneckKind, VertexIndex};
 
 use super::{Case, may_land};
 
-/// Names that one statement lists at most; the largest sites come first.
+/// At most this many names are listed in one statement; the largest sites come first.
 const NAMES_MAX: usize = 64;
 
 pub(super) fn bottleneck(case: &Case<'_>) -> Option<Bottleneck> {
     pinned(case).or_else(|| hall(case))
 }
 
-/// A site that the request is pinned to has too few CPUs free.
+/// A site to which a demand is pinned has too few CPUs free.
 fn pinned(case: &Case<'_>) -> Option<Bottleneck> {
     case.request.sites.iter().find_map(|site| {
         let pin = site.pinned.as_ref()?;
@@ -28,7 +28,7 @@ fn pinned(case: &Case<'_>) -> Option<Bottleneck> {
     })
 }
 
-/// A least set of requested sites with fewer vertices to land on than members.
+/// A least set of requested sites that has fewer vertices than members.
 fn hall(case: &Case<'_>) -> Option<Bottleneck> {
     let mut violators = unmatched(case)?;
     for site in violators.clone() {
@@ -57,12 +57,13 @@ fn hall(case: &Case<'_>) -> Option<Bottleneck> {
     })
 }
 
-/// The vertices that some of these sites could land on.
+/// The vertices where at least one of these sites could be placed.
 pub(super) fn neighbours(case: &Case<'_>, sites: &BTreeSet<usize>) -> BTreeSet<VertexIndex> {
     sites.iter().flat_map(|site| case.candidates[*site].iter().copied()).collect()
 }
 
-/// The sites that an alternating walk reaches from one that a maximum matching leaves out.
+/// The requested sites that an alternating walk reaches from one that a maximum matching leaves
+/// out.
 fn unmatched(case: &Case<'_>) -> Option<BTreeSet<usize>> {
     let sites = case.request.sites.len();
     let mut holder = vec![usize::MAX; case.topology.vertices().len()];
@@ -75,7 +76,7 @@ fn unmatched(case: &Case<'_>) -> Option<BTreeSet<usize>> {
     None
 }
 
-/// Finds a vertex for a site; `seen` becomes the sites that had to be asked to move.
+/// Finds a vertex for a site. `seen` collects the sites that would have to move for it.
 fn augment(case: &Case<'_>, site: usize, holder: &mut [usize], seen: &mut BTreeSet<usize>) -> bool {
     for vertex in &case.candidates[site] {
         let held = holder[vertex.at()];

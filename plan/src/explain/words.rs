@@ -1,14 +1,14 @@
-//! One sentence for people.
+//! The statement as one sentence for people.
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{BitsPerSecond, Bottleneck, BottleneckKind, CoAllocation, Cpus, Span};
 
 use super::Case;
 
-/// Names that a sentence lists before it counts the rest.
+/// At most this many names are listed in a sentence; the rest are counted.
 const NAMES_SHOWN: usize = 6;
 
-/// What binds. `beyond`: even when nothing is booked.
+/// The sentence for what binds. `beyond` means that it binds even when nothing is booked.
 pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> String {
     let (who, what) = (list(&found.demands), list(&found.resources));
     let needs = if found.demands.len() == 1 { "needs" } else { "need" };
@@ -80,7 +80,7 @@ pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> Str
     }
 }
 
-/// Nothing by itself binds.
+/// The sentence for a frame in which nothing binds by itself.
 pub(super) fn combination(request: &CoAllocation, view: &FrameView) -> String {
     let sites: Vec<String> = request.sites.iter().map(|site| site.name.to_string()).collect();
     match request.links.len() {
@@ -95,7 +95,7 @@ pub(super) fn combination(request: &CoAllocation, view: &FrameView) -> String {
     }
 }
 
-/// Nothing binds by itself, and even when nothing is booked there is no plan.
+/// The sentence when nothing binds by itself, and there is no plan even when nothing is booked.
 pub(super) fn never(request: &CoAllocation) -> String {
     let sites: Vec<String> = request.sites.iter().map(|site| site.name.to_string()).collect();
     let (sites, links) = (list(&sites), request.links.len());

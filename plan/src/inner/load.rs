@@ -1,54 +1,58 @@
-//! What is free of every link during one search: the room as it is, with what the search has placed and lifted.
+//! What is free of every link during one search: what was free before, with what the search has
+//! placed and lifted.
 //!
-//! The ends of all windows that a search knows cut time into pieces. Every link that something was placed on has a
-//! tree over those pieces, grown only where a change begins or ends: looking, placing and taking back cost the
-//! logarithm of the number of windows, and what nothing has touched is asked of the room.
+//! The ends of all windows that a search knows cut time into pieces. Every link on which something
+//! was placed or lifted has a tree over those pieces. A tree has nodes only where a change begins
+//! or ends, so reading, placing and undoing take time logarithmic in the number of windows. What no
+//! change has touched is read from the [`FreeCapacity`] below.
 
 use coalloc_common::{Time, Window};
 
 use super::{Demand, FreeCapacity, signed};
 
-/// What is free, with what this search has placed and lifted.
+/// What is free, including what this search has placed and lifted.
 pub(super) struct Load<'a> {
     room: &'a dyn FreeCapacity,
     /// Where the windows of this search begin and end, ascending.
     cuts: Vec<Time>,
-    /// By link.
+    /// One tree for each link.
     trees: Vec<Tree>,
-    /// In order, so that the last can be undone.
+    /// All changes in their order, so that the last ones can be undone.
     log: Vec<Change>,
 }
 
-/// So much more (lifted) or less (placed) is free of a link over a window.
+/// A change of what is free of a link over a window: positive for lifted, negative for placed.
 struct Change {
     link: u32,
     window: Window,
     by: i64,
 }
 
-/// Numbers of the cuts between which something lies: half open, not empty.
+/// A range of pieces, given by indices of cuts: half open, not empty.
 #[derive(Clone, Copy)]
 struct Range {
     from: usize,
     to: usize,
 }
 
-/// The changes of one link; empty where there were none. Its first node covers all pieces.
+/// The changes of one link; empty while there are none. The first node covers all pieces.
 #[derive(Default)]
 struct Tree(Vec<Node>);
 
 /// The changes within a range of pieces.
 struct Node {
-    /// Of its whole range, beside those of its halves.
+    /// What has changed over the whole range, not counting changes in its halves.
     change: i64,
-    /// The least that is free in its range, with the changes here and below, without those above.
+    /// The least that is free in the range, with the changes of this node and its halves, without
+    /// those of larger ranges.
     least: i64,
-    /// Index of its earlier half, which the later half follows; `None` where both are alike.
+    /// Index of the node of the earlier half; that of the later half follows it. `None` while the
+    /// halves are alike.
     halves: Option<usize>,
 }
 
 impl<'a> Load<'a> {
-    /// Of a search that places and lifts these.
+    /// The load of a search that places and lifts these demands.
     pub(super) fn new<'d>(
         room: &'a dyn FreeCapacity,
         links: usize,
@@ -62,7 +66,8 @@ impl<'a> Load<'a> {
         Self { room, cuts, trees, log: Vec::new() }
     }
 
-    /// What is free of a link over the whole window of something that this search knows.
+    /// What is free of a link over the whole window. The window has to be one of a demand of this
+    /// search.
     pub(super) fn free(&self, link: u32, window: Window) -> i64 {
         let tree = &self.trees[link as usize].0;
         if tree.is_empty() {
@@ -86,12 +91,12 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Where this load stands, for [`Load::undo`].
+    /// The present state, for [`Load::undo`].
     pub(super) const fn mark(&self) -> usize {
         self.log.len()
     }
 
-    /// Back to a mark.
+    /// Goes back to the state of a mark.
     pub(super) fn undo(&mut self, mark: usize) {
         for Change { link, window, by } in self.log.split_off(mark) {
             self.change(link, window, -by);
@@ -102,14 +107,15 @@ impl<'a> Load<'a> {
         Range { from: 0, to: self.cuts.len() - 1 }
     }
 
-    /// The pieces of a window. One that no cut bounds would be rounded up.
+    /// The pieces of a window. A window whose ends are no cuts would be rounded up to whole pieces.
     fn range(&self, window: Window) -> Range {
         let from = self.cuts.partition_point(|cut| *cut <= window.start()).saturating_sub(1);
         let to = self.cuts.partition_point(|cut| *cut < window.end()).min(self.cuts.len() - 1);
         Range { from, to }
     }
 
-    /// The least that is free in `within` of a node's range, with its changes and those below.
+    /// The least that is free in the part `within` of a node's range, with the changes of the node
+    /// and its halves.
     fn least(&self, link: u32, node: Option<usize>, range: Range, within: Range) -> i64 {
         let Some(within) = range.both(within) else { return i64::MAX };
         let Some(node) = node.map(|node| &self.trees[link as usize].0[node]) else {
@@ -129,7 +135,7 @@ impl<'a> Load<'a> {
         below + node.change
     }
 
-    /// What the room has.
+    /// What was free before any change.
     fn untouched(&self, link: u32, range: Range) -> i64 {
         let window = Window::new(self.cuts[range.from], self.cuts[range.to]);
         window.map_or(i64::MAX, |window| self.room.free(link, window))
@@ -181,7 +187,7 @@ impl Range {
         self.from <= other.from && other.to <= self.to
     }
 
-    /// Of more than one piece.
+    /// The two halves of a range of more than one piece.
     const fn halves(self) -> [Self; 2] {
         let middle = usize::midpoint(self.from, self.to);
         [Self { from: self.from, to: middle }, Self { from: middle, to: self.to }]
@@ -201,7 +207,7 @@ mod tests {
         Window::new(at(from), at(to)).unwrap()
     }
 
-    /// Free of link 0, by microsecond; of link 1 there is one more.
+    /// What is free of link 0 at each microsecond; link 1 has one more.
     struct Naive(Vec<i64>);
 
     impl FreeCapacity for Naive {

@@ -1,9 +1,10 @@
-//! Making room: those that have not begun are given new routes, so that one more fits. All or nothing.
+//! Rearrangement: demands that have not begun get new routes, so that one more demand fits. It
+//! succeeds completely or changes nothing.
 //!
-//! For a demand that finds no route: each of its routes in turn. Whoever is in the way there, the
-//! largest first and no more than needed, is lifted, the demand takes the route, and those lifted look
-//! for routes of their own. When that fails everywhere, all that may move are lifted and routed
-//! together with the demand, if they are few.
+//! For a demand without a route, each of its possible routes is tried in turn. Demands that block
+//! it are lifted, the largest first and no more than needed. The new demand takes the route, and
+//! the lifted ones look for other routes. When that fails for every route, and the movable demands
+//! are few, all of them are lifted and routed together with the new demand.
 
 use coalloc_common::limits::INNER_SEARCH_DEMANDS;
 
@@ -11,21 +12,21 @@ use super::load::Load;
 use super::search::narrowest;
 use super::{Demand, FreeCapacity, LinkRoute, Router, signed};
 
-/// Something that is routed already and may be routed anew.
+/// A demand that has a route already, and may get another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// What; its `only` says nothing here.
+    /// The demand. Its `only` is not used here.
     pub demand: Demand,
-    /// Its route now.
+    /// Its present route.
     pub way: LinkRoute,
 }
 
-/// Routes for the new demands, and the new routes of those that moved, by their index, in its order.
+/// The result of a rearrangement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rearranged {
-    /// For each new demand.
+    /// The route of each new demand, in their order.
     pub ways: Vec<LinkRoute>,
-    /// For each that moved.
+    /// Each movable demand that has moved: its index and its new route.
     pub moved: Vec<(usize, LinkRoute)>,
 }
 
@@ -34,15 +35,16 @@ struct Rearrangement<'a, 'b> {
     router: &'a Router,
     load: Load<'b>,
     movable: &'a [Placed],
-    /// Where each is now.
+    /// The present route of each movable demand.
     now: Vec<LinkRoute>,
-    /// How many more may be routed.
+    /// How many more demands may be routed.
     effort: usize,
 }
 
 impl Router {
-    /// Routes for all demands with some of `movable` on new routes; `None` when none were found within
-    /// `effort`, the number of those that may be routed on the way.
+    /// Routes all demands, with some of `movable` on new routes. `None` when no solution was found
+    /// with at most `effort` demands routed on the way. `room` is what is free of the links while
+    /// those in `movable` are on their present routes.
     #[must_use]
     pub fn rearrange(
         &self,
@@ -68,7 +70,7 @@ impl Router {
 }
 
 impl Rearrangement<'_, '_> {
-    /// Places a demand, with others moved if need be.
+    /// Places a demand, and moves others if that is necessary.
     fn admit(&mut self, demand: &Demand) -> Option<LinkRoute> {
         let one = std::slice::from_ref(demand);
         if let Ok(mut ways) = self.router.search(one, &mut self.load) {
@@ -88,7 +90,7 @@ impl Rearrangement<'_, '_> {
         if lifted { self.together(demand, &near) } else { None }
     }
 
-    /// The routes a demand might take if whoever may move were not there.
+    /// The routes that a demand could take if the movable demands were not there.
     fn routes(&mut self, demand: &Demand, near: &[usize]) -> Vec<LinkRoute> {
         let mark = self.load.mark();
         for index in near {
@@ -107,7 +109,8 @@ impl Rearrangement<'_, '_> {
         routes
     }
 
-    /// Takes a route for a demand; those in the way go elsewhere.
+    /// Places a demand on this route and moves those that block it elsewhere; false when that
+    /// fails.
     fn over(&mut self, demand: &Demand, way: &[u32], near: &[usize]) -> bool {
         let mut lifted: Vec<usize> = Vec::new();
         for &link in way {
@@ -134,7 +137,7 @@ impl Rearrangement<'_, '_> {
         true
     }
 
-    /// Lifts all that may move and routes them together with the demand.
+    /// Lifts all movable demands and routes them together with the new one.
     fn together(&mut self, demand: &Demand, near: &[usize]) -> Option<LinkRoute> {
         let mark = self.load.mark();
         let mut demands = vec![demand.clone()];

@@ -1,14 +1,15 @@
-//! Some simple routes of a path, the fewest links first: what the search tries beside the cheapest.
+//! Some simple routes of a path, those with the fewest links first. The search tries them beside
+//! the cheapest route.
 
 use coalloc_common::limits;
 
 use super::{LinkRoute, Path, Router};
 
-/// A depth-first walk that lists routes of exactly so many links.
+/// A depth-first walk that lists the routes of exactly a given number of links.
 struct Walk<'a> {
     router: &'a Router,
     steps: Vec<Vec<(u32, u32)>>,
-    /// Links from each vertex to the path's end, at least.
+    /// The least number of links from each vertex to the path's end.
     left: Vec<usize>,
     path: Path,
     seen: Vec<bool>,
@@ -66,7 +67,7 @@ impl Walk<'_> {
     }
 }
 
-/// Links from every vertex to one, `usize::MAX` where there is no route.
+/// The number of links from every vertex to one of them; `usize::MAX` where there is no route.
 fn distances(steps: &[Vec<(u32, u32)>], to: u32) -> Vec<usize> {
     let mut left = vec![usize::MAX; steps.len()];
     left[to as usize] = 0;

@@ -1,4 +1,5 @@
-//! Several demands at once: in their order, then the largest first, then with backtracking.
+//! Routes several demands at once: first in their order, then the largest first, then with
+//! backtracking.
 
 use coalloc_common::limits;
 
@@ -6,14 +7,16 @@ use super::load::Load;
 use super::{Demand, LinkRoute, Router, Short, signed};
 use crate::ip::exact::kernel::Kernel;
 
-/// Cost of one link beside which all loads of a route are small: fewest links come first.
+/// The cost of one link. The loads of a whole route cost less than this, so routes with the fewest
+/// links win.
 const LINK: u64 = 1 << 17;
-/// A full link's load. Even [`limits::INNER_ROUTE_LINKS_MAX`] of them are less than one link.
+/// The cost of a full link's load. Even [`limits::INNER_ROUTE_LINKS_MAX`] of them cost less than
+/// one link.
 const FULL: u64 = 1 << 10;
 const _: () = assert!(FULL * (limits::INNER_ROUTE_LINKS_MAX as u64) < LINK);
 
 impl Router {
-    /// Places every demand, or none.
+    /// Places every demand, or none of them.
     pub(super) fn search(
         &self,
         demands: &[Demand],
@@ -25,7 +28,7 @@ impl Router {
         let short = match self.in_order(demands, &asked, load, &mut kernel) {
             Ok(ways) => return Ok(ways),
             Err(at) => {
-                // Beside those before it, which are placed still.
+                // What fits beside the demands before it, which are still placed.
                 let free = self.free_for(&demands[at], load);
                 let fits = match &demands[at].only {
                     Some(way) => narrowest(way, &free).min(demands[at].amount),
@@ -55,7 +58,8 @@ impl Router {
         Err(short)
     }
 
-    /// Each in its turn on its best route. Says who found none; those before it stay placed.
+    /// Places each demand in this order on its best route. The error is the first demand without a
+    /// route; those before it stay placed.
     fn in_order(
         &self,
         demands: &[Demand],
@@ -109,11 +113,11 @@ impl Router {
 
     /// What is free of every link over a demand's window.
     pub(super) fn free_for(&self, demand: &Demand, load: &Load<'_>) -> Vec<i64> {
-        // As many as fit 32 bits.
+        // There are fewer than 2^32 links.
         (0..self.links.len() as u32).map(|link| load.free(link, demand.window)).collect()
     }
 
-    /// The route of a demand with the fewest links, then the least load.
+    /// The route of a demand with the fewest links, and among those the least load.
     pub(super) fn best(
         &self,
         demand: &Demand,
@@ -134,7 +138,7 @@ impl Router {
     }
 }
 
-/// What a route can carry.
+/// How much a route can carry, in bit/s.
 pub(super) fn narrowest(way: &[u32], free: &[i64]) -> u64 {
     way.iter().map(|link| free[*link as usize]).min().map_or(0, |free| free.max(0).unsigned_abs())
 }

@@ -1,4 +1,4 @@
-//! Against all simple routes, listed by brute force, on small random networks.
+//! Compares the router with all simple routes, listed by brute force, on small random networks.
 
 use coalloc_common::{Time, Window, limits};
 use rand::{RngExt, SeedableRng};
@@ -10,7 +10,7 @@ fn window(start: i64, end: i64) -> Window {
     Window::new(Time::from_us(start), Time::from_us(end)).unwrap()
 }
 
-/// What is taken of each link, as windows and amounts.
+/// What is booked of each link, as windows and amounts.
 struct TakenCapacity {
     capacities: Vec<u64>,
     taken: Vec<(u32, Window, u64)>,
@@ -61,7 +61,7 @@ impl FreeCapacity for TakenCapacity {
 fn random_router(random: &mut ChaCha8Rng, vertices: u32) -> Router {
     let mut links = Vec::new();
     for b in 1..vertices {
-        // A tree, so that everything is joined, and some more.
+        // A tree, so that everything is connected; some more links are added below.
         links.push((random.random_range(0..b), b));
     }
     for _ in 0..random.random_range(1..4) {
@@ -131,7 +131,7 @@ fn random_demand(random: &mut ChaCha8Rng) -> Demand {
     }
 }
 
-/// Does any choice of routes fit? By trying all.
+/// Whether any choice of routes fits, by trying all of them.
 fn any_fits(demands: &[Demand], ways: &[Vec<LinkRoute>], taken: &mut TakenCapacity) -> bool {
     let Some((demand, rest)) = demands.split_first() else { return true };
     ways[demand.path].iter().any(|way| {
@@ -146,7 +146,7 @@ fn any_fits(demands: &[Demand], ways: &[Vec<LinkRoute>], taken: &mut TakenCapaci
     })
 }
 
-/// A network, all its routes, and some traffic routed over it.
+/// A network, all routes of its paths, and some demands routed over it.
 fn ground(seed: u64) -> (Router, Vec<Vec<LinkRoute>>, Vec<Placed>, TakenCapacity, ChaCha8Rng) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let vertices = random.random_range(3..=6);
@@ -249,13 +249,13 @@ fn a_rearrangement_fits_and_is_found_only_when_there_is_one() {
         assert!(taken.is_within_capacity(), "seed {seed}");
     }
     assert!(more > 50, "{more} fit only because others moved");
-    // A bounded search, and these are small enough for it to miss almost none.
+    // The search is bounded, but these networks are so small that it misses almost nothing.
     assert!(missed * 20 <= more, "{missed} missed, {more} found");
 }
 
 #[test]
 fn the_fewest_links_come_first_then_the_least_loaded() {
-    // A square 0-1-2-3: two ways from 0 to 2 of two links each, and a direct one that is narrow.
+    // A square 0-1-2-3: two routes of two links each from 0 to 2, and a direct link that is narrow.
     let link = |a, b, capacity| Link { a, b, capacity, latency: 0 };
     let links = vec![link(0, 1, 10), link(1, 2, 10), link(0, 3, 10), link(3, 2, 10), link(0, 2, 4)];
     let router = Router::new(4, links, vec![Path { a: 0, b: 2, latency_max: 0 }], 16);

@@ -1,7 +1,7 @@
-//! What can be said without a search: where each requested site could land, and the refusals.
+//! What can be said without a search: where each requested site could be placed, and the refusals.
 //!
-//! A refusal names the binding resource with its numbers. The empty federation is asked only once
-//! the current view has failed, so that a request that fits pays for one look.
+//! A refusal names the binding resource with its numbers. The empty federation is examined only
+//! when the current view has failed, so that a request that fits pays for one check only.
 
 use coalloc_common::topology::{Compute, Direction, FrameView};
 use coalloc_common::{
@@ -11,17 +11,17 @@ use coalloc_common::{
 use super::IpOptions;
 use crate::Budget;
 
-/// No site has the vertex.
+/// No site has this vertex.
 const NOBODY: usize = usize::MAX;
 
-/// The vertices each requested site could land on, in order of index.
+/// The vertices at which each requested site could be placed, in the order of their indices.
 pub(crate) struct Candidates {
     vertices: Vec<u32>,
     starts: Vec<u32>,
 }
 
 impl Candidates {
-    /// Those of one requested site.
+    /// The candidates of one requested site.
     pub(crate) fn of(&self, site: usize) -> &[u32] {
         &self.vertices[self.starts[site] as usize..self.starts[site + 1] as usize]
     }
@@ -31,7 +31,7 @@ impl Candidates {
         let mut starts = Vec::with_capacity(request.sites.len() + 1);
         starts.push(0);
         for site in &request.sites {
-            // A pinned site has one candidate; looking at all vertices for it would be waste.
+            // A pinned site has one candidate, so the other vertices need no check.
             let pinned = site.pinned.as_ref().map(|name| topology.find_vertex(name));
             let range = match pinned {
                 Some(Some(vertex)) => vertex.at()..vertex.at() + 1,
@@ -44,33 +44,35 @@ impl Candidates {
                     && free(vertex) >= site.cpus
                     && (site.excluded.is_empty() || !site.excluded.contains(&place.name))
                 {
-                    // At most VERTICES_MAX.
+                    // There are at most VERTICES_MAX vertices, so the cast keeps the value.
                     vertices.push(vertex as u32);
                 }
             }
-            // At most REQUEST_SITES_MAX times VERTICES_MAX.
+            // At most REQUEST_SITES_MAX times VERTICES_MAX, so the cast keeps the value.
             starts.push(vertices.len() as u32);
         }
         Self { vertices, starts }
     }
 
-    /// A requested site that cannot land while every other has a vertex of its own: a maximum
+    /// A requested site that cannot be placed while every other has a vertex of its own: a maximum
     /// matching by augmenting paths leaves it out.
     fn unmatched(&self, sites: usize, vertices: usize) -> Option<usize> {
-        // With as many candidates as sites for each, one after the other finds a free one.
+        // If each site has at least as many candidates as there are sites, each of them finds a
+        // free one in turn.
         if (0..sites).all(|site| self.of(site).len() >= sites) {
             return None;
         }
         let mut holder = vec![NOBODY; vertices];
-        // Few choices first: of two rivals, the more demanding is not the one reported.
+        // Sites with few candidates come first. So of two rivals the less demanding one is
+        // reported.
         let mut order: Vec<usize> = (0..sites).collect();
         order.sort_by_key(|site| self.of(*site).len());
         order.into_iter().find(|site| !self.augment(*site, &mut holder, &mut vec![false; vertices]))
     }
 
-    /// A vertex of its own for each site, in the order of the request; `None` when there is none. A site takes
-    /// the first vertex that is left for it, and one that was taken before only when whoever has that finds
-    /// another.
+    /// A vertex of its own for each site, in the order of the request; `None` when that is
+    /// impossible. A site takes the first free vertex among its candidates. When none is free, it
+    /// takes one whose present site can move to another.
     pub(crate) fn matching(&self, sites: usize, vertices: usize) -> Option<Vec<VertexIndex>> {
         let mut holder = vec![NOBODY; vertices];
         for site in 0..sites {
@@ -105,7 +107,7 @@ impl Candidates {
     }
 }
 
-/// Where each site could land, or why no placement exists.
+/// Where each site could be placed, or why no placement exists.
 pub(crate) fn candidates(
     topology: &Topology,
     request: &CoAllocation,
@@ -144,7 +146,7 @@ fn fits_an_edge(view: &FrameView, rate: BitsPerSecond) -> bool {
     view.free_bps.iter().any(|free| free[0] >= rate || free[1] >= rate)
 }
 
-/// No edge at all carries the rate.
+/// The refusal when not even one edge carries the rate.
 fn rate_refusal(
     topology: &Topology,
     view: &FrameView,
@@ -160,7 +162,7 @@ fn rate_refusal(
     let lanes = topology.edges().iter().zip(&view.free_bps).flat_map(|(edge, free)| {
         [Direction::AToB, Direction::BToA].map(|direction| (edge, direction, free[direction.at()]))
     });
-    // The first of the widest, so that the same view is refused in the same words.
+    // The first of the widest, so that the same view always gives the same refusal.
     let widest = lanes.reduce(|best, lane| if lane.2 > best.2 { lane } else { best });
     let Some((edge, direction, most)) = widest else {
         return bare(format!("a link of {rate} fits no path: there are none"));
@@ -174,13 +176,13 @@ fn rate_refusal(
     }
 }
 
-/// CPUs are short for one requested site, its rivals counted.
+/// A shortage of CPUs for one requested site, counting the sites that compete with it.
 struct Shortage<'a> {
     topology: &'a Topology,
     request: &'a CoAllocation,
     view: &'a FrameView,
     site: usize,
-    /// Short even in the empty federation.
+    /// Whether there are too few even in the empty federation.
     beyond: bool,
 }
 
@@ -221,7 +223,7 @@ impl Shortage<'_> {
         }
     }
 
-    /// The site with the most CPUs among those where the demand may land but does not fit.
+    /// Of the sites where the demand may be placed but does not fit, the one with the most CPUs.
     fn best_short_of(
         &self,
         site: &SiteDemand,
@@ -236,7 +238,7 @@ impl Shortage<'_> {
                     && !site.excluded.contains(&place.name)
             })
             .map(|(vertex, place, compute)| (place.name.to_string(), compute, amount(vertex.at())))
-            // The first of the largest, so that the same view is refused in the same words.
+            // The first of the largest, so that the same view always gives the same refusal.
             .fold(None, |best: Option<(String, &Compute, Cpus)>, next| match best {
                 Some(best) if best.2 >= next.2 => Some(best),
                 _ => Some(next),
@@ -244,7 +246,7 @@ impl Shortage<'_> {
     }
 }
 
-/// Every site fits, and a complete search found no routes.
+/// The refusal when every site fits, and a complete search found no routes.
 pub(crate) fn no_route(
     topology: &Topology,
     request: &CoAllocation,
@@ -266,7 +268,8 @@ pub(crate) fn no_route(
     Refusal { window: Some(view.window), ..Refusal::new(Reason::NoRoute, detail) }
 }
 
-/// The budget ended with nothing in hand.
+/// The refusal when the budget ended before a plan or a proof was found. `what` says why, unless
+/// the caller has stopped the planner.
 pub(crate) fn exhausted(view: &FrameView, budget: &Budget<'_>, what: &str) -> Refusal {
     let cause = if budget.stopped() { "the planner was told to stop" } else { what };
     let detail =

@@ -1,5 +1,5 @@
-//! The reference: every placement, every combination of simple routes. For tests on tiny instances
-//! only; it shares no code with the solvers but the types.
+//! The reference planner: it tries every placement and every combination of simple routes. For
+//! tests on tiny instances only. It shares nothing with the solvers except types and `free_bps`.
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{CoAllocation, Reason, Refusal, Topology, VertexIndex};
@@ -7,10 +7,10 @@ use coalloc_common::{CoAllocation, Reason, Refusal, Topology, VertexIndex};
 use super::{IpOptions, free_bps};
 use crate::{Budget, Costs, FramePlanner, Instance, Outcome, Plan, Route};
 
-/// Enumerates everything. Ignores its budget.
+/// Enumerates all plans, and ignores its budget.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Brute {
-    /// The options that shape the feasible set.
+    /// The options that determine the feasible set.
     pub options: IpOptions,
 }
 
@@ -25,7 +25,7 @@ struct Enumeration<'a> {
 }
 
 impl Brute {
-    /// Shows every feasible plan there is, and answers with one of least cost.
+    /// Calls `visit` with every feasible plan, and returns one of least cost.
     pub fn every(
         &self,
         instance: &Instance<'_>,

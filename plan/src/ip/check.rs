@@ -1,5 +1,6 @@
-//! The checker that believes no solver: is this plan one of this request, and does it cost what it
-//! says? Written from Eq. (4) to (9) and (11) of Takefusa 2010 and from nothing a solver computed.
+//! Checks a plan independently of the solvers: whether it answers this request, and costs what it
+//! says. Written from Eq. (4) to (9) and (11) of Takefusa 2010, and uses nothing that a solver
+//! computed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +10,10 @@ use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
 use super::{IpOptions, free_bps};
 use crate::{Instance, Plan, Route};
 
-/// Checks a plan against what was asked, what is free and what it says of its cost.
+/// Checks a plan against the request, what is free, and the cost that the plan states.
 ///
 /// # Errors
-/// One sentence on the first thing that is wrong.
+/// A sentence about the first thing that is wrong.
 pub fn verify(instance: &Instance<'_>, options: &IpOptions, plan: &Plan) -> Result<(), String> {
     feasible(instance.topology, instance.request, instance.view, options, plan)?;
     let cost = instance.costs.plan(instance.request, &plan.placements, &plan.routes);
@@ -25,10 +26,10 @@ pub fn verify(instance: &Instance<'_>, options: &IpOptions, plan: &Plan) -> Resu
     Ok(())
 }
 
-/// Checks a plan against what was asked and what is free, whatever it costs.
+/// Checks a plan against the request and what is free, whatever it costs.
 ///
 /// # Errors
-/// One sentence on the first thing that is wrong.
+/// A sentence about the first thing that is wrong.
 pub fn feasible(
     topology: &Topology,
     request: &CoAllocation,
@@ -61,7 +62,8 @@ fn check_sites(
         if !taken.insert(*vertex) {
             return Err(format!("two sites on {} (Eq. 5)", place.name));
         }
-        // Who asks for no CPUs may land where there are none: a link that ends at an exchange point.
+        // A site without CPUs may be placed where there are none: a link may end at an exchange
+        // point.
         if place.compute.is_none() && site.cpus.0 > 0 {
             return Err(format!("{} lands on {}, which has no computers", site.name, place.name));
         }
@@ -90,7 +92,7 @@ fn check_links(
     if plan.routes.len() != request.links.len() {
         return Err(format!("{} links, {} routed", request.links.len(), plan.routes.len()));
     }
-    // Load by edge and direction; a shared edge counts everything as one direction.
+    // Load by edge and direction. On a shared edge both directions count as one.
     let mut loads: BTreeMap<(EdgeIndex, Direction), u64> = BTreeMap::new();
     for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
         let ends = (plan.placements[link.from], plan.placements[link.to]);
@@ -115,7 +117,8 @@ fn check_links(
     Ok(())
 }
 
-/// A simple route of 1 to N_max edges that begins and ends where it should (Eq. 7, 9, 11).
+/// Checks that a route is simple, has 1 to N_max edges, and begins and ends where it should (Eq. 7,
+/// 9, 11).
 fn check_route(
     topology: &Topology,
     route: &Route,

@@ -1,18 +1,19 @@
-//! Solver `exact`: our combinatorial branch and bound for the 0-1 IP of Takefusa 2010.
+//! Solver `exact`: our combinatorial branch and bound for the 0-1 integer program of Takefusa 2010.
 //!
-//! It proves its optimum, or says how far the best plan can be from it when the budget ends first.
-//! Two searches, one inside the other: [`search`] places sites, and at every node [`routing`] joins
-//! the placed ones by the cheapest routes that fit together (no work when everyone's cheapest do).
-//! Both are bounded by [`paths`], tables of cheapest routes within N_max edges, the latency bound
-//! and the free capacity of the frame, and by [`assign`], the cheapest assignment of the rest.
-//! [`order`] says which site comes next, and which symmetric plans need not be looked at. In long
-//! searches [`chains`] adds tables of cheapest completions, for requests whose rest is a forest.
+//! It proves its optimum. When the budget ends first, it says how far from the optimum the best
+//! plan can be. There are two searches, one inside the other: [`search`] places sites, and at every
+//! node [`routing`] joins the placed sites by the cheapest routes that fit together (which is no
+//! work when the cheapest route of each link fits). Both are bounded by [`paths`], tables of the
+//! cheapest routes within N_max edges, the latency bound and the free capacity of the frame, and by
+//! [`assign`], the cheapest assignment of the remaining sites. [`order`] decides which site comes
+//! next, and which symmetric plans need no search. In long searches, [`chains`] adds tables of
+//! cheapest completions, for requests whose remaining links form a forest.
 //!
-//! Deterministic: equal values are ordered by index, so the same input gives the same plan. One node
-//! of the budget is one vertex tried for one site, or one link routed around one resource.
+//! Deterministic: equal values are ordered by index, so the same input gives the same plan. One
+//! node of the budget is one vertex tried for one site, or one link routed around one resource.
 //!
-//! Left out: cuts and linear relaxations. The bounds above close federations of the paper's size in
-//! microseconds; a request whose links interact everywhere at once is where a MIP library may win.
+//! Left out: cuts and linear relaxations. The bounds above solve federations of the paper's size in
+//! microseconds. A MIP library may be faster for a request whose links all compete with each other.
 
 mod assign;
 mod chains;
@@ -36,15 +37,15 @@ use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 /// The planner `exact`.
 #[derive(Debug, Clone, Copy)]
 pub struct Exact {
-    /// N_max; the rest is for [`super::Mip`].
+    /// N_max; the other option is for [`super::Mip`].
     pub options: IpOptions,
-    /// Nodes opened before tables of cheapest completions are made: small searches end without. Tests
-    /// set 0.
+    /// How many nodes are opened before the tables of cheapest completions are made. Small searches
+    /// end before that. Tests set 0.
     #[doc(hidden)]
     pub tables_after: u64,
 }
 
-/// What a table costs is a few hundred nodes; most searches of the paper's size end before.
+/// A table costs as much as a few hundred nodes; most searches of the paper's size end earlier.
 const TABLES_AFTER: u64 = 200;
 
 impl Default for Exact {
@@ -53,12 +54,12 @@ impl Default for Exact {
     }
 }
 
-/// An answer and what it took.
+/// An answer, and the work it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchAnswer {
-    /// The answer.
+    /// The plan or refusal.
     pub outcome: Outcome,
-    /// Search nodes opened.
+    /// How many search nodes were opened.
     pub nodes: u64,
 }
 
@@ -69,8 +70,8 @@ impl Exact {
         Self { options, tables_after: TABLES_AFTER }
     }
 
-    /// Plans, and tells `watch` the cost of every plan better than all before, as soon as it is found,
-    /// with the search nodes opened so far.
+    /// Plans one frame. Calls `watch` for every plan that is better than all before, as soon as it
+    /// is found, with its cost and the number of search nodes opened so far.
     #[must_use]
     pub fn search(
         &self,

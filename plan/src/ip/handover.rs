@@ -1,9 +1,10 @@
-//! Planner `exact` with `mip` behind it: what the one leaves open when its nodes end, the other goes on
-//! with.
+//! Planner `exact` with `mip` behind it: when the nodes of `exact` end before it has proven its
+//! answer, `mip` continues.
 //!
-//! The incumbent goes along as a bound that the library's answer must beat (microlp takes no solution
-//! to start from); "no solution" then proves the incumbent. The answer is the better plan of both with
-//! the tighter bound of both. Nothing is handed over when the caller allows no [`Budget::solver_time`].
+//! The best plan of `exact` is passed on as a bound that the library's answer must beat (microlp
+//! takes no solution to start from). If the library then proves that there is no solution, that
+//! plan is optimal. The answer is the better plan of both solvers, with the tighter of their
+//! bounds. Nothing is handed over when the caller allows no [`Budget::solver_time`].
 
 use coalloc_common::{Reason, Refusal};
 
@@ -11,17 +12,17 @@ use super::mip::aside::{DetachedMip, LibraryHost};
 use super::{Exact, IpOptions, Mip, MipBackend};
 use crate::{Budget, FramePlanner, Instance, Outcome};
 
-/// The planner `exact`, handing over.
+/// The planner `exact`, which hands over to a library.
 pub struct HandoverPlanner {
     exact: Exact,
     mip: DetachedMip,
-    /// Nodes that `exact` gets when something may be handed over.
+    /// How many nodes `exact` gets when it may hand over.
     nodes: u64,
 }
 
 impl HandoverPlanner {
-    /// `exact` for `nodes` nodes of the budget, then a library; `elsewhere` says on which thread that
-    /// one works.
+    /// Runs `exact` for `nodes` nodes of the budget, then a library. `elsewhere` runs the library,
+    /// on a thread of its choice.
     #[must_use]
     pub fn new(
         options: IpOptions,
@@ -33,7 +34,7 @@ impl HandoverPlanner {
         Self { exact: Exact::new(options), mip, nodes }
     }
 
-    /// The same on the calling thread.
+    /// The same planner, with the library on the calling thread.
     #[must_use]
     pub fn here(options: IpOptions, backend: MipBackend, nodes: u64) -> Self {
         Self::new(options, backend, nodes, DetachedMip::here())
@@ -65,7 +66,7 @@ impl FramePlanner for HandoverPlanner {
             Outcome::Refused(_) => self.mip.plan(instance, budget),
         };
         match answer {
-            // Neither came to an end: what ours says of its budget stands.
+            // Neither solver finished, so the refusal of `exact` is kept.
             Outcome::Refused(refusal) if is_open(&refusal) => own,
             answer => answer,
         }

@@ -1,15 +1,15 @@
-//! Solver `mip`: Eq. (1) to (11) of Takefusa 2010 written down and handed to a MIP library.
+//! Solver `mip`: Eq. (1) to (11) of Takefusa 2010 as a model for a MIP library.
 //!
-//! The library is [`MipBackend`]: microlp, pure Rust, or HiGHS with cargo feature `highs`. It works
-//! in floating point under a clock of its own; nothing it says is believed. Placements and routes
-//! are read from its answer, zero-value cycles dropped, the value added up in integers and the plan
-//! checked by [`super::verify`]. Models are written in small whole numbers where rates and latencies
-//! allow ([`model`]); where they do not, capacities are rounded up, and an answer that oversteps one
-//! is cut off and the model solved again.
+//! The library is a [`MipBackend`]: microlp, which is pure Rust, or HiGHS with cargo feature
+//! `highs`. It works in floating point and measures its own time, and its answers are not trusted.
+//! Placements and routes are read from its answer and cycles of zero value dropped; the value is
+//! added up in integers, and [`super::verify`] checks the plan. Models use small whole numbers
+//! where rates and latencies allow (see [`model`]). Where they do not, capacities are rounded up;
+//! an answer that exceeds one is excluded by a cut, and the model is solved again.
 //!
-//! The caller's stop is heard before a solve and between solves, not inside one: `solver_time`
-//! bounds that, as well as the library keeps it; [`aside`] leaves one behind that does not. `nodes` is
-//! not used. [`super::outside`] hands the same models to programs.
+//! The caller's stop takes effect before a solve and between solves, not during one. `solver_time`
+//! bounds a solve as well as the library keeps to it; [`aside`] leaves a library behind that does
+//! not. `nodes` is not used. [`super::outside`] gives the same models to programs.
 
 pub mod aside;
 mod decode;
@@ -25,15 +25,17 @@ use self::model::Model;
 use super::{IpOptions, admit, verify};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
-/// Solves of one model when capacities had to be rounded; each answer cut off costs one.
+/// How often a model with rounded capacities is solved at most. Each excluded answer costs one
+/// solve.
 const ROUNDS_MAX: i64 = 16;
-/// Below this many units of the objective, its least step stands clear of every tolerance.
+/// While a cost is below this many units of the objective, one unit is clearly larger than every
+/// tolerance.
 const CLEAR_UNITS: u64 = 100_000_000;
 
 /// The library that solves the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MipBackend {
-    /// microlp: pure Rust, always there.
+    /// microlp: pure Rust, always available.
     #[default]
     Microlp,
     /// HiGHS: C++, an order of magnitude faster on large models.
@@ -46,35 +48,36 @@ pub enum MipBackend {
 pub struct Mip {
     /// N_max and Eq. (10).
     pub options: IpOptions,
-    /// Who solves.
+    /// The library that solves the models.
     pub backend: MipBackend,
 }
 
-/// What a solver answers, in the model's units.
+/// A solver's answer, in the model's units.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Answer {
-    /// Values by column, a bound below every solution, and whether optimality was proven.
+    /// The values of the columns, a lower bound of every solution, and whether optimality was
+    /// proven.
     Solved { values: Vec<f64>, bound: f64, optimal: bool },
-    /// No solution, proven.
+    /// It is proven that there is no solution.
     Infeasible,
     /// Neither a solution nor a proof within the time.
     OutOfTime,
-    /// It gave up, and what it said.
+    /// The solver gave up; the text is what it reported.
     Failed(String),
 }
 
-/// Who solves models.
+/// A solver of models.
 pub(super) trait Solve {
-    /// What plans bear: the planner's name.
+    /// The name of the solver in plans: the planner's name.
     fn name(&self) -> &'static str;
-    /// What a refusal calls it.
+    /// The name of the solver in a refusal.
     fn called(&self) -> &'static str;
-    /// Solves one. `time` is positive.
+    /// Solves one model. `time` is positive.
     fn solve(&self, model: &Model, time: Span) -> Answer;
 }
 
 impl Mip {
-    /// The solver with these options and this library.
+    /// The planner with these options and this library.
     #[must_use]
     pub const fn new(options: IpOptions, backend: MipBackend) -> Self {
         Self { options, backend }
@@ -109,14 +112,14 @@ impl FramePlanner for Mip {
     }
 }
 
-/// What the solves of one model came to.
+/// The outcome of all solves of one model.
 pub(super) enum Attempt {
     Planned(Plan),
-    /// No solution, proven.
+    /// It is proven that there is no solution.
     Infeasible,
-    /// Neither, for want of time.
+    /// Neither a solution nor a proof within the time.
     OutOfTime,
-    /// Neither, and why.
+    /// Neither a solution nor a proof, and the reason.
     Failed(String),
 }
 
@@ -127,7 +130,8 @@ impl Mip {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };
-        // A model takes its time, too; who searches for less asks for many after another.
+        // Building a model takes time too, and a search for a smaller request plans many times in a
+        // row.
         if budget.stopped() {
             let what = "the time of the MIP library ended";
             return Outcome::Refused(admit::exhausted(view, budget, what));
@@ -144,7 +148,8 @@ impl Mip {
         }
     }
 
-    /// A plan that is cheaper than this one, or this one with what is known of the least cost now.
+    /// A plan that is cheaper than `plan`; otherwise `plan` itself, with the best lower bound known
+    /// now.
     fn improve_by(
         &self,
         by: &dyn Solve,
@@ -155,7 +160,8 @@ impl Mip {
         let Instance { topology, request, view, .. } = instance;
         let Ok(candidates) = admit::candidates(topology, request, view) else { return plan };
         let mut model = Model::new(instance, &self.options, &candidates);
-        // Where the least step of the objective drowns in tolerances, "no solution" would prove nothing.
+        // Where one unit of the objective is lost in the tolerances, "no solution" would prove
+        // nothing.
         let clear = plan.cost / model.unit < CLEAR_UNITS;
         if clear && !model.beat(plan.cost) {
             return Plan { lower_bound: plan.cost, ..plan };
@@ -165,7 +171,7 @@ impl Mip {
                 lower_bound: other.lower_bound.max(plan.lower_bound).min(other.cost),
                 ..other
             },
-            // Without the row, its bound holds for every plan.
+            // Without the added row, the bound of this answer holds for every plan.
             Attempt::Planned(other) => {
                 Plan { lower_bound: other.lower_bound.max(plan.lower_bound).min(plan.cost), ..plan }
             }
@@ -179,7 +185,7 @@ impl Mip {
     }
 }
 
-/// Solves a model, and again with cuts while rounded rows let too much through.
+/// Solves a model. While rounded rows let a plan exceed a capacity, adds cuts and solves again.
 pub(super) fn attempt(
     by: &dyn Solve,
     options: &IpOptions,
@@ -220,9 +226,9 @@ pub(super) fn attempt(
     failed("overstepped rounded capacities")
 }
 
-/// The library's bound in integers. A plan costs a whole number of the model's units, so a proven
-/// optimum is exact while a unit is far above the tolerances; otherwise the bound is taken down by
-/// more than them, then up to the next whole unit.
+/// The library's bound as an integer. A plan costs a whole number of the model's units, so a proven
+/// optimum is exact as long as a unit is far larger than the tolerances. Otherwise the bound is
+/// lowered by more than the tolerances and then rounded up to the next whole unit.
 fn lower_bound(model: &Model, cost: u64, bound: f64, optimal: bool) -> u64 {
     if optimal && cost / model.unit < CLEAR_UNITS {
         return cost;
@@ -231,7 +237,7 @@ fn lower_bound(model: &Model, cost: u64, bound: f64, optimal: bool) -> u64 {
     if !safe.is_finite() || safe <= 0.0 {
         return 0;
     }
-    // The cast saturates, and the plan's own cost is a ceiling.
+    // The cast saturates, and the result is capped at the plan's own cost.
     let units = safe.ceil() as u64;
     units.saturating_mul(model.unit).min(cost)
 }

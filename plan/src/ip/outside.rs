@@ -1,18 +1,23 @@
-//! Solvers that are programs of their own: the model of [`super::mip`] as text, and what they answer.
+//! Solvers that are separate programs: the model of [`super::mip`] as text, and what the programs
+//! answer.
 //!
-//! GLPK and CBC take the model as CPLEX LP, MiniSat+ and clasp (SAT solvers) as OPB, pseudo-Boolean
-//! constraints. This room writes the text, says how a program is called ([`SolverJob`]) and reads what it
-//! said ([`ProgramRun`]); whoever has processes starts it ([`Programs`]).
+//! GLPK and CBC take the model as CPLEX LP. MiniSat+ and clasp (SAT solvers) take it as OPB, which
+//! are pseudo-Boolean constraints. This module writes the text, says how a program is called
+//! ([`SolverJob`]) and reads its answer ([`ProgramRun`]). An implementation of [`Programs`] starts
+//! the processes.
 //!
-//! Nothing that a program says is believed. What cannot be read, is no value of a binary column, or costs
-//! something else than was said is an error; sites and routes then go the way of every back end: decoded,
-//! added up in integers, and checked by [`super::verify`]. A program's word for an optimum, or for there
-//! being none, cannot be checked here: experiments put it beside what `exact` proves.
+//! The answer of a program is not trusted. If it cannot be read, has a value that is no binary one,
+//! or costs something else than it says, that is an error. Sites and routes then go through the
+//! same checks as those of every backend: they are decoded, their cost is added up in integers, and
+//! [`super::verify`] checks the plan. Whether a program is right about an optimum, or about there
+//! being no solution, cannot be checked here; experiments compare it with what `exact` proves.
 //!
-//! A plan of a program that came to its end depends on the program alone; one that was cut short by its
-//! time also on how fast the machine is. [`Outside::answer`] says which it was.
+//! The plan of a program that finished depends on the program alone. When the time limit ended the
+//! program, the plan also depends on the speed of the machine. [`Outside::answer`] says which was
+//! the case.
 //!
-//! Left out: programs in a daemon. A coordinator plans with what it is linked with.
+//! Left out: programs in a daemon. A coordinator plans only with the solvers that it is linked
+//! with.
 
 mod lp;
 mod opb;
@@ -35,24 +40,24 @@ pub enum Program {
     Glpk,
     /// COIN-OR branch and cut.
     Cbc,
-    /// A SAT solver that learns on pseudo-Boolean constraints.
+    /// A SAT solver that learns from pseudo-Boolean constraints.
     Clasp,
-    /// `MiniSat` behind a translation of pseudo-Boolean constraints to clauses: what comes nearest to the
+    /// `MiniSat` with a translation of pseudo-Boolean constraints to clauses: the closest to the
     /// Sugar++ and `MiniSat` of Takefusa 2010.
     MinisatPlus,
 }
 
-/// How a model is written.
+/// The text format of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// CPLEX LP.
     Lp,
-    /// Pseudo-Boolean constraints as in the PB competitions.
+    /// Pseudo-Boolean constraints, as in the PB competitions.
     Opb,
 }
 
 impl Format {
-    /// The ending of such a file's name, by which CBC knows it.
+    /// The file name extension of the format, by which CBC recognises it.
     #[must_use]
     pub const fn ending(self) -> &'static str {
         match self {
@@ -63,10 +68,10 @@ impl Format {
 }
 
 impl Program {
-    /// All of them, in the order in which they are listed to users.
+    /// All programs, in the order in which they are listed to users.
     pub const ALL: [Self; 4] = [Self::Glpk, Self::Cbc, Self::Clasp, Self::MinisatPlus];
 
-    /// The name users give.
+    /// The name by which users choose it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,13 +82,13 @@ impl Program {
         }
     }
 
-    /// The one of this name.
+    /// The program of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|program| program.name() == name)
     }
 
-    /// What is started.
+    /// The executable that is started.
     #[must_use]
     pub const fn executable(self) -> &'static str {
         match self {
@@ -94,7 +99,7 @@ impl Program {
         }
     }
 
-    /// How it wants its models.
+    /// The format that the program reads.
     #[must_use]
     pub const fn format(self) -> Format {
         match self {
@@ -103,19 +108,21 @@ impl Program {
         }
     }
 
-    /// Can it be told to end at its first solution?
+    /// Whether it can be told to end at its first solution.
     #[must_use]
     pub const fn can_end_at_first(self) -> bool {
         matches!(self, Self::Clasp | Self::MinisatPlus)
     }
 
-    /// Does it keep a time limit by itself? One that does not is asked to end, and then tells what it has.
+    /// Whether it keeps to a time limit by itself. A program that does not gets a signal to end,
+    /// and then reports what it has.
     #[must_use]
     pub const fn keeps_time(self) -> bool {
         !matches!(self, Self::MinisatPlus)
     }
 
-    /// May it end with this exit code when all is well? clasp tells its answer by it, too.
+    /// Whether it may end with this exit code when nothing went wrong. clasp also reports its
+    /// answer by this code.
     const fn ends_well_with(self, code: i32) -> bool {
         code == 0 || (matches!(self, Self::Clasp) && matches!(code, 1 | 10 | 11 | 20 | 30))
     }
@@ -124,19 +131,20 @@ impl Program {
 /// One model for one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SolverJob {
-    /// Who is to solve it.
+    /// The program that has to solve it.
     pub program: Program,
     /// The model, in the program's format.
     pub model: String,
-    /// How long it may take.
+    /// The time limit.
     pub time: Span,
-    /// Is it to end at its first solution?
+    /// Whether the program has to end at its first solution.
     pub first: bool,
 }
 
 impl SolverJob {
-    /// The words of the command line behind the program: `model` is the file with the model, `answer` the
-    /// one that programs write which do not answer on their standard output.
+    /// The arguments of the command line after the executable. `model` is the file with the model.
+    /// `answer` is the file for the answer of programs that do not write it to their standard
+    /// output.
     #[must_use]
     pub fn arguments(&self, model: &str, answer: &str) -> Vec<String> {
         let seconds = self.seconds().to_string();
@@ -159,7 +167,7 @@ impl SolverJob {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// Its time in whole seconds, rounded up: what programs take.
+    /// The time limit in whole seconds, rounded up, because programs take it so.
     #[must_use]
     pub const fn seconds(&self) -> i64 {
         let seconds = self.time.as_us().div_euclid(1_000_000);
@@ -168,65 +176,67 @@ impl SolverJob {
     }
 }
 
-/// What became of a program that was started.
+/// The result of a program that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramRun {
-    /// How it ended.
+    /// How the program ended.
     pub ended: ProgramEnd,
     /// What it wrote to its standard output.
     pub output: String,
     /// What it wrote to its standard error.
     pub errors: String,
-    /// The file of its answer, where it wrote one.
+    /// The contents of its answer file, if it wrote one.
     pub answer: Option<String>,
 }
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramEnd {
-    /// By itself, with this exit code.
+    /// It exited by itself, with this exit code.
     Exited(i32),
-    /// By this signal, which was not ours.
+    /// It was killed by this signal, which we did not send.
     Killed(i32),
-    /// Its time was over and it was made to end.
+    /// Its time ended, and it was made to end.
     OutOfTime,
 }
 
-/// Whoever can start programs.
+/// Something that can start programs.
 pub trait Programs: std::fmt::Debug + Send + Sync {
-    /// Runs one to its end, or until its time is over.
+    /// Runs a program to its end, or until its time is over.
     ///
     /// # Errors
-    /// When it could not be run, in words.
+    /// A text for people, when the program could not be run.
     fn run(&self, errand: &SolverJob) -> Result<ProgramRun, String>;
 }
 
-/// What came of one frame.
+/// How the solving of one frame went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramOutcome {
-    /// To its end: the same on every machine with the same program.
+    /// The program finished, or was not needed: the answer is the same on every machine with the
+    /// same program.
     ToItsEnd,
-    /// The time was over: a faster machine may have answered otherwise.
+    /// The time ended: on a faster machine the answer may differ.
     CutShort,
-    /// The program did not do what it is for, and what it did.
+    /// The program failed; the text says how.
     Failed(String),
 }
 
-/// The planner: one program.
+/// A planner that uses one program.
 #[derive(Debug, Clone)]
 pub struct Outside {
     /// N_max and Eq. (10).
     pub options: IpOptions,
-    /// Which.
+    /// The program.
     pub program: Program,
-    /// Ends at its first solution, where the program [can](Program::can_end_at_first): no plan is proven best.
+    /// Whether to end at the first solution, where the program [can](Program::can_end_at_first).
+    /// Then no plan is proven to be the best.
     pub first: bool,
-    /// Who starts it.
+    /// Starts the program.
     pub programs: Arc<dyn Programs>,
 }
 
 impl Outside {
-    /// Plans a frame, and says whether the program came to its end.
+    /// Plans a frame, and says whether the program finished.
     #[must_use]
     pub fn answer(
         &self,
@@ -284,10 +294,10 @@ impl FramePlanner for Outside {
     }
 }
 
-/// The solves of one frame.
+/// Solves the models of one frame.
 struct FrameSolves<'a> {
     own: &'a Outside,
-    /// Was one of them?
+    /// Whether the time ended any of the solves.
     cut_short: std::cell::Cell<bool>,
 }
 

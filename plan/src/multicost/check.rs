@@ -1,5 +1,5 @@
-//! Does a plan do what the task asks, on this picture? Verified slot by slot from the vectors and
-//! the task alone: nothing here is shared with the planners but their words.
+//! Verifies, slot by slot, that a plan does what the task requests on this picture. Uses only the
+//! vectors and the task, and shares nothing with the planners except types.
 
 use coalloc_common::{AvailabilityVector, Span, Time, Window};
 
@@ -8,7 +8,7 @@ use super::{Signalling, TaskInstance, TaskPlan};
 /// Verifies a plan of any planner.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// A text that says what is wrong.
 pub fn check(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<(), String> {
     let (task, picture) = (instance.task(), instance.picture());
     let cluster = picture.clusters().get(plan.cluster).ok_or("there is no such cluster")?;
@@ -38,7 +38,7 @@ pub fn check(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<(), String>
     }
 }
 
-/// Is every slot that a window touches free?
+/// Whether every slot that a window touches is free.
 fn is_free(vector: &AvailabilityVector, window: Window) -> bool {
     let mut slot = vector.grid().containing(window.start());
     while vector.grid().start_of(slot) < window.end() {
@@ -50,8 +50,8 @@ fn is_free(vector: &AvailabilityVector, window: Window) -> bool {
     true
 }
 
-/// The path leads from the source to the cluster, through no vertex twice, over links that can
-/// carry the rate; its delay, each link's rounded up to slots.
+/// Checks that the path leads from the source to the cluster, passes no vertex twice, and uses
+/// links that can carry the rate. Returns its delay, with each link's rounded up to slots.
 fn path(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<Span, String> {
     let (task, picture) = (instance.task(), instance.picture());
     let slot = picture.link_grid().slot().as_us();
@@ -75,7 +75,8 @@ fn path(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<Span, String> {
     Ok(Span::from_us(delay))
 }
 
-/// The data leave when they may, are on each link when its window says, and the links are free.
+/// Checks that data leave no earlier than they may, that each leg has the window it should have,
+/// and that the links are free.
 fn data(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<(), String> {
     let (task, picture) = (instance.task(), instance.picture());
     let (lead, travels) = match task.signalling {

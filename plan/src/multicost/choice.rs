@@ -1,8 +1,9 @@
 //! Phases 2 and 3: pairs of a path and a cluster, and the best of them.
 //!
-//! Phase 2 of the papers drops pairs that another pair dominates (Eq. 5), then phase 3 evaluates
-//! what is left. Evaluating a pair takes one look for a start in the cluster's vector, comparing
-//! two pairs takes two vectors: every pair is evaluated here. The best one is the same.
+//! Phase 2 of the papers drops pairs that another pair dominates (Eq. 5), and phase 3 evaluates the
+//! remaining pairs. To evaluate a pair means to find one start in the cluster's vector, and
+//! comparing two pairs would need two vectors. So every pair is evaluated here. The best pair is
+//! the same.
 
 use coalloc_common::{Slot, Span, Time, Window};
 
@@ -11,14 +12,14 @@ use super::frame::{Cluster, Frame, Tables};
 use super::search::{Arena, Label};
 use super::{Effort, TaskObjective};
 
-/// What a pair is worth, lowest first: the objective, the completion, the delay. Microseconds from
-/// `ready` on, and slots.
+/// The value of a pair; lower is better. The entries are the objective's value, the completion in
+/// microseconds from `ready` on, and the delay in slots.
 pub(super) type Key = [u64; 3];
 
-/// The key that is behind all others.
+/// A key after all others.
 pub(super) const LAST: Key = [u64::MAX; 3];
 
-/// One path to one cluster, and when.
+/// One path to one cluster, with its times.
 #[derive(Debug, Clone)]
 pub(super) struct PathOffer {
     pub(super) key: Key,
@@ -38,17 +39,17 @@ pub(super) struct Choice {
     most: usize,
     objective: TaskObjective,
     deadline: Time,
-    /// Best first; of equal ones the one found first.
+    /// The best one first; of equal offers, the one found first.
     pub(super) offers: Vec<PathOffer>,
-    /// The earliest completion of all, whatever the deadline says.
+    /// The earliest completion of all offers, whatever the deadline.
     pub(super) nearest: Option<PathOffer>,
 }
 
-/// A path as an offer needs it.
+/// A path that is offered.
 pub(super) struct PathCandidate<'a> {
     pub(super) label: &'a Label,
     pub(super) wavelength: usize,
-    /// Its first links that were found free; none: all of them.
+    /// How many links, from the first on, were checked to be free; `None` means all.
     pub(super) vouched: Option<usize>,
 }
 
@@ -59,7 +60,7 @@ impl Choice {
         Self { most: task.plans, objective, deadline, offers: Vec::new(), nearest: None }
     }
 
-    /// What the best offer is worth.
+    /// The key of the best offer.
     pub(super) fn best(&self) -> Key {
         self.offers.first().map_or(LAST, |offer| offer.key)
     }
@@ -81,7 +82,8 @@ impl Choice {
         let (departure, delay) = (label.departure as usize, label.delay);
         for cluster in tables.clusters.iter().filter(|cluster| cluster.vertex == label.vertex) {
             let arrival = frame.arrival(departure, delay, label.hops);
-            // EST is one addition, MUV clears so many entries, and the start is looked for behind them.
+            // EST is one addition, MUV clears the entries before the arrival, and then the start is
+            // searched.
             let from = frame.cluster_slot(arrival);
             let Some(start) = frame.run_start(tables, cluster, arrival) else {
                 effort.operations += 1 + cluster.len() as u64;
@@ -122,7 +124,7 @@ impl Choice {
         }
     }
 
-    /// Is it there already? A proof finds the same paths again.
+    /// Whether this offer is there already. A proof finds the same paths again.
     fn knows(&self, new: &PathOffer) -> bool {
         let same = |old: &PathOffer| {
             (old.cluster, old.wavelength, &old.links) == (new.cluster, new.wavelength, &new.links)
@@ -130,7 +132,7 @@ impl Choice {
         self.offers.iter().any(same)
     }
 
-    /// What a pair is worth.
+    /// The key of a pair.
     pub(super) fn key(
         &self,
         frame: &Frame<'_>,
@@ -175,7 +177,7 @@ pub(super) fn offer_all(
     }
 }
 
-/// An offer as a plan.
+/// Turns an offer into a plan.
 pub(super) fn plan(
     frame: &Frame<'_>,
     tables: &Tables,
@@ -198,7 +200,7 @@ pub(super) fn plan(
     }
 }
 
-/// When data that leave at a position are on each link of a path.
+/// The links of a path, with the times at which data that leave at a position are on them.
 pub(super) fn legs(
     frame: &Frame<'_>,
     tables: &Tables,
@@ -210,7 +212,7 @@ pub(super) fn legs(
     let mut legs = Vec::with_capacity(links.len());
     for link in links {
         let (from, to) = (frame.time(at.saturating_sub(guard)), frame.time(at + frame.data));
-        // Never empty: data take at least a slot.
+        // The window is never empty, because data take at least one slot.
         legs.extend(Window::new(from, to).map(|window| Leg { link: *link as usize, window }));
         at += tables.delay(*link) as usize;
     }
@@ -223,7 +225,7 @@ impl Frame<'_> {
         self.instance.picture.link_grid().start_of(self.base.plus(at as u64))
     }
 
-    /// The run from a slot on.
+    /// The window of the run, from a slot on.
     pub(super) fn run(&self, start: Slot, cluster: &Cluster) -> Option<Window> {
         let grid = self.cluster_grid();
         let length: Span = grid.length_of(cluster.run);

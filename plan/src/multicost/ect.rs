@@ -10,13 +10,13 @@ use super::{
 };
 use crate::Budget;
 
-/// Earliest completion time: of each cluster only the path of least delay is looked at, and the
-/// task goes where it completes first. What the task's objective says counts for nothing.
+/// Earliest completion time. For each cluster only the path of least delay is examined, and the
+/// task goes to the cluster where it completes first. The task's objective is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ect {
-    /// `ect-first-link` (Christodoulopoulos 2008, section 7): only the first link is looked at,
-    /// whatever the others have; its plans vouch for that one alone. Else `ect` (Stevens 2009,
-    /// section 5.1): the whole path.
+    /// Whether only the first link of the path is checked (`ect-first-link`; Christodoulopoulos
+    /// 2008, section 7). Then a plan vouches for that link alone, whatever the other links have
+    /// free. Otherwise the whole path is checked (`ect`; Stevens 2009, section 5.1).
     pub first_link_only: bool,
 }
 
@@ -58,7 +58,7 @@ impl TaskPlanner for Ect {
     }
 }
 
-/// The path of least delay from the source to each vertex with a cluster that can be reached.
+/// The path of least delay from the source to each reachable vertex that has a cluster.
 pub(super) fn shortest(frame: &Frame<'_>, tables: &Tables) -> Vec<(u32, Vec<u32>)> {
     let picture = frame.instance.picture;
     let source = frame.instance.task.source.0;
@@ -80,7 +80,8 @@ pub(super) fn shortest(frame: &Frame<'_>, tables: &Tables) -> Vec<(u32, Vec<u32>
     vertices.into_iter().map(path).collect()
 }
 
-/// A path's delay and earliest departure, with its first links looked at.
+/// A path's delay and earliest departure, checking its first `looked` links; `None` when data
+/// cannot leave.
 pub(super) fn walk(
     frame: &Frame<'_>,
     tables: &mut Tables,

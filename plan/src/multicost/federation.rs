@@ -1,5 +1,5 @@
-//! Between a federation and its picture: a picture is made of a topology and vectors, and a plan
-//! becomes segments to hold.
+//! Connects a federation with its picture: makes a picture of a topology and vectors, and turns a
+//! plan into segments to hold.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use super::{BelievedNetwork, ClusterView, Delivery, Leg, LinkView, PictureSize, 
 /// How profiles are cut into the vectors of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorGrid {
-    /// How the time of paths is cut,
+    /// The slots of paths.
     pub link_grid: SlotGrid,
-    /// and that of clusters.
+    /// The slots of clusters.
     pub cluster_grid: SlotGrid,
-    /// How far vectors reach from when the task is ready.
+    /// How far vectors reach from the time at which the task is ready.
     pub horizon: Span,
-    /// As [`BelievedNetwork::with_guard`] has them.
+    /// The guard, see [`BelievedNetwork::with_guard`].
     pub guard_slots: u32,
 }
 
-/// What is known of the resources of a federation: timetables, or profiles that were told.
+/// What is known of the resources of a federation: timetables, or profiles that were reported.
 pub trait Knowledge {
-    /// When an amount of a resource is free, in so many slots from the first. Of a resource that is not
-    /// known nothing is.
+    /// When an amount of a resource is free: a vector of `slots.1` slots from `slots.0` on. Of an
+    /// unknown resource nothing is free.
     ///
     /// # Errors
-    /// When there cannot be such a vector.
+    /// When such a vector is not possible.
     fn vector(
         &self,
         of: (&RmName, &ResourceId),
@@ -39,33 +39,33 @@ pub trait Knowledge {
         slots: (Slot, usize),
     ) -> Result<AvailabilityVector, InvalidField>;
 
-    /// What is free of a resource at an instant; nothing of one that is not known.
+    /// What is free of a resource at an instant; zero for an unknown resource.
     fn free_at(&self, of: (&RmName, &ResourceId), at: Time) -> Amount;
 }
 
-/// What a scheduler believes of the computers of one site.
+/// What a scheduler believes about the computers of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterState {
-    /// What each CPU does, in million instructions a second.
+    /// The speed of each CPU, in million instructions per second.
     pub mips: u64,
-    /// CPUs that are taken at the moment.
+    /// How many CPUs are busy at the moment.
     pub busy: Cpus,
-    /// Tasks that are scheduled there.
+    /// How many tasks are scheduled there.
     pub tasks: u64,
     /// When the picture's number of CPUs is free.
     pub free: AvailabilityVector,
 }
 
 impl BelievedNetwork {
-    /// The picture of a federation: every edge in both directions, a and b, in the order of the
-    /// topology, then every site of which anything is known. `free` says when the rate is free on
-    /// an edge in a direction; on an edge whose directions share one capacity that is the same for
-    /// both. `site` says what is known of a site's computers; sites of which nothing is known take
-    /// no tasks.
+    /// The picture of a federation: every edge in both directions, in the order of the topology,
+    /// then every site about which something is known. `free` says when the rate is free on an edge
+    /// in a direction; for an edge whose directions share one capacity it says the same for both.
+    /// `site` says what is known about a site's computers. A site without any information takes no
+    /// tasks.
     ///
     /// # Errors
-    /// As [`BelievedNetwork::new`], [`BelievedNetwork::add_link`] and [`BelievedNetwork::add_cluster`]; the field is
-    /// preceded by the name of the edge or site.
+    /// As [`BelievedNetwork::new`], [`BelievedNetwork::add_link`] and
+    /// [`BelievedNetwork::add_cluster`]. The field begins with the name of the edge or site.
     pub fn of_topology(
         topology: &Topology,
         links: (SlotGrid, BitsPerSecond),
@@ -98,12 +98,12 @@ impl BelievedNetwork {
         Ok(picture)
     }
 
-    /// The picture of a federation for one task: what is known of every path and site, cut at the task's
-    /// amounts, from the slot in which it is ready on, so that vectors of both grids begin alike.
+    /// The picture of a federation for one task: what is known about every path and site, for the
+    /// amounts of the task, beginning with the slot in which the task is ready.
     ///
     /// # Errors
-    /// As [`PictureSize::check`], before anything is made, and as [`BelievedNetwork::of_topology`]; when a vector cannot
-    /// be made, the first that cannot.
+    /// As [`PictureSize::check`], before anything is made, and as [`BelievedNetwork::of_topology`].
+    /// When a vector cannot be made, the first such error.
     pub fn cut(
         topology: &Topology,
         task: &Task,
@@ -140,7 +140,7 @@ impl BelievedNetwork {
             of_sites.insert(vertex, ClusterState { mips: compute.mips, busy, tasks: 0, free });
         }
         let nothing = AvailabilityVector::nothing(cut.link_grid, links.0, links.1)?;
-        // They are asked for in the order in which they were made.
+        // `of_topology` asks for them in the order in which they were made.
         let mut of_links = of_links.into_iter();
         let picture = Self::of_topology(
             topology,
@@ -152,13 +152,13 @@ impl BelievedNetwork {
         Ok(picture.with_guard(cut.guard_slots))
     }
 
-    /// The index of a site among [`BelievedNetwork::clusters`].
+    /// The index in [`BelievedNetwork::clusters`] of the cluster at this vertex.
     #[must_use]
     pub fn cluster_at(&self, vertex: VertexIndex) -> Option<usize> {
         self.clusters().iter().position(|cluster| cluster.vertex == vertex)
     }
 
-    /// The edge of the topology that a leg takes, and in which direction.
+    /// The edge of the topology that a leg uses, and its direction.
     pub(super) fn edge_of<'t>(
         &self,
         topology: &'t Topology,
@@ -168,7 +168,7 @@ impl BelievedNetwork {
         Some((topology.edges().get(link.edge.at())?, link.direction))
     }
 
-    /// The computers of the topology that a plan runs on.
+    /// The computers of the topology on which a plan runs.
     pub(super) fn compute_of<'t>(
         &self,
         topology: &'t Topology,
@@ -179,9 +179,9 @@ impl BelievedNetwork {
     }
 }
 
-/// What has to be held, by RM, each segment over a window of its own. `topology` is the federation that
-/// `picture` is of, `task` the one that is planned. What is not in the topology has no segment; wavelengths
-/// have no resources of their own.
+/// What has to be held at each RM, each segment with its own window. `topology` is the federation
+/// of `picture`, and `task` the planned task. Something that is not in the topology has no segment.
+/// Wavelengths are not resources of their own.
 struct Segments<'a> {
     topology: &'a Topology,
     picture: &'a BelievedNetwork,
@@ -194,7 +194,7 @@ impl<'a> Segments<'a> {
         Self { topology, picture, task, of: BTreeMap::new() }
     }
 
-    /// The legs one after another as the data travel.
+    /// Adds the legs in the order in which data travel.
     fn legs(mut self, legs: &[Leg]) -> Self {
         for leg in legs {
             let Some((edge, direction)) = self.picture.edge_of(self.topology, leg) else {
@@ -208,7 +208,7 @@ impl<'a> Segments<'a> {
         self
     }
 
-    /// The run.
+    /// Adds the run.
     fn run(mut self, plan: &TaskPlan) -> Self {
         if let Some(compute) = self.picture.compute_of(self.topology, plan) {
             let resource = compute.resource.clone();
@@ -220,7 +220,7 @@ impl<'a> Segments<'a> {
 }
 
 impl Delivery {
-    /// The same as [`TaskPlan::segments`], and the way of the results.
+    /// As [`TaskPlan::segments`], with the path of the results.
     #[must_use]
     pub fn segments(
         &self,
@@ -234,11 +234,11 @@ impl Delivery {
 }
 
 impl TaskPlan {
-    /// What has to be held, by RM, each segment over a window of its own: the legs one after
-    /// another as the data travel, then the run.
+    /// What has to be held at each RM, each segment with its own window: the legs in the order in
+    /// which data travel, then the run.
     ///
-    /// `topology` is the federation that `picture` is of, `task` the one that the plan is for. What
-    /// is not in the topology has no segment; wavelengths have no resources of their own.
+    /// `topology` is the federation of `picture`, and `task` the task of the plan. Something that
+    /// is not in the topology has no segment. Wavelengths are not resources of their own.
     #[must_use]
     pub fn segments(
         &self,

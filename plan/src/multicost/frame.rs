@@ -1,8 +1,9 @@
-//! One task on one picture, in slots: what every multi-cost planner begins with.
+//! One task on one picture, counted in slots. Every multi-cost planner begins with this.
 //!
-//! All of a search counts link slots from the first one at which the task is ready, as the papers do
-//! from "now". Vectors of links are moved there and cut to where something as long as the task's data
-//! can start; those of clusters likewise, on their own grid. Each is made when it is first asked for.
+//! A search counts link slots from the first one at which the task is ready, as the papers count
+//! from "now". The vectors of links are shifted to that slot, and reduced to the slots in which
+//! something as long as the task's data can start. The vectors of clusters are treated likewise on
+//! their own grid. Each vector is made when it is first needed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,49 +14,49 @@ use coalloc_common::{Slot, SlotGrid, limits};
 use super::TaskInstance;
 use super::search::Label;
 
-/// What the bits of a path's vector say.
+/// The meaning of the bits of a path's vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entries {
     /// As printed: the slot is free on the whole path.
     Slots,
-    /// The task's data can begin to leave in it: as many slots are free from it on as the data
-    /// take. The first that is set is `R(b)`, and what is free but too short for this task tells no
-    /// two paths apart.
+    /// The task's data can begin to leave in this slot: from it on, as many slots are free as the
+    /// data take. The first bit that is set is `R(b)`. Two paths do not differ by free time that is
+    /// too short for this task.
     Starts,
 }
 
-/// Numbers of one task on one picture.
+/// One task on one picture, in numbers of slots.
 pub(super) struct Frame<'a> {
     pub(super) instance: TaskInstance<'a>,
     pub(super) entries: Entries,
-    /// Position 0 of all vectors of links.
+    /// The slot at position 0 of all vectors of links.
     pub(super) base: Slot,
-    /// Positions that any of them has: the papers' dimension.
+    /// The number of positions of these vectors: the papers' dimension.
     pub(super) slots: usize,
     pub(super) words: usize,
-    /// `b`.
+    /// `b`: how many link slots the data take.
     pub(super) data: usize,
     /// The first position at which data may leave.
     pub(super) lead: usize,
-    /// How often the path is travelled before they may.
+    /// How often a message crosses the path before data may leave.
     pub(super) travels: usize,
     guard: usize,
 }
 
-/// Vectors and lists that a frame fills, kept from task to task.
+/// Vectors and lists that a frame fills. Their memory is kept from task to task.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    /// By directed link, `words` each; valid where `made`.
+    /// The vectors of the directed links, `words` words each; valid where `made` is set.
     links: Vec<u64>,
     made: Vec<bool>,
-    /// All ones, to move one vector by an AND.
+    /// All ones: shifting a vector is an AND with this one.
     full: Vec<u64>,
     moved: Vec<u64>,
     /// Delays of links in slots.
     delays: Vec<u32>,
     out: Lists,
     into: Lists,
-    /// By cluster.
+    /// The clusters that the task may use.
     pub(super) clusters: Vec<Cluster>,
     starts: Vec<u64>,
 }
@@ -66,26 +67,26 @@ pub(super) struct Cluster {
     /// Index in the picture.
     pub(super) index: usize,
     pub(super) vertex: u32,
-    /// `w`.
+    /// `w`: how many cluster slots the run takes.
     pub(super) run: u64,
     first: Slot,
     slots: usize,
-    /// Its words in the table of starts.
+    /// Begin and end of its words in the table of starts.
     words: (usize, usize),
 }
 
 impl Cluster {
-    /// Slots of its vector.
+    /// The number of slots of its vector.
     pub(super) const fn len(&self) -> usize {
         self.slots
     }
 
-    /// How many of them are before one.
+    /// How many of these slots are before a slot.
     pub(super) fn before(&self, slot: Slot) -> usize {
         usize::try_from(slot.0.saturating_sub(self.first.0)).unwrap_or(0).min(self.slots)
     }
 
-    /// The first slot of which it is not known whether it is free.
+    /// The first slot after the vector: from it on nothing is known.
     pub(super) fn end(&self) -> Slot {
         self.first.plus(self.slots as u64)
     }
@@ -118,7 +119,7 @@ impl<'a> Frame<'a> {
         tables.delays.clear();
         let delay = |link| u32::try_from(picture.delay_slots(link)).unwrap_or(u32::MAX);
         tables.delays.extend((0..links.len()).map(delay));
-        // Links that are too small lead nowhere.
+        // A link with less capacity than the task's rate is left out.
         let links =
             || (0..).zip(links).filter(|(_, link)| link.capacity >= self.instance.task.rate);
         tables.out.fill(picture.vertices(), links().map(|(index, link)| (link.from.0, index)));
@@ -143,7 +144,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Forgets the vectors of links: those of a wavelength follow.
+    /// Invalidates the vectors of links, because those of another wavelength follow.
     pub(super) fn begin_wavelength(&self, tables: &mut Tables) {
         let links = self.instance.picture.links().len();
         tables.made.clear();
@@ -151,7 +152,7 @@ impl<'a> Frame<'a> {
         tables.links.resize(links * self.words, 0);
     }
 
-    /// Makes the vector of a link when it is not there yet.
+    /// Makes the vector of a link, if it is not made yet.
     pub(super) fn make(&self, tables: &mut Tables, link: u32, wavelength: usize) {
         let at = link as usize;
         if std::mem::replace(&mut tables.made[at], true) {
@@ -159,7 +160,7 @@ impl<'a> Frame<'a> {
         }
         let into = &mut tables.links[at * self.words..][..self.words];
         let Some(vector) = self.instance.picture.links()[at].free.get(wavelength) else {
-            return into.fill(0); // Not reached: every link has as many.
+            return into.fill(0); // Unreachable: all links have as many.
         };
         let shift = self.base.0 - vector.first().0;
         let (entries, guard) = (self.entries, self.guard);
@@ -170,7 +171,8 @@ impl<'a> Frame<'a> {
         let length = if entries == Entries::Slots { 1 } else { self.data };
         kernel::starts(into, &tables.moved, length.saturating_add(guard));
         if guard > 0 {
-            // What can start `guard` slots earlier is free here and that long before.
+            // Something that can start `guard` slots earlier is free here and in those slots
+            // before.
             tables.moved.copy_from_slice(into);
             let shift = -i64::try_from(guard).unwrap_or(i64::MAX);
             kernel::and_shifted(into, &tables.full, &tables.moved, shift);
@@ -178,8 +180,9 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The last position at which data may leave to be there, `delay` later, while anything is known of
-    /// links; and one more. With slots as entries, those that may be used at all.
+    /// One more than the last position at which data may leave on a path with this delay, so that
+    /// they arrive while the vectors of links last. With slots as entries: one more than the last
+    /// position that may be used at all.
     pub(super) fn last_entry(&self, delay: u32) -> usize {
         let delay = delay as usize;
         match self.entries {
@@ -188,7 +191,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// `R_p(b)` of a path's vector and delay: when its data leave.
+    /// `R_p(b)` for a path's vector and delay: when its data leave.
     pub(super) fn departure(&self, vector: &[u64], delay: u32) -> Option<usize> {
         let from = self.lead + self.travels * delay as usize;
         match self.entries {
@@ -197,13 +200,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// `EST`: when the last data are there, in slots from the base. Data that stay are there at once.
+    /// `EST`: when the last data arrive, in slots from the base. Data that need no path arrive at
+    /// once.
     pub(super) const fn arrival(&self, departure: usize, delay: u32, hops: u32) -> usize {
         if hops == 0 { departure } else { departure.saturating_add(self.data + delay as usize) }
     }
 
-    /// When data can be at a vertex at best, and how long they travel: on a path that continues
-    /// this one by so much delay, with every link of the rest free.
+    /// The earliest arrival at a vertex, and the delay, of a path that continues this one with
+    /// `onwards` slots of delay, if every further link is free.
     pub(super) fn soonest(&self, label: &Label, vertex: u32, onwards: u32) -> (usize, u32) {
         let delay = label.delay.saturating_add(onwards);
         let hops = label.hops + u32::from(vertex != label.vertex);
@@ -212,15 +216,14 @@ impl<'a> Frame<'a> {
         (self.arrival(departure, delay, hops), delay)
     }
 
-    /// The first slot of a cluster that begins when a link slot does, or later.
+    /// The first slot of a cluster that begins at the start of this link slot or later.
     pub(super) fn cluster_slot(&self, at: usize) -> Slot {
         let picture = self.instance.picture;
         let time = picture.link_grid().start_of(self.base.plus(at as u64));
         picture.cluster_grid().first_from(time)
     }
 
-    /// `R_i(w)`: the first start of the run at a cluster for data that are there at `arrival`, and the
-    /// positions looked at.
+    /// `R_i(w)`: the first start of the run at a cluster for data that arrive at `arrival`.
     pub(super) fn run_start(
         &self,
         tables: &Tables,
@@ -240,12 +243,12 @@ impl<'a> Frame<'a> {
 }
 
 impl Tables {
-    /// Where the links out of a vertex stand, for [`Tables::out_at`].
+    /// The positions of the links out of a vertex, for [`Tables::out_at`].
     pub(super) fn out_range(&self, vertex: u32) -> std::ops::Range<usize> {
         self.out.range(vertex)
     }
 
-    /// A link, by index in the picture.
+    /// The link at such a position, as an index in the picture.
     pub(super) fn out_at(&self, at: usize) -> u32 {
         self.out.items[at]
     }
@@ -255,15 +258,15 @@ impl Tables {
         self.delays[link as usize]
     }
 
-    /// The vector of a link that was made.
+    /// The vector of a link that has been made.
     pub(super) fn link(&self, link: u32, words: usize) -> &[u64] {
         &self.links[link as usize * words..][..words]
     }
 
-    /// Shortest delays between a vertex and all others, in slots, and the last link of each path
-    /// there: away from the vertex, or towards it (then the first link). [`u32::MAX`] where there
-    /// is no path. Of equally short paths that of fewer links, then that whose links come first in
-    /// the picture.
+    /// The shortest delays in slots between a vertex and all others, with the last link of each
+    /// path: away from the vertex, or towards it (then the first link). The delay is [`u32::MAX`]
+    /// where there is no path. Of equally short paths, the one with fewer links is taken, then the
+    /// one whose links come first in the picture.
     pub(super) fn shortest(
         &self,
         picture: &super::BelievedNetwork,
@@ -298,7 +301,7 @@ impl Tables {
 }
 
 impl Tables {
-    /// Shortest delays from every vertex to each one that has a cluster.
+    /// The shortest delays from every vertex to each vertex that has a cluster.
     pub(super) fn towards_clusters(
         &self,
         picture: &super::BelievedNetwork,
@@ -311,7 +314,7 @@ impl Tables {
     }
 }
 
-/// One end of a shortest path.
+/// A shortest path, by its delay in slots, its number of links, and its link at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) delay: u32,
@@ -319,7 +322,7 @@ pub(super) struct Hop {
     pub(super) link: u32,
 }
 
-/// Lists of items by vertex, one after another.
+/// Lists of items by vertex, stored one after the other.
 #[derive(Debug, Default)]
 struct Lists {
     heads: Vec<u32>,
@@ -327,10 +330,11 @@ struct Lists {
 }
 
 impl Lists {
-    /// Counting sort: items keep their order.
+    /// Counting sort, so items keep their order.
     fn fill(&mut self, vertices: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) {
         self.heads.clear();
-        // One place ahead, so that the filling below leaves each head where it belongs.
+        // Each head is one place ahead, so that filling the lists below moves it to its right
+        // place.
         self.heads.resize(vertices + 2, 0);
         let mut count = 0;
         for (vertex, _) in pairs.clone() {
@@ -355,8 +359,8 @@ impl Lists {
     }
 }
 
-/// Positions that vectors of links have from a slot on. At most what one vector may have, even
-/// where some begin later than others: what comes after is not looked at.
+/// How many positions the vectors of links have from a slot on. At most as many as one vector may
+/// have, even if some vectors begin later than others; slots after that are not used.
 pub(super) fn slots_from(picture: &super::BelievedNetwork, base: Slot) -> usize {
     let vectors = picture.links().iter().flat_map(|link| &link.free);
     let end = vectors.map(|vector| vector.end()).max().unwrap_or(base);

@@ -1,4 +1,4 @@
-//! `mc-b`: the cluster at which the data arrive first, whatever it has to do.
+//! `mc-b`: the cluster at which the data arrive first, however busy it is.
 
 use super::choice::{self, Choice, PathCandidate};
 use super::frame::{Frame, Hop, Tables};
@@ -11,19 +11,20 @@ use super::{
 use crate::Budget;
 
 /// Multi-cost routing of the burst alone (Stevens 2009, section 5.1): phase 1 of `mc-t`, then the
-/// cluster with the earliest arrival, ties by the smaller delay. The cluster's vector is not asked
-/// before that is decided; the run begins there when it can. What the task's objective says counts
-/// for nothing.
+/// cluster with the earliest arrival. Ties go to the smaller delay. The cluster's vector is read
+/// only after that decision, and the run begins there as soon as it can. The task's objective is
+/// ignored.
 ///
-/// With more than one plan wanted, others follow in the order of arrival; a plan that would miss
-/// the deadline is left out after it was chosen, so that with one plan wanted there may be none
-/// where another cluster would do.
+/// When more than one plan is wanted, others follow in the order of arrival. A plan that would miss
+/// the deadline is dropped after the choice. So with one plan wanted there may be none, although
+/// another cluster would do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct McB {
-    /// Which paths phase 1 keeps.
+    /// Decides which paths phase 1 keeps.
     pub dominance: Dominance,
-    /// Is the earliest arrival proven, or an earlier one found, as `mc-t` does it? Its plans do not
-    /// call themselves proven all the same: what is proven is no objective of a task.
+    /// Whether the earliest arrival is proven, or an earlier one found, as `mc-t` does it. The
+    /// plans are still not marked as proven, because the earliest arrival is not the objective of
+    /// the task.
     pub prove: bool,
 }
 
@@ -33,7 +34,8 @@ impl Default for McB {
     }
 }
 
-/// One path to one cluster's vertex: arrival, delay and vertex, wavelength, links.
+/// One path to the vertex of a cluster: its arrival, delay and vertex, then its wavelength, its
+/// links and its label.
 pub(super) type ClusterPath = ((usize, u32, u32), usize, Vec<u32>, Label);
 
 impl TaskPlanner for McB {
@@ -84,7 +86,8 @@ impl TaskPlanner for McB {
     }
 }
 
-/// Adds the paths with the earliest arrivals at vertices with clusters, as many as plans are wanted.
+/// Adds the paths with the earliest arrivals at vertices that have clusters, as many as plans are
+/// wanted.
 fn gather(
     frame: &Frame<'_>,
     tables: &Tables,
@@ -109,7 +112,7 @@ fn gather(
     }
 }
 
-/// Looks at every path that could arrive sooner than the first one so far; see `mc-t`.
+/// Searches every path that could arrive earlier than the first one so far; see `mc-t`.
 fn prove(
     frame: &Frame<'_>,
     (tables, arena): (&mut Tables, &mut Arena),
@@ -143,9 +146,8 @@ fn prove(
     end
 }
 
-/// The path on which data arrive first at one vertex, of all simple paths: the proof without
-/// anything to beat. When it arrives, its wavelength, links and label; and whether the search came
-/// to its end.
+/// The path on which data arrive first at one vertex, of all simple paths. It is the search of the
+/// proof, with no earlier arrival to beat. Also says whether the search was complete.
 pub(super) fn first_at(
     frame: &Frame<'_>,
     (tables, arena): (&mut Tables, &mut Arena),
@@ -172,7 +174,8 @@ pub(super) fn first_at(
     (first, end)
 }
 
-/// Searches by when data can arrive at best, and drops what cannot arrive sooner than the first.
+/// Orders paths by their earliest possible arrival, and drops those that cannot arrive earlier than
+/// the first one.
 struct EarliestArrivalSearch<'c> {
     towards: &'c [(u32, Vec<Hop>)],
     wavelength: usize,

@@ -1,4 +1,4 @@
-//! `mc-t` and `awmc-t`: path, cluster and both start times together.
+//! `mc-t` and `awmc-t`: path, cluster and both start times are chosen together.
 
 use coalloc_common::VertexIndex;
 
@@ -10,23 +10,23 @@ use super::search::{
 use super::{Effort, Scratch, TaskAnswer, TaskInstance, TaskOutcome, TaskPlanner, refuse};
 use crate::Budget;
 
-/// `mc-t` and its relatives: the three phases with any dominance, and a proof.
+/// `mc-t` and its variants: the three phases with any dominance, and optionally a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct McT {
-    /// What it calls itself: with other fields changed, better another name.
+    /// The name of the planner. A variant with other fields needs another name.
     pub name: &'static str,
-    /// Which paths phase 1 keeps.
+    /// Decides which paths phase 1 keeps.
     pub dominance: Dominance,
-    /// What their vectors say.
+    /// The meaning of the bits in their vectors.
     pub entries: Entries,
-    /// Is the best plan of phase 3 proven, or a better one found, by a search over all paths that
-    /// could lead to a better one? Without, plans never call themselves proven.
+    /// Whether a search over all paths that could lead to a better plan then proves the best plan
+    /// of phase 3, or finds a better one. Without it, no plan is marked as proven.
     pub prove: bool,
 }
 
 impl McT {
-    /// `mc-t`: no plan on the picture is better, whatever simple path, cluster and starts it has;
-    /// where the budget ends before that is proven, the plan says so.
+    /// `mc-t`: no plan on the picture is better, whatever its simple path, cluster and starts. When
+    /// the budget ends before that is proven, the plan is not marked as proven.
     #[must_use]
     pub const fn optimal() -> Self {
         Self { name: "mc-t", dominance: Dominance::Arrival, entries: Entries::Starts, prove: true }
@@ -38,7 +38,7 @@ impl McT {
         Self { name: "mc-t-phases", prove: false, ..Self::optimal() }
     }
 
-    /// `mc-t-printed`: Eqs. (1) to (5) as they are printed, for experiments that count what the papers
+    /// `mc-t-printed`: Eqs. (1) to (5) as printed, for experiments that count what the papers
     /// counted.
     #[must_use]
     pub const fn printed() -> Self {
@@ -46,8 +46,8 @@ impl McT {
         Self { name: "mc-t-printed", dominance, entries: usual_entries(dominance), prove: false }
     }
 
-    /// `awmc-t`: paths are compared by delay and by how many slots are free (Eq. 6). Polynomial: at
-    /// each vertex at most as many paths as a vector has slots.
+    /// `awmc-t`: compares paths by delay and by the number of free slots (Eq. 6). Polynomial: each
+    /// vertex has at most as many paths as a vector has slots.
     #[must_use]
     pub const fn available_weight() -> Self {
         let dominance = Dominance::Weight;
@@ -102,9 +102,9 @@ impl TaskPlanner for McT {
     }
 }
 
-/// Looks at every path that could lead to a better plan than the best one so far: those that phase
-/// 1 dropped for another one among them, because the other one may not be continued through a
-/// vertex that it passed already.
+/// Searches every path that could lead to a better plan than the best one so far. Among them are
+/// paths that phase 1 dropped because another path dominated them: the other path cannot continue
+/// through a vertex that it has passed already, but the dropped path may be able to.
 fn prove(
     frame: &Frame<'_>,
     (tables, arena): (&mut Tables, &mut Arena),
@@ -138,18 +138,19 @@ fn prove(
     end
 }
 
-/// Searches by what can still become of a path, and drops what cannot become better than the best.
+/// Orders paths by the best plan that they could still lead to, and drops those that cannot lead to
+/// a better plan than the best one.
 struct Prover<'c> {
     choice: &'c mut Choice,
-    /// Shortest delays to each vertex that has a cluster.
+    /// The shortest delays to each vertex that has a cluster.
     towards: &'c [(u32, Vec<Hop>)],
     wavelength: usize,
     effort: Effort,
 }
 
 impl Prover<'_> {
-    /// What the path is worth at best at one cluster: over the shortest way on, with every link on it
-    /// free.
+    /// The best key that a path could have at one cluster: over the shortest continuation, with
+    /// every further link free.
     fn bound_at(
         &self,
         frame: &Frame<'_>,

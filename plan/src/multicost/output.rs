@@ -1,10 +1,10 @@
-//! The second leg: what a task computes travels on from its cluster.
+//! The second leg: the results of a task travel on from its cluster.
 //!
-//! Stevens 2009, section 1, takes output data as another task with a transfer only. The two legs
-//! are chosen together here: each cluster is planned for by itself, and from each the results are
-//! sent on when its run ends. A run that ends earlier never delivers later, so that the earliest
-//! completion in each cluster is enough to find the earliest delivery of all; it is the earliest
-//! there is when the planner finds the earliest completion (`mc-t`).
+//! Stevens 2009, section 1, treats output data as another task that is only a transfer. Here the
+//! two legs are chosen together: the task is planned for each cluster by itself, and from each
+//! cluster the results are sent when its run ends. A run that ends earlier never delivers later. So
+//! the earliest completion in each cluster is enough to find the earliest delivery. It is the
+//! earliest possible delivery if the planner finds the earliest completion (`mc-t`).
 
 use coalloc_common::{InvalidField, Reason, Refusal, Time, VertexIndex};
 
@@ -16,38 +16,38 @@ use super::{
 };
 use crate::Budget;
 
-/// Results of a task, and where they are wanted.
+/// The results of a task, and where they are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Output {
-    /// Where to.
+    /// The vertex where the results are wanted.
     pub to: VertexIndex,
-    /// How much, in bytes: 1 to `limits::TASK_BYTES_MAX`.
+    /// Size of the results in bytes: 1 to `limits::TASK_BYTES_MAX`.
     pub bytes: u64,
 }
 
 /// A plan with its second leg.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// The task's own plan.
+    /// The plan of the task itself.
     pub plan: TaskPlan,
-    /// The way of the results; empty when they are wanted where the cluster is.
+    /// The path of the results; empty when they are wanted where the cluster is.
     pub legs: Vec<Leg>,
     /// The wavelength of these legs.
     pub wavelength: usize,
-    /// When results begin to leave the cluster: not before its run ends.
+    /// When results begin to leave the cluster: not before the run ends.
     pub departure: Time,
-    /// When the last of them are where they are wanted.
+    /// When the last results have arrived where they are wanted.
     pub delivered: Time,
-    /// Is it proven that nothing on this picture delivers earlier?
+    /// Whether it is proven that nothing on this picture delivers earlier.
     pub proven: bool,
 }
 
-/// The earliest delivery of a task's results, with a planner for its first leg. The task's
-/// objective counts for nothing; its deadline is that of the delivery. Ties go to the earlier
-/// completion, then to the cluster that comes first.
+/// The earliest delivery of a task's results. `planner` plans the first leg. The task's objective
+/// is ignored, and its deadline is for the delivery. Ties go to the earlier completion, then to the
+/// cluster that comes first.
 ///
 /// # Errors
-/// [`InvalidField`] when the output's vertex is not in the picture or its size is out of range.
+/// [`InvalidField`] when the output's vertex is not in the picture, or its size is out of range.
 pub fn deliver(
     planner: &dyn TaskPlanner,
     instance: &TaskInstance<'_>,
@@ -56,7 +56,7 @@ pub fn deliver(
     scratch: &mut Scratch,
 ) -> Result<(Result<Delivery, Box<TaskRefusal>>, Effort), InvalidField> {
     let (task, picture) = (instance.task, instance.picture);
-    // What is wrong with the output is told before anything is planned.
+    // Errors in the output are reported before anything is planned.
     let back = Task { source: output.to, data_bytes: output.bytes, ..*task };
     TaskInstance::new(&back, picture).map_err(|error| {
         let field = match error.field.as_str() {
@@ -102,7 +102,8 @@ pub fn deliver(
     Ok((outcome, effort))
 }
 
-/// The second leg of one plan; none when results cannot be delivered while anything is known of links.
+/// Adds the second leg to a plan; `None` when results cannot arrive while the vectors of links
+/// last.
 fn send(
     instance: &TaskInstance<'_>,
     output: Output,

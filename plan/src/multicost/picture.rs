@@ -1,4 +1,5 @@
-//! What a multi-cost planner sees: the vectors of all links and clusters, cut at the task's amounts.
+//! The picture of a multi-cost planner: the availability vectors of all links and clusters, for the
+//! amounts of the task.
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::topology::Direction;
@@ -10,73 +11,77 @@ use coalloc_common::{
 /// One edge in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkView {
-    /// What it is called in refusals.
+    /// The name in refusals.
     pub name: EdgeName,
-    /// Which edge of the federation it is, travelled
+    /// The edge of the federation.
     pub edge: EdgeIndex,
-    /// this way,
+    /// The direction in which the edge is used.
     pub direction: Direction,
-    /// from here
+    /// The vertex where the link begins.
     pub from: VertexIndex,
-    /// to there.
+    /// The vertex where the link ends.
     pub to: VertexIndex,
-    /// How long data travel (`d_l`), at most [`limits::LATENCY_MAX`]. Planners count it in whole slots,
-    /// rounded up.
+    /// How long data travel (`d_l`), at most [`limits::LATENCY_MAX`]. Planners count it in whole
+    /// slots, rounded up.
     pub delay: Span,
-    /// What there is of one wavelength, or of the whole link, when it is empty.
+    /// The capacity of one wavelength, or of the whole link, when nothing is booked.
     pub capacity: BitsPerSecond,
-    /// When the picture's rate is free on it. One vector when a node can put a burst on any
-    /// wavelength (full conversion), or has one only: that of the link's whole free rate. Without
-    /// conversion one for each wavelength, and a burst stays on the one it was sent on.
+    /// When the picture's rate is free on the link. There is one vector, for the free rate of the
+    /// whole link, when a node can put a burst on any wavelength (full conversion) or the link has
+    /// only one. Without conversion there is one vector for each wavelength, and a burst stays on
+    /// its wavelength all along the path.
     pub free: Vec<AvailabilityVector>,
 }
 
 /// The computers of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterView {
-    /// What it is called in refusals.
+    /// The name in refusals.
     pub name: VertexName,
-    /// Where it is.
+    /// The vertex where the cluster is.
     pub vertex: VertexIndex,
-    /// CPUs there are (`W_m`).
+    /// The number of CPUs (`W_m`).
     pub capacity: Cpus,
-    /// CPUs that were taken when the picture was made, at most all: the load that `samcra` goes by.
+    /// How many CPUs were busy when the picture was made, at most all of them. `samcra` uses it as
+    /// the load.
     pub busy: Cpus,
-    /// What each does, in million instructions a second (`C_m`): 1 to [`limits::MIPS_MAX`].
+    /// The speed of each CPU, in million instructions per second (`C_m`): 1 to
+    /// [`limits::MIPS_MAX`].
     pub mips: u64,
-    /// Tasks scheduled there, for [`super::TaskObjective::FewestTasks`].
+    /// How many tasks are scheduled there, for [`super::TaskObjective::FewestTasks`].
     pub tasks: u64,
     /// When the picture's number of CPUs is free.
     pub free: AvailabilityVector,
 }
 
-/// How large a picture will be: asked before its vectors are made.
+/// The size of a picture, to be checked before its vectors are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureSize {
-    /// Directed links.
+    /// The number of directed links.
     pub links: usize,
-    /// Wavelengths told apart on each; 1 with conversion.
+    /// The number of wavelengths on each link that have vectors of their own; 1 with conversion.
     pub wavelengths: usize,
     /// Slots of each link vector.
     pub link_slots: usize,
-    /// Clusters.
+    /// The number of clusters.
     pub clusters: usize,
     /// Slots of each cluster vector.
     pub cluster_slots: usize,
 }
 
 impl PictureSize {
-    /// Can there be such a picture?
+    /// Checks that there can be such a picture.
     ///
     /// # Errors
-    /// [`InvalidField`] when one of the numbers, or all vectors together, are beyond their bounds.
+    /// [`InvalidField`] when one of the numbers, or the number of slots in all vectors, is out of
+    /// its range.
     pub fn check(&self) -> Result<(), InvalidField> {
         check_range("links", self.links, 0..=2 * limits::EDGES_MAX, "links")?;
         check_range("wavelengths", self.wavelengths, 1..=limits::WAVELENGTHS_MAX, "wavelengths")?;
         check_range("link_slots", self.link_slots, 1..=limits::VECTOR_SLOTS_MAX, "slots")?;
         check_range("clusters", self.clusters, 0..=limits::VERTICES_MAX, "clusters")?;
         check_range("cluster_slots", self.cluster_slots, 1..=limits::VECTOR_SLOTS_MAX, "slots")?;
-        // Each is bounded above; the products fit 64 bits.
+        // Each factor is bounded above, so the products fit into 64 bits.
         let links = (self.links * self.wavelengths) as u64 * self.link_slots as u64;
         let slots = links + self.clusters as u64 * self.cluster_slots as u64;
         check_slots(slots)
@@ -88,10 +93,10 @@ fn check_slots(slots: u64) -> Result<(), InvalidField> {
         .map(|_| ())
 }
 
-/// A federation as a scheduler believes it to be, at one rate and one number of CPUs.
+/// A federation as a scheduler believes it to be, for one rate and one number of CPUs.
 ///
-/// Built by adding links and clusters; every addition is checked. Vertices are numbered as in the
-/// federation's topology.
+/// It is built by adding links and clusters, and every addition is checked. Vertices have the
+/// numbers of the federation's topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BelievedNetwork {
     vertices: usize,
@@ -106,12 +111,13 @@ pub struct BelievedNetwork {
 }
 
 impl BelievedNetwork {
-    /// A picture of so many vertices, without links or clusters. Vectors of links are on `link_grid`
-    /// and say when `rate` is free, those of clusters on `cluster_grid` and say when `cpus` are.
+    /// A picture of this many vertices, without links or clusters. Vectors of links are on
+    /// `link_grid` and say when `rate` is free. Vectors of clusters are on `cluster_grid` and say
+    /// when `cpus` are free.
     ///
     /// # Errors
-    /// [`InvalidField`] when there are more than [`limits::VERTICES_MAX`] vertices, or an amount is 0
-    /// or beyond its bound.
+    /// [`InvalidField`] when there are more than [`limits::VERTICES_MAX`] vertices or none, or when
+    /// an amount is 0 or beyond its bound.
     pub fn new(
         vertices: usize,
         (link_grid, rate): (SlotGrid, BitsPerSecond),
@@ -124,12 +130,12 @@ impl BelievedNetwork {
         Ok(Self { vertices, link_grid, cluster_grid, rate, cpus, guard, links, clusters, slots })
     }
 
-    /// The same picture, of which plans also take so many slots of each link before those in which data
-    /// are expected.
+    /// The same picture with a guard: plans also take this many slots of each link before those in
+    /// which data are expected.
     ///
-    /// Planners round each link's delay up to slots, as the papers do, as if nodes held data to the
-    /// next boundary. Where nodes hold nothing, data come early by less than a slot for each link
-    /// behind them: a guard of as many slots as a path has links covers that.
+    /// Planners round each link's delay up to slots, as the papers do, as if nodes kept data until
+    /// the next slot begins. Where nodes keep nothing, data come early, by less than a slot for
+    /// each link before. A guard of as many slots as a path has links covers that.
     #[must_use]
     pub fn with_guard(mut self, slots: u32) -> Self {
         self.guard = slots;
@@ -139,9 +145,9 @@ impl BelievedNetwork {
     /// Adds a link.
     ///
     /// # Errors
-    /// [`InvalidField`] when an end is no vertex or both are one, a number is out of its range, the
-    /// vectors are on another grid or not as many as those of the links before, or the picture would
-    /// be larger than [`limits::PICTURE_SLOTS_MAX`].
+    /// [`InvalidField`] when an end is no vertex or both ends are the same, a number is out of its
+    /// range, a vector is on another grid, the number of vectors differs from that of the earlier
+    /// links, or the picture would be larger than [`limits::PICTURE_SLOTS_MAX`].
     pub fn add_link(&mut self, link: LinkView) -> Result<(), InvalidField> {
         check_range("links", self.links.len() + 1, 1..=2 * limits::EDGES_MAX, "links")?;
         let last = self.vertices as u32 - 1; // At most VERTICES_MAX, at least 1.
@@ -168,8 +174,8 @@ impl BelievedNetwork {
     /// Adds a cluster.
     ///
     /// # Errors
-    /// [`InvalidField`] when it is at no vertex, a number is out of its range, the vector is on another
-    /// grid, or the picture would be larger than [`limits::PICTURE_SLOTS_MAX`].
+    /// [`InvalidField`] when its vertex does not exist, a number is out of its range, the vector is
+    /// on another grid, or the picture would be larger than [`limits::PICTURE_SLOTS_MAX`].
     pub fn add_cluster(&mut self, cluster: ClusterView) -> Result<(), InvalidField> {
         check_range("clusters", self.clusters.len() + 1, 1..=limits::VERTICES_MAX, "clusters")?;
         check_range("vertex", cluster.vertex.0, 0..=self.vertices as u32 - 1, "(a vertex)")?;
@@ -197,8 +203,9 @@ impl BelievedNetwork {
         Ok(())
     }
 
-    /// Moves all vectors on to begin at the slot of an instant, see [`AvailabilityVector::advance`]: what is
-    /// new at their ends is free until it is said to be otherwise.
+    /// Advances all vectors so that they begin at the slot of an instant, see
+    /// [`AvailabilityVector::advance`]. New slots at their ends count as free until something else
+    /// is set.
     pub fn advance(&mut self, to: Time) {
         let (link_slot, cluster_slot) =
             (self.link_grid.containing(to), self.cluster_grid.containing(to));
@@ -210,8 +217,9 @@ impl BelievedNetwork {
         }
     }
 
-    /// Says anew what is free of a link over the slots that a window touches, as a profile. Of a link with
-    /// several wavelengths that is of its first. Nothing happens when there is no such link.
+    /// Sets what is free of a link over the slots that a window touches, from a profile. On a link
+    /// with several wavelengths this sets the first one. Nothing happens when the link does not
+    /// exist.
     pub fn replace_link(
         &mut self,
         link: usize,
@@ -224,7 +232,7 @@ impl BelievedNetwork {
         }
     }
 
-    /// The same of a cluster.
+    /// Sets what is free of a cluster, as [`Self::replace_link`] does for a link.
     pub fn replace_cluster(
         &mut self,
         cluster: usize,
@@ -237,7 +245,8 @@ impl BelievedNetwork {
         }
     }
 
-    /// Says anew how many CPUs of a cluster are busy, at most all, and how many tasks are scheduled there.
+    /// Sets how many CPUs of a cluster are busy, at most all of them, and how many tasks are
+    /// scheduled there.
     pub fn set_load(&mut self, cluster: usize, busy: Cpus, tasks: u64) {
         if let Some(cluster) = self.clusters.get_mut(cluster) {
             cluster.busy = busy.min(cluster.capacity);
@@ -245,47 +254,47 @@ impl BelievedNetwork {
         }
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     #[must_use]
     pub const fn vertices(&self) -> usize {
         self.vertices
     }
-    /// How the time of links is cut (`tau_l`).
+    /// The slots of links (`tau_l`).
     #[must_use]
     pub const fn link_grid(&self) -> SlotGrid {
         self.link_grid
     }
-    /// How the time of clusters is cut (`tau_m`).
+    /// The slots of clusters (`tau_m`).
     #[must_use]
     pub const fn cluster_grid(&self) -> SlotGrid {
         self.cluster_grid
     }
-    /// The rate that links' vectors are about.
+    /// The rate that the vectors of links are for.
     #[must_use]
     pub const fn rate(&self) -> BitsPerSecond {
         self.rate
     }
-    /// The CPUs that clusters' vectors are about.
+    /// The CPUs that the vectors of clusters are for.
     #[must_use]
     pub const fn cpus(&self) -> Cpus {
         self.cpus
     }
-    /// Slots that are taken of each link before data are expected there.
+    /// How many slots of each link are taken before data are expected there.
     #[must_use]
     pub const fn guard(&self) -> u32 {
         self.guard
     }
-    /// The links, in the order they were added: plans name them by that.
+    /// The links in the order in which they were added. Plans refer to them by this index.
     #[must_use]
     pub fn links(&self) -> &[LinkView] {
         &self.links
     }
-    /// The clusters, in the order they were added: plans name them by that.
+    /// The clusters in the order in which they were added. Plans refer to them by this index.
     #[must_use]
     pub fn clusters(&self) -> &[ClusterView] {
         &self.clusters
     }
-    /// Wavelengths told apart on every link.
+    /// How many vectors (wavelengths) every link has.
     #[must_use]
     pub fn wavelengths(&self) -> usize {
         self.links.first().map_or(1, |link| link.free.len())

@@ -1,9 +1,10 @@
-//! Why there is no plan: what binds, found by freeing first the links and then the clusters.
+//! Why there is no plan: what binds, found by assuming that first the links and then also the
+//! clusters are free.
 //!
-//! If the task could be done were every link free, links bind, and the first one on the shortest
-//! path that takes away the last start is named. If it could be done were every cluster free as
-//! well, clusters bind, and the one that would complete first is named. Else nothing binds: the
-//! task is beyond what there is.
+//! If the task could be done with every link free, links bind. The refusal then names the first
+//! link on the shortest path that leaves no start in time. If it could be done with every cluster
+//! free as well, clusters bind, and the refusal names the one that would complete first. Otherwise
+//! no booking is the cause: the task is beyond what the federation has.
 
 use coalloc_common::topology::Direction;
 use coalloc_common::{Amount, Reason, Refusal, ResourceId, Time, Window};
@@ -14,7 +15,7 @@ use super::frame::{Cluster, Frame, Tables};
 use super::{Effort, TaskAnswer, TaskOutcome, TaskRefusal};
 use crate::Budget;
 
-/// The answer when nothing was found. `cut`: the budget that ended the search, if one did.
+/// The answer when there is no plan. `cut` is the budget that ended the search, if one did.
 pub(super) fn answer(
     frame: &Frame<'_>,
     tables: &mut Tables,
@@ -37,15 +38,15 @@ pub(super) fn answer(
     TaskAnswer { outcome, effort }
 }
 
-/// One cluster with everything before it free.
+/// One cluster, under the assumption that every link on the path to it is free.
 struct Ideal<'t> {
     cluster: &'t Cluster,
     links: Vec<u32>,
-    /// When data would arrive.
+    /// When data would arrive, as a position.
     arrival: usize,
-    /// When the run would begin with the cluster as it is, if that is early enough.
+    /// The run with the cluster as it is, if it ends in time.
     run: Option<Window>,
-    /// The same were the cluster free, if that is early enough and known.
+    /// The run with the cluster free, if it ends in time and within the cluster's vector.
     free_run: Option<Window>,
 }
 
@@ -118,7 +119,8 @@ fn ideal<'t>(
     let from = frame.cluster_slot(arrival);
     let known = from.plus(cluster.run) <= cluster.end();
     let free_run = frame.run(from, cluster).filter(in_time).filter(|_| known);
-    // Data that stay need no link; of others only those that arrive while links are known.
+    // Data that need no path need no link. Other data have to arrive while the vectors of links
+    // last.
     let arrives = links.is_empty() || arrival <= frame.slots;
     let (run, free_run) = (run.filter(|_| arrives), free_run.filter(|_| arrives));
     Ideal { cluster, links: links.to_vec(), arrival, run, free_run }
@@ -139,7 +141,7 @@ fn too_few_cpus(frame: &Frame<'_>) -> Refusal {
     }
 }
 
-/// Follows the shortest path until too little is left to begin in time.
+/// Follows the shortest path until no run can begin in time. Names the link where that happens.
 fn links_bind(
     frame: &Frame<'_>,
     tables: &mut Tables,
@@ -179,7 +181,8 @@ fn links_bind(
             };
         }
     }
-    // The shortest path would do: the planner chose a cluster without asking what it has to do.
+    // The shortest path would do, so the planner chose another cluster without considering when
+    // that is free.
     let chosen = choice.nearest.as_ref().map_or(ideal.cluster.index, |offer| offer.cluster);
     let name = &picture.clusters()[chosen].name;
     let detail = format!("{name}, which was chosen, is not free in time");

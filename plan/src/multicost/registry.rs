@@ -1,33 +1,35 @@
-//! The task planners by the names that users choose them by: the one place that knows which there are. A
-//! new one is a variant here, a line in each `match`, and its name in the comment of
+//! The task planners, by the names that users choose them by. Only this module knows which planners
+//! there are.
+//!
+//! A new planner needs a variant here, a line in each `match`, and its name in the comment of
 //! `TaskOptions.planner` in the schema.
 
 use super::{Ect, McB, McT, Samcra, TaskPlanner};
 
-/// A task planner that can be asked for.
+/// A task planner that users can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TaskPlannerName {
-    /// Path, cluster and both starts together, proven.
+    /// Chooses path, cluster and both starts together, and proves the optimum.
     #[default]
     McT,
-    /// The same by paths' weights.
+    /// The same, by the weights of paths.
     AwmcT,
-    /// The cluster at which data arrive first.
+    /// Chooses the cluster at which data arrive first.
     McB,
-    /// The cluster that completes first over its shortest path.
+    /// Chooses the cluster that completes first over its shortest path.
     Ect,
-    /// The same, by the first link alone.
+    /// The same, looking only at the first link of the path.
     EctFirstLink,
-    /// Delay and load of this moment.
+    /// Chooses by the delay and load of this moment.
     Samcra,
-    /// The same, again at every vertex.
+    /// The same, decided again at every vertex.
     SamcraHbh,
-    /// `mc-t` by the relation as the papers print it.
+    /// `mc-t` with the relation as the papers print it.
     McTPrinted,
 }
 
 impl TaskPlannerName {
-    /// All of them, in the order in which they are listed to users.
+    /// All planners, in the order in which they are listed to users.
     pub const ALL: [Self; 8] = [
         Self::McT,
         Self::AwmcT,
@@ -39,7 +41,7 @@ impl TaskPlannerName {
         Self::McTPrinted,
     ];
 
-    /// The name users give.
+    /// The name by which users choose it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +56,7 @@ impl TaskPlannerName {
         }
     }
 
-    /// What it is, in a line of a help text.
+    /// What the planner is, as one line of a help text.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -71,13 +73,13 @@ impl TaskPlannerName {
         }
     }
 
-    /// The one of this name.
+    /// The planner of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|planner| planner.name() == name)
     }
 
-    /// All names as a person reads them: `"mc-t", "awmc-t" or "ect"`.
+    /// All names, as a text for people: `"mc-t", "awmc-t" or "ect"`.
     #[must_use]
     pub fn names() -> String {
         let quoted = Self::ALL.map(|planner| format!("{:?}", planner.name()));

@@ -1,13 +1,13 @@
-//! `samcra` and `samcra-hbh`: path and cluster for a task that begins at once, by the loads of this
-//! moment.
+//! `samcra` and `samcra-hbh`: path and cluster for a task that begins at once, by the present
+//! loads.
 //!
-//! Stevens 2009, section 3: all clusters are behind one virtual vertex, each on an edge of its own
+//! Stevens 2009, section 3: all clusters are behind one virtual vertex, each on its own edge
 //! (anycast). A path has two sums: its delay, and the load of the cluster at its end. [`route`]
-//! finds the shortest one under a limit for each.
+//! finds the shortest path under a limit for each sum.
 //!
-//! Neither how much data there are nor how long the run takes is asked before path and cluster are
-//! chosen, only what is free now. Whether the task can then have them for as long as it needs is looked
-//! up in the picture afterwards: if not, it is refused, as it would be on its way.
+//! Path and cluster are chosen only by what is free now, and not by the size of the data or the
+//! length of the run. Whether the task can have both for long enough is checked on the picture
+//! afterwards. If not, it is refused, as it would be by the nodes of the path.
 
 pub mod route;
 
@@ -22,21 +22,21 @@ use super::{
 use crate::Budget;
 use route::{Edge, Graph, Length};
 
-/// Full load of a cluster, in parts.
+/// Full load of a cluster, in millionths.
 const FULL: u64 = 1_000_000;
 
 /// SAMCRA to an anycast vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Samcra {
-    /// Does each vertex on the way compute the path again (`samcra-hbh`)?
+    /// Whether each vertex of the path computes the path again (`samcra-hbh`).
     pub hop_by_hop: bool,
-    /// The limit of the delay, at most half an hour: longer counts as that. That of the load is all
-    /// of a cluster.
+    /// The limit of the delay, at most half an hour; a larger value counts as that. The limit of
+    /// the load is the whole cluster.
     pub delay_max: Span,
 }
 
 impl Samcra {
-    /// `samcra` or `samcra-hbh` with a second for the delay, which no path on Earth needs.
+    /// `samcra` or `samcra-hbh` with a delay limit of one second, which no path on Earth needs.
     #[must_use]
     pub const fn new(hop_by_hop: bool) -> Self {
         Self { hop_by_hop, delay_max: Span::from_secs(1) }
@@ -96,7 +96,7 @@ impl Samcra {
         let anycast = picture.vertices() as u32;
         let limit = self.delay_max.as_us().max(1).unsigned_abs();
         let mut graph = Graph::new(picture.vertices() + 1, [limit, FULL]);
-        // The edges' links or clusters, by number.
+        // The link of each edge, by the edge's number; clusters follow below.
         let mut links = Vec::new();
         let now = frame.base.plus(frame.lead as u64);
         for (index, link) in (0..).zip(picture.links()) {
@@ -129,7 +129,7 @@ impl Samcra {
         Some((length, wavelength, path, cluster))
     }
 
-    /// The task over that path at once, if the picture has it free for long enough.
+    /// Plans the task over this path at once, if the picture has it free for long enough.
     fn at_once(
         &self,
         frame: &Frame<'_>,
@@ -139,7 +139,7 @@ impl Samcra {
     ) -> Result<TaskOutcome, Box<Refusal>> {
         let (task, picture) = (frame.instance.task, frame.instance.picture);
         frame.begin_wavelength(tables);
-        // What looking it up takes is no part of the algorithm.
+        // The effort of this check is not part of the algorithm.
         let mut looked = Effort::default();
         for first in 1..=links.len() {
             let path = (cluster.vertex, links);
@@ -167,7 +167,7 @@ impl Samcra {
                 format!("{name} is not free when the data arrive for as long as the run takes");
             return Err(short(name.as_str(), task.cpus.into(), detail));
         }
-        // Others that are at the same vertex are not what was chosen.
+        // Other clusters at the same vertex were not chosen.
         tables.clusters.retain(|other| other.index == cluster.index);
         let mut choice = Choice::new(frame, TaskObjective::Completion);
         let way = PathCandidate { label: &label, wavelength, vouched: None };

@@ -1,11 +1,12 @@
 //! The multi-cost search: all paths from the source that no other path dominates.
 //!
-//! Dijkstra's algorithm with vectors of costs (Christodoulopoulos 2008, section 5.1; Stevens 2009,
-//! section 4.4, phase 1): paths are extended in the order of their delays, and one that another path to
-//! the same vertex dominates is dropped. What "dominates" means is the [`Dominance`].
+//! It is Dijkstra's algorithm with vectors of costs (Christodoulopoulos 2008, section 5.1; Stevens
+//! 2009, section 4.4, phase 1). Paths are extended in the order of their delays, and a path that is
+//! dominated by another path to the same vertex is dropped. [`Dominance`] says what "dominates"
+//! means.
 //!
-//! Paths live in one arena: a [`Label`] each, and its vector in a table of words. Nothing is allocated
-//! for a path but room that the next task finds there again.
+//! All paths are in one arena: each has a [`Label`], and its vector in a table of words. Memory is
+//! allocated only to grow the arena, and the next task reuses it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,23 +18,23 @@ use super::Effort;
 use super::frame::{Entries, Frame, Tables};
 use crate::Budget;
 
-/// When one path to a vertex makes another one needless. A tie in everything keeps the path that
-/// was found first, so that of two equal ones exactly one stays; the papers' relations, strict in
-/// the delay as they are printed, would keep all.
+/// When one path to a vertex makes another path unnecessary. Of paths that are equal in everything,
+/// the one found first is kept, so that exactly one stays. The papers' relations are printed as
+/// strict in the delay and would keep all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dominance {
-    /// Eq. (3) as printed, but for ties: no later, and free in every slot of *departure* in which
-    /// the other is. That is no reason to drop the other one when the delays differ: data that
-    /// leave in the same slot reach the links that follow in different slots
+    /// Eq. (3) as printed, except for ties: no later, and free in every slot of *departure* in
+    /// which the other path is free. When the delays differ, this does not justify dropping the
+    /// other path: data that leave in the same slot reach the following links in different slots
     /// (`docs/adr/0013-multi-cost.md`).
     Printed,
-    /// Eq. (3) by *arrival*: no later, and whatever leaves on the other path can leave on this one so
-    /// that it arrives in the same slot. With equal delays it is Eq. (3).
+    /// Eq. (3) by *arrival*: no later, and for every departure on the other path there is one on
+    /// this path that arrives in the same slot. With equal delays it is Eq. (3).
     Arrival,
-    /// Eq. (6): no later, and at least as many slots free, whichever they are.
+    /// Eq. (6): no later, and at least as many free slots, whichever they are.
     Weight,
-    /// [`Dominance::Arrival`], and through no vertex that the other does not pass through: only
-    /// then can this path be continued wherever the other one can without passing a vertex twice.
+    /// [`Dominance::Arrival`], and through no vertex that the other path does not pass. Only then
+    /// can this path be continued wherever the other one can, without passing a vertex twice.
     Whole,
 }
 
@@ -41,52 +42,53 @@ pub enum Dominance {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label {
     pub(super) vertex: u32,
-    /// The label of the path without its last link, and that link.
+    /// The label of the path without its last link.
     parent: u32,
+    /// The last link.
     link: u32,
     pub(super) hops: u32,
-    /// In slots.
+    /// The delay of the path, in slots.
     pub(super) delay: u32,
-    /// `R_p(b)`.
+    /// `R_p(b)`: the earliest departure, as a position.
     pub(super) departure: u32,
     weight: u32,
-    /// No path dominates it, so far.
+    /// Whether no path dominates it so far.
     alive: bool,
 }
 
 impl Label {
-    /// A path that no search found.
+    /// A label for a path that does not come from a search.
     pub(super) const fn of_path(vertex: u32, delay: u32, hops: u32, departure: usize) -> Self {
         let (parent, link, departure, weight, alive) = (0, 0, departure as u32, 0, true);
         Self { vertex, parent, link, hops, delay, departure, weight, alive }
     }
 }
 
-/// What the search keeps from task to task: the memory, nothing else.
+/// The memory of the search, reused from task to task.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     pub(super) labels: Vec<Label>,
     vectors: Vec<u64>,
-    /// Vertices passed through, by label; only for [`Dominance::Whole`].
+    /// The vertices that each label's path passes; only for [`Dominance::Whole`].
     visited: Vec<u64>,
-    /// Labels at each vertex.
+    /// The labels at each vertex.
     at: Vec<Vec<u32>>,
     queue: BinaryHeap<Reverse<(u64, u32, u32)>>,
 }
 
-/// Sees each path that is kept, when it is kept; may bound those to come.
+/// Is called for each path that is kept, and may bound the paths to come.
 pub(super) trait Guide {
-    /// A lower bound of what the best plan over this path or one that continues it is worth, as a
-    /// number to search by, lowest first; none when there is no use in it. Called once for each
-    /// path.
+    /// A lower bound of the value of the best plan over this path or a continuation of it. The
+    /// search takes the lowest number first. `None` when the path is of no use. Called once for
+    /// each path.
     fn bound(&mut self, frame: &Frame<'_>, tables: &Tables, label: &Label) -> Option<u64>;
-    /// Is a path of this bound still of use?
+    /// Whether a path with this bound is still of use.
     fn still(&self, bound: u64) -> bool;
-    /// A path was kept; `index` is its label's.
+    /// Called when a path is kept; `index` is that of its label.
     fn kept(&mut self, frame: &Frame<'_>, tables: &Tables, arena: &Arena, index: u32);
 }
 
-/// By delay, every path of use: phase 1 as it is printed.
+/// Takes every path in the order of delays: phase 1 as printed.
 pub(super) struct DelayOrderedSearch;
 
 impl Guide for DelayOrderedSearch {
@@ -99,7 +101,7 @@ impl Guide for DelayOrderedSearch {
     fn kept(&mut self, _: &Frame<'_>, _: &Tables, _: &Arena, _: u32) {}
 }
 
-/// Did the search come to its end?
+/// Whether the search was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Complete,
@@ -108,14 +110,15 @@ pub(super) enum End {
 }
 
 impl End {
-    /// Complete when both are.
+    /// Complete when both are complete.
     pub(super) fn and(self, other: Self) -> Self {
         if self == Self::Complete { other } else { self }
     }
 }
 
 impl Arena {
-    /// Labels that no other dominates, by index, in the order in which they were found.
+    /// The labels that no other dominates, with their indices, in the order in which they were
+    /// found.
     pub(super) fn alive(&self) -> impl Iterator<Item = (u32, &Label)> {
         (0..).zip(&self.labels).filter(|(_, label)| label.alive)
     }
@@ -204,14 +207,14 @@ impl<G: Guide> Search<'_, '_, G> {
         arena.at.resize_with(vertices, Vec::new);
     }
 
-    /// The path of no links. False when nothing can come of it.
+    /// Adds the path without links. False when no plan can come from it.
     fn root(&mut self, words: usize) -> bool {
         let (frame, vertex) = (self.frame, self.frame.instance.task.source.0);
         let vector = room(&mut self.arena.vectors, 0, words);
         vector.fill(0);
         kernel::set(vector, frame.lead, frame.last_entry(0));
         let weight = kernel::weight(vector) as u32;
-        // What stays needs no slot of a link.
+        // Data that need no path need no slot of a link.
         let departure = frame.lead as u32;
         let (parent, link, hops, delay, alive) = (0, 0, 0, 0, true);
         let label = Label { vertex, parent, link, hops, delay, departure, weight, alive };
@@ -234,7 +237,8 @@ impl<G: Guide> Search<'_, '_, G> {
         self.guide.kept(self.frame, self.tables, self.arena, index);
     }
 
-    /// The path of a label and then a link, when it is of use and nothing dominates it.
+    /// Extends the path of a label by a link, and keeps the new path if it is of use and not
+    /// dominated.
     fn extend(&mut self, parent: u32, link: u32) {
         let (frame, words) = (self.frame, self.frame.words);
         let to = frame.instance.picture.links()[link as usize].to.0;
@@ -251,14 +255,15 @@ impl<G: Guide> Search<'_, '_, G> {
         let (vector, old) = (&mut new[..words], &known[parent as usize * words..][..words]);
         kernel::and_shifted(vector, old, self.tables.link(link, words), i64::from(before.delay));
         kernel::clear_from(vector, frame.last_entry(delay));
-        // One addition for the delay, one AND for each entry; then comparisons until the departure.
+        // One addition for the delay and one AND for each entry, then comparisons until the
+        // departure.
         self.effort.operations += 1 + frame.slots as u64;
         let Some(departure) = frame.departure(vector, delay) else {
             self.effort.operations += frame.slots as u64;
             return;
         };
         self.effort.operations += (departure + frame.data) as u64;
-        // As printed, Eq. (3) compares vectors and does not count.
+        // As printed, Eq. (3) compares vectors and does not count bits.
         let weight = match self.dominance {
             Dominance::Printed => 0,
             Dominance::Arrival | Dominance::Weight | Dominance::Whole => {
@@ -278,7 +283,7 @@ impl<G: Guide> Search<'_, '_, G> {
         }
     }
 
-    /// Notes what the label to come passes through.
+    /// Stores the vertices that the path of the next label passes.
     fn visit(&mut self, parent: u32, vertex: u32, next: usize) {
         let stride = kernel::words_for(self.frame.instance.picture.vertices());
         room(&mut self.arena.visited, next, stride);
@@ -287,8 +292,8 @@ impl<G: Guide> Search<'_, '_, G> {
         kernel::set(&mut new[..stride], vertex as usize, vertex as usize + 1);
     }
 
-    /// Does no path to the same vertex dominate the label to come, whose vector is the `next`?
-    /// Those that it dominates are dropped.
+    /// Whether no path to the same vertex dominates the new label, whose vector has the index
+    /// `next`. If so, the paths that the new one dominates are dropped.
     fn stands(&mut self, label: &Label, next: usize) -> bool {
         let vertex = label.vertex as usize;
         let mut at = std::mem::take(&mut self.arena.at[vertex]);
@@ -308,7 +313,7 @@ impl<G: Guide> Search<'_, '_, G> {
         !dominated
     }
 
-    /// Does path `a` dominate path `b`, or equal it?
+    /// Whether path `a` dominates path `b`, or equals it.
     fn dominates(&mut self, a: (&Label, usize), b: (&Label, usize)) -> bool {
         let ((a, a_at), (b, b_at)) = (a, b);
         self.effort.operations += 1;
@@ -319,8 +324,8 @@ impl<G: Guide> Search<'_, '_, G> {
             self.effort.operations += 1;
             return a.weight >= b.weight;
         }
-        // What covers another vector, moved or not, has as many bits: where they were counted, that is
-        // told at once.
+        // A vector that covers another one, shifted or not, has at least as many bits. Where the
+        // bits were counted, that decides at once.
         self.effort.operations += u64::from(self.dominance != Dominance::Printed);
         if a.weight < b.weight {
             return false;
@@ -344,7 +349,7 @@ impl<G: Guide> Search<'_, '_, G> {
     }
 }
 
-/// The words of one entry of a table, which grows to have them.
+/// The words of one entry of a table, which grows if necessary.
 fn room(table: &mut Vec<u64>, index: usize, words: usize) -> &mut [u64] {
     let end = (index + 1) * words;
     if table.len() < end {
@@ -353,7 +358,7 @@ fn room(table: &mut Vec<u64>, index: usize, words: usize) -> &mut [u64] {
     &mut table[index * words..end]
 }
 
-/// Entries of vectors that a dominance is about when nobody says otherwise.
+/// The kind of entries that a dominance uses by default.
 pub(super) const fn usual_entries(dominance: Dominance) -> Entries {
     match dominance {
         Dominance::Printed | Dominance::Weight => Entries::Slots,

@@ -1,4 +1,4 @@
-//! What is asked: one task, whose data travel to a cluster and are then computed on.
+//! What is requested: one task, whose input data travel to a cluster, where it then runs.
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::vector::kernel;
@@ -7,25 +7,25 @@ use coalloc_common::{BitsPerSecond, Cpus, InvalidField, Span, Time, VertexIndex,
 use super::frame::slots_from;
 use super::picture::BelievedNetwork;
 
-/// Before data may be sent, the nodes of the path are told of them.
+/// How the nodes of the path learn of the data before these are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signalling {
-    /// Tell-and-go, one-way: data follow `lead` behind the message that announces them (the offset
-    /// of just-enough-time reservation), whatever it meets on its way.
+    /// Tell-and-go, one-way: data follow `lead` after the message that announces them (the offset
+    /// of just-enough-time reservation), whether or not the nodes on the path accept it.
     TellAndGo {
-        /// Not negative; usually what the nodes take to read the message.
+        /// Not negative; usually the time that the nodes need to process the message.
         lead: Span,
     },
-    /// Tell-and-wait, two-way: data are sent when the answer is back, a round trip over the path and
-    /// `lead` later.
+    /// Tell-and-wait, two-way: data are sent when the answer has come back, which takes a round
+    /// trip over the path and `lead`.
     TellAndWait {
-        /// Not negative; what the nodes take beside the round trip.
+        /// Not negative; the time that the nodes need in addition to the round trip.
         lead: Span,
     },
 }
 
 impl Signalling {
-    /// One-way, without an offset: the papers' setting.
+    /// One-way without an offset, as in the papers.
     pub const ONE_WAY: Self = Self::TellAndGo { lead: Span::ZERO };
 
     pub(super) const fn lead(self) -> Span {
@@ -34,7 +34,7 @@ impl Signalling {
         }
     }
 
-    /// How often the path is travelled before data may leave.
+    /// How often a message crosses the path before data may leave.
     pub(super) const fn travels(self) -> usize {
         match self {
             Self::TellAndGo { .. } => 0,
@@ -43,26 +43,26 @@ impl Signalling {
     }
 }
 
-/// What a plan is best by. Every one grows with each of the costs it looks at, so that a plan of a path
-/// and cluster that are worse in everything is never the better one (Stevens 2009, section 4.4, phase
-/// 3). Where two are equal, the earlier completion and then the smaller delay decide.
+/// What makes one plan better than another. Every objective grows with each of the costs that it
+/// uses, so a plan whose path and cluster are worse in everything is never better (Stevens 2009,
+/// section 4.4, phase 3). Ties go to the earlier completion and then to the smaller delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskObjective {
-    /// When the run ends: the papers' choice.
+    /// The end of the run: the choice of the papers.
     Completion,
-    /// When the last data are at the cluster.
+    /// The time at which the last data are at the cluster.
     Arrival,
-    /// The cluster with the fewest tasks scheduled.
+    /// The number of tasks scheduled at the cluster.
     FewestTasks,
-    /// A weighted sum, in microseconds: `completion` times the completion and `arrival` times the
-    /// arrival, both from the task's `ready` on, and `per_task` for each task scheduled at the
-    /// cluster.
+    /// A weighted sum, in microseconds: `completion` times the completion, plus `arrival` times the
+    /// arrival, both counted from the task's `ready`, plus `per_task` for each task scheduled at
+    /// the cluster.
     Weighted {
-        /// Weight of the completion, any.
+        /// Weight of the completion; any number.
         completion: u32,
-        /// Weight of the arrival, any.
+        /// Weight of the arrival; any number.
         arrival: u32,
-        /// Microseconds that one scheduled task counts as.
+        /// How many microseconds one scheduled task counts as.
         per_task: u32,
     },
 }
@@ -70,31 +70,33 @@ pub enum TaskObjective {
 /// One task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Where the data are.
+    /// The vertex where the data are.
     pub source: VertexIndex,
-    /// The data, in bytes: 1 to [`limits::TASK_BYTES_MAX`].
+    /// Size of the data in bytes: 1 to [`limits::TASK_BYTES_MAX`].
     pub data_bytes: u64,
-    /// What each of its CPUs has to do, in million instructions: 1 to [`limits::TASK_WORK_MAX_MI`].
+    /// The work of each of its CPUs, in million instructions: 1 to [`limits::TASK_WORK_MAX_MI`].
     pub work_mi: u64,
-    /// CPUs it runs on (`r`), all of them in one cluster: 1 to [`limits::CPUS_MAX`].
+    /// How many CPUs it runs on (`r`), all in one cluster: 1 to [`limits::CPUS_MAX`].
     pub cpus: Cpus,
-    /// The rate it sends at, on every link: 1 to [`limits::BANDWIDTH_MAX_BPS`].
+    /// The rate at which data are sent, on every link: 1 to [`limits::BANDWIDTH_MAX_BPS`] bit/s.
     pub rate: BitsPerSecond,
-    /// Nothing happens before this instant: "now" for an immediate task.
+    /// Nothing happens before this instant. For an immediate task it is "now".
     pub ready: Time,
-    /// The run ends at the latest then, if that is asked (`ready + D` of the papers).
+    /// When the run has to have ended, if there is a deadline (`ready + D` of the papers).
     pub deadline: Option<Time>,
-    /// What is best.
+    /// What makes a plan the best.
     pub objective: TaskObjective,
-    /// What comes before data are sent.
+    /// What has to happen before data are sent.
     pub signalling: Signalling,
-    /// The only cluster it may run in, by index in [`BelievedNetwork::clusters`]; none: any.
+    /// The only cluster in which the task may run, by index in [`BelievedNetwork::clusters`];
+    /// `None` when any will do.
     pub cluster: Option<usize>,
-    /// How many plans are wanted at most: 1 to [`limits::TASK_PLANS_MAX`].
+    /// The most plans that are wanted: 1 to [`limits::TASK_PLANS_MAX`].
     pub plans: usize,
 }
 
-/// A task and the picture it is planned on, checked against one another: all that a planner is told.
+/// A task and the picture it is planned on, checked against each other: everything that a planner
+/// gets to know.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskInstance<'a> {
     pub(super) task: &'a Task,
@@ -105,8 +107,9 @@ impl<'a> TaskInstance<'a> {
     /// A task to be planned on a picture.
     ///
     /// # Errors
-    /// [`InvalidField`] when a number is out of its range, the source is no vertex of the picture, or
-    /// the picture was cut at less than the task's rate or CPUs and cannot tell.
+    /// [`InvalidField`] when a number is out of its range, the source is no vertex of the picture,
+    /// or the picture's vectors are for less than the task's rate or CPUs and so cannot answer for
+    /// it.
     pub fn new(task: &'a Task, picture: &'a BelievedNetwork) -> Result<Self, InvalidField> {
         let last = u32::try_from(picture.vertices()).unwrap_or(u32::MAX).saturating_sub(1);
         check_range("source", task.source.0, 0..=last, "(a vertex of the picture)")?;
@@ -133,7 +136,7 @@ impl<'a> TaskInstance<'a> {
             let allowed = format!("0 to {}", limits::LATENCY_MAX);
             return Err(InvalidField::new("signalling.lead", lead, allowed));
         }
-        // A search keeps the vector of each link, all of them equally long.
+        // A search keeps the vector of each link, and all of them have the same length.
         let base = picture.link_grid().first_from(task.ready);
         let slots = kernel::words_for(slots_from(picture, base)) * kernel::WORD;
         let all = (slots as u64).saturating_mul(picture.links().len() as u64);
@@ -160,14 +163,14 @@ impl<'a> TaskInstance<'a> {
         self.picture.link_grid().slots_for(time)
     }
 
-    /// How many cluster slots the run takes on CPUs of so many MIPS (`w = W / C_m`, rounded up).
+    /// How many cluster slots the run takes on CPUs of this many MIPS (`w = W / C_m`, rounded up).
     #[must_use]
     pub fn run_slots(&self, mips: u64) -> u64 {
         self.picture.cluster_grid().slots_for(time_for(u128::from(self.task.work_mi), mips))
     }
 }
 
-/// How long an amount takes at so much a second, rounded up to a microsecond.
+/// How long an amount takes at a rate per second, rounded up to a microsecond.
 fn time_for(amount: u128, per_second: u64) -> Span {
     let us = (amount * 1_000_000).div_ceil(u128::from(per_second.max(1)));
     Span::from_us(i64::try_from(us).unwrap_or(i64::MAX))

@@ -1,4 +1,5 @@
-//! A task planned whole: with the way of its results, when these travel on. What shells ask for.
+//! Plans a whole task: the run and, if the results travel on, the transfer of the results. Shells
+//! use this function.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +14,23 @@ use crate::Budget;
 /// A plan of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WholePlan {
-    /// What it computes stays where it ran.
+    /// The results stay at the cluster.
     Stays(TaskPlan),
-    /// It travels on.
+    /// The results travel on.
     Travels(Box<Delivery>),
 }
 
-/// What a planner says of a task.
+/// The answer of a planner for a whole task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPlanning {
-    /// Plans, best first and at least one, or why there is none.
+    /// At least one plan, the best one first; or why there is none.
     pub outcome: Result<Vec<WholePlan>, Box<TaskRefusal>>,
-    /// What it took.
+    /// The work it took.
     pub effort: Effort,
 }
 
-/// Plans a task, and the way of its results if there is one: of that there is one plan.
+/// Plans a task and, with `output`, the transfer of its results. With a transfer there is at most
+/// one plan.
 ///
 /// # Errors
 /// As [`deliver`].
@@ -53,7 +55,7 @@ pub fn whole(
 }
 
 impl WholePlan {
-    /// The plan of its run, and of the way there.
+    /// The plan of the run and of the path of its input data.
     #[must_use]
     pub const fn plan(&self) -> &TaskPlan {
         match self {
@@ -62,7 +64,7 @@ impl WholePlan {
         }
     }
 
-    /// Is it proven that no plan on this picture is better?
+    /// Whether it is proven that no plan on this picture is better.
     #[must_use]
     pub const fn is_proven(&self) -> bool {
         match self {
@@ -71,7 +73,7 @@ impl WholePlan {
         }
     }
 
-    /// As [`TaskPlan::segments`].
+    /// What has to be held, as [`TaskPlan::segments`], with the transfer of the results.
     #[must_use]
     pub fn segments(
         &self,
@@ -85,8 +87,9 @@ impl WholePlan {
         }
     }
 
-    /// Whose resources the data meet, in their order: those of the paths, the cluster's, those of the
-    /// results' paths; each once, where it is met first.
+    /// The owners of the resources in the order in which the data meet them: those of the path to
+    /// the cluster, of the cluster, and of the path of the results. Each is listed once, where it
+    /// is met first.
     #[must_use]
     pub fn way(&self, topology: &Topology, picture: &BelievedNetwork) -> Vec<RmName> {
         let owner = |leg: &Leg| picture.edge_of(topology, leg).map(|(edge, _)| edge.rm.clone());

@@ -1,10 +1,12 @@
-//! The cheapest assignment of the sites still to be placed to vertices of their own (Eq. 4 and 5).
+//! The cheapest assignment of the sites still to be placed, each to a vertex of its own (Eq. 4 and
+//! 5).
 //!
-//! A lower bound: the score of a site at a vertex counts the routes to placed sites one by one. When
-//! every site's own cheapest vertex differs from the others', their sum is the answer; only rivals
-//! make it an assignment problem, solved by shortest augmenting paths (the Hungarian method).
+//! It is a lower bound, because the score of a site at a vertex counts the routes to placed sites
+//! one by one. When the cheapest vertices of all sites differ, the sum of their scores is the
+//! answer. Only when sites compete for a vertex is it an assignment problem, which is solved by
+//! shortest augmenting paths (the Hungarian method).
 
-/// Scratch for assignments of up to so many sites to so many vertices.
+/// Scratch memory for assignments to a fixed number of vertices.
 pub(super) struct Assignment {
     claimed: Vec<bool>,
     row_price: Vec<i128>,
@@ -15,7 +17,7 @@ pub(super) struct Assignment {
     seen: Vec<bool>,
 }
 
-/// A score that no sum of real ones reaches (they stay below 2^63, see `limits`).
+/// A score larger than any sum of real scores (those stay below 2^63, see `limits`).
 const NEVER: i128 = 1 << 80;
 
 impl Assignment {
@@ -31,9 +33,9 @@ impl Assignment {
         }
     }
 
-    /// The least sum of scores over `rows` sites, `None` when they cannot all be placed.
-    /// `scores(row)` yields the open (vertex, score) pairs of a site; `least[row]` is set to its
-    /// cheapest.
+    /// The least sum of scores over `rows` sites; `None` when they cannot all be placed.
+    /// `scores(row)` yields the open (vertex, score) pairs of a site. `least` gets the cheapest
+    /// score of each site.
     pub(super) fn least<I: Iterator<Item = (u32, u64)>>(
         &mut self,
         rows: usize,
@@ -72,7 +74,8 @@ impl Assignment {
         self.hungarian(rows, scores)
     }
 
-    /// Rows and columns are counted from 1; column 0 stands for the row being added.
+    /// Solves the assignment problem. Rows and columns are counted from 1; column 0 stands for the
+    /// row being added.
     fn hungarian<I: Iterator<Item = (u32, u64)>>(
         &mut self,
         rows: usize,
@@ -97,7 +100,7 @@ impl Assignment {
         for column in 1..=columns {
             let row = self.holder[column];
             if row > 0 {
-                // The pair was reached through an open score, so it is found again.
+                // The pair was reached through an open score, so that score is found again.
                 let score = scores(row - 1).find(|(vertex, _)| *vertex as usize + 1 == column);
                 sum += score.map_or(0, |(_, score)| score);
             }

@@ -1,25 +1,26 @@
-//! A lower bound for requests whose rest is a forest: cheapest completions by dynamic programming.
+//! A lower bound for requests whose remaining links form a forest: cheapest completions by dynamic
+//! programming.
 //!
-//! Once the first sites in the order (the prefix) are placed, the links among the others of a ring, a
-//! chain, a tree, or several of them through common sites, form a forest. For a forest the cheapest
-//! way to place all of it is found exactly, from the leaves up, when three things are set aside:
-//! links that compete for capacity (Eq. 8), and sites that share a vertex (Eq. 5) unless they are
-//! neighbours or both neighbours of a third: a chain that turns back on its heel would be cheapest
-//! nearly always. To exclude that, each vertex keeps its two best continuations, as 2-cycle
-//! elimination does in vehicle routing (Houck et al. 1980).
+//! Once the first sites in the order (the prefix) are placed, the links among the other sites of a
+//! ring, a chain, a tree, or several of them with common sites, form a forest. The cheapest way to
+//! place a whole forest is found exactly, from the leaves up, if two things are ignored: links that
+//! compete for capacity (Eq. 8), and most sites that share a vertex (Eq. 5). Sharing is excluded
+//! only between neighbours and between two neighbours of a third site, because otherwise a chain
+//! that goes straight back would nearly always be the cheapest. To exclude it, each vertex keeps
+//! its two best continuations, like 2-cycle elimination in vehicle routing (Houck et al. 1980).
 //!
-//! The tables hold for one placement of the prefix: costs to it are counted, its vertices and those
-//! that a symmetry has closed are left out.
+//! The tables are valid for one placement of the prefix. They count costs to the prefix, and leave
+//! out its vertices and those closed by a symmetry.
 
 use super::network::{Link, NONE};
 
-/// The least cost of a subtree seen from a vertex of its parent.
+/// The least cost of a subtree, for one vertex of its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Best {
     least: u64,
-    /// Where the child lands for that.
+    /// The vertex of the child for that cost.
     to: u32,
-    /// The least when it lands elsewhere.
+    /// The least cost when the child is at another vertex than `to`.
     other: u64,
 }
 
@@ -35,28 +36,29 @@ impl Best {
         }
     }
 
-    /// The least cost with the child not at this vertex.
+    /// The least cost when the child is not at this vertex.
     fn without(&self, vertex: u32) -> u64 {
         if self.to == vertex { self.other } else { self.least }
     }
 }
 
-/// The forest of a request and its tables. Places are places in the order of placing.
+/// The forest of a request, with its tables. A place is an index in the order of placing.
 pub(super) struct Chains {
-    /// How many sites the prefix has.
+    /// The number of sites in the prefix.
     pub(super) prefix: usize,
-    /// By place: the place of its parent beyond the prefix, and the link to it.
+    /// For each place, the place of its parent beyond the prefix, and the link to it.
     parents: Vec<Option<(usize, usize)>>,
     children: Vec<Vec<usize>>,
-    /// By place of a child, by vertex of its parent.
+    /// For each place that is a child, by vertex of its parent.
     best: Vec<Vec<Best>>,
-    /// By place without a parent: the least of its tree.
+    /// For each place without a parent, the least cost of its tree.
     roots: Vec<u64>,
     ready: bool,
 }
 
 impl Chains {
-    /// The forest of a request, if the tables can tell anything beyond one link.
+    /// The forest of a request; `None` unless some tree is deeper than one link, because the tables
+    /// would then add nothing.
     pub(super) fn of(links: &[Link], order: &[usize], place: &[usize]) -> Option<Self> {
         let sites = order.len();
         let prefix = (1..sites).find(|prefix| forest(links, place, *prefix, sites).is_some())?;
@@ -78,24 +80,25 @@ impl Chains {
         })
     }
 
-    /// Do the tables hold?
+    /// Whether the tables are valid.
     pub(super) const fn ready(&self) -> bool {
         self.ready
     }
 
-    /// The prefix moves: the tables no longer hold.
+    /// Called when the prefix moves: the tables are no longer valid.
     pub(super) const fn forget(&mut self) {
         self.ready = false;
     }
 
-    /// The parent of a place and the link to it.
+    /// The parent of a place, and the link to it.
     pub(super) fn parent(&self, place: usize) -> Option<(usize, usize)> {
         self.parents[place]
     }
 
-    /// Begins the tables of a place, those of all later places being there: `open` are the vertices
-    /// open to it with their costs by themselves; gives them back with their subtrees' for a parent at
-    /// `at`. Costs that cannot be are `u64::MAX`.
+    /// Fills one entry of a place's table: the least cost of its subtree when its parent is at
+    /// vertex `at`. The tables of its children are there already. `open` are its open vertices with
+    /// their own costs, and `costs` the routes between `at` and every vertex. A cost of `u64::MAX`
+    /// means that there is no route.
     pub(super) fn fill(&mut self, place: usize, at: u32, open: &[(u32, u64)], costs: &[u64]) {
         let mut best = Best::NONE;
         for (vertex, own) in open {
@@ -109,37 +112,39 @@ impl Chains {
         self.best[place][at as usize] = best;
     }
 
-    /// Makes room for the table of a place.
+    /// Prepares an empty table for a place.
     pub(super) fn begin(&mut self, place: usize, vertices: usize) {
         self.best[place].clear();
         self.best[place].resize(vertices, Best::NONE);
     }
 
-    /// The least of a tree whose root is at this place.
+    /// Sets the least cost of the tree whose root is at this place.
     pub(super) fn root(&mut self, place: usize, open: &[(u32, u64)]) {
         let tree =
             |(vertex, own): &(u32, u64)| self.below(place, *vertex, NONE).saturating_add(*own);
         self.roots[place] = open.iter().map(tree).min().unwrap_or(u64::MAX);
     }
 
-    /// All tables are there.
+    /// Marks all tables as made.
     pub(super) const fn end(&mut self) {
         self.ready = true;
     }
 
-    /// The least that the children of a place add when it is at `vertex`, none of them at `not`.
+    /// The least cost that the children of a place add when it is at `vertex` and none of them is
+    /// at `not`.
     pub(super) fn below(&self, place: usize, vertex: u32, not: u32) -> u64 {
         self.children[place].iter().fold(0, |sum, child| {
             self.best[*child][vertex as usize].without(not).saturating_add(sum)
         })
     }
 
-    /// The vertex a place's children must not take: its parent's.
+    /// The vertex that the children of a place must not take: that of its parent.
     pub(super) fn behind(&self, place: usize, order: &[usize], placed: &[u32]) -> u32 {
         self.parents[place].map_or(NONE, |(parent, _)| placed[order[parent]])
     }
 
-    /// The least that the sites add which are neither placed (before `place`) nor below `but`.
+    /// The least cost that the unplaced sites (from `place` on) add, without `but` and what is
+    /// below it.
     pub(super) fn rest(&self, place: usize, but: usize, order: &[usize], placed: &[u32]) -> u64 {
         let mut sum = 0u64;
         for waiting in place..order.len() {
@@ -160,8 +165,8 @@ impl Chains {
     }
 }
 
-/// By place its parent and the link to it, if each site beyond the prefix has at most one neighbour
-/// there that is placed before it.
+/// For each place, its parent and the link to it; `None` unless each site beyond the prefix has at
+/// most one neighbour there that is placed before it.
 fn forest(
     links: &[Link],
     place: &[usize],

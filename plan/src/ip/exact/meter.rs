@@ -1,8 +1,8 @@
-//! What is left of a budget.
+//! What is left of a search's budget.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Counts search nodes down and listens for the caller's stop.
+/// Counts down the search nodes and watches for the caller's stop.
 pub(super) struct Meter<'a> {
     left: u64,
     opened: u64,
@@ -14,12 +14,12 @@ impl<'a> Meter<'a> {
         Self { left: nodes, opened: 0, stop }
     }
 
-    /// Nodes opened so far.
+    /// The number of nodes opened so far.
     pub(super) const fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// Has the budget ended?
+    /// Whether the budget has ended.
     pub(super) const fn ended(&self) -> bool {
         self.left == 0
     }

@@ -1,7 +1,9 @@
-//! The frame as flat arrays: steps out of each vertex, the resource each step takes, what is free.
+//! The frame as flat arrays: the steps out of each vertex, the resource that each step takes, and
+//! what is free.
 //!
-//! A step is numbered `2 * edge + direction` (its code); turning round flips the last bit. A
-//! resource is numbered by a code as well: both steps of a shared edge take the even one.
+//! The number of a step (its code) is `2 * edge + direction`; flipping the last bit gives the
+//! opposite step. Resources are also numbered by codes: both steps of a shared edge take the even
+//! one.
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{CoAllocation, EdgeIndex, LinkDemand, Topology, limits};
@@ -9,25 +11,25 @@ use coalloc_common::{CoAllocation, EdgeIndex, LinkDemand, Topology, limits};
 use crate::ip::free_bps;
 use crate::{Costs, Route};
 
-/// No vertex, no label, no row.
+/// Stands for no vertex, no label or no row.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A step out of a vertex.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
-    /// Where it leads.
+    /// The vertex that it leads to.
     pub(super) to: u32,
-    /// Its code.
+    /// The code of the step.
     pub(super) code: u32,
-    /// The resource it takes.
+    /// The resource that the step takes.
     pub(super) out: u32,
-    /// The resource that the step back takes.
+    /// The resource that the opposite step takes.
     pub(super) back: u32,
-    /// Cost for each unit of rate.
+    /// The cost of the step for each unit of rate.
     pub(super) unit: u64,
-    /// The same of the step back.
+    /// The cost of the opposite step for each unit of rate.
     pub(super) unit_back: u64,
-    /// Microseconds.
+    /// Latency in microseconds.
     pub(super) latency: u64,
 }
 
@@ -35,13 +37,14 @@ pub(super) struct Step {
 pub(super) struct Network {
     starts: Vec<u32>,
     steps: Vec<Step>,
-    /// Free bit/s by resource.
+    /// What is free of each resource, in bit/s.
     pub(super) free: Vec<u64>,
-    /// Resource by code.
+    /// The resource of each code.
     resources: Vec<u32>,
-    /// Every edge is shared and costs the same both ways, so that any route can be travelled either way.
+    /// Whether every edge is shared and costs the same in both directions, so that any route can be
+    /// used in either direction.
     pub(super) reversible: bool,
-    /// N_max.
+    /// N_max: the most edges of a route.
     pub(super) edges_max: usize,
 }
 
@@ -56,7 +59,7 @@ impl Network {
         let mut free = Vec::with_capacity(2 * edges.len());
         let mut resources = Vec::with_capacity(2 * edges.len());
         for (index, edge) in edges.iter().enumerate() {
-            // At most EDGES_MAX.
+            // There are at most EDGES_MAX edges, so the casts keep the values.
             let code = 2 * index as u32;
             let index = EdgeIndex(index as u32);
             let lane = |direction| free_bps(edge, index, direction, view);
@@ -77,7 +80,7 @@ impl Network {
                     back: resources[(code ^ 1) as usize],
                     unit: costs.step_unit(hop.edge, hop.direction),
                     unit_back: costs.step_unit(hop.edge, hop.direction.back()),
-                    // Not negative: the topology checks it.
+                    // Not negative, because the topology checks it.
                     latency: edge.latency.as_us().unsigned_abs(),
                 });
             }
@@ -90,8 +93,8 @@ impl Network {
         Self { starts, steps, free, resources, reversible, edges_max }
     }
 
-    /// A network of undirected links without a federation around it: `(a, b, microseconds)` each, by
-    /// index; every step costs 1 a unit.
+    /// A network of undirected links without a federation: `(a, b, microseconds)` each, by index.
+    /// Every step costs 1 for each unit of rate.
     pub(super) fn of_links(vertices: usize, links: &[(u32, u32, u64)], edges_max: usize) -> Self {
         let mut from: Vec<Vec<Step>> = vec![Vec::new(); vertices];
         for (code, &(a, b, latency)) in (0u32..).step_by(2).zip(links) {
@@ -117,7 +120,7 @@ impl Network {
         Self { starts, steps, free: Vec::new(), resources, reversible: true, edges_max }
     }
 
-    /// Gives every step the cost of its edge.
+    /// Sets the cost of both steps of every edge.
     pub(super) fn price(&mut self, unit: impl Fn(u32) -> u64) {
         for step in &mut self.steps {
             step.unit = unit(step.code >> 1);
@@ -140,14 +143,15 @@ impl Network {
     }
 }
 
-/// What routes depend on: links of one class have the same routes between the same vertices.
+/// What the routes of a link depend on: links of one class have the same routes between the same
+/// vertices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Class {
-    /// bit/s.
+    /// Rate in bit/s.
     pub(super) rate: u64,
-    /// Units of rate: what the cost of a step is counted in.
+    /// The rate in units of rate, in which the cost of a step is counted.
     pub(super) units: u64,
-    /// Microseconds a route may take, if bounded.
+    /// The most latency that a route may have, in microseconds, if it is bounded.
     pub(super) latency_max: Option<u64>,
 }
 
@@ -160,7 +164,7 @@ pub(super) struct Link {
     pub(super) rate: u64,
 }
 
-/// The requested links and their classes.
+/// The requested links, and their classes.
 pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Class>) {
     let mut classes: Vec<Class> = Vec::new();
     let link = |demand: &LinkDemand| {
@@ -180,12 +184,12 @@ pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Cl
     (links, classes)
 }
 
-/// A route: the codes of its steps in the order of travel, and its value for its link.
+/// A route: the codes of its steps in the order of travel, and its cost for its link.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     length: u8,
     codes: [u32; limits::ROUTE_EDGES_MAX as usize],
-    /// In the units of the costs.
+    /// Cost of the route in the units of [`Costs`].
     pub(super) cost: u64,
 }
 
@@ -197,20 +201,21 @@ impl Path {
         &self.codes[..usize::from(self.length)]
     }
 
-    /// Adds a step; the caller never has more than N_max, which is at most `ROUTE_EDGES_MAX`.
+    /// Appends a step. The caller never appends more than N_max, which is at most
+    /// `ROUTE_EDGES_MAX`.
     pub(super) fn push(&mut self, code: u32) {
         self.codes[usize::from(self.length)] = code;
         self.length += 1;
     }
 
-    /// The same way back.
+    /// Turns the route round, so that it leads from its end to its start.
     pub(super) fn turn(&mut self) {
         let codes = &mut self.codes[..usize::from(self.length)];
         codes.reverse();
         codes.iter_mut().for_each(|code| *code ^= 1);
     }
 
-    /// The same steps, told from the other end: for chains that were followed backwards.
+    /// Reverses the order of the steps, for a chain that was followed backwards.
     pub(super) fn reverse(&mut self) {
         self.codes[..usize::from(self.length)].reverse();
     }

@@ -1,10 +1,10 @@
-//! In which order the requested sites are placed, and the symmetries of the request.
+//! The order in which the requested sites are placed, and the symmetries of the request.
 
 use super::network::{Link, NONE};
 use crate::ip::admit::Candidates;
 
-/// The order of placing: the most constrained first, then always one with the most links to those
-/// placed before it. `open` counts the vertices open to each site.
+/// The order of placing: the most constrained site first, then always one with the most links to
+/// sites placed before it. `open` has the number of open vertices of each site.
 pub(super) fn placing_order(links: &[Link], open: &[usize]) -> Vec<usize> {
     let sites = open.len();
     let mut degree = vec![0usize; sites];
@@ -15,7 +15,7 @@ pub(super) fn placing_order(links: &[Link], open: &[usize]) -> Vec<usize> {
     let mut joined = vec![0usize; sites];
     let mut order: Vec<usize> = Vec::with_capacity(sites);
     while order.len() < sites {
-        // A site with a single vertex costs nothing to place and tells the others where to go.
+        // A site with a single vertex costs no search and restricts where the others can go.
         let rank = |site: &usize| {
             let forced = open[*site] <= 1;
             (!forced, usize::MAX - joined[*site], usize::MAX - degree[*site], open[*site], *site)
@@ -34,22 +34,23 @@ pub(super) fn placing_order(links: &[Link], open: &[usize]) -> Vec<usize> {
     order
 }
 
-/// Steps that the search for symmetries of one request may take: far beyond what rings, stars and
-/// meshes of 32 sites need. Symmetries not found are only not used.
+/// How many steps the search for symmetries of one request may take. It is far more than rings,
+/// stars and meshes of 32 sites need. A symmetry that is not found is only not used.
 const STEPS_MAX: u32 = 20_000;
 
-/// For each place in the order, the nearest earlier site that must land on a vertex of lower rank.
+/// For each place in the order, the nearest earlier site that must have a vertex of lower rank.
 ///
-/// A symmetry of the request is a permutation of its sites that maps sites onto sites of the same
-/// candidates and costs, and links onto links. Of all plans that are the same but for a symmetry one
-/// is enough: the one whose list of ranks in the order of placing comes first. As no two sites share a
-/// vertex, that one is told by pairs alone (Puget 2005): a site ranks below every other that it can be
-/// exchanged with while all earlier sites stay. Of several such earlier sites the nearest is enough:
-/// the others rank below it.
+/// A symmetry of the request is a permutation of its sites that maps links onto links, and sites
+/// onto sites with the same candidates and costs. Of all plans that differ only by a symmetry, one
+/// is enough: the one whose list of ranks, in the order of placing, comes first. Because no two
+/// sites share a vertex, pairs alone determine that plan (Puget 2005): a site ranks below every
+/// other site for which it can be exchanged while all earlier sites stay. Of several such earlier
+/// sites the nearest is enough, because the others rank below it.
 ///
-/// The second answer says by place which sites the first can be exchanged with.
+/// The second result says for each place whether the first site can be exchanged with the site
+/// there.
 ///
-/// Links are compared without their direction where every route can be travelled either way.
+/// Where every route can be used in either direction, links are compared without their direction.
 pub(super) fn leaders(
     links: &[Link],
     candidates: &Candidates,
@@ -60,7 +61,7 @@ pub(super) fn leaders(
     let sites = order.len();
     let mut classes = vec![NONE; sites * sites];
     for link in links {
-        // At most REQUEST_LINKS_MAX classes.
+        // There are at most REQUEST_LINKS_MAX classes.
         classes[link.from * sites + link.to] = link.class as u32;
     }
     let between = |a: usize, b: usize| {
@@ -80,7 +81,7 @@ pub(super) fn leaders(
     (nearest, like_first)
 }
 
-/// Looks for symmetries.
+/// The search for symmetries.
 struct Symmetry<'a> {
     order: &'a [usize],
     kinds: &'a [usize],
@@ -89,7 +90,8 @@ struct Symmetry<'a> {
 }
 
 impl Symmetry<'_> {
-    /// Is there a symmetry that keeps the sites before `place` and maps the one there onto `other`'s?
+    /// Whether there is a symmetry that keeps the sites before `place` and maps the site at `place`
+    /// onto the one at `other`.
     fn maps(&mut self, place: usize, other: usize) -> bool {
         let mut image: Vec<usize> = self.order[..place].to_vec();
         self.fits(&image, self.order[other]) && {
@@ -98,7 +100,7 @@ impl Symmetry<'_> {
         }
     }
 
-    /// Can the next site in the order have this image?
+    /// Whether the next site in the order can have this image.
     fn fits(&mut self, image: &[usize], site: usize) -> bool {
         self.steps = self.steps.saturating_sub(1);
         let next = self.order[image.len()];
@@ -115,7 +117,7 @@ impl Symmetry<'_> {
         if image.len() == self.order.len() {
             return true;
         }
-        // Its own image first: most symmetries move few sites.
+        // Try the site itself first, because most symmetries move few sites.
         let own = self.order[image.len()];
         for site in std::iter::once(own).chain(self.order.iter().copied().filter(|s| *s != own)) {
             if self.steps == 0 {

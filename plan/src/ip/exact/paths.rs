@@ -1,39 +1,40 @@
-//! Cheapest routes: from (or to) one vertex to (or from) all others, within N_max edges, the
-//! latency bound and the capacity of one class of links.
+//! Cheapest routes from (or to) one vertex to (or from) all others, within N_max edges, the latency
+//! bound and the capacity of one class of links.
 //!
-//! Layer by layer of edges, as Bellman and Ford. A label is one way to a vertex: (value, latency).
-//! Without a latency bound a vertex keeps the cheapest label of each layer; with one it keeps all
-//! that no label of as few edges beats in both. A way that comes back to a vertex is never better
-//! than the one it left there, so routes are simple by construction.
+//! The rounds add one edge each, as Bellman and Ford do. A label is one route to a vertex, with its
+//! cost and latency. Without a latency bound, a vertex keeps the cheapest label of each round. With
+//! one, it keeps every label that no label with as few edges beats in both cost and latency. A
+//! route that comes back to a vertex is never better than the label it left there, so routes are
+//! simple by construction.
 
 use super::network::{Class, NONE, Network, Path};
 
 #[derive(Clone, Copy)]
 struct Label {
     vertex: u32,
-    /// The step that led here.
+    /// The step that led to this vertex.
     code: u32,
-    /// The label it led from.
+    /// The label that this one extends.
     parent: u32,
-    /// The label found before at this vertex.
+    /// The label that was found before at this vertex.
     older: u32,
     cost: u64,
     latency: u64,
 }
 
-/// Cheapest routes between one vertex and every other.
+/// The cheapest routes between one vertex and every other.
 #[derive(Default)]
 pub(super) struct Row {
     labels: Vec<Label>,
     newest: Vec<u32>,
-    /// By the other vertex; `u64::MAX` when there is no route.
+    /// The cost of the route to (or from) each other vertex; `u64::MAX` when there is no route.
     pub(super) cost: Vec<u64>,
     away: bool,
 }
 
 impl Row {
-    /// Fills the row for the routes from `source` (`away`) or to it. `open` says whether a link of
-    /// the class may take a resource.
+    /// Computes the routes from `source` (if `away`) or to it. `open` says whether a link of the
+    /// class may take a resource.
     pub(super) fn fill(
         &mut self,
         network: &Network,
@@ -75,7 +76,7 @@ impl Row {
                         continue;
                     }
                     let latency = from.latency + step.latency;
-                    // At most ROUTE_EDGES_MAX labels a step, far below 2^32 in all.
+                    // At most ROUTE_EDGES_MAX labels for each step, far below 2^32 in all.
                     let parent = index as u32;
                     let label = Label { vertex: step.to, code, parent, older: NONE, cost, latency };
                     self.offer(label, end, class.latency_max);
@@ -100,7 +101,8 @@ impl Row {
         let vertex = label.vertex as usize;
         let newest = self.newest[vertex];
         let Some(latency_max) = latency_max else {
-            // Cheaper than all before. A label of this very layer has no successors yet: replace it.
+            // The label is cheaper than all before. An old label of this same round has no
+            // successors yet, so it is replaced.
             if newest != NONE && newest as usize >= layer {
                 let older = self.labels[newest as usize].older;
                 self.labels[newest as usize] = Label { older, ..label };
@@ -124,7 +126,7 @@ impl Row {
         self.push(label);
     }
 
-    /// The edges of the cheapest route between the row's vertex and `other`, however many there are.
+    /// The edges of the cheapest route between the row's vertex and `other`, of any length.
     pub(super) fn edges(&self, other: u32) -> Option<Vec<u32>> {
         let cost = self.cost[other as usize];
         let mut at = self.newest[other as usize];
@@ -141,7 +143,7 @@ impl Row {
         Some(edges)
     }
 
-    /// The cheapest route between the row's vertex and `other`, in its order of travel.
+    /// The cheapest route between the row's vertex and `other`, in the order of travel.
     pub(super) fn path(&self, other: u32) -> Option<Path> {
         let cost = self.cost[other as usize];
         let mut at = self.newest[other as usize];
@@ -165,7 +167,7 @@ impl Row {
     }
 }
 
-/// The rows of the unloaded frame, each computed when it is first asked for.
+/// The rows of the frame without any load. Each is computed when it is first needed.
 pub(super) struct Rows {
     rows: Vec<Row>,
     index: Vec<u32>,
@@ -176,7 +178,7 @@ impl Rows {
         Self { rows: Vec::with_capacity(8), index: vec![NONE; classes * 2 * network.vertices()] }
     }
 
-    /// The number of the row of routes from `source` (`away`) or to it.
+    /// The index of the row of routes from `source` (if `away`) or to it.
     pub(super) fn find(
         &mut self,
         network: &Network,
@@ -185,7 +187,8 @@ impl Rows {
         source: u32,
         away: bool,
     ) -> usize {
-        // Where every route can be travelled either way, the rows away serve both.
+        // Where every route can be used in either direction, the rows away from a vertex serve both
+        // directions.
         let away = away || network.reversible;
         let slot = (2 * class + usize::from(away)) * network.vertices() + source as usize;
         if self.index[slot] == NONE {
@@ -204,7 +207,7 @@ impl Rows {
         &self.rows[index]
     }
 
-    /// The cheapest route of a row, travelled away from its vertex or to it.
+    /// The cheapest route of a row, in the direction away from its vertex or to it.
     pub(super) fn path(&self, index: usize, other: u32, away: bool) -> Option<Path> {
         let row = &self.rows[index];
         let mut path = row.path(other)?;
@@ -215,16 +218,16 @@ impl Rows {
     }
 }
 
-/// For every vertex, the value of the cheapest route to (`away`: from the vertex) the nearest of
-/// the marked vertices that is not itself. Ignores latency and counts no edges exactly, so it is a
-/// lower bound. Two nearest marked vertices are kept a vertex: the nearest may be itself.
+/// For every vertex, the cost of the cheapest route to the nearest other marked vertex (if `away`),
+/// or from it. It ignores latency and may allow more than N_max edges, so it is a lower bound. Each
+/// vertex keeps its two nearest marked vertices, because the nearest may be the vertex itself.
 pub(super) fn nearest(network: &Network, class: Class, marked: &[bool], away: bool) -> Vec<u64> {
     const FAR: (u64, u32) = (u64::MAX, NONE);
     let mut near: Vec<[(u64, u32); 2]> = (0u32..)
         .zip(marked)
         .map(|(vertex, marked)| if *marked { [(0, vertex), FAR] } else { [FAR, FAR] })
         .collect();
-    // Updates in place cover at least one more edge a round.
+    // Updates in place cover at least one more edge in each round.
     for _ in 0..network.edges_max {
         let mut changed = false;
         for vertex in 0..network.vertices() {

@@ -1,11 +1,12 @@
-//! Joint routing: cheapest routes for several links between fixed vertices that fit together.
+//! Joint routing: the cheapest routes that fit together, for several links between fixed vertices.
 //!
-//! Every link takes its cheapest route; if they fit together, that is the optimum. If not, some
-//! resource carries more than is free. In every feasible answer at least one of the links on it
-//! takes another way, which gives the branches: the first link leaves the resource; the first stays
-//! and the second leaves; and so on. A link that leaves is routed again around what it must avoid,
-//! so the bound rises; one that stays keeps its rate on the resource out of the others' reach. No
-//! routes are enumerated, and each branch fixes a pair (link, resource) for good, so the search ends.
+//! Every link first takes its cheapest route. If these fit together, they are the optimum. If not,
+//! some resource carries more than is free there. In every feasible solution at least one of the
+//! links on that resource takes another route, which gives the branches: the first link leaves the
+//! resource; the first stays and the second leaves; and so on. A link that leaves is routed again
+//! around what it must avoid, so the bound rises. A link that stays reserves its rate on the
+//! resource, and the others cannot use it. No routes are enumerated. Each branch fixes one pair
+//! (link, resource) for good, so the search ends.
 
 use super::meter::Meter;
 use super::network::{Class, Link, Network, Path};
@@ -22,35 +23,36 @@ struct Rule {
     mark: u8,
 }
 
-/// A link to be routed between two vertices.
+/// A link that has to be routed between two vertices.
 #[derive(Clone, Copy)]
 pub(super) struct UnroutedLink {
     pub(super) link: usize,
     pub(super) start: u32,
     pub(super) end: u32,
-    /// Its row in the table of rows and whether that row's vertex is its start.
+    /// The index of a row for its route, and whether the vertex of that row is the start of the
+    /// link.
     pub(super) row: usize,
     pub(super) away: bool,
 }
 
-/// What came of adding links.
+/// The outcome of adding links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddOutcome {
-    /// All links are routed, at the least value there is: the sum.
+    /// All links are routed at the least possible cost; this is the sum.
     Routed(u64),
-    /// They cannot be, or not below the limit.
+    /// There are no routes that fit together and cost less than the limit.
     Hopeless,
     /// The budget ended.
     Stopped,
 }
 
-/// The routes of the links whose ends are placed. Always of least value together.
+/// The routes of the links whose ends are placed. Together they always have the least cost.
 pub(super) struct Routing {
     load: Vec<u64>,
     paths: Vec<Path>,
     errands: Vec<UnroutedLink>,
     total: u64,
-    /// Routes as they were before a reroute, to go back to: by errand, a stack.
+    /// The routes before a reroute, for undoing it: a stack with one entry for each errand.
     former: Vec<Path>,
     best: Vec<Path>,
     best_total: u64,
@@ -69,7 +71,7 @@ pub(super) struct Undo {
     rerouted: bool,
 }
 
-/// What a search reads.
+/// The input of a search.
 #[derive(Clone, Copy)]
 pub(super) struct RoutingInput<'a> {
     pub(super) network: &'a Network,
@@ -94,7 +96,7 @@ impl Routing {
         }
     }
 
-    /// Cost of all routes.
+    /// The cost of all routes.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
@@ -104,13 +106,13 @@ impl Routing {
         &self.paths[link]
     }
 
-    /// Where to go back to.
+    /// The present state, for [`Routing::undo`].
     pub(super) fn mark(&self) -> Undo {
         let (errands, former) = (self.errands.len(), self.former.len());
         Undo { errands, former, total: self.total, rerouted: false }
     }
 
-    /// Takes back every link added since the mark.
+    /// Removes every link added since the mark.
     pub(super) fn undo(&mut self, ground: RoutingInput<'_>, undo: Undo) {
         for index in undo.errands..self.errands.len() {
             self.unload(ground, self.errands[index].link);
@@ -127,7 +129,8 @@ impl Routing {
         self.total = undo.total;
     }
 
-    /// Adds links that have just got both their ends. Values at or above `limit` are of no use.
+    /// Adds links whose second end has just been placed. A total cost of `limit` or more is of no
+    /// use.
     pub(super) fn add(
         &mut self,
         ground: RoutingInput<'_>,
@@ -152,13 +155,14 @@ impl Routing {
             return AddOutcome::Hopeless;
         }
         if fits {
-            // Least for the old links together, least for each new one: least for all.
+            // The old links together and each new link have the least cost, so all of them together
+            // have it too.
             return AddOutcome::Routed(self.total);
         }
         self.reroute(ground, rows, limit, undo, meter)
     }
 
-    /// Searches the routes of all links anew.
+    /// Searches for the routes of all links again.
     fn reroute(
         &mut self,
         ground: RoutingInput<'_>,
@@ -199,7 +203,8 @@ impl Routing {
         AddOutcome::Routed(self.total)
     }
 
-    /// One node: the links on their cheapest routes under the rules. False when the budget ended.
+    /// One node: the links are on their cheapest routes under the rules. False when the budget
+    /// ended.
     fn branch(&mut self, ground: RoutingInput<'_>, meter: &mut Meter<'_>) -> bool {
         if self.total >= self.best_total {
             return true;
@@ -226,7 +231,7 @@ impl Routing {
             if !finished {
                 break;
             }
-            // It stays, then; the others must do without its share.
+            // In the next branches this link stays, and the others must do without its share.
             self.rules.push(Rule { link, resource, mark: STAYS });
             self.kept[resource as usize] += ground.links[link].rate;
             if self.kept[resource as usize] > ground.network.free[resource as usize] {
@@ -287,7 +292,7 @@ impl Routing {
         self.scratch.path(errand.end)
     }
 
-    /// The resource that carries most beyond what is free, counted in links' rates.
+    /// The resource whose load exceeds what is free by the most, in bit/s.
     fn overloaded(&self, ground: RoutingInput<'_>) -> Option<u32> {
         let mut worst = None;
         let mut excess = 0;
@@ -321,7 +326,7 @@ impl Routing {
         self.load_path(ground, link);
     }
 
-    /// Puts a link's rate on its route. True when everything there still fits.
+    /// Adds a link's rate to its route. True when every load on it still fits.
     fn load_path(&mut self, ground: RoutingInput<'_>, link: usize) -> bool {
         let rate = ground.links[link].rate;
         let mut fits = true;

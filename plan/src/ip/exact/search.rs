@@ -1,10 +1,12 @@
-//! The search over placements: depth first, cheapest vertex first, joint routing exact at every node.
+//! The search over placements: depth first, the cheapest vertex first, with exact joint routing at
+//! every node.
 //!
-//! At a node some sites are placed and the links between them routed at least value together. The
-//! bound adds, for the sites still to be placed, the cheapest assignment of scores. The score of a
-//! site at a vertex is its CPUs' value there, plus the cheapest route to each placed neighbour, plus
-//! for each neighbour later in the order the cheapest route to the nearest vertex that it could
-//! take. Each link is counted once: at its later end once the other is placed, else at its earlier.
+//! At a node some sites are placed, and the links between them are routed together at the least
+//! cost. The bound adds the cheapest assignment of scores for the sites still to be placed. The
+//! score of a site at a vertex is the sum of the cost of its CPUs there, the cheapest route to each
+//! placed neighbour, and, for each neighbour later in the order, the cheapest route to the nearest
+//! vertex that this neighbour could take. Each link is counted once: at its later end when the
+//! other end is placed, otherwise at its earlier end.
 
 use super::assign::Assignment;
 use super::chains::Chains;
@@ -15,10 +17,10 @@ use super::paths::{Rows, nearest};
 use super::routing::{AddOutcome, Routing, RoutingInput, UnroutedLink};
 use crate::ip::admit::Candidates;
 
-/// A link seen from one of its ends: the link, the site at the other end.
+/// A link seen from one of its ends: the index of the link, and the site at the other end.
 type Tie = (usize, usize);
 
-/// What the search works on, and on what it keeps between nodes.
+/// The input of the search, and what it keeps between nodes.
 pub(super) struct Search<'a> {
     network: &'a Network,
     classes: &'a [Class],
@@ -28,65 +30,68 @@ pub(super) struct Search<'a> {
     assignment: Assignment,
     meter: Meter<'a>,
     watch: &'a mut Watch<'a>,
-    /// By site and candidate, flat; `starts` cuts it up.
+    /// The candidates of all sites in one list; `starts` has where each site's part begins.
     vertices: Vec<u32>,
     starts: Vec<usize>,
-    /// Value of the CPUs alone.
+    /// The cost of the CPUs alone, for each candidate.
     own: Vec<u64>,
-    /// What the bound counts for the candidate.
+    /// The score of each candidate, which the bound counts.
     score: Vec<u64>,
-    /// What of it looks ahead, to neighbours later in the order.
+    /// The part of the score that is for neighbours later in the order.
     ahead: Vec<u64>,
-    /// Reasons why the candidate is closed at this node.
+    /// How many reasons there are for which the candidate is closed at this node.
     closed: Vec<u32>,
     order: Vec<usize>,
-    /// By place in the order: the earlier site that must rank below.
+    /// For each place in the order, the earlier site that must rank below.
     leaders: Vec<Option<usize>>,
-    /// By place: sites that the first can be exchanged with.
+    /// For each place, whether the first site can be exchanged with the site there.
     follows_first: Vec<bool>,
-    /// By vertex: cheap for the first site first.
+    /// The rank of each vertex: the cheapest for the first site ranks first.
     rank: Vec<u32>,
-    /// By place in the order: links to sites earlier and later in it.
+    /// For each place in the order, the links to sites that come earlier and later in it.
     earlier: Vec<Vec<Tie>>,
     later: Vec<Vec<Tie>>,
-    /// Tables of cheapest completions, and whether to go back and make them.
+    /// The tables of cheapest completions, and whether the search has to go back to make them.
     chains: Option<Chains>,
     restart: bool,
     tables_after: u64,
     taken: Vec<bool>,
     placed: Vec<u32>,
-    /// Scratch by place in the order.
+    /// Scratch memory, by place in the order.
     queues: Vec<Vec<(u64, u32)>>,
     least: Vec<Vec<u64>>,
     errands: Vec<UnroutedLink>,
-    /// The best plan so far and the least bound of what was left unsearched.
+    /// The cost of the best plan so far.
     best: u64,
     best_placed: Vec<u32>,
     best_paths: Vec<Path>,
+    /// The least bound of what was left unsearched.
     unsearched: u64,
 }
 
-/// Told of every plan better than all before: its cost, and the nodes opened so far.
+/// Called for every plan better than all before, with its cost and the number of nodes opened so
+/// far.
 pub(super) type Watch<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// What the search found.
+/// The result of a search.
 pub(super) struct SearchResult {
-    /// Vertex by site, route by link, and their value; `None` when nothing was found.
+    /// The vertex of each site, the route of each link, and the cost; `None` when no plan was
+    /// found.
     pub(super) plan: Option<(Vec<u32>, Vec<Path>, u64)>,
-    /// No plan costs less. `u64::MAX` when it is proven that there is none.
+    /// No plan costs less. `u64::MAX` when it is proven that there is no plan.
     pub(super) lower_bound: u64,
-    /// Nodes opened.
+    /// The number of nodes opened.
     pub(super) nodes: u64,
 }
 
-/// What the request asks, in the search's terms.
+/// The request, in the terms of the search.
 pub(super) struct Demand<'a> {
     pub(super) candidates: &'a Candidates,
-    /// By site.
+    /// The CPUs of each site.
     pub(super) cpus: &'a [u64],
-    /// Nodes opened before tables of cheapest completions are made.
+    /// How many nodes are opened before the tables of cheapest completions are made.
     pub(super) tables_after: u64,
-    /// Value of site `.0` at vertex `.1`.
+    /// The cost of site `.0` at vertex `.1`.
     pub(super) value: &'a dyn Fn(usize, u32) -> u64,
 }
 
@@ -144,7 +149,7 @@ impl<'a> Search<'a> {
         RoutingInput { network: self.network, classes: self.classes, links: self.links }
     }
 
-    /// Takes over the candidates, but those whose edges cannot carry the site's links away.
+    /// Takes over the candidates, except vertices whose edges cannot carry the site's links.
     fn open_candidates(&mut self, demand: &Demand<'_>) {
         for site in 0..demand.cpus.len() {
             let ports = Ports::of(self.links, site);
@@ -181,7 +186,7 @@ impl<'a> Search<'a> {
             order::leaders(self.links, demand.candidates, demand.cpus, &self.order, reversible);
     }
 
-    /// Adds to each score the routes to neighbours later in the order, at least.
+    /// Adds to each score a lower bound of the routes to neighbours later in the order.
     fn look_ahead(&mut self) {
         let mut marked = vec![false; self.network.vertices()];
         for vertex in &self.vertices {
@@ -224,7 +229,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Runs to the end or until the budget ends.
+    /// Runs until the search is complete or the budget has ended.
     pub(super) fn run(mut self) -> SearchResult {
         if let Some(bound) = self.bound_rest(0) {
             self.descend(0, 0, bound);
@@ -237,7 +242,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The least value that the sites from this place of the order on can add.
+    /// The least cost that the sites from this place in the order on can add.
     fn bound_rest(&mut self, place: usize) -> Option<u64> {
         let Self { order, starts, vertices, closed, taken, score, .. } = self;
         let scores = |row: usize| {
@@ -249,15 +254,16 @@ impl<'a> Search<'a> {
         self.assignment.least(order.len() - place, scores, &mut self.least[place])
     }
 
-    /// Searches below a node: the sites before `place` are placed, their CPUs' value is `spent`, and
-    /// no plan below costs less than `bound`. False when the budget ended.
+    /// Searches below a node. The sites before `place` are placed, their CPUs cost `spent`, and no
+    /// plan below costs less than `bound`. False when the budget ended.
     fn descend(&mut self, place: usize, spent: u64, bound: u64) -> bool {
         if place == self.order.len() {
             self.record(bound);
             return true;
         }
         if let Some(chains) = &self.chains {
-            // Worth a table: back to where the prefix is placed.
+            // The search is long enough for tables, so it goes back to the node where the prefix is
+            // placed.
             self.restart |= !chains.ready()
                 && !self.meter.ended()
                 && chains.prefix <= place
@@ -265,7 +271,7 @@ impl<'a> Search<'a> {
         }
         let mut queue = std::mem::take(&mut self.queues[place]);
         self.fill_queue(place, &mut queue);
-        // What the others add at least, whatever this site does.
+        // The least that the other sites add, whatever this site does.
         let others: u64 = self.least[place][1..].iter().sum();
         let routed = self.routing.total();
         let mut finished = true;
@@ -288,8 +294,8 @@ impl<'a> Search<'a> {
         finished
     }
 
-    /// No plan is left that takes this vertex for the first site, nor, by symmetry, for those that it
-    /// can be exchanged with.
+    /// Closes this vertex for the sites that the first site can be exchanged with. All plans with
+    /// the first site there have been searched, so by symmetry those plans need no search either.
     fn close(&mut self, vertex: u32) {
         for place in 1..self.order.len() {
             if !self.follows_first[place] {
@@ -302,8 +308,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The open candidates of a place in the order by the least that they and all later sites add,
-    /// then by index.
+    /// The open candidates of a place in the order, sorted by the least cost that they and all
+    /// later sites add, then by index.
     fn fill_queue(&self, place: usize, queue: &mut Vec<(u64, u32)>) {
         let site = self.order[place];
         let rank = |vertex: u32| self.rank[vertex as usize];
@@ -326,15 +332,16 @@ impl<'a> Search<'a> {
                     let chain = chains.below(place, vertex, behind).saturating_add(rest);
                     least = least.max(chain.saturating_add(self.score[at] - self.ahead[at]));
                 }
-                // At most REQUEST_SITES_MAX times VERTICES_MAX; they are in order of vertices.
+                // At most REQUEST_SITES_MAX times VERTICES_MAX. The indices are in the order of
+                // vertices.
                 queue.push((least, at as u32));
             }
         }
         queue.sort_unstable();
     }
 
-    /// Makes the tables of cheapest completions for the prefix as it is placed. Without them, if the
-    /// budget ends.
+    /// Makes the tables of cheapest completions for the present placement of the prefix. If the
+    /// budget ends, there are none.
     fn fill_chains(&mut self, place: usize) {
         let Some(mut chains) = self.chains.take() else { return };
         let open_at = |search: &Self, place: usize| -> Vec<(u32, u64)> {
@@ -371,7 +378,7 @@ impl<'a> Search<'a> {
         self.chains = Some(chains);
     }
 
-    /// The search below a node whose site at `place` has just been placed.
+    /// Searches below a node whose site at `place` has just been placed.
     fn go_on(&mut self, place: usize, spent: u64, total: u64, floor: u64) -> bool {
         let prefix = self.chains.as_ref().is_some_and(|chains| chains.prefix == place + 1);
         if prefix && self.meter.opened() >= self.tables_after {
@@ -403,7 +410,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The node with this site at this candidate. False when the budget ended.
+    /// Searches the node with this site at this candidate. False when the budget ended.
     fn try_vertex(&mut self, place: usize, at: usize, spent: u64, others: u64, floor: u64) -> bool {
         let (site, vertex) = (self.order[place], self.vertices[at]);
         let spent = spent + self.own[at];
@@ -433,12 +440,13 @@ impl<'a> Search<'a> {
         finished
     }
 
-    /// The links that have both ends placed now that this place of the order is.
+    /// Collects the links whose second end has just been placed at this place in the order.
     fn collect_errands(&mut self, place: usize) {
         self.errands.clear();
         for (link, other) in &self.earlier[place] {
             let Link { from, to, class, .. } = self.links[*link];
-            // The row of the site placed earlier: many vertices are tried against it.
+            // The row of the end that was placed earlier, because many vertices are tried against
+            // it.
             let away = *other == from;
             let source = self.placed[*other];
             let row = self.rows.find(self.network, self.classes, class, source, away);
@@ -447,8 +455,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds the routes from a vertex just taken to the scores of its later neighbours, or takes
-    /// them out again.
+    /// Adds the routes from a vertex that was just taken to the scores of its later neighbours, or
+    /// subtracts them again.
     fn join(&mut self, place: usize, vertex: u32, add: bool) {
         for index in 0..self.later[place].len() {
             let (link, other) = self.later[place][index];
@@ -476,9 +484,11 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What the links of a site ask of the edges of any vertex it lands on: each leaves over one edge.
+/// What the links of a site require of the edges of any vertex: each link leaves the vertex over
+/// one edge.
 struct Ports {
-    /// Links away from the site, to it, and both; the least rate among each.
+    /// The number of links away from the site, to the site, and both together, each with the least
+    /// of their rates.
     away: (u64, u64),
     back: (u64, u64),
     both: (u64, u64),
@@ -499,7 +509,8 @@ impl Ports {
         }
     }
 
-    /// Do the edges of the vertex carry that many links of the least rate? Necessary, not enough.
+    /// Whether the edges of the vertex carry that many links of the least rate. This is necessary
+    /// but not sufficient.
     fn suffice(&self, network: &Network, vertex: u32) -> bool {
         let steps = network.steps(vertex);
         let enough = |(links, rate): (u64, u64), away: bool, back: bool| {
@@ -509,7 +520,7 @@ impl Ports {
                     if away {
                         slots += network.free[step.out as usize] / rate;
                     }
-                    // The way back over a shared edge is the same capacity.
+                    // On a shared edge the opposite step uses the same capacity.
                     if back && !(away && step.back == step.out) {
                         slots += network.free[step.back as usize] / rate;
                     }

@@ -1,11 +1,12 @@
-//! The planner `mip` with its library on a thread of the shell's, which need not come back in time.
+//! The planner `mip` with its library on another thread, so that it can be left behind when it
+//! takes too long.
 //!
-//! A library keeps the time it is given by itself, more or less: between two steps of its own it hears
-//! nobody, and a step may take seconds. So it is not called but handed out with a model of its own, and
-//! whoever waits for it decides how long. What has not ended by then is left behind: its answer is lost, and
-//! the frame is answered as one whose time is over.
+//! A library keeps to its time limit only roughly: it checks the limit between its own steps, and a
+//! step may take seconds. So the library gets a copy of the model and runs on a thread of the
+//! shell, and the shell decides how long to wait. A library that has not finished by then is left
+//! behind: its answer is lost, and the frame is answered as one whose time has ended.
 //!
-//! Left out: the threads, and the clock, which are the shell's.
+//! Left out: the threads and the clock, which belong to the shell.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,30 +16,30 @@ use super::model::Model;
 use super::{Answer, Mip, MipBackend, Solve};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
-/// What a library is to do, once it is told how long that may take.
+/// The work of a library, as a function of the time that it may take.
 pub type LibraryJob = Box<dyn FnOnce(Span) + Send>;
 
-/// Where a library works: begins what it is given, with at most this time for it, and comes back when that has
-/// ended or when nobody waits for it any more. It need not begin at all.
+/// Runs the work of a library, with at most this time for it. It returns when the work has ended or
+/// when it stops waiting for it. It may also not begin the work at all.
 pub type LibraryHost = Arc<dyn Fn(LibraryJob, Span) + Send + Sync>;
 
-/// The planner `mip`, with its library elsewhere.
+/// The planner `mip`, with its library on another thread.
 #[derive(Clone)]
 pub struct DetachedMip {
-    /// Which models, and which library.
+    /// The planner whose models and library are used.
     pub mip: Mip,
-    /// Where that one works.
+    /// Runs the library.
     pub elsewhere: LibraryHost,
 }
 
 impl DetachedMip {
-    /// On the calling thread, which waits for as long as it takes.
+    /// Runs the work on the calling thread, which waits as long as it takes.
     #[must_use]
     pub fn here() -> LibraryHost {
         Arc::new(|work, time| work(time))
     }
 
-    /// Improves a plan within the budget; it comes back as it was when nothing better was found.
+    /// Improves a plan within the budget. Returns it unchanged when nothing better was found.
     #[must_use]
     pub fn improve(&self, instance: &Instance<'_>, budget: &Budget<'_>, plan: Plan) -> Plan {
         self.mip.improve_by(self, instance, budget, plan)

@@ -1,16 +1,17 @@
-//! From a solver's values to a plan: the steps at 1 are followed from each link's start to its end.
+//! Turns a solver's values into a plan: the steps at 1 are followed from each link's start to its
+//! end.
 //!
-//! By Eq. (9) they are one way from start to end and possibly cycles beside it, which cost nothing
-//! (else the answer would not be optimal) or were left by a time limit. The way with the fewest
-//! steps through them is a simple route and leaves every cycle out.
+//! By Eq. (9) these steps are a route from start to end, and possibly cycles beside it. The cycles
+//! cost nothing (otherwise the answer would not be optimal), or they remain because of a time
+//! limit. The route with the fewest of these steps is simple and leaves out every cycle.
 
 use coalloc_common::{Topology, VertexIndex};
 
 use super::model::{Choice, Model};
 use crate::{Instance, Plan, Route};
 
-/// The plan that the values describe, its value added up in integers; `None` when they describe
-/// none. Its lower bound is not set.
+/// The plan that the values describe, with its value added up in integers; `None` when they
+/// describe none. Its lower bound is not set.
 pub(super) fn plan(
     model: &Model,
     instance: &Instance<'_>,
@@ -37,14 +38,15 @@ pub(super) fn plan(
     Some(Plan { window, placements, routes, cost, lower_bound: 0, solver })
 }
 
-/// The way with the fewest of these steps from start to end: breadth first.
+/// The route with the fewest of these steps from start to end, found breadth first.
 fn follow(
     topology: &Topology,
     steps: &Route,
     start: VertexIndex,
     end: VertexIndex,
 ) -> Option<Route> {
-    // Vertices reached: with the step that led there and the place in this list it led from.
+    // The vertices reached. Each has the index in this list of the vertex it was reached from, and
+    // the step taken.
     let mut reached = vec![(start, None)];
     let mut next = 0;
     while let Some((at, _)) = reached.get(next).copied() {

@@ -1,4 +1,4 @@
-//! HiGHS: one thread, no gap accepted, so that it is compared for what it proves.
+//! HiGHS, with one thread and no gap accepted, so that comparisons measure what it proves.
 
 use coalloc_common::Span;
 use highs::{
@@ -17,7 +17,8 @@ pub(super) fn solve(model: &Model, time: Span) -> Answer {
         let (low, high) = row.float_bounds();
         problem.add_row(low..=high, terms);
     }
-    // Sums of binary columns with positive coefficients are not negative: a low of 0 binds nothing.
+    // Sums of binary columns with positive coefficients are not negative, so a lower bound of 0
+    // does not bind.
     let mut library = match problem.try_optimise(Sense::Minimise) {
         Ok(library) => library,
         Err(status) => return Answer::Failed(format!("{status:?}")),
@@ -48,7 +49,7 @@ fn read(solved: &highs::SolvedModel) -> Answer {
     };
     match solved.status() {
         HighsModelStatus::Optimal => found(true),
-        // All columns are binary: nothing is unbounded.
+        // All columns are binary, so nothing is unbounded.
         HighsModelStatus::Infeasible | HighsModelStatus::UnboundedOrInfeasible => {
             Answer::Infeasible
         }

@@ -1,4 +1,4 @@
-//! microlp: pure Rust simplex and branch and bound.
+//! microlp: simplex, and branch and bound, in pure Rust.
 
 use coalloc_common::Span;
 use microlp::{ComparisonOp, Error, OptimizationDirection, Problem, SolutionStatus, SolveOptions};
@@ -8,7 +8,7 @@ use super::model::Model;
 
 pub(super) fn solve(model: &Model, time: Span) -> Answer {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
-    // Beyond 2^53 the nearest cost, which `lower_bound` allows for.
+    // Above 2^53 this is the nearest float, which `lower_bound` allows for.
     let columns: Vec<_> =
         model.costs.iter().map(|cost| problem.add_binary_var(*cost as f64)).collect();
     for row in &model.rows {

@@ -1,14 +1,16 @@
-//! The model in the libraries' terms: binary columns, a cost each, and rows between bounds.
+//! The model in the terms of the libraries: binary columns with a cost each, and rows between
+//! bounds.
 //!
-//! Eq. (1) and (2) are the columns: x for every site and every vertex it could land on, which makes
-//! Eq. (6), pins and exclusions the absence of columns; y for every link and every directed step
-//! whose edge has the link's rate free. Eq. (3) is the cost, in units of its greatest common
-//! divisor. Eq. (4), (5), (7) with (11), (8), (9), (10) and the latency bounds are the rows.
+//! Eq. (1) and (2) are the columns: x for every site and every vertex at which it could be placed,
+//! so Eq. (6), pins and exclusions are columns that do not exist; and y for every link and every
+//! directed step on whose edge the link's rate is free. Eq. (3) is the cost, in units of the
+//! greatest common divisor of all costs. Eq. (4), (5), (7) with (11), (8), (9), (10) and the
+//! latency bounds are the rows.
 //!
-//! Coefficients are whole numbers with their common divisor taken out, so that a row cannot be
-//! missed by less than 1 and tolerances do no harm. Rates or latencies too unlike for that make a
-//! row that floating point sees rounded, never tighter than the exact one; [`Model::overstepped`] cuts
-//! off what slips through.
+//! Coefficients are whole numbers divided by their common divisor, so a row that is violated is
+//! violated by at least 1, and tolerances do no harm. Where rates or latencies differ too much for
+//! that, floating point gets a rounded row that is never tighter than the exact one.
+//! [`Model::overstepped`] then excludes the plans that exceed it.
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
@@ -17,14 +19,14 @@ use crate::ip::admit::Candidates;
 use crate::ip::{IpOptions, free_bps};
 use crate::{Instance, Plan};
 
-/// Largest ratio of coefficients in one exact row: an integrality tolerance of 1e-6 on each column
-/// then adds up to far less than 1.
+/// Largest coefficient in an exact row after division by the common divisor: an integrality
+/// tolerance of 1e-6 on each column then adds up to far less than 1.
 const RATIO_MAX: u64 = 10_000;
 
-/// What a column decides.
+/// The choice that a column stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::ip) enum Choice {
-    /// x: this site lands on this vertex.
+    /// x: this site is placed at this vertex.
     Place { site: usize, vertex: u32 },
     /// y: this link takes this step.
     Step { link: usize, edge: EdgeIndex, direction: Direction },
@@ -36,7 +38,7 @@ pub(in crate::ip) struct Row {
     pub(in crate::ip) low: i64,
     pub(in crate::ip) high: i64,
     pub(in crate::ip) terms: Vec<(usize, i64)>,
-    /// The largest coefficient, where they are too unlike for floating point.
+    /// The largest coefficient, where the coefficients differ too much for floating point.
     unlike: Option<i64>,
 }
 
@@ -45,7 +47,7 @@ impl Row {
         Self { low, high, terms, unlike: None }
     }
 
-    /// The bounds as floating point takes them: exact, or in units of the largest coefficient and a little
+    /// The bounds for floating point: exact, or in units of the largest coefficient and slightly
     /// wider.
     pub(in crate::ip) fn float_bounds(&self) -> (f64, f64) {
         let (low, high) = (self.low as f64, self.high as f64);
@@ -66,18 +68,18 @@ impl Row {
 #[derive(Debug, Clone, Default)]
 pub(in crate::ip) struct Model {
     pub(in crate::ip) choices: Vec<Choice>,
-    /// Cost by column, in units.
+    /// The cost of each column, in units.
     pub(in crate::ip) costs: Vec<u64>,
-    /// Cost of one unit of the objective.
+    /// The cost of one unit of the objective.
     pub(in crate::ip) unit: u64,
     pub(in crate::ip) rows: Vec<Row>,
-    /// Some row is rounded up.
+    /// Whether some row is rounded up.
     pub(in crate::ip) rounded: bool,
-    /// First step column by link, and the end.
+    /// The first step column of each link, and the end of the last.
     steps: Vec<usize>,
 }
 
-/// Step columns by edge and direction, of one link: `usize::MAX` where there is none.
+/// The step columns of one link, by edge and direction; `usize::MAX` where there is none.
 type StepTable = Vec<[usize; 2]>;
 
 impl Model {
@@ -105,7 +107,7 @@ impl Model {
         model
     }
 
-    /// Columns x with Eq. (4) and (5).
+    /// The columns x, with Eq. (4) and (5).
     fn add_places(
         &mut self,
         instance: &Instance<'_>,
@@ -130,7 +132,7 @@ impl Model {
         }
     }
 
-    /// Columns y of one link: the steps with its rate free.
+    /// The columns y of one link: the steps on which its rate is free.
     fn add_steps(
         &mut self,
         instance: &Instance<'_>,
@@ -142,7 +144,7 @@ impl Model {
         let rate = request.links[link].bandwidth;
         let mut table = vec![[usize::MAX; 2]; topology.edges().len()];
         for (number, edge) in topology.edges().iter().enumerate() {
-            // At most EDGES_MAX.
+            // There are at most EDGES_MAX edges, so the cast keeps the value.
             let index = EdgeIndex(number as u32);
             for direction in [Direction::AToB, Direction::BToA] {
                 if free_bps(edge, index, direction, view) >= rate.0 {
@@ -155,7 +157,7 @@ impl Model {
         table
     }
 
-    /// Eq. (9) of one link: at every vertex, steps out less steps in = start here less end here.
+    /// Eq. (9) of one link: at every vertex, steps out minus steps in = start here minus end here.
     fn join(
         &mut self,
         topology: &Topology,
@@ -189,7 +191,7 @@ impl Model {
         }
     }
 
-    /// Eq. (7) and (11), Eq. (10) and the latency bound of one link.
+    /// Eq. (7) and (11), Eq. (10), and the latency bound of one link.
     fn limit_route(
         &mut self,
         topology: &Topology,
@@ -220,7 +222,7 @@ impl Model {
         }
     }
 
-    /// Eq. (8): on a shared edge both directions together, else each by itself.
+    /// Eq. (8): one row for both directions of a shared edge, else one for each direction.
     fn limit_edges(
         &mut self,
         topology: &Topology,
@@ -247,7 +249,7 @@ impl Model {
         }
     }
 
-    /// Sum of whole coefficients at most `max`, for binary columns.
+    /// A row: the sum of whole coefficients is at most `max`, for binary columns.
     fn limit(&mut self, terms: &[(usize, u64)], max: u64) {
         let terms: Vec<(usize, u64)> =
             terms.iter().copied().filter(|(_, coefficient)| *coefficient > 0).collect();
@@ -257,7 +259,8 @@ impl Model {
         if sum <= u128::from(max) {
             return;
         }
-        // Below the sum of at most REQUEST_LINKS_MAX rates, or of EDGES_MAX latencies: far below 2^63.
+        // Below the sum of at most REQUEST_LINKS_MAX rates or of EDGES_MAX latencies, which is far
+        // below 2^63.
         let whole = |amount: u64| (amount / divisor) as i64;
         let terms = terms.iter().map(|(column, by)| (*column, whole(*by))).collect();
         let unlike = (largest / divisor > RATIO_MAX).then_some(whole(largest));
@@ -265,8 +268,8 @@ impl Model {
         self.rows.push(Row { unlike, ..Row::new(0, whole(max), terms) });
     }
 
-    /// Adds a cut for every capacity and latency that the plan oversteps, and says how many. A cut
-    /// excludes no plan that keeps them: what overstepped together cannot be taken together.
+    /// Adds a cut for every capacity and latency that the plan exceeds, and returns how many. A cut
+    /// excludes no valid plan: choices that exceed a limit together cannot all be taken.
     pub(in crate::ip) fn overstepped(
         &mut self,
         topology: &Topology,
@@ -315,14 +318,14 @@ impl Model {
         self.rows.len() - before
     }
 
-    /// Only solutions below this cost, in the units of the costs, count from now on. False when there
-    /// can be none.
+    /// Admits only solutions below this cost from now on. `cost` is in the units of
+    /// [`Costs`](crate::Costs). False when there can be no such solution.
     pub(in crate::ip) fn beat(&mut self, cost: u64) -> bool {
         let Some(most) = cost.checked_sub(1) else { return false };
         let whole = |cost: u64| i64::try_from(cost).unwrap_or(i64::MAX);
         let priced = self.costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
         let terms = priced.map(|(column, cost)| (column, whole(*cost))).collect();
-        // Costs are whole units, so nothing lies between.
+        // Costs are whole units, so none lies between this bound and `cost`.
         self.rows.push(Row::new(0, whole(most / self.unit), terms));
         true
     }

@@ -1,11 +1,11 @@
-//! CPLEX LP: columns `x0`, `x1`, .. in the order of the model, each in the objective, so that programs that
-//! number columns as they meet them number them as we do.
+//! CPLEX LP: columns `x0`, `x1`, .. in the order of the model. Each column is in the objective, so
+//! that programs which number columns as they meet them number them as we do.
 
 use std::fmt::Write as _;
 
 use crate::ip::mip::model::{Model, Row};
 
-/// Terms of one line: readers have bounds on its length.
+/// Terms in one line, because readers limit the length of a line.
 const TERMS_A_LINE: usize = 8;
 
 /// The model as text.
@@ -44,7 +44,7 @@ fn constraint(text: &mut String, name: &str, row: &Row, relation: &str, bound: f
     let _ = writeln!(text, " {relation} {bound}");
 }
 
-/// Column, whether it is subtracted, and its coefficient without sign.
+/// Writes terms: the column, whether it is subtracted, and its coefficient without a sign.
 fn terms(text: &mut String, terms: impl Iterator<Item = (usize, bool, String)>) {
     for (at, (column, negative, by)) in terms.enumerate() {
         if at > 0 && at % TERMS_A_LINE == 0 {

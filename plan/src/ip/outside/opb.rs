@@ -1,19 +1,21 @@
-//! OPB, the format of the pseudo-Boolean competitions: variables `x1`, `x2`, .. in the order of the model's
-//! columns, whole coefficients, `>=` and `=` only.
+//! OPB, the format of the pseudo-Boolean competitions: variables `x1`, `x2`, .. in the order of the
+//! model's columns, with whole coefficients and only `>=` and `=`.
 //!
-//! Rows are written exactly, also those that floating point would see rounded, while their coefficients add
-//! up to less than [`SUM_MAX`], because the programs calculate in 32 bits. Beyond that coefficients and bound are divided and
-//! rounded down: wider than the exact row, never tighter, as [`crate::ip::mip::model`] allows. Costs are
-//! divided likewise, and a bound on them is one in that coarser unit.
+//! A row is written exactly as long as its coefficients add up to less than [`SUM_MAX`], even when
+//! floating point would need it rounded. The bound is there because the programs calculate in 32
+//! bits. Above it, the coefficients and the bound of the row are divided and rounded down. Such a
+//! row may be wider than the exact one, as [`crate::ip::mip::model`] allows. Costs are divided in
+//! the same way, and a bound on them is in that coarser unit.
 
 use std::fmt::Write as _;
 
 use crate::ip::mip::model::{Model, Row};
 
-/// Sum of the coefficients of one constraint or of the objective: half of what 32 signed bits hold.
+/// Bound on the sum of the coefficients of one constraint or of the objective: half of what 32
+/// signed bits hold.
 const SUM_MAX: u128 = 1 << 30;
 
-/// The model as text, and how many of the model's units of cost one of the text's is.
+/// The model as text, and how many of the model's units of cost make one unit of the text.
 pub(super) fn write(model: &Model) -> (String, u64) {
     let unit = unit(model.costs.iter().copied());
     let equal = |row: &&Row| row.low == row.high;
@@ -24,7 +26,7 @@ pub(super) fn write(model: &Model) -> (String, u64) {
         model.rows.len() + lows
     );
     for (column, cost) in model.costs.iter().enumerate() {
-        // What costs less than the unit costs nothing.
+        // A cost below the unit is written as no cost.
         if cost / unit > 0 {
             // Writing to a String cannot fail, here and below.
             let _ = write!(text, " +{} x{}", cost / unit, column + 1);
@@ -39,7 +41,7 @@ pub(super) fn write(model: &Model) -> (String, u64) {
 
 fn constraint(text: &mut String, row: &Row) {
     let unit = unit(row.terms.iter().map(|(_, by)| by.unsigned_abs()));
-    // No coefficient that is too large is negative: Eq. (9) has nothing but ones.
+    // Rows with negative coefficients are never divided: Eq. (9) has only ones.
     let by = i64::try_from(unit).unwrap_or(i64::MAX);
     let sum = |text: &mut String, sign: i64| {
         for (column, coefficient) in &row.terms {
@@ -61,9 +63,9 @@ fn constraint(text: &mut String, row: &Row) {
     }
 }
 
-/// What coefficients are divided by so that their sum stays below the most: 1 while it does.
+/// The divisor that keeps the sum of the coefficients below [`SUM_MAX`]: 1 as long as it is.
 pub(super) fn unit(coefficients: impl Iterator<Item = u64>) -> u64 {
     let sum: u128 = coefficients.map(u128::from).sum();
-    // At most the sum of some thousand 64-bit numbers by 2^30.
+    // At most the sum of a few thousand 64-bit numbers divided by 2^30.
     u64::try_from(sum / SUM_MAX + 1).unwrap_or(u64::MAX)
 }

@@ -1,74 +1,75 @@
-//! What programs answered: GLPK's and CBC's files, and the lines of the PB competitions.
+//! Reads what programs answered: the files of GLPK and CBC, and the lines of the PB competitions.
 //!
-//! A reader takes a verdict and the columns at 1, and refuses everything that it cannot make sense of: it
-//! comes from a program that may have been killed, be of another version, or not be what its name says.
+//! A reader takes a verdict and the columns at 1, and rejects everything else that it does not
+//! understand. The program may have been killed, be of another version, or not be what its name
+//! says.
 
 use super::{Program, ProgramEnd, ProgramRun};
 use crate::ip::mip::Answer;
 
-/// Why an answer is none.
+/// Why an answer cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It died.
+    /// A signal killed the program.
     #[error("it was killed by signal {0}{1}")]
     Killed(i32, String),
-    /// It gave up.
+    /// The program ended with an exit code that means failure.
     #[error("it ended with exit code {0}{1}")]
     Exited(i32, String),
     /// There is no answer.
     #[error("it did not say what came of it{0}")]
     Silent(String),
-    /// The answer ends too early.
+    /// The answer ends too early; the number is that of its lines.
     #[error("its answer is cut off after {0} lines")]
     CutOff(usize),
-    /// A line makes no sense.
+    /// A line that cannot be understood.
     #[error("line {line} of its answer is {text:?}; expected {expected}")]
     Line {
-        /// From 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What stands there, shortened.
+        /// The text of the line, shortened.
         text: String,
-        /// What would make sense.
+        /// What was expected instead.
         expected: &'static str,
     },
-    /// Columns are missing.
+    /// Columns are missing: how many there are, and how many there should be.
     #[error("its answer has {0} of {1} columns")]
     Columns(usize, usize),
-    /// It says one thing and means another.
+    /// The stated cost is not that of the stated solution.
     #[error("it says that its solution costs {said}, which costs {costs}")]
     Cost {
-        /// Its word.
+        /// The cost that the program stated.
         said: String,
-        /// What the columns add up to.
+        /// The cost of the chosen columns.
         costs: u128,
     },
 }
 
-/// What a program says of its model.
+/// The verdict of a program on its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The columns are a solution, and there is no better one.
+    /// The columns are a solution, and no solution is better.
     Optimal,
-    /// They are a solution.
+    /// The columns are a solution.
     Feasible,
     /// There is no solution.
     Infeasible,
-    /// It cannot tell.
+    /// The program found out nothing.
     Unknown,
 }
 
-/// What was read.
+/// An answer that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) verdict: Verdict,
-    /// By column: is it at 1? Empty without a solution.
+    /// For each column, whether it is at 1. Empty without a solution.
     pub(super) chosen: Vec<bool>,
-    /// What they cost in the text's unit.
+    /// The cost of the chosen columns, in the text's unit.
     costs: u128,
 }
 
 impl Reading {
-    /// In the model's units, of which `unit` are one of the text's.
+    /// The answer in the model's units. `unit` of them are one unit of the text.
     pub(super) fn answer(&self, unit: u64) -> Answer {
         let optimal = self.verdict == Verdict::Optimal;
         match self.verdict {
@@ -76,7 +77,8 @@ impl Reading {
             Verdict::Unknown => Answer::OutOfTime,
             Verdict::Optimal | Verdict::Feasible => Answer::Solved {
                 values: self.chosen.iter().map(|chosen| f64::from(u8::from(*chosen))).collect(),
-                // Costs were rounded down to the unit, so theirs are below all of ours.
+                // Costs were rounded down to the text's unit, so this is a lower bound of the
+                // model's costs.
                 bound: if optimal { self.costs as f64 * unit as f64 } else { f64::NEG_INFINITY },
                 optimal: optimal && unit == 1,
             },
@@ -84,8 +86,9 @@ impl Reading {
     }
 }
 
-/// Reads an answer to a model with these costs, of which `unit` were one in its text. A program that was ended by
-/// its time may have been at any letter of its answer: whatever is no answer then says that it cannot tell.
+/// Reads an answer to a model with these costs. `unit` units of the model are one unit of its text.
+/// A program that was ended by its time limit may have been in the middle of writing, so an answer
+/// that cannot be read then means [`Verdict::Unknown`].
 pub(super) fn read(
     program: Program,
     said: &ProgramRun,
@@ -127,14 +130,14 @@ fn taken(
         Verdict::Unknown if proved_by_silence(program, said) => Verdict::Infeasible,
         verdict => verdict,
     };
-    // Only its time is a reason to know nothing.
+    // Running out of time is the only accepted reason for an unknown verdict.
     if verdict == Verdict::Unknown && !was_out_of_time(said) {
         return Err(Unreadable::Silent(last_words(said)));
     }
     if matches!(verdict, Verdict::Infeasible | Verdict::Unknown) {
         return Ok(Reading { verdict, chosen: Vec::new(), costs: 0 });
     }
-    // A SAT solver need not name a variable that no constraint has.
+    // A SAT solver may omit a variable that is in no constraint.
     if program == Program::Glpk {
         columns.all()?;
     }
@@ -142,7 +145,7 @@ fn taken(
     let priced = chosen.iter().zip(costs).filter(|(chosen, _)| **chosen);
     let costs: u128 = priced.map(|(_, cost)| u128::from(cost / unit)).sum();
     if let Some(said) = cost {
-        // Programs round what they print to six digits or more.
+        // Programs print costs rounded to six digits or more.
         let whole = costs as f64;
         let agrees = (said - whole).abs() <= 1e-5 * whole.abs().max(1.0);
         if !agrees {
@@ -152,33 +155,33 @@ fn taken(
     Ok(Reading { verdict, chosen, costs })
 }
 
-/// `MiniSat+` that is to end at its first solution and has searched all without finding one says UNKNOWN. When a
-/// signal ends it, it says so in a line before that.
+/// `MiniSat+` with `-first` says UNKNOWN when it has searched everything and found no solution.
+/// When a signal ends it, a line before that says so.
 fn proved_by_silence(program: Program, said: &ProgramRun) -> bool {
     let by_itself = matches!(said.ended, ProgramEnd::Exited(_)) && !said.output.contains("***");
     program == Program::MinisatPlus && by_itself
 }
 
-/// Was it ended by its time, or does it say so?
+/// Whether the program was ended by its time limit, or says so.
 fn was_out_of_time(said: &ProgramRun) -> bool {
     let cbc = said.answer.as_ref().is_some_and(|answer| answer.starts_with("Stopped on time"));
     said.ended == ProgramEnd::OutOfTime || cbc || said.output.contains("TIME LIMIT")
 }
 
-/// The last line that it wrote, for a person.
+/// The last line that the program wrote, for people.
 fn last_words(said: &ProgramRun) -> String {
     let lines = said.errors.lines().rev().chain(said.output.lines().rev());
     let last = lines.map(str::trim).find(|line| !line.is_empty() && *line != "c");
     last.map(|line| format!("; its last words: {}", short(line))).unwrap_or_default()
 }
 
-/// As much of a line as fits a message.
+/// As much of a line as fits into a message.
 fn short(line: &str) -> String {
     const SHOWN_MAX: usize = 120;
     line.chars().filter(|c| !c.is_control()).take(SHOWN_MAX).collect()
 }
 
-/// The columns as they are told.
+/// The values of the columns as the program states them.
 struct Columns {
     values: Vec<Option<bool>>,
 }
@@ -188,7 +191,7 @@ impl Columns {
         Self { values: vec![None; count] }
     }
 
-    /// Takes a value, once.
+    /// Sets the value of a column; `None` if it has one already.
     fn put(&mut self, column: Option<usize>, value: Option<bool>) -> Option<()> {
         let place = self.values.get_mut(column?)?;
         if place.is_some() {
@@ -207,7 +210,7 @@ impl Columns {
     }
 }
 
-/// The value of a binary column, printed by who calculates in floating point.
+/// The value of a binary column, printed by a program that calculates in floating point.
 fn binary(text: &str) -> Option<bool> {
     let value: f64 = text.parse().ok()?;
     match value {
@@ -223,7 +226,8 @@ fn wrong(at: usize, text: &str, expected: &'static str) -> Unreadable {
 
 type ParsedVerdict = Option<(Verdict, Option<f64>)>;
 
-/// GLPK's `--write`: `s mip ROWS COLUMNS STATUS COST`, `j COLUMN VALUE`, and `e o f` at the end.
+/// Reads GLPK's `--write`: `s mip ROWS COLUMNS STATUS COST`, `j COLUMN VALUE`, and `e o f` at the
+/// end.
 fn glpk(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable> {
     const HEAD: &str = "`s mip ROWS COLUMNS STATUS COST` with this model's columns";
     let mut head = None;
@@ -261,7 +265,7 @@ fn glpk(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable
     Err(Unreadable::CutOff(lines))
 }
 
-/// CBC's `solution`: `STATUS - objective value COST`, then `INDEX NAME VALUE REDUCED-COST`.
+/// Reads CBC's `solution`: `STATUS - objective value COST`, then `INDEX NAME VALUE REDUCED-COST`.
 fn cbc(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable> {
     const HEAD: &str = "`STATUS - objective value COST`";
     let mut lines = answer.lines().enumerate();
@@ -293,7 +297,7 @@ fn cbc(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable>
         };
         put.ok_or_else(|| wrong(at, line, "`INDEX NAME VALUE COST`, each column once, 0 or 1"))?;
     }
-    // It may leave out those at 0, not all, and no line.
+    // CBC may omit columns at 0, but not all columns, and the last line has to be complete.
     if !answer.ends_with('\n') {
         return Err(Unreadable::CutOff(answer.lines().count()));
     }
@@ -303,8 +307,8 @@ fn cbc(answer: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable>
     Ok(Some((verdict, Some(cost))))
 }
 
-/// The lines of the PB competitions: `s STATUS`, `o COST` of each solution better than the one before,
-/// `v` and literals. All others are comments.
+/// Reads the lines of the PB competitions: `s STATUS`, `o COST` for each solution better than the
+/// one before, and `v` with literals. All other lines are comments.
 fn competition(output: &str, columns: &mut Columns) -> Result<ParsedVerdict, Unreadable> {
     let (mut verdict, mut cost) = (None, None);
     for (at, line) in output.lines().enumerate() {

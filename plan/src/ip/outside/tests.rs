@@ -1,10 +1,12 @@
-//! Models as text, and what programs answer: whole, cut off, nonsense, and at the end of their time.
+//! Tests of the models as text and of reading answers: complete, cut off, nonsense, and ended by
+//! the time limit.
 
 use super::read::{Reading, Verdict, read};
 use super::*;
 use crate::ip::mip::model::Row;
 
-/// Three columns: one of the first two, and no more than 4 of what they take.
+/// Three columns with two rows: exactly one of the first two is chosen, and all three together take
+/// at most 4.
 fn model() -> Model {
     let rows = vec![
         Row::new(1, 1, vec![(0, 1), (1, 1)]),
@@ -41,7 +43,7 @@ fn what_32_bits_do_not_hold_is_divided_and_rounded_down() {
     let sum: u64 = costs.iter().map(|cost| cost / unit).sum();
     assert!(unit > 1 && sum < 1 << 30, "{unit}, {sum}");
     assert!(text.contains(&format!("min: +{} x1", costs[0] / unit)), "{text}");
-    // Sixteen and a bit times 2^30: divided by 17.
+    // The sum is slightly more than sixteen times 2^30, so it is divided by 17.
     let (by, most) = (large / 17, (2 * large - 1) / 17);
     assert!(text.contains(&format!("\n-{by} x1 -{by} x2 >= -{most} ;\n")), "{text}");
     assert!(2 * by <= most, "what the exact row allows is allowed");
@@ -59,7 +61,7 @@ fn take(program: Program, text: &str) -> Result<Reading, Unreadable> {
     read(program, &said(program, text), &model().costs, 1)
 }
 
-/// The same answer in the words of each.
+/// The same answer in the format of each program.
 const GOOD: [(Program, &str); 4] = [
     (
         Program::Glpk,
@@ -97,7 +99,8 @@ fn every_program_is_understood() {
         (Program::Clasp, "s UNSATISFIABLE\n", Verdict::Infeasible),
         (Program::Clasp, "s UNKNOWN\nc TIME LIMIT : 1\n", Verdict::Unknown),
         (Program::MinisatPlus, "c *** TERMINATED ***\ns SATISFIABLE\nv x2\n", Verdict::Feasible),
-        // What it says with -first of a pigeonhole too few, which it has searched whole.
+        // The answer of MiniSat+ with -first to a pigeonhole problem with one hole too few, which
+        // it has searched completely.
         (Program::MinisatPlus, "s UNKNOWN\n", Verdict::Infeasible),
     ];
     for (program, text, verdict) in verdicts {
@@ -112,7 +115,7 @@ fn an_answer_that_is_cut_off_anywhere_is_refused_or_says_the_same() {
     for (program, text) in GOOD {
         let whole = take(program, text).unwrap();
         for end in 0..text.len() {
-            // What stands behind the answer need not be there.
+            // Text after the answer is not needed, so an answer without it is complete.
             if let Ok(part) = take(program, &text[..end]) {
                 assert_eq!(part, whole, "{program:?}: {:?}", &text[..end]);
             }
@@ -173,7 +176,7 @@ fn nonsense_is_told_with_its_line() {
         let error = take(program, text).unwrap_err().to_string();
         assert!(error.contains(expected), "{program:?} {text:?}: {error}");
     }
-    // Whatever bytes there are, it comes back.
+    // Whatever the bytes are, the reader returns.
     for seed in 0..2_000_u32 {
         let words =
             ["s mip 4 3 o 9\n", "j 1", " 1\n", "v x1 ", "-x2\n", "s ", "o ", "e o f\n", "é"];

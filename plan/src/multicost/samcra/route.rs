@@ -1,13 +1,14 @@
-//! SAMCRA: the shortest path under several constraints, exactly (Stevens 2009, sections 3.3 and 3.4).
+//! SAMCRA: the shortest path under several constraints, exactly (Stevens 2009, sections 3.3 and
+//! 3.4).
 //!
-//! Every edge has `K` weights that add up along a path, and every sum has a limit. A path's length
-//! is the vector of its sums, each divided by its limit, in non-increasing order; lengths are
-//! compared entry by entry. Comparing the first entry alone, as the original does, cannot tell
-//! paths apart that are equal there, and finds one that is worse in the others. Last, the path of
-//! fewer edges is the shorter one: with weights of zero that is what keeps hop-by-hop routing from
-//! turning in circles.
+//! Every edge has `K` weights that add up along a path, and every sum has a limit. The length of a
+//! path is the vector of its sums, each divided by its limit, in non-increasing order. Lengths are
+//! compared entry by entry. The original compares only the first entry, so it cannot distinguish
+//! paths that are equal there, and may find one that is worse in the others. When all entries are
+//! equal, the path with fewer edges is the shorter one. With weights of zero, this keeps hop-by-hop
+//! routing from going in circles.
 //!
-//! Left out: what the weights mean.
+//! Left out: the meaning of the weights.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,11 +20,12 @@ use crate::multicost::Effort;
 /// A directed edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge<const K: usize> {
-    /// Where it begins,
+    /// The vertex where it begins.
     pub from: u32,
-    /// and ends.
+    /// The vertex where it ends.
     pub to: u32,
-    /// What it adds to each sum, at most [`limits::ROUTE_WEIGHT_MAX`]; more counts as that.
+    /// What it adds to each sum, at most [`limits::ROUTE_WEIGHT_MAX`]; a larger value counts as
+    /// that.
     pub weights: [u64; K],
 }
 
@@ -36,7 +38,8 @@ pub struct Graph<const K: usize> {
     limits: [u64; K],
 }
 
-/// A path's length: its sums over their limits, on one denominator, largest first; then its edges.
+/// The length of a path: its sums divided by their limits, over a common denominator and largest
+/// first, then its number of edges.
 pub type Length<const K: usize> = ([u128; K], u32);
 
 /// A path.
@@ -44,13 +47,13 @@ pub type Length<const K: usize> = ([u128; K], u32);
 pub struct Route<const K: usize> {
     /// Indices of its edges, from the source on.
     pub edges: Vec<u32>,
-    /// The sums.
+    /// The sums of the weights.
     pub weights: [u64; K],
 }
 
 impl<const K: usize> Graph<K> {
-    /// A graph of vertices below `vertices`, without edges. Limits are those of the sums (`L_i`),
-    /// taken as 1 to [`limits::ROUTE_WEIGHT_MAX`]. `K` is 1 to 4.
+    /// A graph without edges, with vertices numbered below `vertices`. `limits` are those of the
+    /// sums (`L_i`), clamped to 1 to [`limits::ROUTE_WEIGHT_MAX`]. `K` is 1 to 4.
     #[must_use]
     pub fn new(vertices: usize, limits: [u64; K]) -> Self {
         const { assert!(K >= 1 && K <= 4, "products of limits fit 128 bits") };
@@ -63,7 +66,8 @@ impl<const K: usize> Graph<K> {
         }
     }
 
-    /// Adds an edge, which is next in number. One that ends or begins at no vertex leads nowhere.
+    /// Adds an edge, which gets the next number. An edge with an end that is no vertex is never
+    /// used.
     pub fn add(&mut self, edge: Edge<K>) {
         let index = self.edges.len() as u32;
         let weights = edge.weights.map(|weight| weight.min(limits::ROUTE_WEIGHT_MAX));
@@ -75,7 +79,7 @@ impl<const K: usize> Graph<K> {
         }
     }
 
-    /// The length of a path of these sums.
+    /// The length of a path with these sums.
     #[must_use]
     pub fn length(&self, weights: [u64; K], edges: u32) -> Length<K> {
         let mut scaled = [0_u128; K];
@@ -88,13 +92,13 @@ impl<const K: usize> Graph<K> {
         (scaled, edges)
     }
 
-    /// Is no sum beyond its limit?
+    /// Whether no sum exceeds its limit.
     #[must_use]
     pub fn keeps_limits(&self, weights: [u64; K]) -> bool {
         weights.iter().zip(&self.limits).all(|(weight, limit)| weight <= limit)
     }
 
-    /// The shortest path between two vertices that keeps all limits; none when there is none.
+    /// The shortest path between two vertices that keeps all limits; `None` when there is none.
     #[must_use]
     pub fn samcra(&self, source: u32, target: u32, effort: &mut Effort) -> Option<Route<K>> {
         if source as usize >= self.out.len() || target as usize >= self.out.len() {
@@ -105,18 +109,18 @@ impl<const K: usize> Graph<K> {
             .run(source, target, &ahead)
     }
 
-    /// The path that arises when every vertex on it computes the shortest path from there to the
-    /// target and sends on over the first edge of that.
+    /// The path that results when every vertex on it computes the shortest path from there to the
+    /// target, and forwards over the first edge of that path.
     ///
-    /// It never passes a vertex twice. From one vertex to the next the length of the shortest path
-    /// on decreases: the rest of a vertex's path is open to the next one, is nowhere larger, and
-    /// has an edge less. The sums of the whole path may still break a limit that each part keeps:
-    /// then there is none.
+    /// It never passes a vertex twice, because the length of the shortest remaining path decreases
+    /// from one vertex to the next: the rest of a vertex's path is available to the next vertex, is
+    /// nowhere larger, and has one edge less. The sums of the whole path may exceed a limit that
+    /// each part keeps; then there is no path.
     #[must_use]
     pub fn hop_by_hop(&self, source: u32, target: u32, effort: &mut Effort) -> Option<Route<K>> {
         let (mut at, mut route) = (source, Route { edges: Vec::new(), weights: [0; K] });
         while at != target {
-            // The argument above is the bound; this one is in case it is wrong.
+            // The argument above bounds the loop. This check is there in case it is wrong.
             if route.edges.len() > self.out.len() {
                 return None;
             }
@@ -136,11 +140,11 @@ fn sum<const K: usize>(a: [u64; K], b: [u64; K]) -> [u64; K] {
     sum
 }
 
-/// The least sums from each vertex to the target, each by a Dijkstra of its own; and the lengths of
-/// the paths that these find.
+/// The least sums from each vertex to the target, each from its own Dijkstra search, and the first
+/// edges of the paths that these searches find.
 struct LookAhead<const K: usize> {
     least: Vec<[u64; K]>,
-    /// By weight: the first edge of the path that is least in it.
+    /// For each weight, the first edge of the path that is least in it.
     next: Vec<[u32; K]>,
 }
 
@@ -185,7 +189,7 @@ impl<const K: usize> LookAhead<K> {
     }
 }
 
-/// One sub-path.
+/// One partial path.
 #[derive(Debug, Clone, Copy)]
 struct Label<const K: usize> {
     vertex: u32,
@@ -248,7 +252,7 @@ impl<const K: usize> Search<'_, K> {
         let weights = sum(before.weights, over.weights);
         let whole = sum(weights, ahead.least[over.to as usize]);
         let edges = before.edges + 1;
-        // At the end, or at least one edge more.
+        // The path ends here, or has at least one edge more.
         let predicted = self.graph.length(whole, edges + u32::from(over.to != target));
         self.effort.operations += 5 * K as u64;
         if !self.graph.keeps_limits(whole) || longest.is_some_and(|longest| predicted > longest) {
@@ -267,8 +271,8 @@ impl<const K: usize> Search<'_, K> {
         Some((predicted, index))
     }
 
-    /// Is no sub-path to the same vertex at most as large in everything? Those that this one makes
-    /// needless are dropped.
+    /// Whether no partial path to the same vertex is at most as large in everything. If so, the
+    /// partial paths that the new one makes unnecessary are dropped.
     fn stands(&mut self, label: &Label<K>) -> bool {
         let no_larger = |a: &Label<K>, b: &Label<K>| {
             a.edges <= b.edges && a.weights.iter().zip(&b.weights).all(|(a, b)| a <= b)
