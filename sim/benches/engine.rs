@@ -1,5 +1,5 @@
-//! Simple events a second through the queue: each schedules the next one at a random distance, with so many
-//! pending at any time.
+//! Measures how many events a second the queue handles. Each event schedules the next one at a random
+//! distance; a fixed number of events is pending at any time.
 //!
 //! `cargo bench -p coalloc-sim --bench engine`
 

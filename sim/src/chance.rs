@@ -1,17 +1,17 @@
-//! Chance that is the same on every machine.
+//! Random numbers that are the same on every machine.
 //!
-//! A [`RandomStream`] is a stream of random numbers by a seed and a name: whoever draws more from one stream
-//! changes no other, so that two planners meet the same tasks under the same seed. Exponential values are
-//! made with additions, multiplications and divisions alone, which are exact to the bit everywhere; a
-//! system's own logarithm is not.
+//! A [`RandomStream`] is a stream of random numbers that is determined by a seed and a name. Drawing more
+//! numbers from one stream changes no other stream, so two planners get the same tasks under the same seed.
+//! Exponential values are computed with additions, multiplications and divisions alone, which are exact to
+//! the bit everywhere; the logarithm of a system's library is not.
 //!
-//! Left out: distributions that no world asked for yet.
+//! Left out: distributions that no world has needed yet.
 
 use coalloc_common::Span;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// One stream of chance.
+/// One stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct RandomStream(ChaCha8Rng);
 
@@ -20,7 +20,7 @@ impl RandomStream {
     #[must_use]
     pub fn new(seed: u64, name: &str) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        // FNV-1a: any two names that are used have different numbers, which a test can see.
+        // FNV-1a. A test checks that the names in use have different numbers.
         let number = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         });
@@ -28,13 +28,13 @@ impl RandomStream {
         Self(random)
     }
 
-    /// One of `0..n`; 0 when `n` is 0. All are equally likely but for 1 in 2^64 / n.
+    /// A number of `0..n`, or 0 when `n` is 0. All are equally likely, up to a bias of 1 in 2^64 / n.
     pub fn below(&mut self, n: u64) -> u64 {
         let wide = u128::from(self.0.next_u64()) * u128::from(n);
         (wide >> 64) as u64
     }
 
-    /// A number in (0, 1]: never 0, in steps of 2^-53.
+    /// A number in (0, 1], in steps of 2^-53. It is never 0.
     pub fn part(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
@@ -54,7 +54,8 @@ impl RandomStream {
         Span::from_us(self.exponential(mean_us) as i64)
     }
 
-    /// So many different ones of `0..of`, at most all, in the order in which they were drawn.
+    /// Draws `count` different numbers of `0..of`, or all of them if `count` is larger, in the order in which
+    /// they were drawn.
     pub fn choose(&mut self, count: usize, of: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..of).collect();
         for at in 0..count.min(of) {
@@ -66,9 +67,9 @@ impl RandomStream {
     }
 }
 
-/// The natural logarithm of a normal positive number, by basic operations alone: `x = m 2^e` with `m` in
-/// [1/sqrt 2, sqrt 2), and `ln m = 2 artanh((m - 1) / (m + 1))` by its series, whose terms shrink by a factor
-/// of 34 or more. Off by a few units in the last place.
+/// The natural logarithm of a normal positive number, by basic operations alone. With `x = m 2^e` and `m` in
+/// [1/sqrt 2, sqrt 2), it computes `ln m = 2 artanh((m - 1) / (m + 1))` by its series, whose terms shrink by
+/// a factor of 34 or more. The error is a few units in the last place.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1_023;

@@ -1,9 +1,9 @@
 //! The model `coallocations`: a day of co-allocation requests, planned on frames and reserved in two phases.
 //!
-//! Source: Takefusa 2010, sections 3 and 4. Planners, participants and coordinators are those of the
-//! daemons; what is simulated is the time between them. [`settings`] says what can be varied, [`workload`]
-//! draws the requests, `levels` divides the resource managers among lower coordinators, `world` lets all happen,
-//! `planning` has the planners, `measure` counts.
+//! Source: Takefusa 2010, sections 3 and 4. Planners, participants and coordinators are those of the daemons;
+//! only the time between them is simulated. [`settings`] says what can be varied, [`workload`] draws the
+//! requests, `levels` divides the resource managers among child coordinators, `world` runs the day,
+//! `planning` contains the planners, and `measure` counts.
 
 mod federation;
 mod levels;
@@ -27,10 +27,11 @@ use self::world::World;
 use crate::experiment::trace::ResourceKind;
 use crate::experiment::{Measures, ModelError, Trace, TraceEvent};
 
-/// Runs one day on a federation, with planners that need no program.
+/// Runs one day on a federation, with planners that need no external program.
 ///
 /// # Errors
-/// [`ModelError::Setting`] when a setting is not acceptable, or the federation's topology is not connected.
+/// [`ModelError::Setting`] when a setting is not acceptable, or when the federation's topology is not
+/// connected.
 pub fn run(
     settings: &Settings,
     federation: &Topology,
@@ -40,10 +41,10 @@ pub fn run(
     run_with(settings, federation, seed, None, trace)
 }
 
-/// Runs one day on a federation; planners that are programs are started by `programs`.
+/// Runs one day on a federation. `programs` starts the planners that are external programs.
 ///
 /// # Errors
-/// As [`run`], and [`ModelError::Program`] when a program does not do what it is for.
+/// As [`run`], and [`ModelError::Program`] when a program fails.
 pub fn run_with(
     settings: &Settings,
     federation: &Topology,
@@ -60,7 +61,7 @@ pub fn run_with(
     Ok(measure::measures(settings, &topology, &arrivals, &done, &tally))
 }
 
-/// Would it run? The topology as the settings make it.
+/// Checks whether the settings can run on a federation. Returns the topology with the settings applied.
 ///
 /// # Errors
 /// As [`run`].

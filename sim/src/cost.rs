@@ -1,53 +1,54 @@
 //! What the protocol costs: messages and fsyncs of one operation over `n` RMs, counted in a world without
-//! faults. Left out: what planning asks before, and how long anything takes.
+//! faults. Left out: the queries that planning sends before, and how long anything takes.
 
 use crate::story;
 use crate::world::clients::Visit;
 use crate::world::script::Script;
 use crate::world::{Address, Event, Trace, World};
 
-/// What is done.
+/// The operation whose cost is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A reservation that every RM holds and books.
     Reserve,
-    /// Of RMs that are asked one after the other.
+    /// A reservation whose RMs are asked one after the other.
     ReserveOneByOne,
-    /// A first plan that one RM refuses, in the order of their names the last; there is no second.
+    /// A reservation whose only plan is refused by one RM, the one with the highest number.
     Refused,
-    /// The same, and a second plan over as many RMs that is booked.
+    /// A first plan that one RM refuses as in [`Self::Refused`], and a second plan over as many RMs that is
+    /// booked.
     SecondPlan,
     /// A change at every RM.
     Modify,
-    /// The end of a booking.
+    /// The release of a booking.
     Release,
-    /// A reservation over so many coordinators below, each with two RMs.
+    /// A reservation over `n` child coordinators, each with two RMs.
     Tree,
     /// Eight reservations at once, each over all RMs, on disks that take up to 5 ms for an fsync.
     EightAtOnce,
 }
 
-/// Counted.
+/// The cost of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Messages and their answers, on every level.
     pub messages: u64,
-    /// Fsyncs of the coordinator that is asked.
+    /// Fsyncs of the coordinator that the user calls.
     pub grc: u64,
-    /// Of all coordinators below it.
+    /// Fsyncs of all child coordinators.
     pub below: u64,
-    /// Of all RMs.
+    /// Fsyncs of all RMs.
     pub rms: u64,
 }
 
-/// Users call at these times.
+/// When users call: first for the reservation, then for its change or release.
 const FIRST_US: i64 = 1_000_000;
 const THEN_US: i64 = 10_000_000;
 
-/// Counts one operation.
+/// Counts the cost of one operation over `n` RMs, or over `n` child coordinators.
 ///
 /// # Errors
-/// What did not hold, or that the operation came to another end than it should.
+/// The check that failed, or that the operation had another result than it should.
 pub fn count(operation: Operation, n: usize) -> Result<Cost, String> {
     let mut world = World::new(0, Trace::Off);
     world.script = Some(Script { down_us: 0, reboot: false, syncs: Vec::new() });
@@ -90,7 +91,7 @@ pub fn count(operation: Operation, n: usize) -> Result<Cost, String> {
     Ok(cost)
 }
 
-/// A federation of `n` RMs and what is wanted of it, as a story says it.
+/// The script of a story with `n` RMs and the demands of this operation.
 fn script(operation: Operation, n: usize) -> String {
     let over = |amount: u64, last: u64| {
         let one = |rm: usize| {

@@ -1,18 +1,18 @@
-//! The queue of a discrete-event simulation: events in the order of their instants.
+//! The queue of a discrete-event simulation. It hands out events in the order of their instants.
 //!
-//! Time is integer microseconds. Events of one instant come in the order in which they were scheduled, so
-//! that a run is a function of its seed, on every machine. What an event is and does is the world's; the
-//! queue only hands them out. Measured in `benches/engine.rs`.
+//! Time is integer microseconds. Events of the same instant come in the order in which they were scheduled,
+//! so that a run is a function of its seed on every machine. The world decides what an event is and does; the
+//! queue only hands events out. `benches/engine.rs` measures it.
 //!
-//! Left out: chance ([`crate::chance`]), cancelling (an event that has become pointless finds that out by
-//! itself), clocks. The fault world keeps its own queue, which it also searches.
+//! Left out: random numbers ([`crate::chance`]), cancelling (an event that has become pointless finds that
+//! out by itself), clocks. The fault world keeps a queue of its own, because it also searches that queue.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use coalloc_common::{Span, Time};
 
-/// Events yet to come.
+/// Events that are still to come, and the current simulated time.
 #[derive(Debug, Clone)]
 pub struct Queue<E> {
     heap: BinaryHeap<Entry<E>>,
@@ -28,7 +28,7 @@ struct Entry<E> {
 }
 
 impl<E> Queue<E> {
-    /// An empty queue; its clock stands at `start`.
+    /// An empty queue whose clock is set to `start`.
     #[must_use]
     pub const fn new(start: Time) -> Self {
         Self { heap: BinaryHeap::new(), now: start, scheduled: 0 }
@@ -40,38 +40,39 @@ impl<E> Queue<E> {
         self.now
     }
 
-    /// Schedules an event; one of the past happens now.
+    /// Schedules an event. An event for a past instant happens now.
     pub fn at(&mut self, at: Time, event: E) {
         let serial = self.scheduled;
         self.scheduled += 1;
         self.heap.push(Entry { at: at.max(self.now), serial, event });
     }
 
-    /// Schedules an event so much later than now; at once when that is negative.
+    /// Schedules an event this long after now; a negative span means now.
     pub fn after(&mut self, span: Span, event: E) {
         self.at(self.now.saturating_add(span), event);
     }
 
-    /// The next event, and its instant, which is now from here on; `None` when nothing is left.
+    /// Removes and returns the next event and its instant, which becomes the current time. `None` when no
+    /// event is left.
     pub fn take(&mut self) -> Option<(Time, E)> {
         let Entry { at, event, .. } = self.heap.pop()?;
         self.now = at;
         Some((at, event))
     }
 
-    /// Events yet to come.
+    /// Number of events still to come.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Is nothing left?
+    /// Is no event left?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
-    /// Events ever scheduled.
+    /// Number of events that were ever scheduled.
     #[must_use]
     pub const fn scheduled(&self) -> u64 {
         self.scheduled
@@ -99,7 +100,7 @@ impl<E> PartialOrd for Entry<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// The heap hands out the largest: that is the earliest.
+    /// The heap hands out its largest entry, so the earliest event has to be the largest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }

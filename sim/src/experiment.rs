@@ -1,12 +1,12 @@
-//! Experiments: what a file says, what a run measures, and what came of it beside the paper's numbers.
+//! Experiments: what a file says, what a run measures, and how the results compare with the paper's numbers.
 //!
-//! A *model* is a function of settings and a seed: it makes [`Measures`] and tells its [`Trace`] what
-//! happens. An experiment ([`mod@file`]) names a model, its settings, the axes to sweep, the seeds, and what
-//! the paper prints. The same settings and seed give the same measures on every machine.
+//! A *model* is a function of settings and a seed: it makes [`Measures`] and reports what happens to its
+//! [`Trace`]. An experiment ([`mod@file`]) names a model, its settings, the axes to sweep, the seeds, and
+//! what the paper prints. The same settings and seed give the same measures on every machine.
 //!
-//! Left out: files, threads and clocks, which are the command line's (`coalloc sim run`). So a model
-//! cannot measure how long it takes: it says when planning begins and ends ([`TraceEvent`]), and whoever
-//! has a clock looks at it.
+//! Left out: files, threads and clocks, which belong to the command line (`coalloc sim run`). So a model
+//! cannot measure how long it takes. It reports when planning begins and ends ([`TraceEvent`]), and a caller
+//! that has a clock reads it then.
 
 pub mod file;
 pub mod judge;
@@ -22,16 +22,16 @@ pub use measures::Measures;
 pub use results::{Results, Summary};
 pub use trace::{SilentTrace, Trace, TraceEvent};
 
-/// Why a model has no measures to give.
+/// Why a model has no measures.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// A setting is not acceptable; its field is told from the settings on (`workload.lambda`).
+    /// A setting is not acceptable. Its field is a path within the settings (`workload.lambda`).
     #[error(transparent)]
     Setting(#[from] InvalidField),
-    /// A planner that is a program of its own did not do what it is for.
+    /// A planner that is an external program failed.
     #[error("a planner failed: {0}")]
     Program(String),
-    /// The run came to a state that must not be: a defect of the model, never of the settings.
+    /// The run reached a state that must not occur. This is a defect of the model, never of the settings.
     #[error("the model broke off: {0}")]
     Defect(String),
 }

@@ -1,16 +1,17 @@
-//! Every world of a small federation, not some: one coordinator, two resource managers, and all that can happen to
-//! them, up to so many faults.
+//! Explores every possible run of a small federation: one coordinator, two resource managers, and everything
+//! that can happen to them, up to a given number of faults.
 //!
-//! The cores are driven as they are. A [`Scenario`] says what a user calls; from each state the search takes every
-//! choice: which message is taken next, whose alarm fires, and each fault. What is no fault is free and goes on for
-//! ever, so that every state that is reached is also followed to its rest; faults are counted, all kinds together. States
-//! with one fault more are searched after all with fewer, and within those the shortest way first: the first way to
-//! what must not be is a shortest one.
+//! The cores are driven as they are. A [`Scenario`] says which calls a user makes. From each state the search
+//! takes every choice: which message is handled next, whose timer fires, and each fault. Choices that are no
+//! fault are free and unlimited, so every state that is reached is also followed until it is at rest. Faults
+//! are counted, all kinds together. States with one more fault are searched after all states with fewer
+//! faults, and within one number of faults the shortest path comes first. So the first path to a failed check
+//! is a shortest one.
 //!
-//! What is explored, and how far, is in `docs/PROTOCOL.md`. Left out: more nodes and users, trees, capacity that others take
-//! meanwhile, reboots, clocks that run apart, torn writes, a full disk: the random worlds of [`super::fault`] have
-//! those. After `TLC` and `stateright`; the search is our own because it is less than the glue, and because steps of cores are
-//! remembered.
+//! `docs/PROTOCOL.md` says what is explored, and how far. Left out: more nodes and users, trees, capacity
+//! that others take in the meantime, reboots, clocks that drift apart, torn writes, a full disk; the random
+//! worlds of [`super::fault`] have those. Modelled on `TLC` and `stateright`. The search is our own because
+//! it is less code than the adapters to either would be, and because it remembers the steps of cores.
 
 mod checks;
 mod cores;

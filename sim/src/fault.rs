@@ -1,18 +1,18 @@
-//! Random worlds with faults: every seed is a federation, its users, its weather and its accidents.
+//! Random worlds with faults: every seed is a federation, its users, its fault rates and its accidents.
 //!
-//! Faults rage for a while (F1 to F13), then they stop, and the world must come to rest within a bound
-//! (I22). What must hold is in `world/check.rs`, what is left out of it in `world/exempt.rs`; it is looked
-//! at after every event, and at rest twice: when all is quiet, and again when every packet that was still
-//! in flight has arrived.
+//! Faults happen for a while (F1 to F13), then they stop, and the world must come to rest within a bound
+//! (I22). `world/check.rs` says what must hold, and `world/exempt.rs` what is left out of it. The checks run
+//! after every event, and twice at rest: when all is quiet, and again when every packet that was still in
+//! flight has arrived.
 //!
 //! ```text
 //! coalloc sim fault --seeds 1000          the ordinary run
-//! coalloc sim fault --seed 17 --log       one, as a transcript
+//! coalloc sim fault --seed 17 --log       one seed, with its transcript
 //! ```
 //!
-//! One seed decides everything: the kind of world ([`Kind`]), [`topology`], [`workload`],
-//! [`accidents`], and, in the same stream of chance, what becomes of every packet. Seeds that found
-//! something are kept in [`corpus`].
+//! One seed decides everything: the kind of world ([`Kind`]), [`topology`], [`workload`], [`accidents`], and,
+//! from the same random stream, what happens to every packet. Seeds that found something are kept in
+//! [`corpus`].
 
 mod accidents;
 pub mod corpus;
@@ -28,11 +28,12 @@ use crate::world::network::FaultRates;
 pub use crate::world::{Counts, Fault};
 use crate::world::{Trace, World};
 
-/// The version of this generator. Raise it with every change after which a seed makes another world: of
-/// [`topology`], [`workload`] or [`accidents`], or of where the world throws dice. 1 was the
-/// generator of `cargo test` alone; 4 has long worlds, reasons and configurations that change, ledgers that are
-/// made anew, and meddlers. In the [`corpus`] an entry stays under the generator that found it: under another its seed
-/// means another world, so that raising this replays none of those before.
+/// The version of this generator. Raise it with every change after which a seed makes another world: a change
+/// of [`topology`], [`workload`] or [`accidents`], or of where the world draws random numbers. Version 1 was
+/// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
+/// ledgers that are made anew, and meddlers. An entry of the [`corpus`] stays under the version that found
+/// it, because its seed means another world under any other version. So raising the version ends the replay
+/// of all entries before it.
 pub const GENERATOR: u32 = 4;
 
 /// What kind of world a seed makes.
@@ -42,12 +43,12 @@ pub enum Kind {
     Flat,
     /// Two or three levels of coordinators.
     Tree,
-    /// Either, where most reservations are held one RM after the other.
+    /// Flat or a tree; most reservations are held at one RM after the other.
     Turns,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Flat, Self::Tree, Self::Turns];
 
     /// The kind that a seed decides.
@@ -60,7 +61,7 @@ impl Kind {
         }
     }
 
-    /// Its name.
+    /// The name of the kind in commands: `flat`, `tree` or `turns`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,21 +72,21 @@ impl Kind {
     }
 }
 
-/// What did not hold, where.
+/// A check that failed in the world of a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The seed,
+    /// The seed of the world.
     pub seed: u64,
-    /// and the kind, when it was not for the seed to decide.
+    /// The kind of the world, when the caller set it; `None` when the seed decided it.
     pub kind: Option<Kind>,
-    /// Simulated time.
+    /// Simulated time of the failure, in microseconds.
     pub at_us: i64,
-    /// With the number of the invariant.
+    /// What failed, with the number of the invariant.
     pub what: String,
 }
 
 impl Failure {
-    /// The command that replays it with its event log.
+    /// The command that replays the run with its transcript.
     #[must_use]
     pub fn replay(&self) -> String {
         let kind = self.kind.map(|kind| format!(" --kind {}", kind.name())).unwrap_or_default();
@@ -102,22 +103,22 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs one seed, which decides everything; a panic is a failure like any other. `print` writes the
+/// Runs one seed, which decides everything. A panic is a failure like any other. `print` writes the
 /// transcript to standard error.
 ///
 /// # Errors
-/// What did not hold.
+/// The check that failed.
 pub fn run(seed: u64, print: bool) -> Result<Counts, Failure> {
     let trace = if print { Trace::Print } else { Trace::Off };
     run_kind(None, seed, trace)
 }
 
-/// Runs one seed as a world of some kind; `None` leaves the kind to the seed.
+/// Runs one seed as a world of the given kind; `None` leaves the kind to the seed.
 ///
 /// # Errors
-/// What did not hold.
+/// The check that failed.
 pub fn run_kind(kind: Option<Kind>, seed: u64, trace: Trace) -> Result<Counts, Failure> {
-    // Kept outside, so that a panic still tells when it was.
+    // The world is outside the closure, so that its time is known even after a panic.
     let mut world = World::new(seed, trace);
     let run = || live(&mut world, kind.unwrap_or(Kind::of(seed)), seed);
     let end = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
@@ -132,7 +133,7 @@ pub fn run_kind(kind: Option<Kind>, seed: u64, trace: Trace) -> Result<Counts, F
     }
 }
 
-/// Runs one seed and keeps its event log, also when it fails.
+/// Runs one seed and keeps its transcript, also when the run fails.
 pub fn run_logged(kind: Option<Kind>, seed: u64) -> (Vec<String>, Result<Counts, Failure>) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let end = run_kind(kind, seed, Trace::Share(Arc::clone(&log)));
@@ -142,22 +143,23 @@ pub fn run_logged(kind: Option<Kind>, seed: u64) -> (Vec<String>, Result<Counts,
 
 const SECOND: i64 = 1_000_000;
 
-/// So many worlds in a thousand are long:
+/// How many worlds in a thousand are long.
 const LONG: u64 = 120;
-/// their faults rage for so long, while as much happens as in others. Nodes are away and ways are cut for longer than any
-/// hold lasts.
+/// Until when faults happen in long worlds, in microseconds. As much happens as in other worlds, but nodes
+/// are down and directions are cut for longer than any hold lasts.
 const LONG_US: i64 = 2_400 * SECOND;
-/// What is down when faults stop is back after so long.
+/// A node that is down when faults stop is back within this time.
 const BACK_US: i64 = 60 * SECOND;
-/// Once faults have stopped: restarts that are under way, then every attempt's two patiences and the
-/// longest pause between two sendings, twice over.
+/// How long a world may take to come to rest after faults have stopped: restarts that are under way, then for
+/// every attempt two timeouts and the longest backoff, all of it twice.
 const REST_US: i64 = 240 * SECOND;
-/// Where nobody may decide, holds end by themselves: a ledger that knows of them is gone (F11), or is
-/// that of a twin (F10), or an RM has said something else than it did (F7). The last of them begins
-/// when the last late Hold arrives, which may be long after faults have stopped.
+/// The same where nobody may be able to decide, so that holds end only by their expiry: a ledger that knows
+/// of them is gone (F11), or is that of a coordinator with the same name (F10), or an RM has answered falsely
+/// (F7). The last of these holds begins when the last late Hold arrives, which may be long after faults have
+/// stopped.
 const REST_UNDECIDED_US: i64 = REST_US + limits::HOLD_HARD_DEFAULT.as_us();
 
-/// One seed from its beginning to its rest.
+/// Runs the world of one seed from its beginning until it is at rest.
 fn live(world: &mut World, kind: Kind, seed: u64) -> Result<(), String> {
     if world.dice.per_mille(LONG) {
         world.faults_us = LONG_US;
@@ -182,7 +184,7 @@ fn live(world: &mut World, kind: Kind, seed: u64) -> Result<(), String> {
     to_rest(world, twins)
 }
 
-/// Faults, their end, rest.
+/// Runs a world through its faults until it is at rest, and checks it there.
 fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
     while world.next_at().is_some_and(|at| at <= world.faults_us) {
         world.step()?;

@@ -1,7 +1,7 @@
-//! A log that nobody reads again: for worlds in which nothing dies.
+//! A log that keeps nothing, for worlds in which no node dies and so nobody replays a log.
 //!
-//! The cores write down what they would write live, and speak only after; what is written is gone at once.
-//! The fault worlds keep theirs.
+//! The cores append the records that they would append in a real daemon, and send only afterwards; the
+//! records are dropped at once. The fault worlds keep their records.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ impl<R> Log for Forgetful<R> {
     }
 }
 
-/// The effects of a step, its records being written and forgotten.
+/// Appends the records of a step to a log that drops them, and returns the effects of the step.
 pub(crate) fn released<R, E>(step: Unsynced<R, E>) -> Vec<E> {
     match sync(vec![step], &mut Forgetful(PhantomData)) {
         Ok(synced) => synced.into_effects(),

@@ -1,21 +1,22 @@
-//! Simulated worlds in which the unchanged state machines live, and what is done to them.
+//! Simulated worlds that run the unchanged state machines of the protocol, and the experiments on them.
 //!
-//! * [`fault`]: random worlds under faults, one seed each; every invariant after every event.
-//! * [`coallocations`]: days of co-allocation requests, planned and reserved (Takefusa 2010).
-//! * [`cost`]: messages and fsyncs of every operation, counted.
-//! * [`matrix`]: scripted worlds in which nodes die at every durability point, and at every two.
-//! * [`explore`]: every world of a small federation, up to so many faults.
-//! * [`story`]: scripted worlds, told message by message.
-//! * [`experiment`]: experiment files, what runs of models measure, and the papers' numbers beside it.
-//! * [`tasks`]: tasks planned on pictures that may be out of date, on the queue of [`engine`] with the chance
-//!   of [`chance`].
+//! * [`fault`]: random worlds under faults, one seed each; every invariant is checked after every event.
+//! * [`coallocations`]: days of co-allocation requests that are planned and reserved (Takefusa 2010).
+//! * [`cost`]: counts the messages and fsyncs of every operation.
+//! * [`matrix`]: scripted worlds in which nodes die at every durability point, and at every pair of them.
+//! * [`explore`]: every run of a small federation with up to a given number of faults.
+//! * [`story`]: scripted worlds whose transcript lists every message.
+//! * [`experiment`]: experiment files, what runs of models measure, and the papers' numbers to compare with.
+//! * [`tasks`]: tasks that are planned on pictures which may be out of date. They use the queue of [`engine`]
+//!   and the random streams of [`chance`].
 //!
-//! `fault`, `cost`, `matrix` and `story` stand on one world: one event queue, one seed, integer time (`world.rs`).
+//! `fault`, `cost`, `matrix` and `story` share one world: one event queue, one seed, integer time
+//! (`world.rs`).
 //!
-//! Left out: anything that waits for a real clock. After `TigerBeetle`'s VOPR and
-//! FoundationDB's simulation.
+//! Left out: anything that waits for a real clock. Modelled on `TigerBeetle`'s VOPR and FoundationDB's
+//! simulation.
 
-// A world that cannot go on is a defect of the simulator: runs catch the panic and report it.
+// A world that cannot go on is a defect of the simulator. Runs catch the panic and report it.
 #![allow(clippy::expect_used)]
 
 pub mod chance;
@@ -29,6 +30,7 @@ mod forgetful;
 pub mod matrix;
 pub mod story;
 pub mod tasks;
-// Its parts are public for tests of other rooms; fields are named by the words of the protocol.
+// The parts of the world are public for the tests of other modules. Their fields are named as in the
+// protocol.
 #[allow(missing_docs)]
 pub mod world;

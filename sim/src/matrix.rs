@@ -1,16 +1,19 @@
-//! The crash matrix: every durability point of every scripted run, and every pair of them.
+//! The crash matrix: runs of scripted worlds in which a node dies at every durability point, and at every
+//! pair of durability points.
 //!
-//! A [`Scenario`] is a small federation and what happens to it, by a script without weather. A dry run
-//! lists its syncs that write; none is listed by hand. Then the run is made again for every sync and every
-//! place within it where a node may die: before the write, before the fsync with nothing, a part or all of
-//! it surviving, after the fsync, and after each message and reply that leaves. After each of these runs
-//! come those with a second death, at every such place of any node that the run reaches after the first.
-//! Each run goes on to its rest: every invariant after every event, the auditor, and what users were told.
+//! A [`Scenario`] is a small federation and a script of what happens to it, without random faults. A dry run
+//! lists its syncs that write, so nobody lists them by hand. The run is then repeated for every sync and
+//! every place within it at which a node may die: before the write; before the fsync, where nothing, a part
+//! or all of the write survives; after the fsync; and after each message and reply that leaves. Each of these
+//! runs is then repeated with a second death, at every such place of any node that the run reaches after the
+//! first death. Each run goes on until the world is at rest. Checked are every invariant after every event,
+//! the auditor, and what users were told.
 //!
-//! Of places that leave the same disk and have said the same, one is paired: what was written and is lost
-//! before the fsync is not there, what survives by luck is as after it.
+//! Places that leave the same data on the disk and have sent the same messages are equivalent, and only one
+//! of them is paired with other deaths. A write that is lost before the fsync equals no write. A write that
+//! survives in full, by luck, equals a completed fsync.
 //!
-//! Left out: chance, which [`fault`](crate::fault) has, and three deaths. After omicron's
+//! Left out: random events, which [`fault`](crate::fault) has, and a third death. Modelled on omicron's
 //! `action_failure_can_unwind`.
 
 pub mod scenarios;
@@ -23,32 +26,32 @@ use crate::world::node::{CrashPoint, DiskSurvival};
 use crate::world::script::{Script, Sync};
 use crate::world::{Address, Trace, World};
 
-/// A federation and what happens to it.
+/// A federation and the script of what happens to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// Its name in the table.
+    /// The name of the scenario in the table.
     pub name: &'static str,
-    /// What it shows.
+    /// A short description of what the scenario shows.
     pub what: &'static str,
-    /// Nodes, demands and changes, in the words of [`story`](crate::story).
+    /// The nodes, demands and changes, in the commands of [`story`](crate::story).
     pub nodes: &'static [&'static str],
-    /// What happens when: `1s reserve r1`, `1015ms cut grc -> crm-B`.
+    /// The timed acts of the script, for example `1s reserve r1` or `1015ms cut grc -> crm-B`.
     pub acts: &'static str,
-    /// Nodes die from here on.
+    /// Nodes die only from this instant on, in milliseconds.
     pub from_ms: i64,
 }
 
-/// How long a node is down that has died.
+/// How long a node that has died stays down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DownTime {
-    /// A second: the process comes back before anybody's patience is over.
+    /// One second: the process is back before any timeout ends.
     Short,
-    /// Longer than every patience, and the machine has been booted anew.
+    /// 20 seconds, which is longer than every timeout, and the machine is rebooted.
     Long,
 }
 
 impl DownTime {
-    /// Both.
+    /// Both down times.
     pub const ALL: [Self; 2] = [Self::Short, Self::Long];
 
     const fn script(self) -> Script {
@@ -60,45 +63,45 @@ impl DownTime {
     }
 }
 
-/// A death.
+/// The death of a node at one place of one sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crash {
-    /// Whose, and where in the table it stands.
+    /// The sync at which the node dies.
     pub sync: Sync,
-    /// Where in the sync.
+    /// The place within the sync.
     pub point: CrashPoint,
-    /// So many syncs are over when it comes.
+    /// Number of syncs that precede this one in the run.
     before: usize,
 }
 
-/// What a run came to.
+/// The final result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Confirmed, changed, or released: whatever was asked for last.
+    /// Whatever the user asked for last was done: confirmed, changed, or released.
     Done,
-    /// Nothing, for certain: nothing is held; of a change, the old version is whole.
+    /// A definite refusal: nothing is held, or, for a change, the old version is intact.
     Refused,
-    /// A recorded mixed outcome: all that was booked is released, and the user was told so.
+    /// A recorded mixed outcome: everything that was booked is released, and the user was told so.
     Mixed,
 }
 
-/// A run that has come to rest as it should.
+/// A run that came to rest and passed all checks.
 #[derive(Debug)]
 pub struct SettledRun {
-    /// Every sync that wrote, in order, from the scenario's first act on.
+    /// Every sync that wrote, in order, from [`Scenario::from_ms`] on.
     pub syncs: Vec<Sync>,
-    /// What it came to.
+    /// The result of the run.
     pub outcome: Outcome,
 }
 
-/// Every scenario must be at rest by then: the longest hold of any of them, and every patience.
+/// Every scenario must be at rest by then: it is longer than the longest hold and all timeouts.
 const REST_US: i64 = 1_500 * 1_000_000;
 
 impl Scenario {
-    /// Runs it with these deaths.
+    /// Runs the scenario with these deaths.
     ///
     /// # Errors
-    /// What did not hold.
+    /// The check that failed.
     pub fn run(
         &self,
         down: DownTime,
@@ -135,7 +138,7 @@ impl Scenario {
         })
     }
 
-    /// The role of a node in this scenario.
+    /// The role of a node in this scenario, as the table prints it.
     pub fn role(&self, node: Address) -> &'static str {
         let is_tree = self.nodes.iter().any(|lines| lines.contains("\nlower "));
         match node {
@@ -146,23 +149,24 @@ impl Scenario {
         }
     }
 
-    /// One death after the other: what comes of each, alone and followed by every second one.
+    /// Every first death of this scenario: one for each place of each sync of the dry run.
     ///
     /// # Errors
-    /// The dry run's.
+    /// The check that failed in the dry run.
     pub fn crashes(&self, down: DownTime) -> Result<Vec<Crash>, String> {
         Ok(places(&self.run(down, &[], Trace::Off)?.syncs, 0).collect())
     }
 
-    /// Every death that a run may come to after this one, of those that are paired.
+    /// Every second death that may follow this first one, without those that are equivalent to others.
     ///
     /// # Errors
-    /// What did not hold after the first alone.
+    /// The check that failed with the first death alone.
     pub fn seconds(&self, down: DownTime, first: &Crash) -> Result<Vec<Crash>, String> {
         Ok(seconds(&self.run(down, &[first], Trace::Off)?, first).collect())
     }
 
-    /// The row of one death: alone, and where it is paired with every second one.
+    /// The row of the table for one first death: alone and, unless it is equivalent to another one, with
+    /// every second death.
     pub fn try_crash(&self, down: DownTime, first: &Crash) -> Row {
         let mut row = Row { singles: 1, ..Row::default() };
         let name = format!("{self}{down:?} {first}");
@@ -185,7 +189,7 @@ impl Scenario {
     }
 }
 
-/// What a run that had a first death comes to afterwards.
+/// The second deaths that may follow `first` in a run that had it.
 fn seconds(ran: &SettledRun, first: &Crash) -> impl Iterator<Item = Crash> {
     let dead = (first.sync.node, first.sync.number);
     places(&ran.syncs, first.before).filter(move |second| {
@@ -206,7 +210,7 @@ impl std::fmt::Display for Crash {
     }
 }
 
-/// Every place at which a node may die in one of these syncs, without the first of them.
+/// Every place at which a node may die in one of these syncs. The first `skipped` syncs are left out.
 fn places(syncs: &[Sync], skipped: usize) -> impl Iterator<Item = Crash> {
     syncs.iter().enumerate().skip(skipped).flat_map(|(before, sync)| {
         let unsynced = [DiskSurvival::Nothing, DiskSurvival::Part, DiskSurvival::All];
@@ -219,7 +223,7 @@ fn places(syncs: &[Sync], skipped: usize) -> impl Iterator<Item = Crash> {
     })
 }
 
-/// Is it not the same as another?
+/// Is this place the one that stands for its equivalents?
 const fn is_paired(point: CrashPoint) -> bool {
     !matches!(point, CrashPoint::BeforeFsync(DiskSurvival::Nothing | DiskSurvival::All))
 }
@@ -233,7 +237,7 @@ fn outcome(world: &World) -> Result<Outcome, String> {
         return match wish.outcome {
             Some(ChangeState::Done) => Ok(Outcome::Done),
             Some(ChangeState::Refused) => Ok(Outcome::Refused),
-            // Released before the change was ever there.
+            // The reservation was released before the change was recorded.
             None if demand.outcome == Some(State::Terminated) => Ok(Outcome::Refused),
             other => Err(format!("its user was told {other:?} of change {}", wish.id)),
         };
@@ -245,16 +249,16 @@ fn outcome(world: &World) -> Result<Outcome, String> {
     }
 }
 
-/// What came of deaths.
+/// The results of a set of deaths.
 #[derive(Debug, Default)]
 pub struct Row {
-    /// Runs with one.
+    /// Number of runs with one death.
     pub singles: u64,
-    /// Runs with a second one after it.
+    /// Number of runs with two deaths.
     pub pairs: u64,
-    /// What they came to.
+    /// How many runs had each outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
-    /// Those that did not come to rest as they should.
+    /// Descriptions of the runs that failed a check or did not come to rest.
     pub failed: Vec<String>,
 }
 
@@ -263,7 +267,7 @@ impl Row {
         *self.outcomes.entry(outcome).or_default() += 1;
     }
 
-    /// Adds those of another.
+    /// Adds the results of another row.
     pub fn merge(&mut self, other: Self) {
         self.singles += other.singles;
         self.pairs += other.pairs;

@@ -1,45 +1,45 @@
-//! Stories: what the protocol does, told message by message in `tests/stories/*.txt`.
+//! Stories: scripted runs of the protocol with a transcript of every message, in `tests/stories/*.txt`.
 //!
-//! A story file is prose in lines that begin with `#`, a script, a line `----`, and the transcript
-//! that the script gives. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories` writes the
-//! transcripts anew: commit one only if you understand the change. After etcd/raft's test scripts.
+//! A story file consists of prose in lines that begin with `#`, a script, a line `----`, and the transcript
+//! of the script. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories` writes the transcripts anew;
+//! commit a new transcript only if you understand the change. Modelled on etcd/raft's test scripts.
 //!
 //! ```text
-//! grc NAME TAG [hold_for=5s]               starts a coordinator, its ledger tagged so
-//! lower NAME TAG TOP RM,RM [soft=120s] [hard=900s]        starts a coordinator below TOP, with RMs of its own
+//! grc NAME TAG [hold_for=5s]               starts a coordinator; TAG is the tag of its ledger
+//! lower NAME TAG TOP RM,RM [soft=120s] [hard=900s]        starts a child coordinator of TOP, with RMs of its own
 //! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
-//! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless said
-//!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; seconds
-//!   turns RM RESOURCE AMOUNT [START,END) ; RM .. | RM ..  the same, held one RM after the other; those
-//!                                                         behind `|` last, together
-//!   one-way RM RESOURCE AMOUNT [START,END) ; RM ..        the same, booked with the message that would else
-//!                                                         hold
-//! change NAME DEMAND                       a change of it; `plan` lines behind it are its candidates
-//! modify DEMAND NAME                       its user sends that change
-//! reserve DEMAND | release DEMAND          its user sends it
-//! lose WORD A -> B [N]                     the next N (1) packets of that word on that way
-//! twice WORD A -> B [N]                    likewise
-//! delay WORD A -> B TIME                   likewise, the next one
-//! cut A -> B | mend A -> B                 one way, all packets
-//! crash NODE                               at once
-//! crash NODE before-sync                   at its next sync that writes: nothing is kept or said
+//! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless given
+//!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; times in seconds
+//!   turns RM RESOURCE AMOUNT [START,END) ; RM .. | RM ..  the same, held at one RM after the other; the RMs
+//!                                                         behind `|` come last, all at once
+//!   one-way RM RESOURCE AMOUNT [START,END) ; RM ..        the same, booked one-way: the message that would
+//!                                                         hold books
+//! change NAME DEMAND                       a change of the demand; `plan` lines after it are its candidates
+//! modify DEMAND NAME                       the demand's user sends that change
+//! reserve DEMAND | release DEMAND          the demand's user sends the request, or the release
+//! lose WORD A -> B [N]                     loses the next N (default 1) packets of that word from A to B
+//! twice WORD A -> B [N]                    delivers them twice
+//! delay WORD A -> B TIME                   delays the next such packet
+//! cut A -> B | mend A -> B                 stops all packets from A to B, or lets them pass again
+//! crash NODE                               the node dies at once
+//! crash NODE before-sync                   dies at its next sync that writes: nothing is written or sent
 //! crash NODE torn-sync                     likewise: a part is written, without its end
-//! crash NODE after-sync N                  likewise: all is kept, the first N effects are out
-//! restart NODE [reboot]                    the process, or the machine
-//! restore NODE N                           dies, and an older copy of its disk is put back, which lacks the
-//!                                          last N records at least
-//! low NODE | full NODE | room NODE         its disk has room for ends alone; for nothing; for all again
-//! clock NODE TIME                          its wall clock is set, so much ahead of the world's, or `-30s` back
-//! freeze NODE TIME [in-sync]               its process is stopped for so long; at once, or at its next sync
+//! crash NODE after-sync N                  likewise: all is durable, and the first N effects are sent
+//! restart NODE [reboot]                    starts the process again, or reboots the machine first
+//! restore NODE N                           the node dies, and an older copy of its disk is put back, which
+//!                                          lacks at least the last N records
+//! low NODE | full NODE | room NODE         its disk takes only ends of what has begun; nothing; all again
+//! clock NODE TIME                          sets its wall clock, this far ahead of the world's; `-30s` is behind
+//! freeze NODE TIME [in-sync]               freezes its process for so long; at once, or at its next sync
 //!                                          that writes, between its step and the end of that sync
-//! vanish DEMAND                            its user is gone, and hears nothing more
-//! give-up DEMAND RM                        an operator of its coordinator gives up on that RM
+//! vanish DEMAND                            the demand's user goes away and gets no more answers
+//! give-up DEMAND RM                        an operator of the demand's coordinator gives up on that RM
 //! wait TIME                                10ms, 7s
-//! settle                                   until all is at rest; what must hold then is checked
-//! show                                     reservations and what the RMs have of them
+//! settle                                   runs until all is at rest, then checks what must hold at rest
+//! show                                     prints reservations and what the RMs have of them
 //! ```
 //!
-//! A packet takes 10 ms, a sync and planning nothing. Words: Hold, Commit, Abort, Release, Held, Done,
+//! A packet takes 10 ms; a sync and planning take no time. Words: Hold, Commit, Abort, Release, Held, Done,
 //! Refused, Resolve, Resolution.
 
 use std::collections::BTreeMap;
@@ -56,20 +56,20 @@ use crate::world::node::{CrashPoint, DiskSurvival, WALL_START};
 use crate::world::trouble::Trouble;
 use crate::world::{Address, Event, Trace, World, print};
 
-/// A story may not take longer than this to settle.
+/// A story may take at most this long to settle, in microseconds.
 const SETTLE_US: i64 = 1_200 * 1_000_000;
 
 type LineResult = Result<(), String>;
 
-/// The transcript that a script gives, line by line.
+/// Runs a script and returns its transcript, line by line.
 ///
 /// # Errors
-/// The line that is no command, or what did not hold after it.
+/// The line that is no command, or the check that failed after a line.
 pub fn tell(script: &str) -> Result<Vec<String>, String> {
     ScriptRunner::tell(script)
 }
 
-/// A world with the nodes, demands and changes of a script, and where its demands stand.
+/// A world with the nodes, demands and changes of a script, and the index of each demand by its name.
 pub(crate) fn set_up(
     script: &str,
     world: World,
@@ -79,14 +79,15 @@ pub(crate) fn set_up(
     Ok((teller.world, teller.demands))
 }
 
-/// A world and the names of its demands.
+/// Runs the commands of a script on a world, and keeps the names of its demands.
 struct ScriptRunner {
     world: World,
     demands: BTreeMap<String, usize>,
     last: Option<usize>,
-    /// The last change of the last demand is what plans belong to.
+    /// Do `plan` lines belong to the last change of the last demand? Otherwise they belong to the demand
+    /// itself.
     last_is_change: bool,
-    /// Every coordinator of the script: RMs accept them from the beginning.
+    /// Every coordinator of the script. RMs accept all of them from the beginning.
     coordinators: Vec<CoordinatorName>,
 }
 
@@ -423,7 +424,7 @@ fn option<'a>(options: &[&'a str], key: &str) -> Option<&'a str> {
     options.iter().filter_map(|word| word.split_once('=')).find(|(k, _)| *k == key).map(|(_, v)| v)
 }
 
-/// `10ms`, `7s`.
+/// Reads a time such as `10ms` or `7s`.
 pub(crate) fn time(text: &str) -> Result<Span, String> {
     let wrong = || format!("{text} is not a time such as 10ms or 7s");
     if let Some(ms) = text.strip_suffix("ms") {

@@ -1,26 +1,26 @@
-//! The tasks world: tasks come, are planned on pictures that may be out of date, and meet the truth at the
-//! resource managers.
+//! The model `tasks`: tasks arrive and are planned on pictures that may be out of date; the resource managers
+//! then accept or refuse the plans.
 //!
 //! ```text
 //!   workload --task--> scheduler: picture -> planner -> plan
-//!                          ^                              | one-way: link by link, the data behind it
+//!                          ^                              | one-way: link by link, followed by the data
 //!                 updates, |                              | two-phase: all at once, data after the answers
 //!                 answers  |                              v
-//!                      controllers: the participants of the resource managers, link by link and cluster
+//!                      controllers: the participants of the resource managers, for links and clusters
 //! ```
 //!
 //! Everything that decides is the code that runs live: coordinators, participants, change logs, subscriptions
-//! and pictures of `coalloc-protocol`, planners of `coalloc-plan`. Here are the network between them, the tasks,
-//! the papers' one-way reservation, which nothing does live, and the counting. In the order of reading:
-//! `settings` (what a file can say), `net` (who keeps what, where), `workload`, `controller`, `belief` (what a
-//! scheduler goes by), `world` (tasks and planning), `reserve` with `one_way` (the papers') and `coordinated`
-//! (the live ones), `counts`.
+//! and pictures of `coalloc-protocol`, planners of `coalloc-plan`. This module adds the network between them,
+//! the tasks, the papers' one-way reservation from node to node, which no daemon has, and the counting. In the
+//! order of reading: `settings` (the content of a file), `net` (the network, and where timetables are kept),
+//! `workload`, `controller`, `belief` (what a scheduler plans on), `world` (tasks and planning), `reserve`
+//! with `one_way` (the papers' reservation) and `coordinated` (the live ones), `counts`.
 //!
-//! Source: Christodoulopoulos 2008, sections 5.3 and 7; Stevens 2009, section 5. What is ours where these
-//! are silent: `docs/adr/0025-tasks-world.md`.
+//! Source: Christodoulopoulos 2008, sections 5.3 and 7; Stevens 2009, section 5.
+//! `docs/adr/0025-tasks-world.md` says what we assumed where these are silent.
 //!
-//! Left out: failures of nodes and links, loss of messages (the fault world has these), more than one
-//! wavelength, results that travel on, queues for processors of schedulers.
+//! Left out: failures of nodes and links and loss of messages (the fault world has these), more than one
+//! wavelength, results that are sent on, queues for the processors of schedulers.
 
 mod belief;
 mod controller;
@@ -45,7 +45,8 @@ use coalloc_common::Topology;
 
 use crate::experiment::{Measures, ModelError, Trace};
 
-/// Runs the world of these settings and this seed to its end; `federation` is the one that they name, if they do.
+/// Runs the world of these settings and this seed to its end. `federation` is the federation that the
+/// settings name, if they name one.
 ///
 /// # Errors
 /// [`ModelError::Setting`] when a setting is not acceptable; [`ModelError::Defect`] when a resource manager's
@@ -61,7 +62,7 @@ pub fn run(
     Ok(world.measures())
 }
 
-/// Checks settings without running anything: all that [`run`] would refuse.
+/// Checks settings without running anything. It refuses everything that [`run`] would refuse.
 ///
 /// # Errors
 /// As [`run`].

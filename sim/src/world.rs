@@ -1,13 +1,13 @@
-//! A world in which coordinators and participants live: one event queue, one seed, integer time.
+//! A simulated world of coordinators and participants: one event queue, one seed, integer time.
 //!
-//! The cores are the real ones. Around each stands what its shell will be: a batch is stepped,
-//! synced, then sent ([`node`]); a message is a call whose answer comes back as `Delivered`, or as
-//! lost after `limits::MESSAGE_PATIENCE`; a question of an RM likewise ([`flight`]). The network ([`network`])
-//! loses, doubles, delays and reorders what it is told to, nodes die at any point of a batch, and
-//! users ([`clients`]) ask again until they have heard. Coordinators may stand below others ([`tree`]).
-//! Whatever happens is watched ([`check`]).
+//! The cores are the real ones. Around each core, the world does what its shell does in a daemon. A batch is
+//! stepped, synced, then sent ([`node`]). A message is a call whose answer comes back as `Delivered`, or
+//! counts as lost after `limits::MESSAGE_PATIENCE`; the same holds for a question (Resolve) of an RM
+//! ([`flight`]). The network ([`network`]) loses, doubles, delays and reorders packets as it is set to. Nodes
+//! die at any point of a batch. Users ([`clients`]) ask again until they have an answer. Coordinators may be
+//! children of other coordinators ([`tree`]). Everything that happens is checked ([`check`]).
 //!
-//! Left out: planning, which other rooms test. After `TigerBeetle`'s VOPR.
+//! Left out: planning, which other modules test. Modelled on `TigerBeetle`'s VOPR.
 
 mod asking;
 pub mod check;
@@ -51,127 +51,141 @@ use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
 use self::watchers::Subscriber;
 
-/// Where a node stands in its list.
+/// The address of a node: its kind, and its index in [`World::grcs`] or [`World::rms`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
     Grc(usize),
     Rm(usize),
 }
 
-/// What waits in the queue.
+/// An event of the queue.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A packet arrives.
     Arrive { from: Address, to: Address, packet: Packet },
-    /// A call of a coordinator has had its time.
+    /// The timeout of a coordinator's call (by its number) has passed.
     CallOver(u64),
-    /// A question of an RM has had its time.
+    /// The timeout of an RM's question (by its number) has passed.
     AskOver(u64),
-    /// The batch of this life is on the disk.
+    /// The batch that this node wrote in this life is on the disk.
     Synced(Address, u64),
-    /// This life wanted to be woken.
+    /// The tick that this node wanted in this life is due.
     Wake(Address, u64),
     /// A process dies, between two batches or within one.
     Crash { node: Address, down_us: i64, reboot: bool },
-    /// Another begins.
+    /// A process starts again, after a reboot of its machine if `reboot` is set.
     Restart { node: Address, reboot: bool },
-    /// Nothing passes this way from now on.
+    /// Nothing passes from the first node to the second from now on.
     Cut(Address, Address),
-    /// It does again.
+    /// Packets pass from the first node to the second again.
     Mend(Address, Address),
-    /// An operator, or a bad time server, sets the wall clock.
+    /// An operator or a bad time server moves the wall clock by so many microseconds.
     WallJump(Address, i64),
-    /// Something befalls a node or a way, or is over.
+    /// A trouble of a node or of a direction begins or ends.
     Trouble(Trouble),
-    /// A coordinator below has planned what one above wants held.
+    /// A child coordinator has planned what its parent wants held.
     PlannedForParent { grc: usize, life: u64, call: u64, order: HoldOrder },
-    /// It has planned it again.
+    /// A child coordinator has planned again what its parent wants held.
     ReplannedForParent { grc: usize, life: u64, call: u64, reservation: ReservationId },
     /// A user calls, or calls again.
     Visit(Visit),
 }
 
-/// Who waits behind a token of a coordinator.
+/// Who waits for the reply that belongs to a token of a coordinator.
 #[derive(Debug, Clone)]
 pub enum Waiter {
-    /// A user of this demand.
+    /// The user of this demand.
     User { demand: usize },
-    /// A user of this demand, for one of its changes.
+    /// The user of this demand, for one of its changes.
     Changer { demand: usize, wish: usize },
-    /// An RM or a coordinator below, for this question.
+    /// An RM or a child coordinator, for the answer to this question.
     Rm { by: Address, ask: u64 },
-    /// A coordinator above, for this call.
+    /// A parent coordinator, for the answer to this call.
     Parent { call: u64, order: Option<HoldOrder> },
     /// An operator.
     Operator,
-    /// Somebody who has no business with this transaction (F13).
+    /// A meddler: somebody who has no business with this transaction (F13).
     Meddler { txn: TransactionId },
 }
 
-/// What becomes of the transcript.
+/// What is done with the transcript.
 #[derive(Debug)]
 pub enum Trace {
     Off,
-    /// A story's: kept, and everything happens as its script says.
+    /// The transcript of a story: it is kept, and everything happens as the script says.
     Keep(Vec<String>),
     Print,
-    /// Kept for whoever has the other end, also when the world panics.
+    /// Shared with the caller, so that the lines survive when the world panics.
     Share(Arc<Mutex<Vec<String>>>),
 }
 
-/// Until when faults rage in most worlds.
+/// Until when faults happen in most worlds, in microseconds.
 const FAULTS_US: i64 = 240_000_000;
 
+/// The state of a simulated world. Instants and durations are microseconds of the world since its beginning.
 pub struct World {
+    /// The current instant.
     pub now_us: i64,
-    /// Until when faults rage.
+    /// Until when faults happen, in microseconds.
     pub faults_us: i64,
-    /// When the last of the packets arrives that were sent while faults raged.
+    /// The latest arrival of a packet that was sent while faults happened.
     pub last_late_us: i64,
     queue: BTreeMap<(i64, u64), Event>,
     serial: u64,
+    /// The coordinators. [`Address::Grc`] holds an index into this list.
     pub grcs: Vec<Node<Coordinator>>,
     grc_names: Vec<CoordinatorName>,
+    /// The RMs. [`Address::Rm`] holds an index into this list.
     pub rms: Vec<Node<Participant>>,
-    /// Of each of them.
+    /// The subscriber of each RM.
     subscribers: Vec<Subscriber>,
-    /// Of each of them: coordinators that its configuration leaves out for now. It is read at a start.
+    /// For each RM, the coordinators that its configuration leaves out for now. The set is read at a start.
     left_out: Vec<Rc<RefCell<BTreeSet<CoordinatorName>>>>,
-    /// Of which transaction each message of a meddler is that an RM has not answered.
+    /// For each message of a meddler that an RM has not answered yet, the transaction that it is about.
     meddled: BTreeMap<u64, TransactionId>,
-    /// The RMs of each coordinator that serves others above it.
+    /// For each child coordinator, by its index, its RMs.
     pub members: BTreeMap<usize, Vec<RmName>>,
-    /// Whom each coordinator of a tree has under it, for those who want something of it.
+    /// For each coordinator of a tree, the members that its users may name in a demand.
     pub served: BTreeMap<usize, Vec<RmName>>,
     /// So many candidates in a thousand have their RMs asked one after the other.
     pub in_turns: u64,
-    /// Of the candidates that are held in turns, so many in a thousand are booked one-way.
+    /// Of the candidates whose RMs are asked in turn, so many in a thousand are booked one-way.
     pub one_way: u64,
-    /// Why each refused what one above wanted held.
+    /// Why each child coordinator refused to hold what its parent wanted held.
     refused_to_parent: BTreeMap<(usize, TransactionId), Reason>,
+    /// The source of all random numbers of the world.
     pub dice: RandomSource,
+    /// How often packets, syncs and disks have faults at present.
     pub weather: FaultRates,
     cuts: BTreeSet<(Address, Address)>,
+    /// The present troubles of single nodes and directions.
     pub troubles: Troubles,
+    /// The story's rules for the next packets.
     pub rules: Vec<Rule>,
-    /// Nothing is left to chance.
+    /// The script of a world in which nothing is left to chance.
     pub script: Option<Script>,
-    /// The story's crashes, at the next sync that writes.
+    /// The story's crashes, each at the node's next sync that writes.
     pub crash_next: BTreeMap<Address, CrashPoint>,
-    /// The story's processes that are stopped, for so long, at their next sync that writes.
+    /// The story's frozen processes: each is frozen for so long at its next sync that writes.
     pub freeze_next: BTreeMap<Address, i64>,
-    /// Crashes at a node's sync of this number, counted from 1 over all its lives: those that write.
+    /// Crashes at a node's sync of this number. Only syncs that write count, from 1 on, over all its lives.
     pub crash_at: BTreeMap<(Address, u64), CrashPoint>,
     calls: BTreeMap<u64, OpenCall>,
     questions: BTreeMap<u64, Question>,
+    /// Who waits for a coordinator's reply, by token.
     pub waiters: BTreeMap<u64, Waiter>,
+    /// The users and their demands.
     pub clients: Clients,
+    /// What the checks have recorded so far.
     pub watch: Watch,
+    /// The transcript.
     pub trace: Trace,
+    /// The counters of this run.
     pub counts: Counts,
 }
 
 impl World {
+    /// A world without nodes or users.
     pub fn new(seed: u64, trace: Trace) -> Self {
         Self {
             now_us: 0,
@@ -212,7 +226,7 @@ impl World {
     /// Adds a coordinator and starts it.
     pub fn add_grc(&mut self, config: CoordinatorConfig) -> Result<(), String> {
         self.grc_names.push(config.name.clone());
-        // Two ledgers under one name are told apart in the transcript.
+        // In the transcript, apostrophes distinguish two ledgers under one name.
         let twins = self.grcs.iter().filter(|grc| grc.name == config.name.as_str()).count();
         let name = format!("{}{}", config.name, "'".repeat(twins));
         let make = move |_: &str| Coordinator::new(config.clone());
@@ -241,20 +255,24 @@ impl World {
         self.rms[rm].shadow.config().coordinators.contains(&self.grc_names[grc])
     }
 
+    /// Schedules an event. An event for a past instant happens now.
     pub fn at(&mut self, at_us: i64, event: Event) {
         self.serial += 1;
         self.queue.insert((at_us.max(self.now_us), self.serial), event);
     }
 
+    /// Schedules an event so many microseconds after now.
     pub fn after(&mut self, us: i64, event: Event) {
         self.at(self.now_us.saturating_add(us), event);
     }
 
+    /// A number that was not used before in this world.
     pub fn fresh(&mut self) -> u64 {
         self.serial += 1;
         self.serial
     }
 
+    /// The name of a node in the transcript.
     pub fn name(&self, node: Address) -> &str {
         match node {
             Address::Grc(index) => &self.grcs[index].name,
@@ -262,16 +280,18 @@ impl World {
         }
     }
 
+    /// The node with this name; coordinators are searched first.
     pub fn find(&self, name: &str) -> Option<Address> {
         let grc = self.grcs.iter().position(|node| node.name == name).map(Address::Grc);
         grc.or_else(|| self.rms.iter().position(|node| node.name == name).map(Address::Rm))
     }
 
+    /// The index of the RM with this name.
     pub fn rm_index(&self, name: &RmName) -> Option<usize> {
         self.rms.iter().position(|rm| rm.name == name.as_str())
     }
 
-    /// Adds a line to the transcript; the text is made only when somebody reads it.
+    /// Adds a line to the transcript. The text is made only when somebody reads it.
     pub fn say(&mut self, who: impl Fn(&Self) -> String, what: impl Fn(&Self) -> String) {
         if matches!(self.trace, Trace::Off) {
             return;
@@ -288,12 +308,12 @@ impl World {
         }
     }
 
-    /// Is everything that happens said by a script?
+    /// Does a script determine everything that happens?
     const fn is_story(&self) -> bool {
         matches!(self.trace, Trace::Keep(_)) || self.script.is_some()
     }
 
-    /// Is nothing under way but patience?
+    /// Is nothing under way except timeouts?
     pub fn is_idle(&self) -> bool {
         let under_way = |event: &Event| {
             matches!(event, Event::Arrive { .. } | Event::Synced(..) | Event::Visit(_))
@@ -305,12 +325,12 @@ impl World {
         self.say(|world| world.name(node).to_owned(), |_| format!("| {}", what()));
     }
 
-    /// When the next event comes.
+    /// The instant of the next event.
     pub fn next_at(&self) -> Option<i64> {
         self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The next event. False when there is none.
+    /// Handles the next event. Returns false when there is none.
     pub fn step(&mut self) -> Result<bool, String> {
         let Some(((at, _), event)) = self.queue.pop_first() else { return Ok(false) };
         self.now_us = at;
@@ -322,7 +342,7 @@ impl World {
             Event::Synced(node, life) | Event::Wake(node, life)
                 if life == self.life(node) && self.troubles.frozen_until(node).is_some() =>
             {
-                // A stopped process goes on where it was.
+                // A frozen process continues where it was.
                 let until_us = self.troubles.frozen_until(node).unwrap_or(at);
                 self.at(until_us.max(at + 1), event);
             }
@@ -349,6 +369,7 @@ impl World {
         Ok(true)
     }
 
+    /// Stops all packets in one direction between two nodes.
     pub fn cut(&mut self, from: Address, to: Address) {
         self.cuts.insert((from, to));
         self.counts.cuts += 1;
@@ -359,15 +380,17 @@ impl World {
         );
     }
 
+    /// Lets packets pass again in one direction between two nodes.
     pub fn mend(&mut self, from: Address, to: Address) {
         self.cuts.remove(&(from, to));
     }
 
+    /// Lets packets pass again in every direction.
     pub fn mend_all(&mut self) {
         self.cuts.clear();
     }
 
-    /// Whoever is down comes back within so long.
+    /// Sees to it that every node that is down restarts within so many microseconds.
     pub fn restart_within(&mut self, us: i64) {
         let latest = self.now_us + us;
         let late = self.queue.range((latest, u64::MAX)..);
@@ -380,7 +403,7 @@ impl World {
         }
     }
 
-    /// Forgets the faults that are still to come.
+    /// Removes the faults that are still to come from the queue.
     pub fn drop_faults(&mut self) {
         self.queue.retain(|_, event| match event {
             Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. } => false,
@@ -421,7 +444,7 @@ impl World {
         }
     }
 
-    /// Dies at once. Comes back by itself unless `down_us` is negative.
+    /// The node dies at once. It comes back by itself unless `down_us` is negative.
     pub fn crash(&mut self, node: Address, down_us: i64, reboot: bool) {
         if !self.is_up(node) {
             return;
@@ -442,6 +465,7 @@ impl World {
         }
     }
 
+    /// Starts the process of a node that is down, after a reboot of its machine if `reboot` is set.
     pub fn restart(&mut self, node: Address, reboot: bool) -> Result<(), String> {
         if self.is_up(node) {
             return Ok(());
@@ -458,7 +482,7 @@ impl World {
         self.begin(node)
     }
 
-    /// Begins a batch where something waits; else sees to it that the node is woken in time.
+    /// Begins a batch if inputs wait; otherwise sees to it that the node is woken in time.
     pub fn begin(&mut self, node: Address) -> Result<(), String> {
         if self.troubles.frozen_until(node).is_some() {
             return Ok(());
@@ -489,7 +513,7 @@ impl World {
         Ok(())
     }
 
-    /// The story's process is stopped when it has stepped and before that is durable.
+    /// Freezes a story's process after its step and before the sync has made that step durable.
     fn freeze_in_sync(&mut self, node: Address) -> Result<(), String> {
         if self.next_write(node).is_none() {
             return Ok(());
@@ -568,7 +592,7 @@ impl World {
         self.counts.pairs += u64::from(others.any(|other| other != node && !self.is_up(other)));
     }
 
-    /// The disk is done: records are seen, effects leave, or the node dies on the way.
+    /// The disk is done: records are checked and effects leave, or the node dies on the way.
     fn synced(&mut self, node: Address) -> Result<(), String> {
         let point = self.crash_point(node);
         let failed = match node {
@@ -588,7 +612,7 @@ impl World {
         Ok(())
     }
 
-    /// For how long a node is away that dies at a sync.
+    /// For how long a node that dies at a sync stays down, in microseconds.
     fn down_us(&mut self, node: Address) -> i64 {
         if let Some(us) = self.troubles.away(node) {
             return us;

@@ -1,8 +1,9 @@
-//! The protocol's cost in messages and fsyncs: the formulas hold for every number of RMs, and the table in
-//! `docs/PROTOCOL.md` is what was counted. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test cost` writes it.
+//! The protocol's cost in messages and fsyncs. The formulas hold for every number of RMs, and the table in
+//! `docs/PROTOCOL.md` shows the counts. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test cost` writes it
+//! anew.
 
 #![allow(clippy::disallowed_methods)] // This test reads the page that it checks.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 mod page;
 
@@ -20,7 +21,7 @@ fn a_co_allocation_costs_four_messages_a_resource_manager_and_one_fsync_a_point(
         for operation in [Operation::Reserve, Operation::ReserveOneByOne] {
             assert_eq!(counted(operation, n), cost, "{operation:?} of {n}");
         }
-        // After that the old version is released, which keeps nothing here: it is written down once.
+        // After a change the old version is released. Nothing of it is kept here, so one record is enough.
         let change = Cost { messages: 6 * n, grc: 4, below: 0, rms: 2 * n };
         assert_eq!(counted(Operation::Modify, n), change, "{n}");
         let release = Cost { messages: 2 * n, grc: 2, below: 0, rms: n };
@@ -28,19 +29,19 @@ fn a_co_allocation_costs_four_messages_a_resource_manager_and_one_fsync_a_point(
     }
 }
 
-/// One refuses and is told nothing more; the others are told to abort.
+/// The RM that refuses gets no further message; the others get an Abort.
 #[test]
 fn a_refused_plan_costs_what_was_held() {
     for n in 2..=20 {
         let refused = Cost { messages: 4 * n - 2, grc: 3, below: 0, rms: 2 * n - 1 };
         assert_eq!(counted(Operation::Refused, n), refused, "{n}");
-        // The end of the first plan and the intent of the second are one fsync.
+        // The end of the first plan and the intent of the second share one fsync.
         let second = Cost { messages: 8 * n - 2, grc: 5, below: 0, rms: 4 * n - 1 };
         assert_eq!(counted(Operation::SecondPlan, n), second, "{n}");
     }
 }
 
-/// A coordinator below: D1, D2 (prepared), D3, D6.
+/// A child coordinator has the durability points D1, D2 (prepared), D3 and D6.
 #[test]
 fn a_tree_costs_the_same_on_each_level() {
     for n in 1..=10 {
@@ -50,7 +51,7 @@ fn a_tree_costs_the_same_on_each_level() {
     }
 }
 
-/// What gathers while the disk is busy is one group: fewer fsyncs than durability points.
+/// Records that arrive while the disk is busy are written together: fewer fsyncs than durability points.
 #[test]
 fn transactions_in_flight_share_their_fsyncs() {
     for n in [1, 3, 5, 20] {

@@ -1,11 +1,11 @@
-//! Every world of a small federation, up to a number of faults; see `coalloc_sim::explore`.
+//! Every possible run of a small federation, up to a number of faults; see `coalloc_sim::explore`.
 //!
 //! ```text
-//! cargo test -p coalloc-sim --test explore -- --nocapture                        the bound of every day
-//! cargo test --release -p coalloc-sim --test explore -- --ignored --nocapture    the deep one (`just deep`)
+//! cargo test -p coalloc-sim --test explore -- --nocapture                        the daily bound
+//! cargo test --release -p coalloc-sim --test explore -- --ignored --nocapture    the deep bound (`just deep`)
 //! ```
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn print_found(check: Check, found: &FailedCheck) {
     trace.iter().for_each(|line| println!("    {line}"));
 }
 
-/// A scenario, so many faults, and their kinds.
+/// A scenario, the largest number of faults, and their kinds.
 type Search = (Scenario, u32, &'static [Fault]);
 
 /// A small bound, for every day.
@@ -43,7 +43,7 @@ const DAILY: &[Search] = &[
     (ONE_WAY, 3, Bound::KINDS),
 ];
 
-/// What is searched in ten minutes.
+/// A larger bound, which takes ten minutes.
 const DEEP: &[Search] = &[
     (CHANGE_OF_RUNNING, 2, Bound::KINDS),
     (CHANGE_OF_RUNNING, 3, &[Fault::Late]),
@@ -52,7 +52,7 @@ const DEEP: &[Search] = &[
     (ONE_WAY, 4, Bound::KINDS),
 ];
 
-/// Makes every search, each on a thread, and says which checks fail.
+/// Makes every search, each on a thread, and returns the checks that fail.
 fn fails(searches: &[Search]) -> BTreeSet<Check> {
     let search = |(scenario, faults, kinds): &Search| {
         explore(scenario, Bound { kinds, ..Bound::faults(*faults) })
@@ -79,8 +79,8 @@ fn every_world_keeps_every_check_deep() {
     assert_eq!(fails(DEEP), BTreeSet::new());
 }
 
-/// Mistakes on purpose (`coalloc_common::planted`): by these faults alone each fails this check, and without it
-/// nothing does.
+/// Bugs on purpose (`coalloc_common::planted`). With these faults alone each bug makes this check fail, and
+/// without the bug no check fails.
 #[cfg(feature = "planted")]
 #[test]
 fn what_is_planted_is_found() {

@@ -1,19 +1,19 @@
 //! The ordinary run of random worlds under faults; see `coalloc_sim::fault`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 use coalloc_sim::fault::{Counts, Fault, Kind, corpus, run, run_kind};
 use coalloc_sim::world::Trace;
 
-/// Seeds of the ordinary run.
+/// Number of seeds of the ordinary run.
 const SEEDS: u64 = 2_000;
 
-#[allow(clippy::disallowed_methods)] // A test is told by its environment which seeds to run.
+#[allow(clippy::disallowed_methods)] // The environment says which seeds the test runs.
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs these; says which failed, and how to look at them.
+/// Runs these seeds. Reports which of them failed, and how to replay them.
 fn run_all(seeds: impl Iterator<Item = u64>) -> Counts {
     let mut total = Counts::default();
     let mut failed = Vec::new();
@@ -43,7 +43,7 @@ fn every_seed_comes_to_rest_as_it_should() {
     if seeds < SEEDS {
         return;
     }
-    // A run in which nothing happened proves nothing.
+    // A run in which too few faults happened proves nothing.
     for fault in Fault::ALL {
         assert!(total.of(fault) >= seeds / 10, "{fault:?} is too rare: {}", total.of(fault));
     }

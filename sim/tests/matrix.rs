@@ -2,13 +2,13 @@
 //! `docs/PROTOCOL.md`; see `coalloc_sim::matrix`.
 //!
 //! ```text
-//! cargo test -p coalloc-sim --test matrix                      all, and the table is right
+//! cargo test -p coalloc-sim --test matrix                      runs all of it, and checks the table
 //! COALLOC_BLESS=1 cargo test -p coalloc-sim --test matrix      writes the table anew
 //! COALLOC_CRASH="reserve: Short Grc(0) #2 (D3 commit) AfterFsync" cargo test .. --test matrix -- --nocapture
 //! ```
 
 #![allow(clippy::disallowed_methods)] // This test reads the page that it checks.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 mod page;
 
@@ -43,7 +43,7 @@ fn every_death_and_every_pair_of_them_comes_to_rest_as_it_should() {
 
 fn table(rows: Vec<(&Scenario, Crash, Row)>) -> String {
     let (mut all, mut scenarios) = (Row::default(), String::new());
-    // In the order of the scenarios, and of the points as a run first comes to them.
+    // Cells are in the order of the scenarios, and of the points as a run first reaches them.
     let mut cells: Vec<(&Scenario, String, Row)> = Vec::new();
     for (scenario, crash, row) in rows {
         let key = format!("{} | {}", scenario.role(crash.sync.node), crash.sync.point);
@@ -79,7 +79,8 @@ fn line(key: &str, row: &Row) -> String {
     format!("| {key} | {singles} | {pairs} | {done} | {refused} | {mixed} | {percent} % |\n")
 }
 
-/// `reserve: Short Grc(0) #2 .. AfterFsync, then ..` as a failure names it, told as a transcript.
+/// Prints the transcript of the run that `COALLOC_CRASH` names, in the form in which a failure names it:
+/// `reserve: Short Grc(0) #2 .. AfterFsync, then ..`.
 #[test]
 fn one_that_is_named_is_told() {
     let Ok(wanted) = std::env::var("COALLOC_CRASH") else { return };

@@ -1,20 +1,20 @@
 //! Every planted bug is found; see `coalloc_common::planted`. The table is in `docs/PROTOCOL.md`.
 //!
 //! ```text
-//! cargo test -p coalloc-sim --features planted --test planted                   all, and the table is right
+//! cargo test -p coalloc-sim --features planted --test planted                   runs all, and checks the table
 //! COALLOC_BLESS=1 cargo test -p coalloc-sim --features planted --test planted   writes the table anew
-//! COALLOC_BUG=StaleBoot COALLOC_SEED=7 cargo test .. --test planted -- --nocapture   one, as a transcript
+//! COALLOC_BUG=StaleBoot COALLOC_SEED=7 cargo test .. --test planted -- --nocapture   one run, with its transcript
 //! ```
 
 #![allow(clippy::disallowed_methods)] // This test reads the page that it checks.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 use coalloc_common::planted::{self, Bug};
 
 #[cfg(feature = "planted")]
 mod page;
 
-/// Without the feature a bug cannot even be turned on: the switch is a constant.
+/// Without the feature a bug cannot even be turned on, because the switch is a constant.
 #[cfg(not(feature = "planted"))]
 #[test]
 fn nothing_is_planted() {
@@ -34,15 +34,16 @@ mod on {
 
     use super::{Bug, page, planted};
 
-    /// A bug that takes longer is not found.
+    /// A bug that takes more seeds than this counts as not found.
     const SEEDS_MAX: u64 = 10_000;
 
-    /// In which run, what it said, and how many seeds it took.
+    /// How a bug was detected: number of seeds, and the message of the failure.
     struct DetectedBug {
         bug: Bug,
         seeds: u64,
         message: String,
-        /// Single deaths of the crash matrix.
+        /// Number of single deaths of the crash matrix that it takes; `None` if the matrix does not find the
+        /// bug.
         deaths: Option<usize>,
     }
 
@@ -59,7 +60,7 @@ mod on {
         })
     }
 
-    /// How many single deaths of the crash matrix it takes to find a bug; the dry runs are none.
+    /// How many single deaths of the crash matrix it takes to find a bug. Dry runs are not counted.
     fn deaths(bug: Bug) -> Option<usize> {
         planted::with(bug, || {
             let mut count = 0;
@@ -87,7 +88,7 @@ mod on {
         Some(DetectedBug { deaths: deaths(bug), ..find(bug)? })
     }
 
-    /// Bugs that come to light when a node dies.
+    /// Bugs that show only when a node dies.
     const DEADLY: [Bug; 5] = [
         Bug::SkippedSync,
         Bug::SentWithoutSync,
@@ -96,7 +97,7 @@ mod on {
         Bug::ExpiryUnrecorded,
     ];
 
-    /// The invariant that a message names, or what else it is.
+    /// The invariant that a message names, or what else detected the bug.
     fn caught_by(message: &str) -> String {
         if message.starts_with("panic") {
             return "a core's own assertion".to_owned();
@@ -109,7 +110,7 @@ mod on {
         words.into_iter().find(number).map_or_else(|| "what was told".to_owned(), str::to_owned)
     }
 
-    /// The first words of a message, as a cell of a table.
+    /// The first words of a message, in a form that fits a table cell.
     fn short(message: &str) -> String {
         let plain = message.replace(['|', '\n', '`', '<'], " ");
         let mut words = String::new();
@@ -134,7 +135,7 @@ mod on {
         format!("| `{bug:?}` | {side} | {what} | {by} | {seeds} | {deaths} | {message} |")
     }
 
-    /// What the page must say whatever the seeds were: names and descriptions.
+    /// The cells of the table that do not depend on seeds: names and descriptions.
     fn names(table: &str) -> Vec<String> {
         let cells = |line: &str| line.split('|').take(4).collect::<Vec<_>>().join("|");
         table.lines().filter(|line| line.starts_with("| `")).map(cells).collect()
@@ -153,7 +154,8 @@ mod on {
             eprintln!("{:?}", planted::with(bug, || world(seed, true)));
             return;
         }
-        // What finds a bug may be a panic, which is caught: no need to read hundreds of them.
+        // A bug may show as a panic, which is caught. The hook keeps hundreds of panic messages from being
+        // printed.
         panic::set_hook(Box::new(|_| {}));
         let found: Vec<(Bug, Option<DetectedBug>)> =
             Bug::ALL.into_par_iter().map(|bug| (bug, found(bug))).collect();
@@ -162,7 +164,7 @@ mod on {
             found.iter().filter(|(_, found)| found.is_none()).map(|(bug, _)| *bug).collect();
         let rows: Vec<String> = found.iter().filter_map(|(_, f)| f.as_ref()).map(row).collect();
         eprintln!("{}", rows.join("\n"));
-        // The matrix proves nothing if it finds nothing: what goes wrong when a node dies it must find.
+        // The crash matrix must find the bugs that show when a node dies; otherwise it proves nothing.
         let unseen = found.iter().filter(|(bug, found)| {
             DEADLY.contains(bug) && found.as_ref().is_none_or(|found| found.deaths.is_none())
         });

@@ -1,8 +1,8 @@
-//! The state tables of `docs/PROTOCOL.md`, made by driving every pair of a state and an input:
+//! The state tables of `docs/PROTOCOL.md`, made by driving every pair of a state and an input.
 //! `COALLOC_BLESS=1 cargo test -p coalloc-sim --test states` writes them.
 
 #![allow(clippy::disallowed_methods)] // This test reads the page that it checks.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 mod page;
 mod states {
@@ -21,11 +21,11 @@ use coalloc_protocol::coordinator::{Candidate, Details};
 use coalloc_protocol::message::{Answer, HoldOrder};
 use coalloc_sim::world::node::WALL_START;
 
-/// So many milliseconds after the beginning.
 /// The transaction that the tables of a participant are about, and a newer version of it.
 const TXN: &str = "grc-1-7/1";
 const NEWER: &str = "grc-1-7/2";
 
+/// What the clocks show so many milliseconds after the beginning.
 fn at(ms: i64) -> Now {
     let wall = WALL_START.saturating_add(Span::from_millis(ms));
     Now { wall, boot: BootTime::from_us(ms * 1_000) }
@@ -66,14 +66,14 @@ fn told(answer: &Answer) -> String {
     }
 }
 
-/// What is written, then what is said; a dot where there is neither.
+/// The text of a cell: the records, then the effects, or a dot where there are neither.
 fn cell(records: &[String], effects: &[String]) -> String {
     let written = records.iter().map(|record| format!("**{record}**"));
     let all: Vec<String> = written.chain(effects.iter().cloned()).collect();
     if all.is_empty() { "·".to_owned() } else { all.join(", ") }
 }
 
-/// A table of rows and columns by name.
+/// A table with named rows and columns.
 fn table(corner: &str, columns: &[&str], rows: &[(&str, Vec<String>)]) -> String {
     let mut text = format!("| {corner} | {} |\n", columns.join(" | "));
     text += &format!("|---{}|\n", "|---".repeat(columns.len()));
@@ -83,7 +83,7 @@ fn table(corner: &str, columns: &[&str], rows: &[(&str, Vec<String>)]) -> String
     text
 }
 
-/// One test: all three are of one page.
+/// One test for all three tables, because they are on one page.
 #[test]
 fn every_state_answers_every_input_as_the_tables_say() {
     let tables = [

@@ -1,14 +1,14 @@
-//! Every story file in `tests/stories` is told as it is written; see `coalloc_sim::story`.
+//! Every story in `tests/stories` must have the transcript that its file contains; see `coalloc_sim::story`.
 
 // The crate is pure; this test reads the stories from their files.
 #![allow(clippy::disallowed_methods)]
-#![allow(clippy::unwrap_used, clippy::expect_used)] // Helpers of tests are not seen as tests.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // Clippy does not take helper functions for tests.
 
 use std::path::{Path, PathBuf};
 
 use coalloc_sim::story;
 
-/// Where two transcripts part, with some lines before and after.
+/// The lines in which two transcripts differ, with some lines before and after.
 fn difference(expected: &[&str], actual: &[&str]) -> String {
     let same = expected.iter().zip(actual).take_while(|(a, b)| a == b).count();
     let (left, right) = (&expected[same..], &actual[same..]);
@@ -33,7 +33,7 @@ fn stories() -> Vec<PathBuf> {
     paths
 }
 
-#[allow(clippy::disallowed_methods)] // A test is told by its environment whether to bless.
+#[allow(clippy::disallowed_methods)] // The environment says whether the test blesses.
 fn blessing() -> bool {
     std::env::var("COALLOC_BLESS").is_ok_and(|value| value == "1")
 }

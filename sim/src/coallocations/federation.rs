@@ -1,4 +1,4 @@
-//! The resource managers of a federation: one unchanged participant each, and what they disclose.
+//! The resource managers of a federation, one unchanged participant each, and what they disclose to planners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig};
 use super::settings::Settings;
 use crate::experiment::ModelError;
 
-/// The topology of the settings: with their unit values and their kind of edges.
+/// The topology with the unit values and the kind of edges that the settings give.
 ///
 /// # Errors
-/// When a value is for a site that there is not.
+/// When a setting gives a value for a site that does not exist.
 pub(super) fn topology_of(given: &Topology, settings: &Settings) -> Result<Topology, ModelError> {
     let mut topology = Topology::new();
     let mut used: Vec<&String> = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn topology_of(given: &Topology, settings: &Settings) -> Result<Topol
     Ok(topology)
 }
 
-/// A vertex that no path leads to from the first one.
+/// A vertex that no path connects to the first vertex, if there is one.
 pub(super) fn not_reached(topology: &Topology) -> Option<&VertexName> {
     let vertices = topology.vertices();
     let mut reached = vec![false; vertices.len()];
@@ -65,7 +65,7 @@ pub(super) fn not_reached(topology: &Topology) -> Option<&VertexName> {
     Some(&vertices[far].name)
 }
 
-/// One participant for each resource manager, by name; `coordinators` may hold there.
+/// One participant for each resource manager, by name. `coordinators` says which coordinators may hold at it.
 pub(super) fn participants(
     topology: &Topology,
     settings: &Settings,
@@ -86,7 +86,7 @@ pub(super) fn participants(
             own.1.push((edge.resource(*way).clone(), edge.capacity.into()));
         }
     }
-    // Who stands in no level would have the smallest of them.
+    // A user without a service level would get the lowest one, so users without a setting get 100 percent.
     let users = settings.workload.users.iter().filter(|_| !settings.levels.is_empty());
     let whole = users.map(|user| (user, 100));
     let own = settings.levels.iter().map(|(user, percent)| (user, *percent));
@@ -108,12 +108,12 @@ pub(super) fn participants(
     owned.into_iter().map(participant).collect()
 }
 
-/// What members answer of every frame: one question to each (stage 2ii).
+/// The amounts that members disclose for every frame; one query to each member (stage 2ii).
 #[derive(Default)]
 pub(super) struct Disclosed(BTreeMap<(RmName, ResourceId), Vec<u64>>);
 
 impl Disclosed {
-    /// A resource manager answers.
+    /// Adds the answer of a resource manager.
     pub(super) fn ask(
         &mut self,
         participant: &Participant,
@@ -129,7 +129,8 @@ impl Disclosed {
         }
     }
 
-    /// A coordinator below answers: of what it shows, by what it sees itself in each frame.
+    /// Adds the answer of a child coordinator: the amounts of its abstract topology, from its own view of
+    /// each frame.
     pub(super) fn ask_child(&mut self, shown: &AbstractTopology, views: &[FrameView]) {
         let free: Vec<Vec<Amount>> = views.iter().map(|view| shown.free(view)).collect();
         let name = RmName::composed(shown.name());
@@ -139,7 +140,7 @@ impl Disclosed {
         }
     }
 
-    /// Puts the answers where a topology has their resources.
+    /// Views of a topology, one for each frame, with the disclosed amounts at its sites and edges.
     pub(super) fn views(&self, topology: &Topology, frames: &[Window]) -> Vec<FrameView> {
         let of = |frame: usize, rm: &RmName, resource: &ResourceId| -> u64 {
             let said = self.0.get(&(rm.clone(), resource.clone()));

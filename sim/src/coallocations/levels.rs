@@ -1,11 +1,13 @@
-//! Coordinators below coordinators: who has which resource managers, and what those above see of them.
+//! Child coordinators: which resource managers each of them has, and what parent coordinators see of them.
 //!
-//! Takefusa 2010, section 2.1, names hierarchical GRCs (a GRC reserves on subordinate GRCs as on RMs)
-//! and measures one GRC only. A coordinator below shows its sites and a path between every two of its end
-//! points, as it does live (`coalloc_plan::abstracted`). Live, an operator says which points are borders;
-//! here they follow from the federation: every point that an RM of another coordinator has as well.
+//! Takefusa 2010, section 2.1, names hierarchical GRCs (a GRC reserves on subordinate GRCs as on RMs) and
+//! measures one GRC only. A child coordinator offers its sites and a path between every two of its end
+//! points, as it does live (`coalloc_plan::abstracted`). Live, an operator configures which points are border
+//! points. Here they follow from the federation: every point at which an RM of another coordinator has
+//! resources, too.
 //!
-//! Left out: more than two levels, resource managers directly below an upper coordinator that has lower ones.
+//! Left out: more than two levels, and resource managers directly under a parent coordinator that also has
+//! children.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::federation::not_reached;
 use super::settings::Settings;
 
-/// Which coordinators there are below others, and what each of them has.
+/// Which child coordinators there are, and which resource managers each of them has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -25,19 +27,19 @@ use super::settings::Settings;
                  and resource managers: `{grc-n: [N], grc-su: [S, nrm-U, crm-U0]}`"
 )]
 pub enum Lower {
-    /// In a word.
+    /// One of the usual divisions.
     Word(Word),
-    /// Each by name: the domains that it has, and single resource managers.
+    /// Child coordinators by name, each with its domains and single resource managers.
     Groups(BTreeMap<String, Vec<String>>),
 }
 
-/// The usual divisions.
+/// The usual divisions of a federation among child coordinators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// There are none.
+    /// There are no child coordinators.
     None,
-    /// One for each domain, `grc-DOMAIN`.
+    /// One child coordinator for each domain, named `grc-DOMAIN`.
     Domains,
 }
 
@@ -47,41 +49,42 @@ impl Default for Lower {
     }
 }
 
-/// Whom users ask.
+/// Which coordinators users send their requests to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestTarget {
-    /// An upper coordinator.
+    /// A parent coordinator.
     #[default]
     #[serde(rename = "upper")]
     Parent,
-    /// A lower one, by turns, which plans on its own resource managers alone; an upper one with what it refused.
+    /// First a child coordinator, by turns, which plans on its own resource managers alone; then, with what
+    /// that child refused, a parent coordinator.
     LowerFirst,
 }
 
-/// A lower coordinator.
+/// A child coordinator.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) rms: BTreeSet<RmName>,
-    /// What it plans on.
+    /// The topology that it plans on.
     pub(super) topology: Arc<Topology>,
     pub(super) shown: AbstractTopology,
 }
 
-/// All lower coordinators.
+/// All child coordinators, and what their parents see.
 #[derive(Debug)]
 pub(super) struct Levels {
     pub(super) groups: Vec<Group>,
-    /// What those above plan on.
+    /// The topology that parent coordinators plan on.
     pub(super) parent_topology: Arc<Topology>,
 }
 
-/// The coordinators below others, by name; `None` where there are none.
+/// Divides the resource managers among child coordinators; `None` where there are no child coordinators.
 ///
 /// # Errors
-/// When a resource manager is nobody's or in two groups, a name is unknown or taken, a group has more end points than
-/// can be shown, or what is shown does not join all sites.
+/// When a resource manager is in no group or in two, when a name is unknown or taken, when a group has more
+/// end points than an abstract topology may have, or when the abstract topologies do not connect all sites.
 pub(super) fn levels(
     topology: &Topology,
     settings: &Settings,
@@ -142,7 +145,7 @@ fn domains_of_rms(topology: &Topology) -> BTreeMap<&RmName, BTreeSet<&DomainName
 
 type Named = Vec<(String, BTreeSet<RmName>)>;
 
-/// A lower coordinator's name must be one, and nobody else's.
+/// Checks that the name of a child coordinator is valid and not taken.
 fn check_name(
     field: &str,
     name: &str,
@@ -237,7 +240,8 @@ fn meant<'a>(
     Ok(found)
 }
 
-/// The part of a federation that some resource managers have, and which of its points others have as well.
+/// The part of a federation that belongs to some resource managers, and those of its points at which other
+/// resource managers have resources, too.
 fn part(
     topology: &Topology,
     rms: &BTreeSet<RmName>,
@@ -262,7 +266,7 @@ fn part(
         }
         let mut vertex = vertex.clone();
         if vertex.compute.as_ref().is_some_and(|compute| !rms.contains(&compute.rm)) {
-            // Here it is where paths end, and no more.
+            // In this part the site is only a point where paths end.
             (vertex.compute, vertex.domain) = (None, None);
         }
         if others[at] {
@@ -279,7 +283,7 @@ fn part(
     Ok((part, borders))
 }
 
-/// The name of an upper coordinator, or of the only one; from 1 on.
+/// The name of a parent coordinator, or of the only coordinator; numbers begin at 1.
 pub(super) fn parent_name(number: u32) -> String {
     format!("grc-{number}")
 }

@@ -1,9 +1,9 @@
-//! What a day comes to.
+//! Measures the results of a day.
 //!
-//! Takefusa 2010 draws success over the share of the day that has passed, in tenths: the point at 50 %
-//! is about the requests that arrived in the fifth tenth, up to minute 720. The text can also be read
-//! as all requests up to then, so both are measured. The load of a site at 50 % is what is booked there by
-//! then of the day that is reserved in.
+//! Takefusa 2010 draws success over the share of the day that has passed, in tenths: the point at 50 % is
+//! about the requests that arrived in the fifth tenth, up to minute 720. The text can also be read as all
+//! requests up to then, so both are measured. The load of a site at 50 % is the share of the reserved day
+//! that is booked there by then.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::workload::Arrival;
 use super::world::{RequestOutcome, Tally};
 use crate::experiment::Measures;
 
-/// Every metric of this model, and what it is. Of a curve the x is said.
+/// Every metric of this model, and what it measures. For a curve, the text names its x axis.
 pub const METRICS: &[(&str, &str)] = &[
     ("requests", "requests that arrived"),
     ("success", "share of all requests that were reserved"),
@@ -47,7 +47,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("cpu_value", "unit values of the CPUs reserved, mean of a CPU"),
 ];
 
-/// Points of curves over load.
+/// Number of points of a curve over load.
 const TENTHS: usize = 10;
 
 #[derive(Clone, Copy, Default)]
@@ -108,11 +108,11 @@ pub(super) fn measures(
     measures
 }
 
-/// Which tenth of the day a request arrived in, from 0.
+/// The tenth of the day in which a request arrived, from 0.
 fn tenth(settings: &Settings, arrival: &Arrival) -> usize {
     let day = settings.workload.day().as_us().max(1);
     let tenth = arrival.at.as_us() * TENTHS as i64 / day;
-    // From 0 to 9: requests arrive within the day.
+    // From 0 to 9, because requests arrive within the day.
     usize::try_from(tenth).unwrap_or(0).min(TENTHS - 1)
 }
 

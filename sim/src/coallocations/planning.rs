@@ -1,10 +1,11 @@
-//! Planners at work: the one that decides the day, and the one that is put beside it.
+//! The planners of a run: the one whose plans are reserved, and one that may be compared with it.
 //!
-//! A planner that is a program is watched: whether each frame came to its end, and whether it did what it is
-//! for at all. A program that fails ends the run, because a day half planned by it would be a measure of
-//! nothing; one that is cut short by its time is counted.
+//! A planner that is an external program is watched: whether it finished each frame, and whether it works at
+//! all. A program that fails ends the run, because the measures of a day that it planned only in part would
+//! mean nothing. A program that is cut short by its time limit is counted.
 //!
-//! What is compared plans the same frames as the planner of the day, after it, and nobody acts on it.
+//! The compared planner plans the same frames as the planner of the day, after it, and nothing of its plans
+//! is reserved.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,7 @@ use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Packing, Solver};
 use super::settings::{Planner, Settings};
 use crate::experiment::{ModelError, Trace, TraceEvent};
 
-/// What became of the frames that a program planned.
+/// How the frames that a program planned ended.
 #[derive(Debug, Clone, Default)]
 struct Frames {
     planned: u64,
@@ -45,7 +46,8 @@ pub(super) struct Question<'a> {
 }
 
 impl Planning {
-    /// Those that the settings name. Programs are started by `programs`; with `None` nobody can.
+    /// The planners that the settings name. `programs` starts external programs; with `None` none can be
+    /// started.
     pub(super) fn new(
         settings: &Settings,
         programs: Option<&Arc<dyn Programs>>,
@@ -60,13 +62,15 @@ impl Planning {
         })
     }
 
-    /// What the planner of the day is to the coordinator: a program is a solver like the library.
+    /// The solver that the coordinator takes the planner of the day for: a program is a solver like the
+    /// built-in ones.
     pub(super) const fn solver(&self) -> Solver {
         self.engine.solver
     }
 
-    /// Puts questions beside the frames to the planner of the day; in place of a program, which would be started for each
-    /// of dozens, to `exact`.
+    /// Calls `ask` with the planner of the day, for questions other than the frames. If that planner is a
+    /// program, `exact` takes its place, because the program would be started for each of dozens of
+    /// questions.
     pub(super) fn with<T>(&self, ask: impl FnOnce(&dyn FramePlanner, &Budget<'_>) -> T) -> T {
         let (stop, nodes) = (AtomicBool::new(false), limits::EXACT_NODES_MAX);
         let budget = Budget { nodes, solver_time: self.solver_time, stop: &stop };
@@ -76,7 +80,7 @@ impl Planning {
         }
     }
 
-    /// Plans every frame, or those up to the first that fits, as the planner of the day does.
+    /// Plans every frame, or, if the planner of the day slides, only the frames up to the first that fits.
     pub(super) fn plan(
         &mut self,
         asked: &Question<'_>,
@@ -89,7 +93,7 @@ impl Planning {
         let mut answers = Vec::with_capacity(views.len());
         for (number, view) in views.iter().enumerate() {
             let due = (asked.request, number, views.len());
-            // The time of planning is that of the one beside, where there is one.
+            // Where a planner is compared, the traced planning time is that of the compared planner.
             let is_told = self.beside.is_none();
             if is_told {
                 trace.event(TraceEvent::PlanningBegins { at, request });
@@ -113,20 +117,20 @@ impl Planning {
         Ok(answers)
     }
 
-    /// Frames that programs planned, and those of them that their time cut short.
+    /// The number of frames that programs planned, and how many of them were cut short by the time limit.
     pub(super) fn frames_of_programs(&self) -> (u64, u64) {
         let (own, own_cut) = self.engine.frames();
         let (other, other_cut) = self.beside.as_ref().map_or((0, 0), |own| own.engine.frames());
         (own + other, own_cut + other_cut)
     }
 
-    /// What the comparison came to, where there is one.
+    /// The result of the comparison, where a planner is compared.
     pub(super) fn compared(&self) -> Option<ComparisonCounts> {
         self.beside.as_ref().map(|beside| beside.compared)
     }
 }
 
-/// A planner at work.
+/// One planner and its counts.
 struct Engine {
     solver: Solver,
     planner: Box<dyn FramePlanner>,
@@ -169,7 +173,7 @@ impl Engine {
     }
 }
 
-/// A program as a planner.
+/// A program as a planner, which records how each of its frames ended.
 struct Watched {
     outside: Outside,
     frames: Arc<Mutex<Frames>>,
@@ -193,20 +197,21 @@ impl FramePlanner for Watched {
     }
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct ComparisonCounts {
     pub(super) frames: u64,
-    /// Frames of which `exact` proved nothing: they are compared with nothing.
+    /// Frames for which `exact` proved nothing, so that they are compared with nothing.
     pub(super) unproven: u64,
-    /// Frames of which both say the same: a plan of one value, or none.
+    /// Frames for which both planners have plans of the same value, or both have none.
     pub(super) agreed: u64,
-    /// Frames that both have a plan for, and the sum of its value over the least.
+    /// Frames for which both have a plan, and the sum over them of the plan's value divided by the least
+    /// value.
     pub(super) both: u64,
     pub(super) over_optimum: f64,
 }
 
-/// A planner beside the one of the day.
+/// The planner that is compared with the reference `exact`.
 struct ComparedPlanner {
     engine: Engine,
     reference: Exact,
@@ -217,7 +222,7 @@ struct ComparedPlanner {
 }
 
 impl ComparedPlanner {
-    /// The one that the settings name, if they do.
+    /// The compared planner that the settings name, if they name one.
     fn of(
         settings: &Settings,
         programs: Option<&Arc<dyn Programs>>,
@@ -236,14 +241,14 @@ impl ComparedPlanner {
         }))
     }
 
-    /// Does it plan this frame of so many of this request?
+    /// Does it plan frame number `frame` of the `of` frames of this request?
     const fn is_due(&self, (request, frame, of): (usize, usize, usize)) -> bool {
         let (every, frames) = (self.every as usize, self.frames as usize);
         let before = frame * frames / of;
         request % every == every / 2 && (frames >= of || (frame + 1) * frames / of > before)
     }
 
-    /// Plans a frame; the trace is told of its planning, not of the reference's.
+    /// Plans a frame with the compared planner and with the reference. Only the former appears in the trace.
     fn plan(
         &mut self,
         asked: &Question<'_>,
@@ -274,7 +279,8 @@ impl ComparedPlanner {
             (Ok(own), Ok(least)) => {
                 self.compared.both += 1;
                 self.compared.agreed += u64::from(own.plan.cost == least.plan.cost);
-                // Both are far below 2^53 in all that is run; a plan costs more than nothing, or both cost it.
+                // Both values are far below 2^53 in all runs. Costs of 0 count as 1, so that the division is
+                // defined.
                 let over = own.plan.cost.max(1) as f64 / least.plan.cost.max(1) as f64;
                 self.compared.over_optimum += over;
             }

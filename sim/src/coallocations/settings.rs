@@ -1,4 +1,4 @@
-//! The settings of a co-allocation experiment, with the paper's values where nothing is said.
+//! The settings of a co-allocation experiment. Every setting that is not given has the paper's value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,72 +10,78 @@ use serde::{Deserialize, Serialize};
 
 pub use super::levels::{Lower, RequestTarget, Word};
 
-/// Settings of one run. The federation comes beside them.
+/// Settings of one run. The federation is given separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The planner, by the name that users give: `exact`, `mip`, `backtrack`, `sliding-window`, or a program
-    /// of its own: `glpk`, `cbc`, `clasp`, `minisat+`.
+    /// The planner, by the name that users give: `exact`, `mip`, `backtrack`, `sliding-window`, or an
+    /// external program: `glpk`, `cbc`, `clasp`, `minisat+`.
     pub planner: String,
-    /// Is `planner` to end at its first solution? `clasp` and `minisat+` can.
+    /// Whether `planner` ends at its first solution. `clasp` and `minisat+` can.
     pub first_solution: bool,
-    /// What a program may take for one frame, seconds; of a frame that is solved several times, each rounded up. A frame that is cut short by it makes what is planned
+    /// The time limit of a program for one frame, in seconds. If a frame is solved in several rounds, each
+    /// round gets an equal share, rounded up to whole seconds. If the limit cuts a frame short, the plans
     /// depend on the machine's speed; the metric `cut_short` says so.
     pub solver_s: i64,
-    /// A planner that is put beside `planner`, on the same frames.
+    /// A planner that is compared with `planner` on the same frames.
     pub compared: Option<ComparedPlannerSettings>,
-    /// The additional constraints of Eq. (10) and (11): `route_edges` holds, and no link travels an edge in both
-    /// directions. Without them a route may have as many edges as any request may ask for.
+    /// Whether the additional constraints of Eq. (10) and (11) apply: `route_edges` limits every link, and no
+    /// link uses an edge in both directions. Without them a route may have as many edges as any request may
+    /// ask for.
     pub strengthened: bool,
-    /// N_max of Eq. (11): edges that one link may take.
+    /// N_max of Eq. (11): the number of edges that one link may use.
     pub route_edges: u32,
-    /// N: frames that are planned for each request.
+    /// N: the number of frames that are planned for each request.
     pub frames: u32,
     /// What plans are compared by, most important first.
     pub objectives: Vec<String>,
-    /// Which plan of the earliest or of the latest frame is tried first, where plans are compared by `start`.
+    /// Which of the frames' plans is tried first where plans are compared by `start`: the earliest or the
+    /// latest.
     pub first: First,
-    /// Unit values of CPUs that stand for those of the federation: by the name of a site, or by a
-    /// domain, or by a site's number of CPUs. The most particular one counts.
+    /// Unit values of CPUs that replace those of the federation, in points. The key is the name of a site, a
+    /// domain, or the number of a site's CPUs; the most specific key counts.
     pub cpu_values: BTreeMap<String, u64>,
-    /// Does an edge have its capacity in each direction, as Eq. (8) is printed, or for both together, as the
-    /// sentence before it says?
+    /// Whether an edge has its capacity in each direction, as Eq. (8) is printed, or for both directions
+    /// together, as the sentence before Eq. (8) says.
     pub full_duplex: bool,
-    /// Service levels: percent of what is free, by user.
+    /// Service levels: the percentage of the free amounts that a user may take, by user.
     pub levels: BTreeMap<String, u32>,
-    /// Coordinators that compete; requests go to them in turn.
+    /// Number of coordinators that compete; requests go to them in turn.
     pub coordinators: u32,
-    /// Coordinators below those: each has some of the resource managers, and those above plan over what these show.
+    /// The child coordinators of these coordinators. Each child has some of the resource managers; the
+    /// parents plan over the children's abstract topologies.
     pub lower: Lower,
-    /// Whom users ask, where there are coordinators below others.
+    /// Which coordinators users send requests to, where there are child coordinators.
     pub asked: RequestTarget,
-    /// Does a coordinator take up a request only when the one before has its outcome? As they run live they plan
-    /// many at once, so that one of them gets into its own way as much as several into one another's.
+    /// Whether a coordinator takes up a request only when the one before has its outcome. Live coordinators
+    /// plan many requests at once, so that the requests of one coordinator compete as much as those of
+    /// several do.
     pub in_turn: bool,
-    /// One way of a message between a coordinator and whom it has below it, microseconds.
+    /// Delay of a message in one direction between a coordinator and its RM or child coordinator,
+    /// microseconds.
     pub delay_us: i64,
-    /// What planning takes in simulated time, at each level, microseconds.
+    /// Planning time at each level, in simulated microseconds.
     pub planning_us: i64,
     /// The requests.
     pub workload: Workload,
 }
 
-/// A planner that plans the frames of some requests as well. What it answers is timed and put beside what `exact`
-/// answers under the same constraints; reserved is what `planner` chose, so that every planner that is compared
-/// meets the same frames.
+/// A planner that plans the frames of some requests as well. Its planning is timed, and its answers are
+/// compared with those of `exact` under the same constraints. What is reserved is what `planner` chose, so
+/// that every compared planner gets the same frames.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ComparedPlannerSettings {
-    /// By its name, as `planner`.
+    /// The compared planner, by the names that the setting `planner` allows.
     pub planner: String,
-    /// Has it the additional constraints of Eq. (10) and (11)?
+    /// Whether it has the additional constraints of Eq. (10) and (11).
     pub strengthened: bool,
-    /// Is it to end at its first solution?
+    /// Whether it ends at its first solution.
     pub first_solution: bool,
-    /// It plans one of so many requests: the one in their middle.
+    /// It plans one of this many requests: the one in their middle.
     pub every: u32,
-    /// So many of that one's frames, evenly among them; all where there are fewer. Where the planner of the day ends at
-    /// the first frame that fits, those behind it are nobody's.
+    /// How many of that request's frames it plans, spread evenly; all of them where there are fewer. Where
+    /// the planner of the day ends at the first frame that fits, no later frame is planned by either.
     pub frames: u32,
 }
 
@@ -92,17 +98,17 @@ impl Default for ComparedPlannerSettings {
     }
 }
 
-/// A planner.
+/// A planner, as the settings name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Planner {
-    /// One that is linked.
+    /// A solver that is linked into this program.
     Own(Solver),
-    /// A program, and whether it ends at its first solution.
+    /// An external program, and whether it ends at its first solution.
     Outside(Program, bool),
 }
 
 impl Planner {
-    /// The one of this name.
+    /// The planner of this name.
     fn named(name: &str, first_solution: bool) -> Result<Self, InvalidField> {
         let program = Program::named(name).map(|program| Self::Outside(program, first_solution));
         let found = program.or_else(|| Solver::named(name).map(Self::Own)).ok_or_else(|| {
@@ -129,14 +135,14 @@ const fn program_of(planner: Planner) -> Option<Program> {
     }
 }
 
-/// Which of two plans that differ in their start only is the better one.
+/// Which of two plans that differ only in their start is tried first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum First {
-    /// The earlier.
+    /// The earlier one.
     #[default]
     Earliest,
-    /// The later.
+    /// The later one.
     Latest,
 }
 
@@ -144,25 +150,26 @@ pub enum First {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workload {
-    /// Who asks; each has arrivals of their own.
+    /// The users; each has a stream of arrivals of their own.
     pub users: Vec<String>,
-    /// Mean time between two requests of one user, seconds; exponential.
+    /// Mean of the exponentially distributed time between two requests of one user, seconds.
     pub interarrival_s: f64,
-    /// Requests arrive for so long, minutes; as long is the time after it that they are for.
+    /// Length of the day in which requests arrive, minutes. The next day, which they reserve in, has the same
+    /// length.
     pub day_min: i64,
-    /// At most so many requests.
+    /// The largest number of requests.
     pub requests: usize,
-    /// CPUs at each site of a request.
+    /// CPUs at each site of a request; each request draws one of these values.
     pub cpus: Vec<u64>,
-    /// Durations, minutes.
+    /// Durations, minutes; each request draws one of these values.
     pub durations_min: Vec<i64>,
-    /// Latest less earliest start, in durations.
+    /// Latest start minus earliest start, as a multiple of the duration.
     pub slack: i64,
     /// Rate of each link, bit/s.
     pub rate_bps: u64,
     /// How the four sites of type 4 are joined.
     pub type4: Type4,
-    /// Where the earliest start lies.
+    /// The range of earliest starts.
     pub earliest: EarliestStarts,
 }
 
@@ -170,23 +177,23 @@ pub struct Workload {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Type4 {
-    /// The first site with each of the others.
+    /// The first site is joined with each of the others.
     Star,
-    /// Each site with the next, the last with the first.
+    /// Each site is joined with the next, and the last with the first.
     #[default]
     Ring,
-    /// Every site with every other.
+    /// Every site is joined with every other.
     Mesh,
 }
 
-/// Where earliest starts lie.
+/// The range of earliest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EarliestStarts {
-    /// On a whole minute of the day that is reserved in, so that the latest end lies in it, too.
+    /// Any whole minute of the reserved day for which the latest end also lies within that day.
     #[default]
     InsideDay,
-    /// On any minute of that day; windows may end after it.
+    /// Any minute of the reserved day; windows may end after the day.
     Anywhere,
 }
 
@@ -233,15 +240,15 @@ impl Default for Workload {
     }
 }
 
-/// Longest delay of a message, and longest planning: a minute. Coordinators lose patience much sooner, which is to be
-/// seen as well.
+/// The largest message delay and the largest planning time: a minute. The timeouts of coordinators are much
+/// shorter, so runs can show what happens beyond them.
 const DELAY_MAX_US: i64 = 60_000_000;
 
 impl Settings {
     /// Checks every number.
     ///
     /// # Errors
-    /// The first field that is out of its range, from the settings on.
+    /// The first field that is out of its range, by its path within the settings.
     pub fn check(&self) -> Result<(), InvalidField> {
         self.planner()?;
         check_range("solver_s", self.solver_s, 1..=24 * 3_600, "s")?;
@@ -264,22 +271,22 @@ impl Settings {
             check_range(&field, *value, 0..=limits::UNIT_VALUE_MAX, "points")?;
         }
         if self.asked == RequestTarget::LowerFirst && self.in_turn {
-            // Whoever is asked by those above plans for them as well, and cannot let them wait for its users.
+            // A child coordinator also plans for its parents, and cannot let them wait for its own users.
             let allowed = "upper, where coordinators take their requests in turn (`in_turn`)";
             return Err(InvalidField::new("asked", "lower-first", allowed));
         }
         self.workload.check().map_err(|error| error.within("workload"))
     }
 
-    /// The planner.
+    /// The planner that the settings name.
     ///
     /// # Errors
-    /// When there is none of that name, or it cannot end at its first solution and is to.
+    /// When there is no planner of that name, or when it should end at its first solution but cannot.
     pub fn planner(&self) -> Result<Planner, InvalidField> {
         Planner::named(&self.planner, self.first_solution)
     }
 
-    /// The programs that a run starts.
+    /// The external programs that a run starts.
     #[must_use]
     pub fn programs(&self) -> BTreeSet<Program> {
         let compared = self.compared.as_ref().and_then(|compared| compared.planner().ok());
@@ -289,7 +296,7 @@ impl Settings {
     /// What plans are compared by.
     ///
     /// # Errors
-    /// When a word is no objective.
+    /// When a word is not an objective.
     pub fn ranking(&self) -> Result<Ranking, InvalidField> {
         let mut named = Vec::with_capacity(self.objectives.len());
         for (at, word) in self.objectives.iter().enumerate() {
@@ -301,13 +308,13 @@ impl Settings {
         Ok(Ranking::of(&named))
     }
 
-    /// What the integer program is strengthened by.
+    /// The additional constraints of the integer program, as the settings say.
     #[must_use]
     pub const fn ip_options(&self) -> IpOptions {
         self.ip_options_if(self.strengthened)
     }
 
-    /// With or without the additional constraints.
+    /// The options with or without the additional constraints.
     pub(super) const fn ip_options_if(&self, strengthened: bool) -> IpOptions {
         let route_edges_max = if strengthened { self.route_edges } else { limits::ROUTE_EDGES_MAX };
         IpOptions { route_edges_max, exclude_opposite_arcs: strengthened }
@@ -356,7 +363,7 @@ impl Workload {
         Ok(())
     }
 
-    /// The minutes of an earliest start, both ends included.
+    /// The last minute at which a request of this duration may have its earliest start; the first is 0.
     pub(super) fn earliest_max(&self, minutes: i64) -> i64 {
         match self.earliest {
             EarliestStarts::InsideDay => self.day_min - (self.slack + 1) * minutes,
@@ -364,7 +371,7 @@ impl Workload {
         }
     }
 
-    /// For how long requests arrive.
+    /// How long requests arrive.
     #[must_use]
     pub fn day(&self) -> Span {
         Span::from_secs(self.day_min * 60)

@@ -1,5 +1,5 @@
-//! Days on a small federation, with and without coordinators below others. Each run checks by itself, at
-//! its end, that what is confirmed is booked at every resource manager below and nothing else is.
+//! Days on a small federation, with and without child coordinators. Each run checks at its end that exactly
+//! what is confirmed is booked at every resource manager, and nothing else.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::settings::{Lower, RequestTarget, Word, Workload};
 use super::{Settings, levels, run};
 use crate::experiment::{Measures, ModelError, SilentTrace, TraceEvent};
 
-/// Two domains, two sites each, that meet at X: a site has 8 CPUs, a path 1 Gbit/s.
+/// Two domains of two sites each that meet at X. A site has 8 CPUs, a path 1 Gbit/s.
 fn two_domains() -> Topology {
     let mut topology = Topology::new();
     for (site, domain) in [("a0", "a"), ("a1", "a"), ("b0", "b"), ("b1", "b")] {
@@ -130,7 +130,7 @@ fn one_lower_coordinator_of_all_is_as_good_as_none_while_links_are_small() {
         assert_eq!(of(same).0.to_bits(), of(same).1.to_bits(), "{same}: {:?}", of(same));
     }
     assert!((0.1..0.9).contains(&of("success").0), "{flat:?}");
-    // The same sites at the same times, each over one level more.
+    // The same sites at the same times, but with one level more between them.
     assert!(of("messages").1 > of("messages").0 + 2.0 * 3.0, "{:?}", of("messages"));
     let (without, with) = of("answer_ms");
     assert!((without..3.5 * without).contains(&with), "{without} {with}");
@@ -139,8 +139,9 @@ fn one_lower_coordinator_of_all_is_as_good_as_none_while_links_are_small() {
 
 #[test]
 fn each_level_takes_its_time() {
-    // One request: four delays to be asked, planning; four to be held and planned inside, planning;
-    // two to hold, two to be booked at each level.
+    // One request: four delays for the queries on two levels, then planning. The hold takes two delays between
+    // parent and child, two for the child's queries, the child's planning, and two between the child and its
+    // RMs. The Commit takes two delays on each level.
     let mut settings = settings(groups(&[("all", &["a", "b"])]));
     settings.workload.requests = 1;
     let answer_ms = |settings: &Settings| measured(settings, 1).get("answer_ms").unwrap();
@@ -236,7 +237,7 @@ fn domains_do_not_say_whose_a_network_between_them_is() {
 
 #[test]
 fn what_is_shown_joins_all_sites_or_is_refused() {
-    // b0 and X joined by two edges, whose middle is no end point: beyond routes of one edge.
+    // b0 and X are joined by two edges whose middle is no end point, so routes of one edge cannot join them.
     let mut topology = Topology::new();
     let full = two_domains();
     for vertex in full.vertices() {
@@ -262,7 +263,7 @@ fn where_groups_meet_there_is_a_border() {
     let found = found.unwrap();
     let names: Vec<&str> = found.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(names, ["grc-a", "grc-b"]);
-    // Paths of a: its two sites and X, each with each; the same of b.
+    // The paths of a: between each two of its two sites and X. The same for b.
     let paths: Vec<usize> = found.groups.iter().map(|group| group.shown.paths().len()).collect();
     assert_eq!((paths, found.parent_topology.edges().len()), (vec![3, 3], 6));
     let sites: Vec<&str> = found.parent_topology.sites().map(|(_, v, _)| v.name.as_str()).collect();

@@ -1,10 +1,10 @@
 //! The requests of Takefusa 2010, section 4.1: some users, four types, Poisson arrivals.
 //!
-//! Types 1 to 4 ask for 2, 3, 3 and 4 sites (the figure that shows them is missing; the site counts follow
-//! from the printed load), joined by one link, a chain, a triangle, and a star, ring or mesh.
+//! Types 1 to 4 ask for 2, 3, 3 and 4 sites, joined by one link, a chain, a triangle, and a star, ring or
+//! mesh. The figure that shows the types is missing; the site counts follow from the printed load.
 //!
-//! Each user draws from a random stream of their own, so that a seed gives the same requests relative
-//! to the start of the day on every machine, and the first N of more are the same N.
+//! Each user draws from a random stream of their own, so that a seed gives the same requests on every
+//! machine, relative to the start of the day. The first N requests are the same whether N or more are drawn.
 
 use std::collections::BTreeSet;
 
@@ -15,30 +15,30 @@ use coalloc_common::{
 use super::settings::{Type4, Workload};
 use crate::chance::RandomStream;
 
-/// One request, before it has a place in time.
+/// One request, relative to the days of arrivals and of reservations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
-    /// When it arrives, after the first instant of the day of arrivals.
+    /// When it arrives, after the beginning of the day of arrivals.
     pub at: Span,
-    /// Who asks: the index in [`Workload::users`].
+    /// The user who sends it: the index in [`Workload::users`].
     pub user: usize,
-    /// Its type, 1 to 4.
+    /// The type of the request, 1 to 4.
     pub kind: u8,
-    /// CPUs of each of its sites.
+    /// CPUs at each of its sites.
     pub cpus: u64,
-    /// Its duration, minutes.
+    /// Duration, minutes.
     pub minutes: i64,
-    /// Its earliest start, minutes after the beginning of the day that it is for.
+    /// Earliest start, minutes after the beginning of the reserved day.
     pub earliest_min: i64,
 }
 
-/// The first `count` requests by arrival. The workload has been checked.
+/// The first `count` requests by arrival. The workload must have been checked.
 #[must_use]
 pub fn arrivals(workload: &Workload, seed: u64, count: usize) -> Vec<Arrival> {
     draw(workload, seed, |draws, all| all.extend(draws.take(count)), count)
 }
 
-/// The requests that arrive within the day.
+/// The requests that arrive within the day, at most [`Workload::requests`].
 #[must_use]
 pub fn of_a_day(workload: &Workload, seed: u64) -> Vec<Arrival> {
     let day = workload.day();
@@ -64,7 +64,7 @@ fn draw<'a>(
     all
 }
 
-/// The requests of one user, without end.
+/// The endless sequence of the requests of one user.
 struct Draw<'a> {
     chance: RandomStream,
     user: usize,
@@ -78,14 +78,14 @@ impl Iterator for Draw<'_> {
     fn next(&mut self) -> Option<Arrival> {
         let (workload, chance) = (self.workload, &mut self.chance);
         self.clock_s += chance.exponential(workload.interarrival_s);
-        // 1 to 4.
+        // The type, 1 to 4.
         let kind = 1 + chance.below(4) as u8;
         let cpus = *pick(chance, &workload.cpus)?;
         let minutes = *pick(chance, &workload.durations_min)?;
-        // Not negative: it was checked with the settings.
+        // Not negative, because the settings were checked.
         let earliest = u64::try_from(workload.earliest_max(minutes)).unwrap_or(0);
         let earliest_min = chance.below(earliest + 1) as i64;
-        // Whole microseconds; the arrivals of a month are far below 2^53 of them.
+        // Whole microseconds; the arrivals of a month are far below 2^53 microseconds.
         let at = Span::from_us((self.clock_s * 1e6) as i64);
         Some(Arrival { at, user: self.user, kind, cpus, minutes, earliest_min })
     }
@@ -95,11 +95,11 @@ fn pick<'a, T>(chance: &mut RandomStream, values: &'a [T]) -> Option<&'a T> {
     values.get(chance.below(values.len() as u64) as usize)
 }
 
-/// What a request calls its sites.
+/// The names that a request gives its sites.
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 impl Arrival {
-    /// How many sites it has, and which of them are joined.
+    /// Its number of sites, and the pairs of sites that links join.
     #[must_use]
     pub const fn shape(&self, type4: Type4) -> (usize, &'static [(usize, usize)]) {
         match (self.kind, type4) {
@@ -112,7 +112,7 @@ impl Arrival {
         }
     }
 
-    /// When it is to run, of a day that begins at `day`.
+    /// The start times and the duration of the request, for a reserved day that begins at `day`.
     #[must_use]
     pub fn timing(&self, slack: i64, day: Time) -> Timing {
         let after = |minutes: i64| day.saturating_add(Span::from_secs(minutes * 60));
@@ -123,7 +123,7 @@ impl Arrival {
         }
     }
 
-    /// The request as a planner gets it, for a day that begins at `day`.
+    /// The request as a planner gets it, for a reserved day that begins at `day`.
     #[must_use]
     pub fn request(&self, workload: &Workload, day: Time) -> CoAllocation {
         let (sites, links) = self.shape(workload.type4);
@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn the_load_of_a_day_is_that_of_its_computers() {
-        // 232 CPUs for 1440 min, within a few percent over a hundred seeds: what the site counts of the types
-        // were derived from.
+        // 232 CPUs for 1440 min, within a few percent over a hundred seeds. The site counts of the types were
+        // derived from this load.
         let workload = Workload::default();
         let mut cpu_minutes = 0.0;
         for arrival in (0..100).flat_map(|seed| of_a_day(&workload, seed)) {

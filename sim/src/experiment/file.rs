@@ -1,12 +1,12 @@
-//! What an experiment file says: a model, its settings, what is swept, and what the paper prints.
+//! The content of an experiment file: a model, its settings, the axes to sweep, and what the paper prints.
 //!
-//! The file is YAML. Spelling (unknown fields, text where a number belongs) is checked where it is read;
-//! sense is checked by [`Experiment::check`]. Both name a field, so that the command line can name file
-//! and line. Settings are a mapping that only the model understands: the sweep is applied to it first, and
-//! every point of the sweep is checked before the first one runs.
+//! The file is YAML. Its syntax (unknown fields, text where a number belongs) is checked when it is read; its
+//! meaning is checked by [`Experiment::check`]. Both name a field, so that the command line can name file and
+//! line. Settings are a mapping that only the model understands: the sweep is applied to it first, and every
+//! point of the sweep is checked before the first one runs.
 //!
-//! Left out: reading files. `{file: path}` anywhere in the settings, or in what an axis sets, stands for the content of that file;
-//! whoever reads the experiment puts it there.
+//! Left out: reading files. `{file: path}` anywhere in the settings, or in what an axis sets, stands for the
+//! content of that file, and the reader of the experiment replaces it by that content.
 
 mod check;
 mod shape;
@@ -24,34 +24,34 @@ pub use shape::{Bounds, Ratio, Shape, Term, TermOrder, Trend, TrendDirection};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Its short name: letters, digits and `-`; the file's name without `.yaml`.
+    /// The short name of the experiment: letters, digits, `-` and `_`; the file's name without `.yaml`.
     pub name: String,
-    /// In a line, what it shows.
+    /// One line that says what the experiment shows.
     pub title: String,
-    /// Whose experiment it is.
+    /// The paper that the experiment is from.
     #[serde(default)]
     pub source: Option<Source>,
-    /// What a reader should know before the results; a paragraph or more for the report.
+    /// What a reader should know before the results: one or more paragraphs for the report.
     #[serde(default)]
     pub about: Option<String>,
-    /// Which model runs.
+    /// The model that runs.
     pub model: Model,
     /// The model's settings.
     pub settings: Map<String, Value>,
     /// Settings that a `--small` run changes: dotted path and value.
     #[serde(default)]
     pub small: Map<String, Value>,
-    /// What is varied; the first axis is the x axis of plots that do not say another.
+    /// The axes that are varied. The first axis is the x axis of plots that name no other.
     #[serde(default)]
     pub sweep: Vec<Axis>,
     /// The seeds that every point runs with.
     pub seeds: Seeds,
-    /// What is measured and shown.
+    /// What is measured and reported.
     pub metrics: Vec<Metric>,
     /// What the paper prints.
     #[serde(default)]
     pub paper: Paper,
-    /// What is drawn.
+    /// The plots.
     #[serde(default)]
     pub plots: Vec<Plot>,
     /// What the paper leaves open, and what was assumed.
@@ -59,17 +59,17 @@ pub struct Experiment {
     pub assumptions: Vec<Assumption>,
 }
 
-/// Whose experiment it is.
+/// The source of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Cited as (first author year): `Takefusa 2010`.
+    /// The paper, cited as first author and year: `Takefusa 2010`.
     pub paper: String,
-    /// Figure or table.
+    /// The figure or table of the paper.
     pub figure: String,
 }
 
-/// The models there are.
+/// The models that an experiment can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
@@ -80,13 +80,13 @@ pub enum Model {
 }
 
 impl Model {
-    /// The revision of its behaviour. A change after which the same settings and seed measure something else raises
-    /// it, so that runs from before are not mixed with runs from after; `tests/experiments` has golden runs that
-    /// tell such a change.
+    /// The revision of the model's behaviour. It rises with every change after which the same settings and
+    /// seed measure something else, so that runs from before and after the change are not mixed. Golden runs
+    /// in `tests/experiments` detect such a change.
     #[must_use]
     pub const fn revision(self) -> u32 {
         match self {
-            // 2: short holds ask what was decided before they end.
+            // Revision 2: holds that are shorter than usual ask for the decision before they end.
             Self::Tasks => 2,
             Self::Coallocations => 1,
         }
@@ -97,18 +97,19 @@ impl Model {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What the report calls it: letters, digits, `-` and `_`.
+    /// The name of the axis in the report: letters, digits, `-` and `_`.
     pub name: String,
-    /// For a plot's axis, with its unit.
+    /// The label of the axis in plots, with its unit.
     #[serde(default)]
     pub label: Option<String>,
-    /// The setting that it varies, dotted: `workload.lambda`. Not with values that say what they `set`.
+    /// The dotted path of the setting that the axis varies: `workload.lambda`. Not allowed with values that
+    /// have a `set`.
     #[serde(default)]
     pub path: Option<String>,
-    /// Its values: what the setting gets, or `{label: text, set: {path: value, ..}}`, which changes
-    /// several settings at once.
+    /// The values of the axis: either what the setting gets, or `{label: text, set: {path: value, ..}}`,
+    /// which changes several settings at once.
     pub values: Vec<Value>,
-    /// The values of a `--small` run, by what they are called; all where nothing is said.
+    /// The values of a `--small` run, by their labels; all values when this is not given.
     #[serde(default)]
     pub small: Option<Vec<Value>>,
 }
@@ -117,12 +118,12 @@ pub struct Axis {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seeds {
-    /// The first.
+    /// The first seed.
     #[serde(default = "one")]
     pub first: u64,
-    /// How many.
+    /// The number of seeds.
     pub count: u64,
-    /// How many in a `--small` run.
+    /// The number of seeds in a `--small` run.
     #[serde(default = "one")]
     pub small: u64,
 }
@@ -135,11 +136,11 @@ const fn one() -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// The model's name of it; of a curve (`name@x`) without the x.
+    /// The model's name of the metric; for a curve (`name@x`) the name without the x.
     pub name: String,
-    /// For tables and plots.
+    /// The label of the metric in tables and plots.
     pub label: String,
-    /// Its unit, where it has one.
+    /// The unit of the metric, if it has one.
     #[serde(default)]
     pub unit: Option<String>,
 }
@@ -148,10 +149,10 @@ pub struct Metric {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// Its numbers.
+    /// The numbers that it prints.
     #[serde(default)]
     pub numbers: Vec<Printed>,
-    /// What its text says of curves whose numbers it does not print.
+    /// What its text says about curves whose numbers it does not print.
     #[serde(default)]
     pub shapes: Vec<Shape>,
 }
@@ -160,19 +161,20 @@ pub struct Paper {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    /// Of which metric.
+    /// The metric that the number is a value of.
     pub metric: String,
-    /// Where on the axes; an axis that is not named stays open, and every point on it is compared.
+    /// The values of axes to which the number belongs. An axis that is not named stays open, and every point
+    /// on it is compared.
     #[serde(default)]
     pub at: BTreeMap<String, Value>,
-    /// The number.
+    /// The printed number.
     pub value: f64,
-    /// The deviation that counts as met, in the metric's unit.
+    /// The largest deviation that counts as met, in the metric's unit.
     #[serde(default)]
     pub within: Option<f64>,
-    /// Where it stands in the paper.
+    /// Where the paper prints it.
     pub place: String,
-    /// What is different on our side, or why it is missed.
+    /// What is different in our run, or why the number is not met.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -181,65 +183,66 @@ pub struct Printed {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// Name of the file, without its ending.
+    /// The name of the plot's file, without its extension.
     pub name: String,
-    /// Above it.
+    /// The title above the plot.
     pub title: String,
-    /// The axis along x, or `@` for the x of curves; the first axis when nothing is said.
+    /// The axis along x, or `@` for the x of curves; the first axis when this is not given.
     #[serde(default)]
     pub x: Option<String>,
-    /// Below it; the axis' own label when nothing is said.
+    /// The label of the x axis; the axis' own label when this is not given.
     #[serde(default)]
     pub x_label: Option<String>,
     /// The metrics or curves that are drawn.
     pub y: Vec<String>,
-    /// At the left.
+    /// The label of the y axis.
     #[serde(default)]
     pub y_label: Option<String>,
-    /// The axes that are fixed, and at what: a value, or a list of values. The others make one line each.
+    /// The axes that are fixed, each with a value or a list of values. Every value of the other axes makes a
+    /// line.
     #[serde(default)]
     pub at: BTreeMap<String, Value>,
-    /// Is y logarithmic?
+    /// Is the y axis logarithmic?
     #[serde(default)]
     pub log_y: bool,
-    /// Is x logarithmic?
+    /// Is the x axis logarithmic?
     #[serde(default)]
     pub log_x: bool,
 }
 
-/// Something that the paper leaves open, or that we do otherwise.
+/// Something that the paper leaves open, or that we do differently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assumption {
-    /// What of.
+    /// The subject of the assumption.
     pub about: String,
-    /// What the paper says.
+    /// What the paper says about it.
     #[serde(default)]
     pub paper: Option<String>,
-    /// What we took.
+    /// What we assumed.
     pub ours: String,
 }
 
-/// One point of a sweep: what each axis stands at, and the settings that make it.
+/// One point of a sweep: the value of each axis, and the settings that result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// Axis and what its value is called, in the order of the axes.
+    /// Each axis and the label of its value, in the order of the axes.
     pub labels: Vec<(String, String)>,
-    /// The settings.
+    /// The settings of the point.
     pub settings: Map<String, Value>,
-    /// Which value of each axis it is, for messages.
+    /// The index of the value on each axis, for messages.
     pub indices: Vec<usize>,
 }
 
 impl Axis {
-    /// What a value is called.
+    /// The label of a value.
     #[must_use]
     pub fn label_of(value: &Value) -> String {
         let named = value.as_object().and_then(|choice| choice.get("label"));
         text_of(named.unwrap_or(value))
     }
 
-    /// What a value sets: dotted path and value.
+    /// The dotted paths and values that a value of the axis sets.
     fn sets(&self, value: &Value) -> Vec<(String, Value)> {
         match (&self.path, value.as_object().and_then(|choice| choice.get("set"))) {
             (_, Some(Value::Object(set))) => {
@@ -250,13 +253,13 @@ impl Axis {
         }
     }
 
-    /// The paths that it sets anywhere.
+    /// The paths that any value of the axis sets.
     pub fn paths(&self) -> Vec<String> {
         let of_all = self.values.iter().flat_map(|value| self.sets(value));
         of_all.map(|(path, _)| path).collect()
     }
 
-    /// What its values are called, in order; those of a small run, when it is one.
+    /// The labels of the values, in order; those of a small run if `small` is set.
     #[must_use]
     pub fn labels(&self, small: bool) -> Vec<String> {
         self.chosen(small).into_iter().map(|(_, value)| Self::label_of(value)).collect()
@@ -274,7 +277,7 @@ impl Axis {
     }
 }
 
-/// A scalar as it is called in tables: text without quotes.
+/// A scalar as tables show it: text without quotes.
 #[must_use]
 pub fn text_of(value: &Value) -> String {
     match value {
@@ -284,7 +287,7 @@ pub fn text_of(value: &Value) -> String {
 }
 
 impl Experiment {
-    /// Every point of the sweep, the last axis fastest.
+    /// Every point of the sweep; the last axis varies fastest.
     #[must_use]
     pub fn points(&self, small: bool) -> Vec<Point> {
         let mut settings = self.settings.clone();
@@ -312,20 +315,21 @@ impl Experiment {
         points
     }
 
-    /// The seeds of every point.
+    /// The seeds that every point runs with.
     pub fn seeds(&self, small: bool) -> std::ops::Range<u64> {
         let count = if small { self.seeds.small.min(self.seeds.count) } else { self.seeds.count };
         self.seeds.first..self.seeds.first.saturating_add(count)
     }
 
-    /// The field of this file that gave a point its setting at `path`: an axis' value, or the setting.
+    /// The field of this file that gave a point its setting at `path`: a value of an axis, or the setting
+    /// itself.
     #[must_use]
     pub fn field_of_setting(&self, point: &Point, path: &str) -> String {
         for (at, (axis, index)) in self.sweep.iter().zip(&point.indices).enumerate() {
             let Some(value) = axis.values.get(*index) else { continue };
             let covers = |own: &str| {
                 let is_inside = |inner: &str, outer: &str| inner.starts_with(&format!("{outer}."));
-                // What is no mapping in the file was made one by this axis.
+                // If the path is not a mapping in the file, this axis made it one.
                 let made = is_inside(own, path) && !self.is_mapping(path);
                 path == own || is_inside(path, own) || made
             };
@@ -336,7 +340,7 @@ impl Experiment {
         format!("settings.{path}")
     }
 
-    /// Has this file a mapping at a path of its settings?
+    /// Does this file have a mapping at a path of its settings?
     fn is_mapping(&self, path: &str) -> bool {
         let mut inner = Some(&self.settings);
         for step in path.split('.') {
@@ -345,7 +349,7 @@ impl Experiment {
         inner.is_some()
     }
 
-    /// A metric as it is shown, by the name of it or of a point of its curve.
+    /// The declaration of a metric, by its name or by the name of a point of its curve.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         let (curve, _) = super::measures::parts(name);
@@ -353,7 +357,7 @@ impl Experiment {
     }
 }
 
-/// Sets what stands at a dotted path; what is missing on the way is made.
+/// Sets the value at a dotted path. Mappings that are missing on the path are created.
 fn set(settings: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => {

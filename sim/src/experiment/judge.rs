@@ -1,4 +1,4 @@
-//! The paper's numbers and shapes beside ours, and how many of them stand how.
+//! Compares our results with the paper's numbers and shapes, and counts how many shapes hold.
 
 use serde_json::Value;
 
@@ -6,47 +6,48 @@ use super::file::{Experiment, Printed, Shape, Term, TermOrder, Trend, TrendDirec
 use super::measures::parts;
 use super::results::{AxisPoint, Results, Summary};
 
-/// A printed number at one point.
+/// A number of the paper and our value at one point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparedNumber<'a> {
-    /// What is printed.
+    /// What the paper prints.
     pub printed: &'a Printed,
-    /// Where on the axes that it leaves open.
+    /// The values of the axes that the printed number leaves open.
     pub place: AxisPoint,
-    /// Ours.
+    /// Our value.
     pub ours: Summary,
-    /// Is ours within what counts as met? `None` when nothing was said.
+    /// Is our value within the deviation that counts as met? `None` when the file gives no deviation.
     pub met: Option<bool>,
 }
 
-/// What came of a shape.
+/// The result of checking a shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'a> {
-    /// What is said.
+    /// The shape, as the file states it.
     pub shape: &'a Shape,
     /// Does it hold? `None` when nothing of it was measured.
     pub held: Option<bool>,
-    /// Places where it holds, and places where it was looked at.
+    /// Number of points at which it holds, and number of points at which it was checked.
     pub places: (usize, usize),
-    /// The place that speaks most against it, or least for it, in words.
+    /// The point with the smallest margin, in words: the strongest evidence against the shape, or the weakest
+    /// for it.
     pub telling: String,
 }
 
-/// What a verdict comes to.
+/// The status of a shape in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShapeStatus {
-    /// It holds.
+    /// The shape holds.
     Held,
-    /// It does not hold, and the file says why.
+    /// The shape does not hold, and the file says why.
     NotMet,
-    /// It does not hold, and should.
+    /// The shape does not hold, and the file does not expect that.
     Broken,
-    /// No point of the run has what it speaks of, or a `--small` run has too few seeds for it.
+    /// The shape was not checked: the run has no point for it, or a `--small` run has too few seeds for it.
     NotLookedAt,
 }
 
 impl Verdict<'_> {
-    /// What it comes to, in a `--small` run or a whole one.
+    /// The status of this verdict in a `--small` run or a full one.
     #[must_use]
     pub fn standing(&self, small: bool) -> ShapeStatus {
         match self.held {
@@ -59,21 +60,21 @@ impl Verdict<'_> {
     }
 }
 
-/// How many shapes stand how.
+/// The number of shapes with each status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// They hold.
+    /// Shapes that hold.
     pub held: usize,
-    /// They do not hold, as the file says.
+    /// Shapes that do not hold, as the file says.
     pub not_met: usize,
-    /// They do not hold, and should.
+    /// Shapes that do not hold although the file expects them to.
     pub broken: usize,
-    /// They were not looked at.
+    /// Shapes that were not checked.
     pub not_looked_at: usize,
 }
 
 impl Tally {
-    /// Of an experiment.
+    /// Counts the shapes of an experiment.
     #[must_use]
     pub fn of(experiment: &Experiment, results: &Results, small: bool) -> Self {
         let mut tally = Self::default();
@@ -88,7 +89,7 @@ impl Tally {
         tally
     }
 
-    /// Is there any shape?
+    /// Does the experiment have no shapes?
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.held + self.not_met + self.broken + self.not_looked_at == 0
@@ -104,7 +105,8 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// In words: `3 held, 1 did not hold`; what there is none of is left out, but for those that held.
+/// The counts in words: `3 held, 1 did not hold`. Counts of zero are left out, except that of the shapes that
+/// held.
 impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} held", self.held)?;
@@ -120,7 +122,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Every printed number at every point that it may be about, nearest first.
+/// Every printed number, compared at every point that it may be about; the closest point comes first.
 #[must_use]
 pub fn numbers<'a>(experiment: &'a Experiment, results: &Results) -> Vec<ComparedNumber<'a>> {
     let mut all = Vec::new();
@@ -141,13 +143,13 @@ pub fn numbers<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Compare
     all
 }
 
-/// Every shape.
+/// The verdict on every shape of the experiment.
 #[must_use]
 pub fn shapes<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Verdict<'a>> {
     experiment.paper.shapes.iter().map(|shape| verdict(shape, results)).collect()
 }
 
-/// How far a place is from not holding: positive where it holds, and what stands there.
+/// By how much a shape holds at one point (0 or more where it holds), with the values in words.
 struct Margin {
     by: f64,
     words: String,
@@ -191,9 +193,10 @@ fn margins(shape: &Shape, results: &Results) -> Vec<Margin> {
     shape.trend.as_ref().map(|trend| trends(trend, results)).unwrap_or_default()
 }
 
-/// The values of some terms at every place where all of them are; their means when that is asked for. An axis that
-/// all terms leave open, or limit to the same values, stands at the same value for all; one that is limited
-/// differently is combined: `mc-b` and `ect` above `mc-t` are two comparisons.
+/// The values of some terms at every point where all of them have one, or their means over those points if
+/// `mean` is set. An axis that all terms leave open, or restrict to the same values, has the same value for
+/// all terms of a row. Values of an axis that the terms restrict differently are combined: `mc-b` and `ect`
+/// above `mc-t` make two comparisons.
 fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(AxisPoint, Vec<f64>)> {
     let of = |term: &Term| -> Vec<(AxisPoint, f64)> {
         let places = results.places(term).into_iter();
@@ -228,7 +231,7 @@ fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(AxisPoint, Vec<f
 
 fn ordered(order: &TermOrder, place: &AxisPoint, values: &[f64]) -> Margin {
     let pairs = values.windows(2).map(|pair| {
-        // By what the upper one may lack.
+        // The margin includes the slack that the upper value is allowed.
         let (upper, lower) = (pair[0], pair[1]);
         let scale = lower.abs().max(f64::MIN_POSITIVE);
         (upper - lower) / scale + order.slack
@@ -241,7 +244,7 @@ fn ordered(order: &TermOrder, place: &AxisPoint, values: &[f64]) -> Margin {
 fn within(value: f64, least: Option<f64>, most: Option<f64>, words: String) -> Margin {
     let below = least.map_or(f64::INFINITY, |least| value - least);
     let above = most.map_or(f64::INFINITY, |most| most - value);
-    // What is no number is within nothing.
+    // NaN is within no bounds.
     let by = below.min(above);
     Margin { by: if value.is_nan() { f64::NEG_INFINITY } else { by }, words }
 }
@@ -257,7 +260,8 @@ fn trends(trend: &Trend, results: &Results) -> Vec<Margin> {
         }
     } else {
         let mut along = trend.of.clone();
-        // A fixed axis is no axis to go along; one with a list keeps its order.
+        // A trend follows its axis, so a single fixed value of that axis is ignored; a list restricts and
+        // keeps its order.
         along.at.retain(|axis, wanted| *axis != trend.along || matches!(wanted, Value::Array(_)));
         for (mut place, point) in results.places(&along) {
             let Some(summary) = results.summary(point, &trend.of.metric) else { continue };
@@ -283,7 +287,7 @@ fn going(trend: &Trend, place: &AxisPoint, values: &[f64]) -> Margin {
     Margin { by, words: format!("{}{}", shown.join(", "), at(place)) }
 }
 
-/// ` at axis = value, ..`, or nothing.
+/// The text ` at axis value, ..`, or nothing for an empty place.
 #[must_use]
 pub fn at(place: &AxisPoint) -> String {
     if place.is_empty() {
@@ -293,7 +297,7 @@ pub fn at(place: &AxisPoint) -> String {
     format!(" at {}", shown.join(", "))
 }
 
-/// A number with four digits that count.
+/// A number with four significant digits.
 #[must_use]
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -301,7 +305,7 @@ pub fn number(value: f64) -> String {
     }
     let digits = value.abs().log10().floor();
     if (-4.0..6.0).contains(&digits) {
-        // Within -4 and 6.
+        // The exponent is between -4 and 6.
         let places = (3 - digits as i32).max(0) as usize;
         let text = format!("{value:.places$}");
         return match text.contains('.') {
@@ -330,7 +334,8 @@ mod tests {
         experiment
     }
 
-    /// `a` is 10, 20, 30 over load, `b` 5, 25, 15; the curve `c` falls.
+    /// Checks a shape against these results: `a` is 10, 20, 30 over load, `b` is 5, 25, 15, and the curve `c`
+    /// falls.
     fn judged(shape: &str) -> (Option<bool>, (usize, usize), String) {
         let experiment = experiment(shape);
         let mut results = Results::new(experiment.points(false));
@@ -369,7 +374,7 @@ mod tests {
         let order = format!(
             "order: {{falling: [{both}, {{metric: m, at: {{load: [2, 3], by: a}}}}], slack: 0.01}}"
         );
-        // At one load: 20 and 25 over 20, 30 and 15 over 30.
+        // At equal loads: 20 and 25 are compared with 20, 30 and 15 with 30.
         assert_eq!(judged(&order).1, (3, 4));
         assert_eq!(judged(&order).2, "15 > 30 at load 3, by b");
     }

@@ -1,8 +1,8 @@
 //! What one run of a model measured: names and numbers, in the order of the names.
 //!
-//! A name is a metric (`blocking`), or one point of a curve that the run draws by itself, against
-//! something that is no axis of the sweep (`success_a@50`: at a load of 50 %). A model counts in integers
-//! and divides here, at the edge. What could not be measured (a share of nothing) is not there.
+//! A name is a metric (`blocking`), or one point of a curve that the run itself draws over something that is
+//! no axis of the sweep (`success_a@50`: at a load of 50 %). A model counts in integers, and divides only
+//! when it puts a measure here. What could not be measured (a share of nothing) is absent.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 pub struct Measures(BTreeMap<String, f64>);
 
 impl Measures {
-    /// None yet.
+    /// An empty set of measures.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets a metric. A value that is no number (infinite, or 0/0) is left out.
+    /// Sets a metric. An infinite value or NaN is left out.
     pub fn put(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.0.insert(name.to_owned(), value);
         }
     }
 
-    /// Sets a metric to a share of counts; left out when `of` is 0.
+    /// Sets a metric to the ratio of two counts. It is left out when `of` is 0.
     pub fn put_share(&mut self, name: &str, part: u64, of: u64) {
         self.put(name, part as f64 / of as f64);
     }
@@ -43,7 +43,7 @@ impl Measures {
         self.0.get(name).copied()
     }
 
-    /// All of them, in the order of their names.
+    /// All measures, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
@@ -55,7 +55,7 @@ impl Measures {
     }
 }
 
-/// A name in its parts: the curve and the x of the point, where it is one.
+/// Splits a name: the curve and the x of the point if it names one, else the metric and `None`.
 #[must_use]
 pub fn parts(name: &str) -> (&str, Option<f64>) {
     match name.split_once('@') {

@@ -1,26 +1,27 @@
-//! What the runs of an experiment measured, point by point, and what the seeds of a point agree on.
+//! What the runs of an experiment measured, point by point, and the mean of each point over its seeds.
 //!
-//! A point's value is the mean over its seeds, with the 95 % confidence interval of that mean by Student's t:
-//! seeds are independent, and few.
+//! The mean of a point has a 95 % confidence interval by Student's t, because the seeds are independent and
+//! few.
 
 use std::collections::BTreeMap;
 
 use super::file::{Experiment, Point, Term};
 use super::measures::{Measures, parts};
 
-/// The mean of some seeds.
+/// The mean of a metric over some seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// How many measured it.
+    /// The number of seeds that measured the metric.
     pub count: usize,
-    /// Their mean.
+    /// The mean over these seeds.
     pub mean: f64,
-    /// The true mean is within this of it, with 95 % confidence; `None` of one seed.
+    /// Half the width of the 95 % confidence interval: the true mean is within this distance of the mean.
+    /// `None` if there is only one seed.
     pub within: Option<f64>,
 }
 
 impl Summary {
-    /// Of these values; `None` of none.
+    /// The summary of these values; `None` if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
@@ -37,7 +38,8 @@ impl Summary {
     }
 }
 
-/// The two-sided 95 % quantile of Student's t; between two degrees of freedom that are tabled, that of the fewer.
+/// The two-sided 95 % quantile of Student's t. Between two degrees of freedom of the table, it is the
+/// quantile of the smaller one.
 fn student(degrees: usize) -> f64 {
     const FIRST: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -62,11 +64,11 @@ pub struct Results {
     runs: BTreeMap<(usize, u64), Measures>,
 }
 
-/// Where on the axes that a term leaves open: axis and value.
+/// A place on the axes that a term leaves open: pairs of an axis and the label of its value.
 pub type AxisPoint = Vec<(String, String)>;
 
 impl Results {
-    /// No run yet of these points.
+    /// Results without any runs yet, for these points.
     #[must_use]
     pub fn new(points: Vec<Point>) -> Self {
         Self { points, runs: BTreeMap::new() }
@@ -77,19 +79,19 @@ impl Results {
         self.runs.insert((point, seed), measures);
     }
 
-    /// Has this run been done?
+    /// Are the measures of this point and seed there?
     #[must_use]
     pub fn has(&self, point: usize, seed: u64) -> bool {
         self.runs.contains_key(&(point, seed))
     }
 
-    /// How many there are.
+    /// Number of runs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Is there none?
+    /// Are there no runs?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
@@ -103,7 +105,7 @@ impl Results {
         Summary::of(&values)
     }
 
-    /// The x of every point of a curve that was measured at a point, ascending.
+    /// The x of every point of a curve that was measured at a point of the sweep, ascending.
     #[must_use]
     pub fn curve(&self, point: usize, curve: &str) -> Vec<f64> {
         let mut all: Vec<f64> = Vec::new();
@@ -121,7 +123,7 @@ impl Results {
         all
     }
 
-    /// Every name that was measured anywhere, curves once and without an x.
+    /// Every name that was measured anywhere; each curve once, without an x.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -136,7 +138,7 @@ impl Results {
         names
     }
 
-    /// Every point where a term is, by its place on the axes that the term leaves open.
+    /// Every point of the sweep that matches a term, with its place on the axes that the term leaves open.
     #[must_use]
     pub fn places(&self, term: &Term) -> Vec<(AxisPoint, usize)> {
         let mut found = Vec::new();
@@ -177,7 +179,8 @@ mod tests {
 
     #[test]
     fn a_mean_has_its_confidence_interval() {
-        // Two seeds 1 and 3: mean 2, deviation sqrt 2, t of one degree 12.706, over sqrt 2.
+        // Two seeds with 1 and 3: the mean is 2, the deviation is sqrt 2, t for one degree of freedom is
+        // 12.706, divided by sqrt 2.
         let summary = Summary::of(&[1.0, 3.0]).unwrap();
         assert_eq!((summary.count, summary.mean), (2, 2.0));
         assert!((summary.within.unwrap() - 12.706).abs() < 1e-9);

@@ -3,9 +3,9 @@
 /// An experiment that comes with the program.
 #[derive(Debug, Clone, Copy)]
 pub struct ShippedExperiment {
-    /// Its name: of the file, without `.yaml`.
+    /// The name of the experiment: its file's name without `.yaml`.
     pub name: &'static str,
-    /// Its file.
+    /// The text of the experiment's file.
     pub text: &'static str,
 }
 
@@ -18,7 +18,7 @@ macro_rules! shipped {
     };
 }
 
-/// All of them, by paper.
+/// All shipped experiments, by paper.
 pub const SHIPPED: &[ShippedExperiment] = shipped![
     "takefusa-fig7",
     "takefusa-readings",
@@ -35,7 +35,8 @@ pub const SHIPPED: &[ShippedExperiment] = shipped![
     "updates",
 ];
 
-/// What `{file: ..}` in them stands for, by the path as it is written there.
+/// The files that `{file: ..}` names in shipped experiments, each by its path as written there, with its
+/// text.
 pub const FILES: &[(&str, &str)] = &[
     ("../../deploy/federations/elgl.yaml", include_str!("../../../deploy/federations/elgl.yaml")),
     ("topologies/abilene.yaml", include_str!("../../experiments/topologies/abilene.yaml")),
@@ -46,7 +47,7 @@ pub const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The one of this name.
+/// The shipped experiment of this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static ShippedExperiment> {
     SHIPPED.iter().find(|shipped| shipped.name == name)

@@ -1,8 +1,8 @@
-//! What a model tells while it runs, event by event: for a file (`--trace`), a picture
-//! (`coalloc sim gantt`) or a clock.
+//! What a model reports while it runs, event by event: for a file (`--trace`), a picture (`coalloc sim
+//! gantt`) or a clock.
 //!
-//! One line of JSON an event; times are microseconds of the simulated clock, from 0. Texts are borrowed:
-//! an event that nobody reads costs next to nothing. A model that would have to build a text asks
+//! Each event is one line of JSON. Times are microseconds of the simulated clock, from 0. Texts are borrowed,
+//! so that an event that nobody reads costs next to nothing. A model that would have to build a text asks
 //! [`Trace::is_wanted`] first.
 
 use std::borrow::Cow;
@@ -13,124 +13,124 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TraceEvent<'a> {
-    /// A resource that the following events speak of: what a picture draws a row for.
+    /// A resource that later events name, and for which a picture draws a row.
     Resource {
-        /// Its name.
+        /// The name of the resource.
         #[serde(borrow)]
         resource: Cow<'a, str>,
-        /// What it is.
+        /// The kind of the resource.
         kind: ResourceKind,
-        /// Most that can be taken at once, in its unit (CPUs, bit/s, servers, one link).
+        /// The largest amount that can be reserved at once, in its unit (CPUs, bit/s, servers, one link).
         capacity: u64,
     },
     /// A request or a task arrived.
     Arrived {
-        /// When.
+        /// When it arrived.
         at: i64,
-        /// Its number, from 0.
+        /// The number of the request, from 0.
         request: u64,
-        /// Who asks.
+        /// The user of the request.
         #[serde(borrow)]
         user: Cow<'a, str>,
     },
-    /// Planning for a request begins, or for one of its frames. Whoever has a clock looks at it now.
+    /// Planning begins for a request, or for one of its frames. A caller with a clock reads it now.
     PlanningBegins {
-        /// When; planning takes no simulated time unless the model says so.
+        /// When planning begins; it takes no simulated time unless the model says so.
         at: i64,
-        /// Which request.
+        /// The number of the request.
         request: u64,
     },
-    /// That planning has ended.
+    /// The planning of the last [`TraceEvent::PlanningBegins`] has ended.
     PlanningEnds {
-        /// When.
+        /// When planning ended.
         at: i64,
-        /// Which request.
+        /// The number of the request.
         request: u64,
-        /// Plans that it gave.
+        /// Number of plans that it found.
         plans: u64,
     },
     /// An amount of a resource was reserved.
     Reserved {
-        /// When it was reserved, not from when on.
+        /// When it was reserved; `start` says from when on.
         at: i64,
-        /// For which request.
+        /// The number of the request.
         request: u64,
-        /// What of.
+        /// The name of the resource.
         #[serde(borrow)]
         resource: Cow<'a, str>,
-        /// How much, in the resource's unit.
+        /// The amount, in the resource's unit.
         amount: u64,
-        /// From when, microseconds.
+        /// Start of the window, microseconds.
         start: i64,
-        /// Until when, microseconds, exclusive.
+        /// End of the window, microseconds, exclusive.
         end: i64,
     },
-    /// A reservation of a resource was taken back (an abort, a release).
+    /// A reservation of a resource was ended (an abort or a release).
     Released {
-        /// When.
+        /// When it was ended.
         at: i64,
-        /// Of which request.
+        /// The number of the request.
         request: u64,
-        /// What.
+        /// The name of the resource.
         #[serde(borrow)]
         resource: Cow<'a, str>,
-        /// The window's begin, as it was reserved.
+        /// Start of the window, as it was reserved.
         start: i64,
     },
     /// A resource refused what a scheduler had planned on it.
     Refused {
-        /// When.
+        /// When it refused.
         at: i64,
-        /// Of which request.
+        /// The number of the request.
         request: u64,
-        /// Who refused; empty when there was no plan to begin with.
+        /// The resource that refused; empty when there was no plan at all.
         #[serde(borrow)]
         resource: Cow<'a, str>,
-        /// In a word or two: `blocked`, `conflict`, `no plan`.
+        /// The reason in a word or two: `blocked`, `conflict`, `no plan`.
         #[serde(borrow)]
         reason: Cow<'a, str>,
     },
     /// A request ended.
     Ended {
-        /// When.
+        /// When it ended.
         at: i64,
-        /// Which.
+        /// The number of the request.
         request: u64,
-        /// Did it get what it asked for?
+        /// Was the request accepted?
         accepted: bool,
     },
-    /// An update about a resource left for a scheduler.
+    /// An update about a resource was sent to a scheduler.
     UpdateSent {
-        /// When.
+        /// When it was sent.
         at: i64,
-        /// About what.
+        /// The resource that the update is about.
         #[serde(borrow)]
         resource: Cow<'a, str>,
-        /// To whom.
+        /// The scheduler that it was sent to.
         #[serde(borrow)]
         to: Cow<'a, str>,
     },
     /// An update reached a scheduler's picture.
     UpdateMerged {
-        /// When.
+        /// When it was merged.
         at: i64,
-        /// About what.
+        /// The resource that the update is about.
         #[serde(borrow)]
         resource: Cow<'a, str>,
-        /// Whose picture.
+        /// The scheduler whose picture it is.
         #[serde(borrow)]
         by: Cow<'a, str>,
-        /// How old what it says is, microseconds.
+        /// The age of the information in the update, microseconds.
         age: i64,
     },
-    /// The trace ends here. A file without it was cut off.
+    /// The trace ends here. A trace file without this event was cut off.
     TraceEnds {
-        /// How many events stand before it.
+        /// Number of events before this one.
         events: u64,
     },
 }
 
-/// What a resource is.
+/// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResourceKind {
@@ -140,19 +140,19 @@ pub enum ResourceKind {
     Link,
 }
 
-/// Who is told.
+/// A receiver of trace events.
 pub trait Trace {
     /// Takes an event.
     fn event(&mut self, event: TraceEvent<'_>);
 
-    /// Will it be read? A model need not tell what would cost it something otherwise; planning's begin
-    /// and end it tells always.
+    /// Will the events be read? If not, a model may leave out events that would cost it something. It always
+    /// reports the begin and end of planning.
     fn is_wanted(&self) -> bool {
         true
     }
 }
 
-/// Nobody is told.
+/// A trace that nobody reads.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SilentTrace;
 
@@ -172,7 +172,7 @@ impl Trace for Vec<TraceEvent<'static>> {
 }
 
 impl TraceEvent<'_> {
-    /// The same event with texts of its own.
+    /// The same event with owned texts.
     #[must_use]
     pub fn into_owned(self) -> TraceEvent<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());

@@ -1,7 +1,8 @@
-//! What must hold: of every state, and of those at rest. Each check has a name and stands alone.
+//! What must hold in every state, and in states at rest. Each check has a name and does not depend on the
+//! others.
 //!
-//! What is booked is compared by content, not by the transaction that it was booked with: a repair may give back by
-//! another transaction what was lost by one.
+//! Bookings are compared by content, not by the transaction that booked them: a repair may restore with one
+//! transaction what another transaction has lost.
 
 use std::collections::BTreeMap;
 
@@ -21,32 +22,32 @@ use super::federation::{Federation, State};
 use super::scenarios::{RESERVATION, RMS};
 use crate::forgetful::released;
 
-/// A check.
+/// A check of a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
-    /// The cores' own invariants (I1, I12, I22), a log that replays (I14), nothing panics.
+    /// The cores keep their own invariants (I1, I12, I22), each log replays (I14), and nothing panics.
     Invariants,
     /// Everything comes to rest, and no user waits for ever.
     Settles,
-    /// Nothing is booked in two phases that was not decided, by a record (I3).
+    /// Every booking in two phases has a decision record (I3).
     BookedIsDecided,
     /// What is confirmed is booked everywhere (I6).
     ConfirmedIsBooked,
-    /// At rest, what was confirmed and not released is booked whole, in its old version or its new one.
+    /// At rest, what was confirmed and not released is booked completely, in its old version or its new one.
     ChangeKeepsBooking,
-    /// A hold that was decided to be booked is booked when the way back to its coordinator is open from half of the
-    /// hold on, though no Commit comes.
+    /// A hold with a commit decision becomes a booking even if no Commit arrives, provided that questions
+    /// reach its coordinator from half of the hold on.
     AsksInTime,
-    /// At rest, what was decided to be booked and not released is booked everywhere and confirmed, unless a hold of
-    /// it has expired: whoever answers, and how often.
+    /// At rest, what has a commit decision and was not released is booked everywhere and confirmed, unless
+    /// one of its holds has expired. This holds whoever answers the messages, and however often.
     DecidedStands,
     /// Where a user is told that nothing is reserved, or that nothing has changed, no RM holds or has booked
-    /// anything else; and at rest none does in any case.
+    /// anything else. At rest no RM does in any case.
     DefiniteIsTrue,
 }
 
 impl Check {
-    /// All of them.
+    /// All checks.
     pub const ALL: [Self; 8] = [
         Self::Invariants,
         Self::Settles,
@@ -59,13 +60,14 @@ impl Check {
     ];
 }
 
-/// Nothing takes that long: whatever is not at rest by then never will be.
+/// No run takes that long, in microseconds: what is not at rest by then never will be.
 const REST_US: i64 = 4 * 3_600 * 1_000_000;
 
-/// Judges states; keeps what was asked before.
+/// Checks states, and remembers the results of the expensive check.
 #[derive(Default)]
 pub(super) struct Judge {
-    /// Of a coordinator and a hold at an RM: what becomes of it when nothing but questions passes.
+    /// For a state of the coordinator and of an RM at an instant, the failure of [`Check::AsksInTime`], if it
+    /// fails.
     asked: BTreeMap<(Number, usize, Number, i64), Option<String>>,
 }
 
@@ -73,7 +75,7 @@ pub(super) struct Judge {
 type Bookings<'a> = [Vec<&'a Segment>; RMS.len()];
 
 impl Judge {
-    /// Every check that a state fails, with a sentence.
+    /// Every check that a state fails, each with a sentence that says why.
     pub(super) fn judge(&mut self, world: &Federation, state: &State) -> Vec<(Check, String)> {
         let mut failed = Vec::new();
         let grc = world.grc.get(state.grc);
@@ -108,7 +110,8 @@ impl Judge {
         failed
     }
 
-    /// Only its questions pass from now on: is what was decided booked?
+    /// Why a hold with a commit decision does not become a booking if only this RM's questions pass from now
+    /// on; `None` if it does.
     fn asks(&mut self, world: &Federation, state: &State, rm: usize) -> Option<String> {
         let facts = &world.grc.get(state.grc).facts;
         let core = &world.rms[rm].get(state.rms[rm]).core;
@@ -132,7 +135,8 @@ fn held<'a>(
     }
 }
 
-/// Lets a hold ask, and its coordinator answer, until it is no hold any more.
+/// Lets the RM of a hold ask, and its coordinator answer, until the hold has ended. Returns why it was not
+/// booked, if it was not.
 fn ask_on(world: &Federation, state: &State, rm: usize, txn: &TransactionId) -> Option<String> {
     let mut grc = world.grc.get(state.grc).core.clone();
     let mut core = world.rms[rm].get(state.rms[rm]).core.clone();
@@ -185,7 +189,7 @@ fn decided(rms: [&Participant; 2], facts: &Decisions) -> Result<(), String> {
 
 type Plan = BTreeMap<coalloc_common::RmName, Vec<Segment>>;
 
-/// Is all of this booked there? Whether something else is as well is another question.
+/// Has this RM booked all of the plan's segments? It may have booked others as well.
 fn is_booked(plan: &Plan, rm: usize, booked: &Bookings<'_>) -> bool {
     plan.get(RMS[rm]).into_iter().flatten().all(|segment| booked[rm].contains(&segment))
 }
@@ -209,7 +213,7 @@ fn confirmed_is_booked(known: &Reservation, booked: &Bookings<'_>) -> Result<(),
     Ok(())
 }
 
-/// What a user who is told that nothing is reserved, or has changed, may rely on.
+/// Checks what a user may rely on who is told that nothing is reserved, or that nothing has changed.
 fn definite(known: &Reservation, rms: [&Participant; 2]) -> Result<(), String> {
     let nothing = matches!(known.state, Stands::Failed | Stands::Terminated);
     let change = known.change.as_ref().map(|change| change.state);
@@ -229,7 +233,7 @@ fn definite(known: &Reservation, rms: [&Participant; 2]) -> Result<(), String> {
     Ok(())
 }
 
-/// At rest, is nothing there but what the reservation says?
+/// Checks that at rest no RM has anything that the reservation does not name.
 fn nothing_left(
     known: Option<&Reservation>,
     rms: [&Participant; 2],

@@ -1,10 +1,11 @@
-//! Every state of one core that a search has met, by number, and what each input made of it.
+//! Every state of one core that a search has met, by number, and the steps between them.
 //!
-//! The states of a federation are far more than the states of its nodes: a step of a core is made once for each
-//! pair of a state and an input, and remembered. Two states are the same when their fingerprints are: a
-//! digest of all that can be seen of them again, with what their logs have told.
+//! A federation has far more states than its nodes have. So each step of a core is made only once for a state
+//! and an input, and [`super::federation`] remembers its result. Two states of a core are the same if their
+//! fingerprints are equal: a digest of everything that can be observed of them later, together with the facts
+//! from their logs.
 //!
-//! Left out: what an input means and where effects go, which [`super::federation`] has.
+//! Left out: what an input means and where effects go, which [`super::federation`] decides.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,29 +20,29 @@ use coalloc_protocol::{Core, Log, sync};
 
 use crate::world::node::WALL_START;
 
-/// A core that can be told from another one by what it would do.
+/// A core whose states can be distinguished by what they would do next.
 pub(super) trait Explored: Core<Record: Clone> + Clone {
-    /// What its log has told so far, beyond what the core shows.
+    /// Facts from the core's log that the core's own state does not show.
     type LogFacts: Clone + Default + fmt::Debug;
 
-    /// Writes all that decides what it does next.
+    /// Writes everything that determines what the core does next.
     fn show(&self, to: &mut impl Write) -> fmt::Result;
 
-    /// What one more record tells.
+    /// Adds the facts of one more record.
     fn learn(facts: &mut Self::LogFacts, record: &Self::Record);
 }
 
 /// The number of a state of one core.
 pub(super) type Number = u32;
 
-/// A state.
+/// A state of one core, with its log and the facts from that log.
 pub(super) struct NodeState<C: Explored> {
     pub(super) core: C,
     pub(super) facts: C::LogFacts,
     log: Chain<C::Record>,
 }
 
-/// A log that shares its beginning with others.
+/// A log that shares its beginning with other logs.
 type Chain<R> = Option<Rc<Link<R>>>;
 
 struct Link<R> {
@@ -49,24 +50,24 @@ struct Link<R> {
     record: R,
 }
 
-/// What a batch of inputs led to.
+/// The result of a batch of inputs.
 pub(super) struct BatchOutcome<E> {
     pub(super) to: Number,
     pub(super) effects: Vec<E>,
-    /// What must never be: an invariant, a panic, a log that does not fit.
+    /// A failure that must never occur: a broken invariant, a panic, a log that does not replay.
     pub(super) problem: Option<String>,
 }
 
-/// All states of one core.
+/// All known states of one core.
 pub(super) struct Cores<C: Explored> {
-    /// Before its first start.
+    /// The core before its first start.
     fresh: C,
     start: fn() -> C::Input,
     known: Vec<NodeState<C>>,
     numbers: BTreeMap<u64, Number>,
 }
 
-/// Keeps what it is given: it is durable at once.
+/// A log that only collects records: each record is durable at once.
 struct Durable<R>(Vec<R>);
 
 impl<R: Clone> Log for Durable<R> {
@@ -79,7 +80,7 @@ impl<R: Clone> Log for Durable<R> {
     }
 }
 
-/// The digest of a text that is never kept.
+/// The digest of a text that is never stored.
 struct Digest(DefaultHasher);
 
 impl Write for Digest {
@@ -89,7 +90,7 @@ impl Write for Digest {
     }
 }
 
-/// What all clocks show, so long after the beginning.
+/// What all clocks show, so many microseconds after the beginning.
 pub(super) fn clocks(us: i64) -> Now {
     Now { wall: WALL_START.saturating_add(Span::from_us(us)), boot: BootTime::from_us(us) }
 }
@@ -107,18 +108,18 @@ impl<C: Explored> Cores<C> {
         self.known.len()
     }
 
-    /// When it wants a tick.
+    /// When the core in this state wants a tick, in microseconds of its boot clock.
     pub(super) fn wake(&self, number: Number) -> Option<i64> {
         self.get(number).core.next_wake().map(BootTime::as_us)
     }
 
-    /// Its first life.
+    /// The start of the first process.
     pub(super) fn begin(&mut self) -> BatchOutcome<C::Effect> {
         let (core, input) = (self.fresh.clone(), (self.start)());
         self.batch((core, C::LogFacts::default(), None), vec![input], 0)
     }
 
-    /// A tick if it is due, then these inputs, as the owner of a ledger does it.
+    /// A tick if one is due, then these inputs, in the order in which the owner of a ledger steps them.
     pub(super) fn step(
         &mut self,
         from: Number,
@@ -130,7 +131,7 @@ impl<C: Explored> Cores<C> {
         self.batch(life, inputs, us)
     }
 
-    /// The process dies, and another one replays its log.
+    /// The process dies, and a new one replays its log.
     pub(super) fn restart(&mut self, from: Number, us: i64) -> BatchOutcome<C::Effect> {
         let NodeState { facts, log, .. } = self.get(from);
         let (facts, log) = (facts.clone(), log.clone());
@@ -156,7 +157,7 @@ impl<C: Explored> Cores<C> {
         us: i64,
     ) -> BatchOutcome<C::Effect> {
         let mut durable = Durable(Vec::new());
-        // A core that panics ends its process: that is something to report, with the way there.
+        // A panic of a core would end its process. It is reported, with the path that led to it.
         let step = AssertUnwindSafe(|| step_all(&mut core, None, inputs, clocks(us)));
         let (effects, panicked) = match panic::catch_unwind(step) {
             Ok(batch) => match sync(batch, &mut durable) {
@@ -175,7 +176,7 @@ impl<C: Explored> Cores<C> {
 
     fn number(&mut self, known: NodeState<C>) -> Number {
         let mut digest = Digest(DefaultHasher::new());
-        // A digest takes every text.
+        // Writing to a digest never fails.
         let _ = known.core.show(&mut digest);
         let _ = write!(digest, "{:?}", known.facts);
         let next = Number::try_from(self.known.len()).unwrap_or(Number::MAX);

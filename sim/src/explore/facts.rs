@@ -1,4 +1,4 @@
-//! What tells one state of a core from another, and what its log has told.
+//! What distinguishes the states of a core, and the facts that its log adds.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -10,18 +10,18 @@ use coalloc_protocol::participant::{Participant, ParticipantRecord};
 
 use super::cores::Explored;
 
-/// What a coordinator's log has told.
+/// The facts from a coordinator's log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Decisions {
-    /// What each attempt wants of each RM.
+    /// The segments that each attempt wants at each RM.
     pub(super) plans: BTreeMap<TransactionId, BTreeMap<RmName, Vec<Segment>>>,
-    /// What was decided to be booked, in this order.
+    /// The transactions with a commit decision, in the order of the decisions.
     pub(super) commits: Vec<TransactionId>,
-    /// The reservation was confirmed once.
+    /// The reservation was confirmed at some time.
     pub(super) confirmed: bool,
-    /// Its user has ended it.
+    /// The user has released the reservation.
     pub(super) released: bool,
-    /// What was decided is ended again, by its user or as a mixed outcome.
+    /// What had a commit decision was ended again, by its user or as a mixed outcome.
     pub(super) undone: bool,
 }
 
@@ -51,10 +51,10 @@ impl Explored for Coordinator {
 }
 
 impl Explored for Participant {
-    /// Its entries show all that there is.
+    /// The entries already show everything.
     type LogFacts = ();
 
-    /// Timetables and alarms follow from the entries (I12); what has changed lately decides nothing.
+    /// Timetables and timers follow from the entries (I12), and the list of recent changes decides nothing.
     fn show(&self, to: &mut impl Write) -> fmt::Result {
         write!(to, "{:?}", self.entries())
     }

@@ -1,4 +1,5 @@
-//! What flies between nodes: messages and questions, their answers, and what strangers say instead.
+//! Packets between nodes: messages and questions, the answers to them, and the statuses that strangers send
+//! instead.
 
 use coalloc_common::TransactionId;
 use coalloc_protocol::coordinator::MessageKind;
@@ -6,10 +7,11 @@ use coalloc_protocol::message::{Answer, Delivery, Message, Resolution};
 
 use super::scenarios::RMS;
 
-/// Whoever asks has given up: the message may still come, its answer is for nobody.
+/// The deadline of a packet whose caller has given up: the message may still arrive, but nobody waits for its
+/// answer.
 pub(super) const NOBODY: i64 = i64::MAX;
 
-/// A node.
+/// A node of the federation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Node {
     Grc,
@@ -27,7 +29,7 @@ impl Node {
     }
 }
 
-/// What a packet says; `rm` is its one end, the coordinator the other.
+/// The content of a packet. One end is the RM of index `rm`, the other is the coordinator.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Request { rm: usize, txn: TransactionId, message: Message },
@@ -37,7 +39,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// Who takes it.
+    /// The node that receives it.
     pub(super) const fn to(&self) -> Node {
         match self {
             Self::Request { rm, .. } | Self::Resolution { rm, .. } => Node::Rm(*rm),
@@ -45,12 +47,12 @@ impl Content {
         }
     }
 
-    /// Does somebody wait for an answer to it?
+    /// Does the sender wait for an answer to it?
     pub(super) const fn is_call(&self) -> bool {
         matches!(self, Self::Request { .. } | Self::Question { .. })
     }
 
-    /// Who waits for it or for the answer to it.
+    /// The node that waits for this packet or for the answer to it.
     pub(super) const fn caller(&self) -> Node {
         match self {
             Self::Request { .. } | Self::Answer { .. } => Node::Grc,
@@ -59,7 +61,7 @@ impl Content {
     }
 }
 
-/// Something in flight: the number of its content, and until when the caller waits.
+/// A packet in flight: the number of its content, and until when its caller waits, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Packet {
     pub(super) content: u32,
@@ -73,22 +75,23 @@ impl Packet {
     }
 }
 
-/// What somebody who is no node of this federation says instead of one: a status, not an answer.
+/// What a stranger, who is no node of this federation, sends in place of a node: a status, not an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Foreign {
-    /// Any status that says that the message itself is wrong: PERMISSION_DENIED, UNIMPLEMENTED, ALREADY_EXISTS, ...
+    /// Any status that says that the message itself is wrong: PERMISSION_DENIED, UNIMPLEMENTED,
+    /// ALREADY_EXISTS, ...
     Rejected,
-    /// NOT_FOUND, to a question.
+    /// The status NOT_FOUND in answer to a question.
     NotMine,
 }
 
-/// In order; of messages for whose answer nobody waits, one of each.
+/// Sorts the packets in flight. Of equal messages whose callers have given up, only one is kept.
 pub(super) fn tidy(flight: &mut Vec<Packet>) {
     flight.sort_unstable();
     flight.dedup_by(|one, other| one == other && !one.is_live());
 }
 
-/// What a shell makes of a foreign status.
+/// What a shell passes to its core for a stranger's status.
 pub(super) fn status(foreign: Foreign) -> Delivery {
     match foreign {
         Foreign::Rejected => Delivery::Rejected("a status that is not the RM's".to_owned()),

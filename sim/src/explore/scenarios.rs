@@ -1,4 +1,4 @@
-//! What a user wants of two resource managers, step by step.
+//! The scenarios: what a user asks of two resource managers, step by step.
 
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ReservationId, ResourceId, RmName, Segment, Span, UserName,
@@ -12,21 +12,21 @@ use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
 use crate::world::node::WALL_START;
 
-/// The two resource managers.
+/// The names of the two resource managers.
 pub(super) const RMS: [&str; 2] = ["a", "b"];
-/// The one coordinator,
+/// The name of the only coordinator.
 const GRC: &str = "grc";
-/// what its ids begin with,
+/// The tag of the coordinator, with which its ids begin.
 const TAG: &str = "t";
-/// and the one reservation's.
+/// The id of the only reservation.
 pub(super) const RESERVATION: &str = "grc-t-1";
 const REQUEST: &str = "r1";
 const CHANGE: &str = "c1";
 const USER: &str = "alice";
-/// How long everything lasts that is reserved.
+/// The length of every reserved window.
 const LASTS: Span = Span::from_secs(3_600);
 
-/// So much at each.
+/// The amounts that a plan takes at each RM, and whether it is booked one-way.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     amounts: [u64; 2],
@@ -43,19 +43,19 @@ impl Plan {
     }
 }
 
-/// One call of the user. The next one is made after its answer.
+/// One call of the user. The next call is made after the answer to this one.
 #[derive(Debug, Clone, Copy)]
 pub enum UserCall {
-    /// Reserve, by the first of these plans that can be had.
+    /// Reserve by the first of these plans that is not refused.
     Reserve(&'static [Plan]),
-    /// Change what is reserved.
+    /// Change the reservation to the first of these plans that is not refused.
     Modify(&'static [Plan]),
-    /// End it.
+    /// Release the reservation.
     Release,
 }
 
 impl UserCall {
-    /// In a trace.
+    /// The word for the call in a trace.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Reserve(_) => "reserve",
@@ -65,23 +65,25 @@ impl UserCall {
     }
 }
 
-/// Two resource managers, and what is wanted of them.
+/// Two resource managers, and what the user asks of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
-    /// Its name.
+    /// The name of the scenario.
     pub name: &'static str,
-    /// What each has.
+    /// The capacity of each RM.
     pub capacity: [u64; 2],
-    /// When the window begins at each, in seconds from the beginning: a hold of what has begun is short.
+    /// When the window begins at each RM, in seconds from the beginning. A hold of a window that has begun is
+    /// short.
     pub starts: [i64; 2],
-    /// What the user calls.
+    /// The calls of the user, in order.
     pub calls: &'static [UserCall],
 }
 
-/// Everything that is explored.
+/// All scenarios that are explored.
 pub const ALL: [Scenario; 3] = [CHANGE_OF_RUNNING, SECOND_PLAN, ONE_WAY];
 
-/// Reserved, changed, released. At `a` it begins at once, so that its holds are short; at `b` in an hour.
+/// Reserve, change, release. At `a` the window begins at once, so that holds there are short; at `b` it
+/// begins in an hour.
 pub const CHANGE_OF_RUNNING: Scenario = Scenario {
     name: "change",
     capacity: [10, 10],
@@ -93,7 +95,7 @@ pub const CHANGE_OF_RUNNING: Scenario = Scenario {
     ],
 };
 
-/// What the first plan wants `b` has not; the second is booked and released.
+/// `b` has less than the first plan wants; the second plan is booked and released.
 pub const SECOND_PLAN: Scenario = Scenario {
     name: "second plan",
     capacity: [10, 10],
@@ -101,7 +103,7 @@ pub const SECOND_PLAN: Scenario = Scenario {
     calls: &[UserCall::Reserve(&[Plan::of([4, 20]), Plan::of([4, 4])]), UserCall::Release],
 };
 
-/// Booked one-way at `a` when `b` refuses.
+/// `a` has already booked the first plan one-way when `b` refuses it.
 pub const ONE_WAY: Scenario = Scenario {
     name: "one-way",
     capacity: [10, 10],
@@ -129,7 +131,7 @@ impl Scenario {
         }
     }
 
-    /// How a call begins.
+    /// The coordinator's input with which a call begins.
     pub(super) fn begin(&self, step: usize) -> Option<CoordinatorInput> {
         let token = Token(step as u64);
         Some(match self.calls.get(step)? {
@@ -139,7 +141,7 @@ impl Scenario {
         })
     }
 
-    /// How it goes on when it is new: planning takes no time here.
+    /// The input with the plans, for a call that is new to the coordinator; planning takes no time here.
     pub(super) fn planned(&self, step: usize) -> Option<CoordinatorInput> {
         let (token, notes) = (Token(step as u64), String::new());
         let candidates = |plans: &[Plan]| plans.iter().map(|plan| self.candidate(*plan)).collect();

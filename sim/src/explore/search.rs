@@ -1,4 +1,4 @@
-//! The search: all states with no fault, then with one, and so on.
+//! The search: all states without a fault, then all states with one fault, and so on.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,17 +8,17 @@ use super::federation::{Fault, Federation, State};
 use super::scenarios::Scenario;
 use super::trace;
 
-/// How far to go.
+/// The bounds of a search.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// So many faults at most, all kinds together.
+    /// The largest number of faults, all kinds together.
     pub faults: u32,
-    /// Kinds of faults that happen at all.
+    /// The kinds of faults that may happen.
     pub kinds: &'static [Fault],
-    /// So many states at most; a search that meets more is not exhaustive, and says so.
+    /// The largest number of states. A search that meets more stops, and reports that it was not exhaustive.
     pub states: usize,
-    /// The search ends when this check has failed, and says nothing of what else there is. What is wrong may have
-    /// no end: a coordinator that sends for ever has ever more states.
+    /// The search ends when this check has failed, without looking for other failures. A faulty program may
+    /// have endlessly many states: a coordinator that sends for ever reaches ever new ones.
     pub until: Option<Check>,
 }
 
@@ -27,7 +27,7 @@ impl Bound {
     pub const KINDS: &'static [Fault] =
         &[Fault::Loss, Fault::Double, Fault::Stranger, Fault::Death, Fault::Late, Fault::Haste];
 
-    /// So many faults of all kinds.
+    /// Up to this many faults, of all kinds.
     #[must_use]
     pub const fn faults(faults: u32) -> Self {
         Self { faults, kinds: Self::KINDS, states: 100_000_000, until: None }
@@ -37,54 +37,54 @@ impl Bound {
 /// A check that failed.
 #[derive(Debug, Clone)]
 pub struct FailedCheck {
-    /// With so many faults,
+    /// Number of faults on the path.
     pub faults: u32,
-    /// after so many choices,
+    /// Number of choices on the path.
     pub choices: usize,
-    /// because of this.
+    /// Why the check failed.
     pub what: String,
-    /// The way there, line by line.
+    /// The path to the state, line by line.
     pub trace: Vec<String>,
-    /// In so many states.
+    /// Number of states in which the check failed.
     pub states: u64,
 }
 
-/// What a search has seen.
+/// The results of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Explored {
-    /// States, by the number of faults that it takes to get there.
+    /// The number of states, by the number of faults that it takes to reach them.
     pub states: Vec<usize>,
     /// Choices that were taken.
     pub choices: u64,
-    /// States of single cores.
+    /// States of single cores that were met.
     pub cores: usize,
     /// Steps of cores that were made.
     pub steps: usize,
-    /// The longest way to a state, in choices.
+    /// The longest path to a state, in choices.
     pub depth: u32,
-    /// Nothing was left out within the bound.
+    /// The search was exhaustive within its bounds.
     pub whole: bool,
-    /// The shortest way to a failure of each check.
+    /// The shortest path to a failure of each check that failed.
     pub found: BTreeMap<Check, FailedCheck>,
 }
 
 impl Explored {
-    /// All states.
+    /// Number of all states.
     #[must_use]
     pub fn all(&self) -> usize {
         self.states.iter().sum()
     }
 }
 
-/// How a state was reached.
+/// How a state was reached: from which state, by which choice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StatePath {
     from: u32,
-    /// Which of the choices there.
+    /// The index of the choice among the choices of that state.
     choice: u16,
 }
 
-/// Explores a scenario.
+/// Explores a scenario within a bound.
 #[must_use]
 pub fn explore(scenario: &Scenario, bound: Bound) -> Explored {
     let (world, first) = Federation::new(*scenario);
@@ -114,7 +114,7 @@ struct Search {
     first: State,
 }
 
-/// A state to go on from, and its number.
+/// A state whose choices have not been taken yet, and its number.
 type Open = (State, u32);
 
 impl Search {
@@ -122,7 +122,7 @@ impl Search {
         let mut open = Vec::new();
         self.meet(first, StatePath { from: 0, choice: 0 }, 0, &mut open);
         for faults in 0..=self.bound.faults {
-            // First all that takes no further fault: whatever could be had with fewer is met with fewer.
+            // First follow all choices that add no fault, so that every state is met with the fewest faults.
             let mut level = Vec::new();
             let is_last = faults == self.bound.faults;
             while !open.is_empty() {
@@ -144,12 +144,12 @@ impl Search {
         }
     }
 
-    /// Has failed what was looked for?
+    /// Has the check failed that the search looks for?
     fn has_found(&self) -> bool {
         self.bound.until.is_some_and(|check| self.explored.found.contains_key(&check))
     }
 
-    /// Takes every choice that is a fault, or every one that is none.
+    /// Takes every choice of a state that is a fault, or every choice that is none.
     fn expand(
         &mut self,
         (state, number): (&State, u32),
@@ -177,7 +177,7 @@ impl Search {
         }
     }
 
-    /// A state that was not met before is judged, and kept to go on from.
+    /// Checks a state that was not met before, and keeps it for expansion.
     fn meet(&mut self, state: State, way: StatePath, faults: u32, to: &mut Vec<Open>) {
         if !self.seen.insert(&state) {
             return;
@@ -213,7 +213,7 @@ impl Search {
         self.explored.found.insert(check, found);
     }
 
-    /// The choices, from the first state on.
+    /// The choices of a path, from the first state on.
     fn choices_to(&self, way: StatePath) -> Vec<u16> {
         let mut choices = Vec::new();
         let mut way = way;
@@ -228,16 +228,16 @@ impl Search {
     }
 }
 
-/// The digests of all states that were met. Never iterated.
+/// The digests of all states that were met. The set is never iterated.
 #[derive(Default)]
 struct VisitedStates {
-    /// By their last bits; zero is a place that is free.
+    /// Digests by their last bits; zero marks a free place.
     places: Vec<u64>,
     count: usize,
 }
 
 impl VisitedStates {
-    /// Was it new?
+    /// Adds a state. Returns true if it was new.
     fn insert(&mut self, state: &State) -> bool {
         if (self.count + 1) * 2 > self.places.len() {
             let places = vec![0; (self.places.len() * 2).max(1 << 16)];

@@ -1,4 +1,4 @@
-//! How a way through the states reads.
+//! How a path through the states is printed.
 
 use coalloc_protocol::message::{Answer, Resolution};
 
@@ -6,7 +6,7 @@ use super::federation::{Choice, Federation, NextEvent, State};
 use super::packet::{Content, Packet};
 use crate::world::print::line;
 
-/// The choices of a way, one line each, and what the user was told.
+/// The choices of a path, one line each, and the answers that the user got.
 pub(super) fn tell(world: &mut Federation, first: &State, choices: &[u16]) -> Vec<String> {
     let mut state = first.clone();
     let mut lines = Vec::new();

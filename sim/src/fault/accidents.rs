@@ -1,24 +1,24 @@
-//! What goes wrong, and when: the weather over all packets and disks, and accidents of single nodes and
-//! ways, all before the faults stop. Most worlds have some of it and few have all, so that each fault is
-//! met alone, in pairs, and in crowds.
+//! What goes wrong in a world, and when: fault rates over all packets and disks, and accidents of single
+//! nodes and directions, all before the faults stop. Most worlds have some of them and few have all, so that
+//! each fault occurs alone, in pairs, and together with many others.
 
 use super::{LONG_US, SECOND};
 use crate::world::network::FaultRates;
 use crate::world::trouble::Trouble;
 use crate::world::{Address, Event, World};
 
-/// Any instant while faults rage.
+/// A random instant while faults happen, in microseconds.
 fn sometime(world: &mut World) -> i64 {
     world.dice.between(0, world.faults_us / 1_000) * 1_000
 }
 
-/// Do faults rage for longer than any hold lasts?
+/// Do faults happen for longer than any hold lasts?
 pub(super) const fn is_long(world: &World) -> bool {
     world.faults_us == LONG_US
 }
 
-/// How long something lasts: up to so many seconds, each doubling as likely as any other; in long worlds up to half an
-/// hour.
+/// A random duration in microseconds: up to `most_s` seconds, or up to half an hour in long worlds. Each
+/// doubling is as likely as any other.
 fn lasts_us(world: &mut World, most_s: i64) -> i64 {
     let most_s = if is_long(world) { 1_800 } else { most_s };
     world.dice.log_between(1, most_s) * SECOND
@@ -29,14 +29,14 @@ fn nodes(world: &World) -> Vec<Address> {
     (0..world.grcs.len()).map(Address::Grc).chain(rms).collect()
 }
 
-/// Two nodes that speak to each other, as a rule: a coordinator and somebody else.
+/// A direction from or to a coordinator. The other end is any node, so most such pairs exchange messages.
 fn way(world: &mut World, nodes: &[Address]) -> (Address, Address) {
     let grc = usize::try_from(world.dice.below(world.grcs.len() as u64)).expect("an index");
     let (grc, other) = (Address::Grc(grc), *world.dice.pick(nodes));
     if world.dice.per_mille(500) { (grc, other) } else { (other, grc) }
 }
 
-/// Weather and accidents of a world that has its nodes and users.
+/// Sets the fault rates and schedules the accidents of a world that has its nodes and users.
 pub(super) fn accidents(world: &mut World) {
     let nodes = nodes(world);
     weather(world);
@@ -66,7 +66,7 @@ fn weather(world: &mut World) {
     };
 }
 
-/// F1: at any moment, beside those at durability points, which are weather.
+/// F1: deaths at any moment. Deaths at durability points are part of the fault rates.
 fn deaths(world: &mut World, nodes: &[Address]) {
     for _ in 0..world.dice.below(6) {
         let node = *world.dice.pick(nodes);
@@ -78,7 +78,7 @@ fn deaths(world: &mut World, nodes: &[Address]) {
         let reboot = world.dice.per_mille(400);
         world.at(at_us, Event::Crash { node, down_us, reboot });
     }
-    // Right after a decision, when few have heard of it or nobody has.
+    // Deaths right after a decision that few or none of the RMs have received.
     for _ in 0..*world.dice.pick(if is_long(world) { &[1, 2, 4] } else { &[0, 0, 1] }) {
         let grc = usize::try_from(world.dice.below(world.grcs.len() as u64)).expect("an index");
         let (at_us, down_us) = (sometime(world), lasts_us(world, 60));
@@ -87,8 +87,8 @@ fn deaths(world: &mut World, nodes: &[Address]) {
     world.troubles.slow_starts = *world.dice.pick(&[0, 0, 0, 300]);
 }
 
-/// F2: ways that are cut, one way or both; and, after FoundationDB, a swizzle: ways of a random subset
-/// are clogged one after the other, and opened again in another order.
+/// F2: directions that are cut, one way or both. Also a "swizzle", after FoundationDB: a random subset of
+/// directions is clogged one after the other and opened again in another order.
 fn partitions(world: &mut World, nodes: &[Address]) {
     for _ in 0..world.dice.below(5) {
         let (from, to) = way(world, nodes);
@@ -116,7 +116,7 @@ fn partitions(world: &mut World, nodes: &[Address]) {
     }
 }
 
-/// F5: clocks that are set, processes that stand still.
+/// F5: clocks that are set, and processes that are frozen.
 fn clocks(world: &mut World, nodes: &[Address]) {
     for _ in 0..world.dice.below(3) {
         let node = *world.dice.pick(nodes);
@@ -132,7 +132,7 @@ fn clocks(world: &mut World, nodes: &[Address]) {
     }
 }
 
-/// F4 and F11: no room, damage at rest, old copies. Writes that tear or fail are weather.
+/// F4 and F11: full disks, damage at rest, old copies. Writes that tear or fail are part of the fault rates.
 fn disks(world: &mut World, nodes: &[Address]) {
     if world.dice.per_mille(250) {
         let node = *world.dice.pick(nodes);
@@ -149,7 +149,8 @@ fn disks(world: &mut World, nodes: &[Address]) {
     if world.dice.per_mille(300) {
         let node = *world.dice.pick(nodes);
         let at_us = sometime(world);
-        // Some of it, or all: an RM may come back empty. A coordinator would be another one then, by its tag.
+        // An RM may lose all its records and come back empty. A coordinator may not: by its tag it would be
+        // another one.
         let empty = matches!(node, Address::Rm(_)) && world.dice.per_mille(250);
         let lost = if empty { 1_000 } else { world.dice.below(500) };
         let down_us = world.dice.between(0, 60_000) * 1_000;
@@ -157,7 +158,7 @@ fn disks(world: &mut World, nodes: &[Address]) {
     }
 }
 
-/// F6, F7 and F9: peers that are slow, that lie, or that are of an older release.
+/// F6, F7 and F9: RMs that are slow, that lie, or that run another release.
 fn peers(world: &mut World) {
     let rms = world.rms.len() as u64;
     let any = |world: &mut World| usize::try_from(world.dice.below(rms)).expect("an index");
@@ -204,7 +205,7 @@ fn configurations(world: &mut World) {
     }
 }
 
-/// F13: coordinators that say something about what is another's.
+/// F13: coordinators that send messages about transactions of other coordinators.
 fn meddlers(world: &mut World) {
     for _ in 0..*world.dice.pick(&[0, 0, 0, 2, 8, 30]) {
         let at_us = sometime(world);

@@ -1,28 +1,29 @@
-//! Seeds that found something, replayed before every run: `sim/corpus.txt`, compiled in.
+//! The corpus: seeds that found something. They are kept in `sim/corpus.txt`, which is compiled in, and are
+//! replayed before every run.
 //!
-//! One line an entry: generator, seed, what it found. A seed means one world under one generator
-//! ([`GENERATOR`]) and another under the next, so an entry is replayed as long as its
-//! generator is the present one. Older ones stay as a record, and are counted as such: what they
-//! found has a story in `tests/stories` or a test beside the code, which does not age.
+//! Each line is one entry: generator, seed, and what the seed found. A seed means one world under one
+//! generator ([`GENERATOR`]) and another under the next, so an entry is replayed only as long as its
+//! generator is the present one. Older entries stay as a record and are counted as such: for what they found
+//! there is a story in `tests/stories` or a test beside the code, which stays valid under every generator.
 
 use super::GENERATOR;
 
-/// The file, as it was when this was compiled.
+/// The content of the file at compile time.
 const TEXT: &str = include_str!("../../corpus.txt");
 
 /// One seed that found something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorpusSeed {
-    /// The generator that it found it with,
+    /// The generator that made the world.
     pub generator: u32,
-    /// the seed,
+    /// The seed of the world.
     pub seed: u64,
-    /// and what it was.
+    /// What it found.
     pub what: String,
 }
 
 impl CorpusSeed {
-    /// The line of the file.
+    /// The entry as a line of the file, with its newline.
     #[must_use]
     pub fn line(&self) -> String {
         format!("{} {} {}\n", self.generator, self.seed, self.what)
@@ -39,7 +40,7 @@ impl CorpusSeed {
 /// Reads a corpus.
 ///
 /// # Errors
-/// The line that is none.
+/// The number and text of a line that is not an entry.
 pub fn read(text: &str) -> Result<Vec<CorpusSeed>, String> {
     let lines = (1..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -50,16 +51,16 @@ pub fn read(text: &str) -> Result<Vec<CorpusSeed>, String> {
     lines.map(read).collect()
 }
 
-/// All that was ever found.
+/// All entries of the corpus, of every generator.
 ///
 /// # Panics
-/// When the file is no corpus, which a test excludes.
+/// When the compiled-in file is not a corpus, which a test excludes.
 #[must_use]
 pub fn all() -> Vec<CorpusSeed> {
     read(TEXT).expect("a corpus")
 }
 
-/// Those that still mean the world that they meant.
+/// The entries of the present generator, whose seeds still mean the same worlds.
 #[must_use]
 pub fn present() -> Vec<CorpusSeed> {
     all().into_iter().filter(|found| found.generator == GENERATOR).collect()

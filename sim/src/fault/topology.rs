@@ -1,5 +1,5 @@
-//! Who is there: 2 to 20 RMs under 1 to 3 coordinators side by side, or under a tree of two or three
-//! levels of them.
+//! The nodes of a world: 2 to 20 RMs under 1 to 3 coordinators side by side, or under a tree of two or three
+//! levels of coordinators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::world::World;
 use crate::world::meddling::MEDDLER;
 
 const CAPACITY: u64 = 1_000;
-/// Most RMs of a world.
+/// The largest number of RMs in a world.
 const RMS_MAX: u64 = 20;
 
 fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName, String> {
@@ -30,12 +30,12 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
     Ok(name)
 }
 
-/// These, and one that is nobody's (F13).
+/// These coordinators, and a meddler that belongs to no federation (F13).
 fn with_meddler(above: &[CoordinatorName]) -> BTreeSet<CoordinatorName> {
     above.iter().cloned().chain([CoordinatorName::composed(MEDDLER)]).collect()
 }
 
-/// Most worlds are small, so that users meet; some are large.
+/// Draws the number of RMs. Most worlds are small, so that requests compete; some are large.
 fn how_many(world: &mut World) -> u64 {
     match world.dice.below(4) {
         0 => 2,
@@ -49,7 +49,8 @@ fn coordinator(world: &mut World, name: CoordinatorName, tag: u64) -> Coordinato
     CoordinatorConfig { name, tag: tag.to_string(), hold_for }
 }
 
-/// Coordinators side by side. True when two ledgers of them are under one name (F10).
+/// Adds coordinators side by side. Returns true when two of them, with different ledgers, have the same name
+/// (F10).
 pub(super) fn federation(world: &mut World) -> Result<bool, String> {
     let grcs = 1 + world.dice.below(3);
     let twins = grcs >= 2 && world.dice.per_mille(350);
@@ -69,14 +70,15 @@ pub(super) fn federation(world: &mut World) -> Result<bool, String> {
     Ok(twins)
 }
 
-/// A coordinator that is to be added, with what it serves and whom.
+/// A child coordinator that is to be added, with its parents and its own RMs.
 struct Level {
     name: CoordinatorName,
     parents: Vec<CoordinatorName>,
     own: Vec<RmName>,
 }
 
-/// One or two coordinators above one to three, and below some of those one or two more; RMs anywhere.
+/// Adds a tree: one or two parent coordinators, one to three children of them, one or two children of some of
+/// these, and RMs anywhere.
 pub(super) fn tree(world: &mut World) -> Result<(), String> {
     let tops: Vec<CoordinatorName> = match world.dice.below(4) {
         0 => ["top", "top-2"].map(CoordinatorName::composed).into(),
@@ -88,7 +90,7 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
     for number in 1..=1 + world.dice.below(3) {
         let name = CoordinatorName::composed(format!("low-{number}"));
         let mut own = Vec::new();
-        // A third level below this one.
+        // Add a third level under this coordinator.
         if world.dice.per_mille(300) {
             for deeper in 1..=1 + world.dice.below(2) {
                 let deep = CoordinatorName::composed(format!("deep-{number}{deeper}"));
@@ -101,11 +103,11 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
         members.push(RmName::composed(name.as_str()));
         levels.push(Level { name, parents: tops.clone(), own });
     }
-    // Beside the coordinators below, the ones above may have RMs of their own.
+    // The parent coordinators may have RMs of their own beside their children.
     for number in 0..world.dice.below(3).min(left) {
         members.push(rm(world, &format!("rm-top{number}"), &tops)?);
     }
-    // Above first: accidents know them as the first coordinators.
+    // Parents come first, because accidents expect them to be the first coordinators.
     for (tag, name) in (1..).zip(tops) {
         let config = coordinator(world, name, tag);
         world.add_grc(config)?;
@@ -123,7 +125,7 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
     Ok(())
 }
 
-/// One to `most` RMs of one coordinator, as far as there may be more.
+/// Adds one to `most` RMs of one coordinator, but not more than `left`.
 fn rms(
     world: &mut World,
     name: &str,

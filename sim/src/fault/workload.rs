@@ -1,5 +1,5 @@
-//! Who wants what: reservations, changes, releases, at any time, several times; clients that vanish, and
-//! ids that somebody else uses for something else.
+//! The users of a world: reservations, changes and releases at any time, some of them repeated; clients that
+//! vanish, and request ids that somebody else uses for another request.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::world::clients::{Demand, Visit, WantedChange};
 use crate::world::node::WALL_START;
 use crate::world::{Event, World};
 
-/// Most RMs of one plan.
+/// The largest number of RMs in one plan.
 const PLAN_RMS_MAX: u64 = 6;
-/// Most plans of one request.
+/// The number of plans of one request is below this.
 const PLANS_MAX: u64 = 5;
 
-/// A plan over some of these: one or two segments at each.
+/// A plan over some of these members, with one or two segments at each.
 fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
     let mut segments = BTreeMap::new();
     let most = if world.dice.per_mille(100) { PLAN_RMS_MAX } else { 3 };
     let rms = 1 + world.dice.below((names.len() as u64).min(most));
-    // Soon windows make short holds, far ones meet one another.
+    // Windows that begin soon make short holds; windows that begin later compete with one another.
     let start_us = match world.dice.below(3) {
         0 => opened_us + world.dice.between(0, 40) * SECOND,
         _ => (3_600 + world.dice.between(0, 2) * 1_800) * SECOND,
@@ -42,14 +42,14 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
         segments.insert(rm, list);
     }
     let order = order_of(world, segments.keys().cloned().collect());
-    // Coordinators below hold until they are told.
+    // A child coordinator cannot book one-way: it holds until it gets the decision.
     let books = |rm: &RmName| world.rm_index(rm).is_some();
     let one_way = !order.is_empty() && segments.keys().all(books);
     let one_way = one_way && world.dice.per_mille(world.one_way);
     Candidate { segments, order, details: Details::default(), one_way }
 }
 
-/// These RMs in any order, now and then; else none.
+/// Now and then these RMs in a random order; otherwise none, which means all at once.
 fn order_of(world: &mut World, mut rms: Vec<RmName>) -> Vec<RmName> {
     if !world.dice.per_mille(world.in_turns) {
         return Vec::new();
@@ -62,7 +62,8 @@ fn order_of(world: &mut World, mut rms: Vec<RmName>) -> Vec<RmName> {
     order
 }
 
-/// Users of any coordinator, most of them of the first ones, and what they want of whom it serves.
+/// Adds the users with their demands. In a tree, half of the demands go to the first coordinator; otherwise
+/// each goes to any coordinator, and names members that this coordinator serves.
 pub(super) fn users(world: &mut World) {
     world.clients.planning_us = 50_000;
     world.clients.planning_fails = *world.dice.pick(&[0, 0, 100]);
@@ -101,12 +102,12 @@ fn demand(world: &mut World, request: &str, grc: usize, names: &[RmName], at_us:
     }
     changes(world, index, names, at_us);
     if world.dice.per_mille(100) {
-        // At any moment of its calls.
+        // The client vanishes at any moment of its calls.
         let later = world.dice.between(0, 30_000) * 1_000;
         world.at(at_us + later, Event::Visit(Visit::Vanish(index)));
     }
     if world.dice.per_mille(200) {
-        // Somebody else uses the id: whoever comes second is told so.
+        // Somebody else uses the same id; whoever comes second gets an error that says so.
         let mut other = Demand { impostor: true, changes: Vec::new(), ..demand };
         other.ticket.content = "other content".to_owned();
         let impostor = world.add_demand(other);
@@ -117,13 +118,14 @@ fn demand(world: &mut World, request: &str, grc: usize, names: &[RmName], at_us:
     }
 }
 
-/// Up to so many milliseconds later; in long worlds up to ten times as many.
+/// A random delay of up to `most_ms` milliseconds, or up to ten times as many in long worlds; in
+/// microseconds.
 fn later_us(world: &mut World, most_ms: i64) -> i64 {
     let longer = is_long(world) && world.dice.per_mille(500);
     world.dice.between(0, if longer { 10 * most_ms } else { most_ms }) * 1_000
 }
 
-/// Changes of a demand at some of these, some of them asked for twice.
+/// Adds changes of a demand over some of these members. Some changes are sent twice.
 fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
     let count = *world.dice.pick(&[0, 0, 1, 1, 2, 4]);
     for number in 0..count {
@@ -141,7 +143,7 @@ fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
     }
 }
 
-/// A new version: some plan, or one of those wanted before with other amounts or another end.
+/// A new version: a new plan, or an earlier plan of the demand with other amounts or another end.
 fn version(world: &mut World, demand: usize, names: &[RmName], at_us: i64) -> Candidate {
     let plans = world.clients.demands[demand].candidates.clone();
     if plans.is_empty() || world.dice.per_mille(300) {

@@ -5,7 +5,7 @@ use crate::story::{self, time};
 use crate::world::clients::Visit;
 use crate::world::{Event, World};
 
-/// One coordinator, four RMs.
+/// The nodes of a federation with one coordinator and four RMs.
 const FLAT: &str = "
 grc grc 1
 rm nrm-N N0-N1=1000
@@ -15,7 +15,7 @@ rm crm-C C=8
 demand r1 alice grc
 ";
 
-/// Two levels.
+/// The nodes of a federation with one parent coordinator and two child coordinators.
 const TREE: &str = "
 grc top t
 rm crm-A A=8 soft=1s hard=12s
@@ -26,7 +26,7 @@ lower low-2 v top crm-B
 demand r1 alice top
 ";
 
-/// What most of them reserve.
+/// The plan that most scenarios reserve.
 const PLAN: &str = "
 plan nrm-N N0-N1 600 [3600,7200) ; crm-A A 4 [3600,7200) ; crm-A a 2 [3600,7200) ; crm-B B 4 [3600,7200)
 ";
@@ -45,7 +45,7 @@ const fn scenario(
     Scenario { name, what, nodes, acts, from_ms }
 }
 
-/// All of them.
+/// All scenarios.
 pub const ALL: &[Scenario] = &[
     scenario("reserve", "three RMs, one with two segments", &[FLAT, PLAN], "1s reserve r1", 1_000),
     scenario(
@@ -195,7 +195,7 @@ pub const ALL: &[Scenario] = &[
 
 const CHANGED: &str = "plan crm-A A 6 [3600,9000) ; crm-B B 4 [3600,7200) ; crm-C C 8 [3600,7200)";
 
-/// The world of a scenario, with all its acts in the queue.
+/// The world of a scenario, with all acts of its script in the queue.
 pub(super) fn set_up(scenario: &Scenario, world: World) -> Result<World, String> {
     let (mut world, demands) = story::set_up(&scenario.nodes.concat(), world)?;
     for act in scenario.acts.lines().filter(|line| !line.trim().is_empty()) {
@@ -238,8 +238,8 @@ pub(super) fn set_up(scenario: &Scenario, world: World) -> Result<World, String>
     Ok(world)
 }
 
-/// A user who has heard nothing asks again.
+/// A user who has had no answer asks again after this time.
 const PATIENCE_US: i64 = 9_000_000;
 
-/// When a change is sent: first, and again whatever was heard.
+/// When a change is sent, relative to its act: at once, and again at these times whatever the answer was.
 const AGAIN_US: [i64; 5] = [0, 6_000_000, 30_000_000, 100_000_000, 300_000_000];

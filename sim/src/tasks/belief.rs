@@ -1,9 +1,10 @@
-//! What a scheduler goes by: a picture cut into vectors, kept up to date window by window.
+//! What a scheduler plans on: a picture cut into availability vectors, which is kept up to date window by
+//! window.
 //!
-//! A scheduler either sees the timetables themselves, or believes what updates and answers tell it (a
-//! `coalloc_protocol::update::Picture`), less what it has sent out itself and has no answer to yet. Either
-//! way it keeps one vector of each link and cluster, moves them on as time goes, and cuts anew only what
-//! changed: cutting all of them for every task would cost more than planning does.
+//! A scheduler either looks at the timetables themselves, or believes what updates and answers report (a
+//! `coalloc_protocol::update::Picture`), minus what it has sent out itself and has no answer to yet. In both
+//! cases it keeps one vector for each link and cluster, advances the vectors with time, and recomputes only
+//! what changed: recomputing all of them for every task would cost more than planning does.
 
 use coalloc_common::profile::FreeStep;
 use coalloc_common::{
@@ -17,12 +18,13 @@ use super::controller::{Controller, now_of};
 use super::net::Net;
 use super::settings::PlanningSettings;
 
-/// A picture forgets what is over so much later: more than the longest slot of an experiment.
+/// A picture forgets what has been over for this long, which is more than the longest slot of an experiment.
 const FORGET_AFTER: Span = Span::from_secs(60);
-/// It does so once in so many plans.
+/// A picture forgets once in so many plans.
 const FORGET_EVERY: u32 = 256;
 
-/// Something sent out that no answer came to, or whose answer no update has caught up with.
+/// Something that was sent out and either has no answer yet, or has an answer that no update has caught up
+/// with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PendingClaim {
     attempt: (u32, u32),
@@ -30,38 +32,38 @@ struct PendingClaim {
     resource: usize,
     window: Window,
     amount: Amount,
-    /// Forget it when the picture has this revision.
+    /// Forget the claim when the picture has this revision; `None` while there is no answer.
     revision: Option<u64>,
 }
 
-/// What of that is meant.
+/// Which pending claims of an attempt are meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ClaimPart {
-    /// A piece of an attempt.
+    /// One piece of the attempt.
     Piece((u32, u32), usize),
-    /// What an attempt asks of a place.
+    /// All pieces of the attempt at one place.
     At((u32, u32), usize),
-    /// What of an attempt has had no answer.
+    /// All pieces of the attempt without an answer.
     Unanswered((u32, u32)),
 }
 
-/// What a scheduler goes by.
+/// What a scheduler believes to be free.
 pub(super) struct Belief {
     view: BelievedNetwork,
-    /// None: the timetables themselves.
+    /// `None` if the scheduler looks at the timetables themselves.
     known: Option<update::Picture>,
     own: Vec<PendingClaim>,
-    /// When the last thing known of each resource ends.
+    /// For each resource, when the last thing known of it ends.
     last: Vec<Time>,
     slots: (usize, usize),
     sees_clusters: bool,
-    /// Tasks sent to each cluster.
+    /// Number of tasks sent to each cluster.
     sent: Vec<u64>,
     plans: u32,
 }
 
 impl Belief {
-    /// A belief that nothing is reserved. Without `told`, one that looks at the timetables.
+    /// A belief that nothing is reserved. If `told` is `None`, the belief looks at the timetables.
     pub(super) fn new(
         net: &Net,
         settings: &PlanningSettings,
@@ -101,7 +103,7 @@ impl Belief {
                 let resources = place.resources.iter().map(|own| &net.resources[*own]);
                 known.expect(&place.name, resources.map(|own| (own.id.clone(), own.capacity)));
                 let snapshot = controller.snapshot(net, at, start);
-                // The first of all; it cannot be out of order.
+                // The first update of a place cannot be out of order.
                 let _ = known.merge(&place.name, &snapshot, now_of(start));
             }
             known
@@ -118,7 +120,7 @@ impl Belief {
         })
     }
 
-    /// The picture, for a planner.
+    /// The view that planners get.
     pub(super) const fn view(&self) -> &BelievedNetwork {
         &self.view
     }
@@ -128,7 +130,7 @@ impl Belief {
         self.known.is_none()
     }
 
-    /// Brings all vectors to an instant.
+    /// Advances all vectors to an instant.
     pub(super) fn advance(&mut self, net: &Net, controllers: &[Controller], now: Time) {
         let ends = |view: &BelievedNetwork, (links, clusters): (usize, usize)| {
             let end = |grid: SlotGrid, first: Option<Slot>, slots: usize| {
@@ -151,7 +153,7 @@ impl Belief {
             else {
                 continue;
             };
-            // What came in at the end is free, unless something is known that late.
+            // The slots that were added at the end are free, unless something is known that late.
             if self.last[resource] > from
                 && let Some(new) = Window::new(from, to)
             {
@@ -177,12 +179,12 @@ impl Belief {
         }
     }
 
-    /// A task is sent to a cluster.
+    /// Counts a task that is sent to a cluster.
     pub(super) fn count(&mut self, cluster: usize) {
         self.sent[cluster] += 1;
     }
 
-    /// What it believes to be free of a resource over a window.
+    /// What is believed to be free of a resource over a window.
     fn free(
         &self,
         net: &Net,
@@ -204,7 +206,7 @@ impl Belief {
         if sent.is_empty() { steps } else { less(&steps, &sent, window) }
     }
 
-    /// Cuts the vectors of a resource anew where a window touches them.
+    /// Recomputes the vectors of a resource where a window touches them.
     pub(super) fn cut(
         &mut self,
         net: &Net,
@@ -229,7 +231,7 @@ impl Belief {
         }
     }
 
-    /// Notes what it has sent out.
+    /// Records what the scheduler has sent out.
     pub(super) fn expect(
         &mut self,
         net: &Net,
@@ -250,8 +252,8 @@ impl Belief {
         }
     }
 
-    /// An answer came to something it had sent out, or will not come any more. With `revision` what was sent
-    /// out counts until the picture has that; without, no more.
+    /// An answer to something that was sent out has arrived, or will never arrive. With a `revision`, the
+    /// claim counts until the picture has that revision; without one, it ends at once.
     pub(super) fn settle(
         &mut self,
         net: &Net,
@@ -282,7 +284,7 @@ impl Belief {
         }
     }
 
-    /// Merges news of a place, an update or an answer's facts. Did they count?
+    /// Merges news of a place: an update, or the facts of an answer. Returns true if the news counted.
     pub(super) fn hear(
         &mut self,
         net: &Net,
@@ -313,14 +315,14 @@ impl Belief {
         true
     }
 
-    /// Which state of a place it knows.
+    /// The revision of a place that the picture has; 0 if it has none.
     pub(super) fn revision(&self, net: &Net, place: usize) -> u64 {
         let known = self.known.as_ref().and_then(|known| known.known(&net.places[place].name));
         known.map_or(0, |known| known.revision)
     }
 }
 
-/// Steps over a window less what was sent out.
+/// The free steps over a window, minus what was sent out.
 fn less(steps: &[FreeStep], sent: &[&PendingClaim], window: Window) -> Vec<FreeStep> {
     let mut cuts: Vec<Time> = steps.iter().map(|(at, _)| *at).collect();
     let Some(first) = cuts.first().copied() else { return Vec::new() };

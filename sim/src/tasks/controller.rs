@@ -1,8 +1,8 @@
-//! A controller: the real participant of a resource manager, and what it tells schedulers.
+//! A controller: the real participant of a resource manager, and what it reports to schedulers.
 //!
-//! Everything is reserved by the participant's own inputs, as live; its ledger forgets, since nothing dies
-//! here. Its change log and its subscriptions say who is told when, and it reads out what they are told, see
-//! `coalloc_protocol::update`.
+//! Everything is reserved by the participant's own inputs, as in a daemon. Its log keeps nothing, because no
+//! node dies in this model. Its change log and its subscriptions decide which scheduler gets an update when,
+//! and the update is read from the participant, see `coalloc_protocol::update`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,47 +25,47 @@ use coalloc_protocol::update::{
 use super::net::Net;
 use crate::forgetful::released;
 
-/// All epochs are the first.
+/// The epoch of every controller: no ledger is ever replaced.
 const EPOCH: u64 = 1;
 
-/// Its answers are given within the step: one caller at a time.
+/// The token of every caller. An answer is given within the step, so there is only one caller at a time.
 const CALLER: Token = Token(0);
 
 /// A controller.
 pub(super) struct Controller {
     participant: Participant,
-    /// The revisions at which something that is free changed, and when.
+    /// The revisions at which free amounts changed, and when.
     changed_at: Vec<(u64, Time)>,
     subscriptions: Vec<Subscription>,
-    /// The instant each subscriber's next turn is scheduled for.
+    /// The instant for which each subscriber's next turn is scheduled.
     turns: Vec<Option<BootTime>>,
-    /// The update made last, from which revision to which: most subscribers need the same.
+    /// The update that was made last, from which revision to which. Most subscribers need the same one.
     made: Option<(Option<u64>, u64, Rc<Update>)>,
     user: UserName,
-    /// When it is to be woken, if that is known.
+    /// The instant for which its next tick is scheduled, if there is one.
     pub(super) wakes: Option<Time>,
 }
 
-/// What a step of its participant came to.
+/// The result of a step of the participant.
 #[derive(Debug, Default)]
 pub(super) struct ControllerStep {
     pub(super) answer: Option<Answer>,
-    /// What it asks a coordinator about.
+    /// The questions to coordinators.
     pub(super) asks: Vec<(CoordinatorName, TransactionId)>,
-    /// Something was taken; what that was, the step was told.
+    /// Something was held or booked; the input says what.
     pub(super) took: bool,
     /// What has ended, and was held or booked before.
     pub(super) freed: Vec<TransactionId>,
 }
 
-/// Both clocks show simulated time.
+/// Both clocks show the simulated time.
 pub(super) const fn now_of(at: Time) -> Now {
     Now { wall: at, boot: BootTime::from_us(at.as_us()) }
 }
 
 impl Controller {
-    /// A controller with nothing reserved, which these coordinators may hold at, and as many subscribers as there
-    /// are schedulers, which know that.
+    /// A controller with nothing reserved. These coordinators may hold at it. It has one subscriber for each
+    /// scheduler, and every subscriber already knows that nothing is reserved.
     pub(super) fn new(
         net: &Net,
         place: usize,
@@ -103,14 +103,14 @@ impl Controller {
         controller
     }
 
-    /// Gives something to its participant.
+    /// Steps its participant with one input.
     pub(super) fn step(&mut self, input: ParticipantInput, now: Time) -> ControllerStep {
         let step = self.participant.step(input, now_of(now));
         let mut stepped = ControllerStep::default();
         for record in step.records() {
             match record {
                 ParticipantRecord::Held { .. } => stepped.took = true,
-                // Of what never came, only its tombstone.
+                // If the Hold never came, there is only a tombstone, and nothing was freed.
                 ParticipantRecord::Ended { txn, .. } => {
                     stepped.freed.extend(self.asked(txn).map(|order| order.txn.clone()));
                 }
@@ -134,7 +134,7 @@ impl Controller {
         stepped
     }
 
-    /// A message of a coordinator.
+    /// Handles a message of a coordinator.
     pub(super) fn hear(
         &mut self,
         (by, txn): (CoordinatorName, TransactionId),
@@ -151,7 +151,7 @@ impl Controller {
         self.step(input, now)
     }
 
-    /// Books a segment at once. Was it free?
+    /// Books a segment at once. Returns true if it was free.
     pub(super) fn book(
         &mut self,
         (by, txn): (CoordinatorName, TransactionId),
@@ -171,17 +171,17 @@ impl Controller {
         self.hear((by, txn), Message::Hold(order), now).took
     }
 
-    /// When it wants to be woken.
+    /// When the participant wants to be woken.
     pub(super) fn next_wake(&self) -> Option<Time> {
         self.participant.next_wake().map(|wake| Time::from_us(wake.as_us()))
     }
 
-    /// Has anything of a transaction been here?
+    /// Does it have an entry for the transaction?
     pub(super) fn knows(&self, txn: &TransactionId) -> bool {
         self.participant.entries().contains_key(txn)
     }
 
-    /// What a transaction was to have here; `None` when no Hold of it came.
+    /// The order of a transaction's Hold; `None` when no Hold has arrived.
     pub(super) fn asked(&self, txn: &TransactionId) -> Option<&HoldOrder> {
         self.participant.entries().get(txn)?.order.as_ref()
     }
@@ -191,7 +191,7 @@ impl Controller {
         self.made = None;
     }
 
-    /// State changes so far.
+    /// Number of state changes so far.
     pub(super) const fn revision(&self) -> u64 {
         self.participant.changes().revision()
     }
@@ -215,7 +215,7 @@ impl Controller {
         timetable.steps(window).map(free).collect()
     }
 
-    /// The earliest window of a length within another in which an amount of a resource is free.
+    /// The earliest window of this length, within another window, in which an amount of a resource is free.
     pub(super) fn earliest(
         &self,
         net: &Net,
@@ -227,18 +227,18 @@ impl Controller {
         timetable.earliest_fit(amount, length, within)
     }
 
-    /// What is free of a resource over a window, as an answer tells it.
+    /// What is free of a resource over a window, as the facts of an answer.
     pub(super) fn facts(&self, net: &Net, resource: usize, window: Window, now: Time) -> Update {
         let windows = [(net.resources[resource].number, window)];
         self.update(UpdateKind::Facts, Disclosure::of(windows), now)
     }
 
-    /// What is free around segments, as an answer tells it.
+    /// What is free around these segments, as the facts of an answer.
     pub(super) fn fresh(&self, segments: &[Segment], now: Time) -> Update {
         self.update(UpdateKind::Facts, self.participant.around(segments), now)
     }
 
-    /// Everything: what a scheduler begins with, or gets when it has missed too much.
+    /// A snapshot of everything. A scheduler begins with it, or gets it when it has missed too much.
     pub(super) fn snapshot(&self, net: &Net, place: usize, now: Time) -> Update {
         let own = &net.places[place].resources;
         let resources = own.iter().map(|resource| net.resources[*resource].id.clone()).collect();
@@ -255,13 +255,13 @@ impl Controller {
         Update { epoch: EPOCH, kind, revision: self.revision(), at: now, parts }
     }
 
-    /// What a subscriber has to be told now; or when to ask again, unless that was said before.
+    /// The update that a subscriber gets now, or when it is its turn, unless that turn is already scheduled.
     pub(super) fn due(&mut self, net: &Net, place: usize, subscriber: usize, now: Time) -> Turn {
         let own = &net.places[place].resources;
         let capacity = |number: u32| {
             own.get(number as usize).map_or(Amount::ZERO, |at| net.resources[*at].capacity)
         };
-        // Most of them stand where the one before stood.
+        // Most subscribers are at the same revision as the one before, so the last update serves them, too.
         let stands_at = self.subscriptions[subscriber].revision();
         let changes = self.participant.changes();
         let due = self.subscriptions[subscriber].due(changes, capacity, now_of(now));
@@ -297,7 +297,7 @@ impl Controller {
         self.update(UpdateKind::Delta { from }, Disclosure::of(windows), now)
     }
 
-    /// At rest: nothing is wrong, and nothing is undecided (I7).
+    /// Checks a controller at rest: its invariants hold, and nothing is undecided (I7).
     pub(super) fn check(&self) -> Result<(), String> {
         let held = self.participant.holds().len();
         if held > 0 {
@@ -307,19 +307,19 @@ impl Controller {
     }
 }
 
-/// A subscriber's turn.
+/// What a subscriber gets at its turn.
 pub(super) enum Turn {
-    /// Nothing to tell, or it is known when.
+    /// There is nothing to report, or a later turn is already scheduled.
     Nothing,
-    /// Ask again then.
+    /// The subscriber's turn is at this instant.
     At(Time),
-    /// This.
+    /// Send this update.
     Tell(Rc<Update>),
 }
 
-/// Bytes of an update on the wire (`coalloc.v1.ProfileUpdate`), without the frames around it.
+/// The size in bytes of an update on the wire (`coalloc.v1.ProfileUpdate`), without the frames around it.
 pub(super) fn wire_bytes(update: &Update) -> u64 {
-    // A field is a byte of tag and its value; the epoch is eight bytes, the kind one.
+    // Each field has one byte of tag and a value. The epoch has eight bytes, the kind one.
     let from = match update.kind {
         UpdateKind::Delta { from } => field(from),
         UpdateKind::Snapshot { .. } | UpdateKind::Facts => 0,
@@ -349,12 +349,12 @@ fn part_bytes(part: &Part) -> u64 {
         + after
 }
 
-/// A length-delimited field.
+/// The size of a length-delimited field.
 const fn block(bytes: u64) -> u64 {
     1 + varint(bytes) + bytes
 }
 
-/// A number; zero is not sent.
+/// The size of a number field; zero is not sent.
 const fn field(value: u64) -> u64 {
     if value == 0 { 0 } else { 1 + varint(value) }
 }

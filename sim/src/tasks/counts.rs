@@ -1,6 +1,6 @@
-//! What a run counts, and the measures that come of it.
+//! The counts of a run, and the measures that are computed from them.
 //!
-//! Tasks of the warm-up count for nothing here. Counting is in integers; division is at the very end.
+//! Tasks of the warm-up are not counted here. Counting is in integers; division comes at the very end.
 
 use coalloc_common::{Span, Time};
 use coalloc_plan::multicost::Effort;
@@ -12,43 +12,44 @@ use crate::experiment::Measures;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) tasks: u64,
-    /// Tasks that got what they need,
+    /// Tasks that got everything they need.
     pub(super) done: u64,
-    /// from creation to the end of the run, in microseconds,
+    /// Time from creation to the end of the run, summed over these tasks, in microseconds.
     pub(super) delay_us: i128,
-    /// and those that end when their plan said.
+    /// Those of them that end when their first plan said.
     pub(super) as_planned: u64,
-    /// Tasks that got nothing.
+    /// Tasks that were not reserved.
     pub(super) blocked: u64,
-    /// Plans asked for, and those that planners gave.
+    /// Calls of the planner, and the plans that it gave.
     pub(super) asked: u64,
     pub(super) planned: u64,
     pub(super) proven: u64,
     pub(super) operations: u128,
     pub(super) paths: u128,
     pub(super) tried: u128,
-    /// Bursts sent over links,
+    /// Bursts that were sent over links.
     pub(super) bursts: u64,
-    /// links they take in all,
+    /// Links that these bursts use, in total.
     pub(super) links: u64,
-    /// and bursts that met another on their way.
+    /// Bursts that met another burst on their way.
     pub(super) met: u64,
-    /// Runs asked of clusters, and those that were not free at the time.
+    /// Runs that were requested at clusters, and those for which the cluster was not free at that time.
     pub(super) runs: u64,
     pub(super) conflicts: u64,
-    /// Microseconds of links and of CPUs that were reserved and not given back.
+    /// Microseconds of links, and of CPUs, that were reserved and not released.
     pub(super) link_us: i128,
     pub(super) cpu_us: i128,
     pub(super) updates: u64,
     pub(super) update_bytes: u64,
-    /// Updates that did not count.
+    /// Updates that schedulers ignored.
     pub(super) ignored: u64,
-    /// When planning: places looked at, those whose picture was behind, and by how long in all.
+    /// At planning: the pictures of places that were checked, those that were out of date, and by how much in
+    /// total.
     pub(super) looked: u64,
     pub(super) behind: u64,
     pub(super) stale_us: i128,
     pub(super) stale_plans: u64,
-    /// Between which instants measured tasks came.
+    /// When the first and the last measured task arrived.
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
     pub(super) events: u64,

@@ -1,9 +1,9 @@
-//! The network of a run: the graph, who keeps which timetable and where, and how far apart all are.
+//! The network of a run: the graph, the places that keep timetables, and the distances between all nodes.
 //!
-//! A *controller* is the part of a resource manager that stands at one node: the switch that keeps the
-//! timetables of the links out of that node (Christodoulopoulos 2008, section 3: each node records the
-//! capacity reserved on its outgoing links), or the manager of one cluster. A federation file's NRM with
-//! links out of several nodes is as many controllers.
+//! A *controller* is the part of a resource manager that is at one node: the switch that keeps the timetables
+//! of the links out of that node (Christodoulopoulos 2008, section 3: each node records the capacity reserved
+//! on its outgoing links), or the manager of one cluster. An NRM of a federation file whose links begin at
+//! several nodes becomes as many controllers.
 
 use std::collections::BTreeMap;
 
@@ -16,42 +16,42 @@ use coalloc_common::{
 use super::settings::{ClusterSettings, TasksSettings, TopologySettings, TorusSettings};
 use crate::chance::RandomStream;
 
-/// Light in fibre: microseconds a kilometre (Stevens 2009, section 5.1).
+/// Speed of light in fibre: microseconds per kilometre (Stevens 2009, section 5.1).
 const US_PER_KM: i64 = 5;
 
-/// One edge in one direction, numbered as in the schedulers' pictures.
+/// One edge in one direction, with the same number as in the schedulers' pictures.
 #[derive(Debug, Clone)]
 pub(super) struct Link {
     pub(super) delay: Span,
     pub(super) resource: usize,
 }
 
-/// The computers of one site, numbered as in the schedulers' pictures.
+/// The computers of one site, with the same number as in the schedulers' pictures.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
     pub(super) mips: u64,
     pub(super) resource: usize,
 }
 
-/// What is reserved.
+/// A resource that can be reserved.
 #[derive(Debug, Clone)]
 pub(super) struct Resource {
     pub(super) id: ResourceId,
     pub(super) capacity: Amount,
     pub(super) controller: usize,
-    /// Its number there.
+    /// The number of the resource at its controller.
     pub(super) number: u32,
-    /// The links that take from it: two when both directions share it.
+    /// The links that use it: two when both directions share it.
     pub(super) links: Vec<usize>,
     pub(super) cluster: Option<usize>,
 }
 
-/// Who keeps timetables, and where.
+/// A place that keeps timetables: the controller's name and node.
 #[derive(Debug, Clone)]
 pub(super) struct ControllerPlace {
     pub(super) name: RmName,
     pub(super) vertex: usize,
-    /// Resources in the order of their numbers there.
+    /// The resources of the place, in the order of their numbers there.
     pub(super) resources: Vec<usize>,
 }
 
@@ -64,16 +64,16 @@ pub(super) struct Net {
     pub(super) resources: Vec<Resource>,
     pub(super) places: Vec<ControllerPlace>,
     by_name: BTreeMap<RmName, usize>,
-    /// Between nodes, over the shortest way.
+    /// Delay between each two nodes over the shortest path.
     pub(super) distance: Vec<Vec<Span>>,
-    /// The longest of them.
+    /// The longest of these delays.
     pub(super) farthest: Span,
-    /// Links on the longest of the shortest ways.
+    /// Number of links on the longest of the shortest paths.
     pub(super) hops_most: usize,
 }
 
 impl Net {
-    /// The network that settings, the federation that they name, and seed make.
+    /// The network that results from settings, the federation that they name, and a seed.
     pub(super) fn new(
         settings: &TasksSettings,
         federation: Option<&Topology>,
@@ -152,7 +152,7 @@ impl Net {
         });
         let resource = self.resources.len();
         let place = &mut self.places[controller];
-        let number = place.resources.len() as u32; // At most EDGES_MAX.
+        let number = place.resources.len() as u32; // Lossless: at most EDGES_MAX.
         place.resources.push(resource);
         let (links, cluster) = (Vec::new(), None);
         self.resources.push(Resource { id, capacity, controller, number, links, cluster });
@@ -160,7 +160,8 @@ impl Net {
     }
 }
 
-/// `v<row>-<column>` and the two links to the next row and column, which belong to the node's own NRM.
+/// A torus of nodes `v<row>-<column>`. Each node has a link to the next row and one to the next column; both
+/// belong to the node's own NRM.
 fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
     let mut topology = Topology::new();
     let name = |row: u32, column: u32| format!("v{row}-{column}");
@@ -183,7 +184,7 @@ fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
     Ok(topology)
 }
 
-/// A path that has its capacity in each direction, as an NRM calls it.
+/// A path that has its capacity in each direction, as an NRM describes it.
 pub(super) fn edge(
     name: EdgeName,
     (a, b): (VertexIndex, VertexIndex),
@@ -199,7 +200,7 @@ pub(super) fn edge(
     Edge { name, a, b, rm, capacity, unit_value, price, quality, latency, duplex }
 }
 
-/// Computers as a CRM calls them.
+/// The computers of a site, as a CRM describes them.
 fn compute(rm: RmName, site: &str, settings: &ClusterSettings) -> Compute {
     Compute {
         rm,
@@ -212,7 +213,7 @@ fn compute(rm: RmName, site: &str, settings: &ClusterSettings) -> Compute {
     }
 }
 
-/// The same graph with the clusters that the settings say.
+/// The same graph with the clusters of the settings.
 fn with_clusters(
     bare: Topology,
     settings: &ClusterSettings,
@@ -256,7 +257,7 @@ fn with_clusters(
     Ok(topology)
 }
 
-/// Shortest delays between all nodes, and the links of the longest of these ways.
+/// The shortest delays between all nodes, and the number of links on the longest of these paths.
 fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidField> {
     let nodes = topology.vertices().len();
     let mut hops_most = 0;
@@ -269,7 +270,7 @@ fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidFiel
             let left = (0..nodes).filter(|node| !done[*node] && best[*node].0 < i64::MAX);
             let Some(at) = left.min_by_key(|node| best[*node]) else { break };
             done[at] = true;
-            // At most VERTICES_MAX.
+            // Lossless: at most VERTICES_MAX.
             for hop in topology.hops(VertexIndex(at as u32)) {
                 let latency = topology.edge(hop.edge).latency.as_us();
                 let through = (best[at].0 + latency, best[at].1 + 1);
@@ -290,17 +291,17 @@ fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidFiel
 }
 
 impl Net {
-    /// A place by its name.
+    /// The index of the place with this name.
     pub(super) fn place_named(&self, name: &RmName) -> Option<usize> {
         self.by_name.get(name).copied()
     }
 
-    /// The smallest link: the rate that every path has.
+    /// The capacity of the smallest link, which every path has at least, in bit/s.
     pub(super) fn rate_least(&self) -> Option<u64> {
         self.topology.edges().iter().map(|edge| edge.capacity.0).min()
     }
 
-    /// CPUs of all clusters.
+    /// The CPUs of all clusters together.
     pub(super) fn cpus(&self) -> Cpus {
         Cpus(self.clusters.iter().map(|c| self.resources[c.resource].capacity.0).sum())
     }

@@ -1,14 +1,15 @@
-//! One-way reservation as the papers have it: tell-and-go, JET with a cluster at the end (Christodoulopoulos 2008,
+//! One-way reservation as in the papers: tell-and-go, JET with a cluster at the end (Christodoulopoulos 2008,
 //! section 7).
 //!
-//! The message goes along the path and books each link at the node that keeps it, then the run at the
-//! cluster; the data follow at the planned time. A link that another burst has taken ends it there (burst
-//! blocking); the refusal goes back and frees what was booked for later on its way, and the source plans
-//! again. A cluster that another task has taken (conflict) keeps the task until it fits, as it is set.
+//! The message travels along the path. It books each link at the node that keeps the link's timetable, then
+//! the run at the cluster; the data follow at the planned time. If another burst has taken a link, the
+//! message ends there (burst blocking): the refusal travels back and frees what was booked for later, and the
+//! source plans again. If another task has taken the cluster (conflict), the setting `on_conflict` says what
+//! happens.
 //!
-//! No coordinator drives this: the message is handed on from node to node, and nobody waits for answers.
+//! No coordinator is involved: each node passes the message on to the next, and nobody waits for answers.
 //!
-//! Answers come back to the scheduler with what is free there now, see `belief`.
+//! Answers go back to the scheduler with what is free at the place now, see `belief`.
 
 use coalloc_common::{Segment, Span, Time, TransactionId, Window};
 use coalloc_protocol::message::Message;
@@ -19,8 +20,8 @@ use super::settings::OnConflict;
 use super::world::{Answered, Attempt, Event, TaskState, World};
 
 impl World<'_> {
-    /// The message goes on to a piece. Where sizes are not known nothing is asked
-    /// of a cluster before the data are there.
+    /// Sends the message on to a piece. Where sizes are not known, the cluster gets no message before the
+    /// data are there.
     pub(super) fn go_on(&mut self, attempt: Attempt, piece: usize) {
         let TaskState { pieces, arrival, .. } = &self.tasks[attempt.0 as usize];
         let before = piece.checked_sub(1).map_or(Span::ZERO, |before| pieces[before].away);
@@ -34,13 +35,13 @@ impl World<'_> {
         self.send(wait, Event::Meet(attempt, piece));
     }
 
-    /// Is this attempt the one that its task is at?
+    /// Is this the current attempt of its task?
     fn is_current(&self, (number, attempt): Attempt) -> bool {
         let task = &self.tasks[number as usize];
         !task.is_over && task.asked == attempt + 1
     }
 
-    /// The message is at a controller.
+    /// The message has arrived at a controller.
     pub(super) fn meet(&mut self, attempt: Attempt, index: usize) -> Result<(), String> {
         if !self.is_current(attempt) {
             return Ok(());
@@ -49,7 +50,7 @@ impl World<'_> {
         let mut piece = self.tasks[number as usize].pieces[index].clone();
         let cluster = self.net.resources[piece.resource].cluster;
         if let Some(cluster) = cluster.filter(|_| !self.settings.planning.sizes_known) {
-            // Known at last: how long it runs, from the next slot on.
+            // Only now is the length of the run known. The run begins at the next slot.
             let slot = self.settings.planning.cluster_slot_us;
             let now = self.now().as_us();
             let start = Time::from_us((now + slot - 1).div_euclid(slot) * slot);
@@ -77,7 +78,7 @@ impl World<'_> {
         if kept {
             self.reserved(number, &piece);
         }
-        // What is free there now, over what was asked and what was taken.
+        // The facts say what is free there now, over the requested and the booked window.
         let facts =
             (piece.window.start().min(planned.start()), piece.window.end().max(planned.end()));
         let (resource, away) = (piece.resource, piece.away);
@@ -93,7 +94,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The id of one booking of a task: of its coordinator, as every resource manager wants it.
+    /// The id of one booking of a task. It begins with the name of a coordinator, because every resource
+    /// manager requires that.
     fn txn_of(&self, task: u32, booking: u64) -> TransactionId {
         TransactionId::composed(format!("{}-t-{task}/{booking}", self.coordinator_of(task)))
     }
@@ -111,7 +113,7 @@ impl World<'_> {
         booked
     }
 
-    /// Keeps a run as soon as it fits, within its deadline.
+    /// Books a run for the earliest time at which it fits, within the task's deadline.
     fn book_later(&mut self, piece: &mut Piece, attempt: Attempt) -> bool {
         let place = self.net.resources[piece.resource].controller;
         let deadline = self.tasks[attempt.0 as usize].deadline.unwrap_or(Time::MAX);
@@ -125,14 +127,14 @@ impl World<'_> {
         );
         let Some(window) = fit else { return false };
         piece.window = window;
-        // Another transaction: the first one is refused for ever.
+        // Another transaction, because a refused transaction stays refused.
         let txn = self.txn_of(attempt.0, u64::from(attempt.1) << 1 | 1);
         let booked = self.book(piece, &txn, attempt.0);
         piece.kept = booked.then_some(txn);
         booked
     }
 
-    /// An answer goes back to the scheduler.
+    /// Sends an answer back to the scheduler.
     fn answer(
         &mut self,
         attempt: Attempt,
@@ -152,7 +154,7 @@ impl World<'_> {
         self.send(away, Event::Heard(attempt, index, answered));
     }
 
-    /// A scheduler hears an answer.
+    /// An answer has arrived at the scheduler.
     pub(super) fn heard(&mut self, attempt: Attempt, index: usize, answer: &Answered) {
         let resource = self.resource_of(attempt, index);
         let place = resource.map(|resource| self.net.resources[resource].controller);
@@ -165,7 +167,7 @@ impl World<'_> {
         task.pieces.get(index).filter(|_| is_of_it).map(|piece| piece.resource)
     }
 
-    /// A controller hears that a piece is not needed. What has begun flows on.
+    /// A controller gets the message that a piece is not needed. A piece that has begun stays booked.
     pub(super) fn release(&mut self, attempt: Attempt, index: usize) {
         let (number, now) = (attempt.0, self.now());
         if self.tasks[number as usize].asked != attempt.1 + 1 {
@@ -182,7 +184,7 @@ impl World<'_> {
         self.changed(piece.resource, piece.window);
     }
 
-    /// A piece was refused: the refusal travels back, and with it what was booked is freed.
+    /// A piece was refused: the refusal travels back, and what was booked is freed on its way.
     fn fall_back(&mut self, attempt: Attempt, index: usize) -> Result<(), String> {
         let number = attempt.0;
         let pieces = self.tasks[number as usize].pieces.clone();
@@ -193,7 +195,7 @@ impl World<'_> {
                 self.send(back, Event::Release(attempt, before));
             }
         }
-        // What the message never came to is not taken.
+        // The message never reached the later pieces, so they are not taken.
         let belief = self.belief_of(self.tasks[number as usize].scheduler);
         for never in index + 1..pieces.len() {
             let which = ClaimPart::Piece(attempt, never);
@@ -205,7 +207,7 @@ impl World<'_> {
             self.fail(number);
             return Ok(());
         }
-        // Not before the scheduler has heard of it.
+        // Not before the scheduler has received the refusal.
         let pause = self.retry_pause().saturating_add(Span::from_us(1));
         self.again(number, away.saturating_add(pause))
     }

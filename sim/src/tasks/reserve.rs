@@ -1,8 +1,7 @@
-//! How a plan is reserved, what is counted of it, and what becomes of a refusal.
+//! How a plan is reserved, what is counted, and what happens after a refusal.
 //!
-//! * `one-way`: the papers' tell-and-go, handed on from node to node, see `one_way`.
-//! * `two-phase` and `one-way-in-turn`: the coordinator that runs live asks the resource managers, see
-//!   `coordinated`.
+//! * `one-way`: the tell-and-go of the papers, passed on from node to node, see `one_way`.
+//! * `two-phase` and `one-way-in-turn`: the live coordinator asks the resource managers, see `coordinated`.
 
 use coalloc_common::{Amount, Reason, Refusal, Span, Time, TransactionId, Window};
 use coalloc_plan::multicost::TaskPlan;
@@ -11,15 +10,15 @@ use super::belief::ClaimPart;
 use super::settings::Protocol;
 use super::world::{Answered, Attempt, Event, World};
 
-/// One thing that a plan takes: a link for the data, or CPUs for the run.
+/// One piece of a plan: a link for the data, or CPUs for the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) resource: usize,
     pub(super) window: Window,
     pub(super) amount: Amount,
-    /// How long messages travel between scheduler and controller.
+    /// Travel time of messages between scheduler and controller.
     pub(super) away: Span,
-    /// One-way: by which transaction it is kept.
+    /// With `one-way`: the transaction that has booked the piece.
     pub(super) kept: Option<TransactionId>,
 }
 
@@ -30,7 +29,7 @@ impl Piece {
 }
 
 impl World<'_> {
-    /// Sends out what a plan takes.
+    /// Begins to reserve the pieces of a plan.
     pub(super) fn begin(
         &mut self,
         attempt: Attempt,
@@ -65,11 +64,11 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A resource refused a piece.
+    /// A resource has refused a piece: counts and traces the refusal.
     pub(super) fn count_refusal(&mut self, attempt: Attempt, piece: &Piece) {
         let number = attempt.0;
         let is_run = self.net.resources[piece.resource].cluster.is_some();
-        // In two phases several links may refuse one burst.
+        // In two phases several links may refuse one burst; the burst counts once.
         let task = &mut self.tasks[number as usize];
         let met = !is_run && task.met_in != Some(attempt.1);
         if met {
@@ -83,13 +82,13 @@ impl World<'_> {
         self.tell_refused(number, Some(piece.resource), reason);
     }
 
-    /// A piece was kept: told, and counted as load.
+    /// A piece was reserved: traces it and adds it to the load.
     pub(super) fn reserved(&mut self, number: u32, piece: &Piece) {
         self.tell_reserved(number, piece);
         self.load(number, piece, 1);
     }
 
-    /// What was kept is kept no more.
+    /// A reserved piece was freed: traces it and subtracts it from the load.
     pub(super) fn freed(&mut self, number: u32, piece: &Piece) {
         self.load(number, piece, -1);
         self.tell_released(number, piece);
@@ -109,7 +108,8 @@ impl World<'_> {
         }
     }
 
-    /// What is free of a resource has changed: those who look at the timetables see it now, others are told.
+    /// The free amounts of a resource have changed. Schedulers that look at the timetables see it now; others
+    /// get updates.
     pub(super) fn changed(&mut self, resource: usize, window: Window) {
         if self.beliefs[0].is_truth() {
             self.beliefs[0].cut(&self.net, &self.controllers, resource, window);
@@ -117,7 +117,7 @@ impl World<'_> {
         self.publish(self.net.resources[resource].controller);
     }
 
-    /// A scheduler learns from the answer of a place about what it had sent there.
+    /// A scheduler gets the answer of a place to something that it had sent there.
     pub(super) fn learn(
         &mut self,
         number: u32,
@@ -141,26 +141,26 @@ impl World<'_> {
         }
     }
 
-    /// How long until a task is planned again.
+    /// The random time after which a task is planned again.
     pub(super) fn retry_pause(&mut self) -> Span {
         let mean = self.settings.reservation.retry_after_ms;
         self.chance.exponential_span(mean as f64 * 1e3)
     }
 
-    /// Plans a task again after a pause, if it may be.
+    /// Plans a task again after `pause`, if its tries and its deadline allow it.
     pub(super) fn again(&mut self, number: u32, pause: Span) -> Result<(), String> {
         let state = &self.tasks[number as usize];
         let late = state.deadline.is_some_and(|by| self.now().saturating_add(pause) >= by);
         if state.asked >= self.settings.reservation.tries || late {
             return self.give_up(number);
         }
-        // Later than what is said at this instant, also by a scheduler that is nowhere.
+        // Later than all messages of this instant, also for a central scheduler, whose messages take no time.
         let at = self.now().saturating_add(pause.max(Span::from_us(1)));
         self.queue.at(at, Event::Plan(number));
         Ok(())
     }
 
-    /// A task is not planned again: where a coordinator has it, that ends it.
+    /// A task is not planned again. If a coordinator has its request, that ends the request.
     fn give_up(&mut self, number: u32) -> Result<(), String> {
         if self.settings.reservation.protocol != Protocol::OneWay {
             let text = "it was planned as often as it may be, or its deadline is near";
@@ -178,7 +178,7 @@ impl World<'_> {
         self.told_end(number, false);
     }
 
-    /// A task has all it needs; its run ends then.
+    /// A task has everything it needs; its run ends at `end`.
     pub(super) fn succeed(&mut self, number: u32, end: Time) {
         let state = &mut self.tasks[number as usize];
         state.is_over = true;

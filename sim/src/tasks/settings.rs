@@ -1,7 +1,7 @@
-//! What an experiment of the tasks world says: its settings as they stand in the file, and their checks.
+//! The settings of an experiment with the model `tasks`, as a file gives them, and their checks.
 //!
-//! Times have their unit in the name. What is not said is as in Christodoulopoulos 2008: distributed
-//! schedulers, one-way reservation, updates at every change.
+//! Times have their unit in the name. Settings that are not given are as in Christodoulopoulos 2008:
+//! distributed schedulers, one-way reservation, updates at every change.
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, limits};
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 pub struct TasksSettings {
     /// The network.
     pub topology: TopologySettings,
-    /// Where tasks can run.
+    /// The clusters, at which tasks can run.
     pub clusters: ClusterSettings,
-    /// What comes.
+    /// The tasks that arrive.
     pub workload: WorkloadSettings,
-    /// Who plans.
+    /// The schedulers and their planner.
     pub planning: PlanningSettings,
     /// How plans are reserved.
     #[serde(default)]
     pub reservation: ReservationSettings,
-    /// How schedulers hear of what is free.
+    /// How schedulers learn what is free.
     #[serde(default)]
     pub updates: UpdateSettings,
 }
@@ -34,8 +34,8 @@ pub struct TasksSettings {
 pub enum TopologySettings {
     /// A mesh with wraparounds.
     Torus(TorusSettings),
-    /// That of a federation file, in an experiment `{file: path}`. Whoever reads the settings reads it as the
-    /// daemons do, and hands it over beside them.
+    /// The network of a federation file, in an experiment `{file: path}`. The reader of the settings reads
+    /// that file as the daemons do, and passes the topology separately.
     Federation,
 }
 
@@ -47,97 +47,99 @@ pub struct TorusSettings {
     pub side: u32,
     /// Distance of neighbours, in km.
     pub km: u32,
-    /// Of each link in each direction, in bit/s.
+    /// Capacity of each link in each direction, in bit/s.
     pub capacity_bps: u64,
 }
 
-/// Where tasks can run.
+/// The clusters. If neither `random` nor `at` is given, they are those of the federation file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterSettings {
-    /// So many, at nodes that the seed draws. Not with `at`. Neither: those of the federation file.
+    /// Number of clusters, at nodes that the seed draws. Not together with `at`.
     #[serde(default)]
     pub random: Option<u32>,
-    /// At these nodes.
+    /// The names of the nodes that have a cluster.
     #[serde(default)]
     pub at: Option<Vec<String>>,
-    /// CPUs of each; not of those of the federation file.
+    /// CPUs of each cluster. Clusters of the federation file have their own number.
     #[serde(default = "one")]
     pub cpus: u64,
-    /// What each CPU does, in million instructions a second.
+    /// Speed of each CPU, in million instructions a second.
     #[serde(default = "default_mips")]
     pub mips: u64,
 }
 
-/// What comes: one Poisson stream, sources drawn evenly from all nodes, sizes and work exponential.
+/// The tasks that arrive: one Poisson stream, sources drawn evenly from all nodes, sizes and work
+/// exponential.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSettings {
-    /// Tasks a second in all (`lambda`).
+    /// Tasks a second in total (`lambda`).
     pub lambda: f64,
-    /// How many come.
+    /// Number of tasks that arrive.
     pub tasks: u64,
-    /// The first so many are not measured.
+    /// Number of tasks at the beginning that are not measured.
     #[serde(default)]
     pub warm_up: u64,
-    /// Mean of the data, in bytes (`I`).
+    /// Mean size of the data, in bytes (`I`).
     pub mean_bytes: f64,
-    /// Mean of the work, in million instructions (`W`).
+    /// Mean work, in million instructions (`W`).
     pub mean_mi: f64,
     /// CPUs of each task (`r`).
     #[serde(default = "one")]
     pub cpus: u64,
-    /// What a task sends at, in bit/s; nothing: what the smallest link has.
+    /// The rate at which a task sends its data, in bit/s; if not given, the capacity of the smallest link.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// A task is to end within so many times what its transmission and run take; nothing: whenever.
+    /// A task has to end within this multiple of the time that its transmission and run take; if not given,
+    /// it has no deadline.
     #[serde(default)]
     pub deadline_factor: Option<f64>,
 }
 
-/// Who plans, and how.
+/// The schedulers, and how they plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanningSettings {
-    /// By name, see `coalloc_plan::multicost::TaskPlannerName`.
+    /// The planner by name, see `coalloc_plan::multicost::TaskPlannerName`.
     pub planner: String,
-    /// One for all, or one at each node.
+    /// One scheduler for all nodes, or one at each node.
     #[serde(default)]
     pub schedulers: Schedulers,
     /// How long planning takes, in microseconds of simulated time.
     #[serde(default)]
     pub takes_us: i64,
-    /// Paths of one search, at most.
+    /// The largest number of paths of one search.
     #[serde(default = "default_paths")]
     pub paths: u64,
-    /// Do schedulers look at clusters' profiles? Without, every cluster always looks free: `mc-b` as
-    /// Christodoulopoulos 2008 has it.
+    /// Do schedulers look at clusters' profiles? If not, every cluster always looks free: `mc-b` as in
+    /// Christodoulopoulos 2008.
     #[serde(default = "yes")]
     pub sees_clusters: bool,
-    /// Are sizes and work known before they are used up? Without, only planners that begin at once.
+    /// Are sizes and work known in advance? If not, only planners that begin at once can be used.
     #[serde(default = "yes")]
     pub sizes_known: bool,
-    /// `tau_l`, in microseconds.
+    /// `tau_l`: length of a slot of links' vectors, in microseconds.
     #[serde(default = "default_link_slot")]
     pub link_slot_us: i64,
-    /// `u_l`.
+    /// `u_l`: number of slots of links' vectors.
     #[serde(default = "default_slots")]
     pub link_slots: usize,
-    /// `tau_m`, in microseconds.
+    /// `tau_m`: length of a slot of clusters' vectors, in microseconds.
     #[serde(default = "default_cluster_slot")]
     pub cluster_slot_us: i64,
-    /// `u_m`.
+    /// `u_m`: number of slots of clusters' vectors.
     #[serde(default = "default_slots")]
     pub cluster_slots: usize,
 }
 
-/// Who plans.
+/// Where the schedulers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedulers {
-    /// One, which is nowhere: its messages take no time.
+    /// One scheduler that is at no node: its messages take no time.
     Central,
-    /// One at each node, for the tasks that come there.
+    /// One scheduler at each node, for the tasks that arrive there.
     #[default]
     Distributed,
 }
@@ -146,75 +148,76 @@ pub enum Schedulers {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReservationSettings {
-    /// One-way or two-phase.
+    /// The protocol of the reservation.
     pub protocol: Protocol,
-    /// What a node takes to handle a message, in microseconds.
+    /// How long a node takes to handle a message, in microseconds.
     pub processing_us: i64,
-    /// How often a task is planned at most; the first time counts.
+    /// How often a task may be planned, including the first time.
     pub tries: u32,
-    /// After a refusal by a link (`one-way`), and where there is no plan, the task is planned again so much later, exponential with this mean.
+    /// Mean time, in milliseconds, after which a task is planned again when a link has refused it (`one-way`)
+    /// or when there is no plan. The time is exponential.
     pub retry_after_ms: i64,
-    /// With `one-way`: what becomes of a task whose cluster is not free when it was planned to run.
+    /// With `one-way`: what happens to a task whose cluster is not free at the planned time.
     pub on_conflict: OnConflict,
     /// With `one-way`: does a refusal, on its way back, free what was reserved for later?
     pub release: bool,
-    /// Do answers of resource managers bring what is free there now?
+    /// Do answers of resource managers report what is free there now?
     pub fresh_facts: bool,
 }
 
-/// How plans are reserved.
+/// The protocol of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
-    /// Tell-and-go, as the papers have it: link by link as the message meets them, the data behind it.
+    /// Tell-and-go as in the papers: the message books link by link on its way, and the data follow it.
     #[default]
     OneWay,
-    /// One-way as it is live: the coordinator asks one resource manager after the other to book, and data leave when
-    /// all have.
+    /// One-way reservation as it is live: the coordinator asks one resource manager after the other to book,
+    /// and the data leave when all have booked.
     OneWayInTurn,
-    /// Tell-and-wait: data leave when all have said yes.
+    /// Tell-and-wait: the data leave when all resource managers have said yes.
     TwoPhase,
 }
 
-/// What becomes of a task whose cluster is not free.
+/// What happens to a task whose cluster is not free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnConflict {
-    /// It waits there until it fits.
+    /// The task waits at the cluster until its run fits.
     #[default]
     Queue,
-    /// It is planned again, data and all.
+    /// The task is planned again, including the transfer of its data.
     Replan,
-    /// It is lost.
+    /// The task is lost.
     Drop,
 }
 
-/// How schedulers hear of what is free.
+/// How schedulers learn what is free.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpdateSettings {
-    /// When resource managers tell.
+    /// When resource managers send updates.
     pub strategy: UpdateStrategy,
-    /// For `periodic` and `threshold`: in milliseconds, 1 or more.
+    /// For `periodic` and `threshold`: the period in milliseconds, 1 or more.
     pub period_ms: i64,
-    /// For `threshold`: 1 to 100.
+    /// For `threshold`: the percentage of change, 1 to 100.
     pub percent: u32,
-    /// Updates are on their way for so much longer than light takes, in milliseconds.
+    /// Extra delay of updates beyond the time that light takes, in milliseconds.
     pub delay_ms: i64,
 }
 
-/// When resource managers tell.
+/// When resource managers send updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UpdateStrategy {
-    /// Schedulers see the timetables themselves.
+    /// Never: schedulers look at the timetables themselves.
     Truth,
     /// At every change.
     #[default]
     EveryChange,
     /// Once in a period, if anything changed.
     Periodic,
-    /// When enough has changed, or a change is as old as the period.
+    /// When enough has changed, or when a change is as old as the period.
     Threshold,
 }
 
@@ -261,16 +264,17 @@ const fn default_slots() -> usize {
     10_000
 }
 
-/// Most tasks of one run: the largest that keeps an hour's patience and 2 GiB.
+/// The largest number of tasks in one run, so that a run takes no more than an hour and 2 GiB.
 const TASKS_MAX: u64 = 1_000_000;
-/// The same where coordinators keep every reservation: some 5 kB a task in coordinators and participants.
+/// The same where coordinators keep every reservation, which takes some 5 kB a task in coordinators and
+/// participants.
 const COORDINATED_TASKS_MAX: u64 = 400_000;
-/// An hour, in each unit: no delay of a sane experiment is longer.
+/// An hour in each unit. No reasonable experiment has a longer delay.
 const HOUR_MS: i64 = 3_600_000;
 const HOUR_US: i64 = 1_000 * HOUR_MS;
 
 fn check_number(field: &str, value: f64, max: f64) -> Result<(), InvalidField> {
-    // The bounds are part of what a value that is no number fails.
+    // NaN fails this comparison, too.
     if value > 0.0 && value <= max {
         return Ok(());
     }
@@ -278,10 +282,10 @@ fn check_number(field: &str, value: f64, max: f64) -> Result<(), InvalidField> {
 }
 
 impl TasksSettings {
-    /// Do the numbers make sense by themselves? What needs the network is checked when the world is made.
+    /// Checks each number by itself. What depends on the network is checked when the world is made.
     ///
     /// # Errors
-    /// [`InvalidField`] with the field as it stands in the settings.
+    /// [`InvalidField`] with the path of the field within the settings.
     pub fn check(&self) -> Result<TaskPlannerName, InvalidField> {
         let planner = self.planning.check()?;
         let is_coordinated = self.reservation.protocol != Protocol::OneWay;

@@ -1,4 +1,4 @@
-//! Whole runs of the tasks world.
+//! Whole runs of the model `tasks`.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ fn every_task_is_done_or_blocked() {
     }
 }
 
-/// What each task has reserved less what it has released, and whether it got what it needs.
+/// For each task, the number of its reservations minus releases, and whether it was accepted.
 fn kept(trace: &[TraceEvent<'_>]) -> BTreeMap<u64, (i64, Option<bool>)> {
     let mut kept: BTreeMap<u64, (i64, Option<bool>)> = BTreeMap::new();
     for event in trace {
@@ -159,7 +159,7 @@ fn patience_is_that_of_the_live_coordinator() {
         let changes = [
             ("reservation.protocol", json!("two-phase")),
             ("reservation.processing_us", json!(us)),
-            // Vectors are longer than what the messages take.
+            // The vectors cover more time than the messages take.
             ("planning.link_slot_us", json!(10_000)),
             ("workload.lambda", json!(0.05)),
             ("workload.tasks", json!(30)),
@@ -167,7 +167,7 @@ fn patience_is_that_of_the_live_coordinator() {
         ];
         measure(&torus(&changes), 2)
     };
-    // Longer than a Hold may take: its Abort is there first, and the late Hold is refused.
+    // Slower than the timeout of a Hold: the Abort arrives first, and the late Hold is refused.
     let patience = limits::HOLD_PATIENCE.as_us();
     let late = slow(patience + 500_000);
     assert_eq!((get(&late, "scheduled_tasks"), get(&late, "cpu_load")), (0.0, 0.0), "{late:?}");
@@ -178,7 +178,8 @@ fn patience_is_that_of_the_live_coordinator() {
         "a Hold after its Abort has met nobody: {late:?}"
     );
     assert_eq!(late.get("conflict"), None, "and nothing came to a cluster: {late:?}");
-    // Shorter, and longer than until it is sent again: the second one changes nothing.
+    // Faster than that, but slower than the time after which the Hold is sent again: the second Hold changes
+    // nothing.
     let again = (limits::MESSAGE_PATIENCE.as_us() + patience) / 2;
     let twice = slow(again);
     assert_eq!(get(&twice, "scheduled_tasks"), 30.0, "{twice:?}");

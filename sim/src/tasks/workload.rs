@@ -1,24 +1,24 @@
-//! What comes: a Poisson stream of tasks.
+//! The workload: a Poisson stream of tasks.
 //!
-//! Intervals, sources and sizes are streams of chance of their own: the same seed brings the same tasks
-//! whatever planner meets them, and more of them under a higher rate come sooner but are the same.
+//! Intervals, sources and sizes have random streams of their own. So one seed gives the same tasks to every
+//! planner, and under a higher rate the tasks arrive sooner but are the same.
 
 use coalloc_common::Span;
 
 use super::settings::WorkloadSettings;
 use crate::chance::RandomStream;
 
-/// One task as it comes.
+/// One task of the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
-    /// After the one before.
+    /// Time since the arrival of the task before.
     pub(super) after: Span,
     pub(super) source: usize,
     pub(super) bytes: u64,
     pub(super) mi: u64,
 }
 
-/// The stream.
+/// The endless stream of tasks.
 #[derive(Debug)]
 pub(super) struct Workload {
     intervals: RandomStream,

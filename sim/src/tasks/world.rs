@@ -1,4 +1,4 @@
-//! The world of a run: tasks come, are planned, and end.
+//! The world of a run: tasks arrive, are planned, and end.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -28,43 +28,43 @@ use crate::engine::Queue;
 use crate::experiment::trace::ResourceKind;
 use crate::experiment::{Measures, ModelError, Trace, TraceEvent};
 
-/// A task's number, and how often it had been planned before: names an attempt.
+/// Names an attempt: the number of the task, and how often it had been planned before.
 pub(super) type Attempt = (u32, u32);
 
-/// What waits in the queue.
+/// An event of the queue.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
-    /// The next task comes.
+    /// The next task arrives.
     Arrive,
     /// A scheduler plans a task.
     Plan(u32),
-    /// The message of a one-way attempt is at the controller of a piece.
+    /// The message of a one-way attempt arrives at the controller of a piece.
     Meet(Attempt, usize),
-    /// Its answer is at the scheduler.
+    /// The answer of that controller arrives at the scheduler.
     Heard(Attempt, usize, Box<Answered>),
-    /// A controller hears that a piece is not needed any more.
+    /// The message that a piece is not needed any more arrives at its controller.
     Release(Attempt, usize),
-    /// A coordinator's message is at a controller,
+    /// A coordinator's message arrives at a controller.
     Order(Box<CoordinatorMessage<Message>>),
-    /// and what came of it at the coordinator.
+    /// The answer to a coordinator's message arrives at the coordinator.
     Replied(Box<CoordinatorMessage<CoordinatorReply>>),
-    /// A controller's question what became of a hold is at the coordinator,
+    /// A controller's question (Resolve) arrives at the coordinator.
     Asks(Box<CoordinatorMessage<()>>),
-    /// and the answer at the controller.
+    /// The answer to a controller's question arrives at the controller.
     Resolved(Box<CoordinatorMessage<Resolution>>),
-    /// A coordinator wants to look at its clock,
+    /// The wake-up of this coordinator is due.
     WakeCoordinator(u32),
-    /// or a controller.
+    /// The wake-up of this controller is due.
     WakeController(u32),
-    /// A task's run is over.
+    /// The run of a task is over.
     End(u32),
-    /// It is a subscriber's turn at a place.
+    /// A subscriber's turn at a place.
     Turn { place: u32, scheduler: u32 },
-    /// An update is at a scheduler.
+    /// An update arrives at a scheduler.
     Update { place: u32, scheduler: u32, update: Rc<Update> },
 }
 
-/// A controller's answer.
+/// The answer of a controller.
 #[derive(Debug, Clone)]
 pub(super) struct Answered {
     pub(super) yes: bool,
@@ -81,29 +81,29 @@ pub(super) struct TaskState {
     pub(super) bytes: u64,
     pub(super) mi: u64,
     pub(super) deadline: Option<Time>,
-    /// Plans asked for so far.
+    /// How often a plan was requested so far.
     pub(super) asked: u32,
-    /// What the current plan takes, links first; with what became of each.
+    /// The pieces of the current plan, links first, with their results.
     pub(super) pieces: Vec<Piece>,
-    /// What its coordinator calls it, once it has tried something.
+    /// The id that its coordinator gave the reservation, once the coordinator has tried something.
     pub(super) reservation: Option<ReservationId>,
-    /// When the last data are at the cluster.
+    /// When the last of the data is at the cluster.
     pub(super) arrival: Time,
-    /// When the first plan said that the run would end.
+    /// When the run would end according to the first plan.
     pub(super) promised: Option<Time>,
     pub(super) is_over: bool,
-    /// The attempt whose burst was the last to meet another.
+    /// The last attempt whose burst met another burst.
     pub(super) met_in: Option<u32>,
 }
 
-/// The world.
+/// The state of a run.
 pub(super) struct World<'a> {
     pub(super) settings: &'a TasksSettings,
     pub(super) net: Net,
     pub(super) controllers: Vec<Controller>,
     /// The coordinator of each scheduler.
     pub(super) offices: Vec<SchedulerNode>,
-    /// One a scheduler; one for all where they see the timetables themselves.
+    /// One belief for each scheduler, or a single one where schedulers look at the timetables themselves.
     pub(super) beliefs: Vec<Belief>,
     pub(super) queue: Queue<Event>,
     /// Messages that take no time, in their order.
@@ -201,7 +201,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs until nothing is left to happen, then checks every resource manager.
+    /// Runs until no event is left, then checks every resource manager.
     pub(super) fn run(&mut self) -> Result<(), String> {
         let first = self.workload.next();
         self.queue.after(first.after, Event::Arrive);
@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         self.queue.now()
     }
 
-    /// Sends something on its way; at once, before anything else, when there is none.
+    /// Schedules an event after a delay. An event without delay comes before anything in the queue.
     pub(super) fn send(&mut self, span: Span, event: Event) {
         if span <= Span::ZERO {
             self.instant.push_back(event);
@@ -266,7 +266,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Is a task measured?
+    /// The counts, if the task is one of those that are measured.
     pub(super) fn counts(&mut self, task: u32) -> Option<&mut Counts> {
         (u64::from(task) >= self.settings.workload.warm_up).then_some(&mut self.counts)
     }
@@ -318,7 +318,7 @@ impl<'a> World<'a> {
         time_of(bytes.saturating_mul(8), self.rate.0)
     }
 
-    /// The belief of a scheduler.
+    /// The index of a scheduler's belief.
     pub(super) const fn belief_of(&self, scheduler: usize) -> usize {
         if self.beliefs.len() == 1 { 0 } else { scheduler }
     }
@@ -369,14 +369,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The task as a planner is told it.
+    /// The task in the form in which a planner gets it.
     fn task(&self, number: u32) -> Task {
         let state = &self.tasks[number as usize];
         let settings = self.settings;
-        // Whoever does not know sizes looks at this moment only.
+        // A planner that does not know sizes looks only at the present moment.
         let known = settings.planning.sizes_known;
         Task {
-            // At most VERTICES_MAX.
+            // Lossless: at most VERTICES_MAX.
             source: coalloc_common::VertexIndex(state.source as u32),
             data_bytes: if known { state.bytes } else { 1 },
             work_mi: if known { state.mi } else { 1 },
@@ -391,7 +391,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// When data may leave, after a plan is made.
+    /// When data may leave after a plan is made.
     fn signalling(&self) -> Signalling {
         let Self { settings, net, .. } = self;
         let nodes = net.hops_most as i64 + 2;
@@ -402,7 +402,7 @@ impl<'a> World<'a> {
             Protocol::TwoPhase if is_far => {
                 Signalling::TellAndWait { lead: lead(handling * nodes) }
             }
-            // Everybody is asked after the answer of the one before.
+            // Each resource manager is asked after the answer of the one before.
             Protocol::OneWayInTurn if is_far => {
                 let round = net.farthest.as_us().saturating_mul(2).saturating_add(handling);
                 Signalling::TellAndGo { lead: lead(round.saturating_mul(nodes)) }
@@ -413,7 +413,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Notes how far a picture is behind when it is planned on.
+    /// Counts by how much the picture is out of date when a task is planned on it.
     fn look_how_old(&mut self, task: u32, belief: usize) {
         if self.beliefs[belief].is_truth() {
             return;
@@ -436,7 +436,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The run of a plan, as the world has it: of unknown length until it is there.
+    /// The pieces of a plan with their true windows. If sizes are unknown, the length of the run is not known
+    /// until the data are there.
     pub(super) fn pieces_of(&self, number: u32, plan: &TaskPlan) -> Vec<Piece> {
         let state = &self.tasks[number as usize];
         let is_central = self.settings.planning.schedulers == Schedulers::Central;
@@ -461,7 +462,7 @@ impl<'a> World<'a> {
         pieces
     }
 
-    /// When the last data of a plan are at the cluster: of unknown length, later than planned.
+    /// When the last of a plan's data is at the cluster; later than planned if sizes are unknown.
     pub(super) fn arrival_of(&self, number: u32, plan: &TaskPlan) -> Time {
         if self.settings.planning.sizes_known || plan.legs.is_empty() {
             return plan.arrival;
@@ -471,13 +472,13 @@ impl<'a> World<'a> {
         plan.arrival.saturating_add(data.saturating_sub(planned).max(Span::ZERO))
     }
 
-    /// How long a task runs in a cluster.
+    /// How long a task runs at a cluster.
     pub(super) fn run_time(&self, number: u32, cluster: usize) -> Span {
         let mi = self.tasks[number as usize].mi;
         time_of(mi, self.net.clusters[cluster].mips).max(Span::from_us(1))
     }
 
-    /// Everybody who is to be told of a change is told, each in its time.
+    /// Sends the updates of a place that are due, and schedules the others.
     pub(super) fn publish(&mut self, place: usize) {
         if self.settings.updates.strategy == UpdateStrategy::Truth {
             return;
@@ -511,7 +512,7 @@ impl<'a> World<'a> {
         self.send(delay.saturating_add(self.away(place, scheduler)), event);
     }
 
-    /// What light takes between a place and a scheduler.
+    /// Travel time of light between a place and a scheduler.
     pub(super) fn away(&self, place: usize, scheduler: usize) -> Span {
         match self.settings.planning.schedulers {
             Schedulers::Central => Span::ZERO,
@@ -536,7 +537,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Tells of a refusal.
+    /// Traces a refusal.
     pub(super) fn tell_refused(&mut self, task: u32, resource: Option<usize>, reason: &str) {
         if self.trace.is_wanted() {
             let resource = resource.map_or("", |at| self.labels[at].as_str());
@@ -578,7 +579,7 @@ fn scheduler_name<'n>(settings: &TasksSettings, net: &'n Net, scheduler: usize) 
     }
 }
 
-/// How long an amount takes at so much a second, rounded up.
+/// The time that an amount takes at a rate per second, rounded up to a microsecond.
 fn time_of(amount: u64, per_second: u64) -> Span {
     let us = (u128::from(amount) * 1_000_000).div_ceil(u128::from(per_second.max(1)));
     Span::from_us(i64::try_from(us).unwrap_or(i64::MAX))

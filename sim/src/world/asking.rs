@@ -1,6 +1,7 @@
-//! Whoever has promised something asks what became of it, until the very end: what expires was asked about shortly
-//! before, unless its process was down or stopped in its second half. A second opinion on when questions come, by
-//! the time of the world.
+//! Checks that a node asks (Resolve) for the outcome of everything it has held or promised, until the very
+//! end: before something expires, the node has asked about it shortly before, unless its process was down or
+//! frozen in the second half of the hold. This is a second opinion on when questions come, by the time of the
+//! world.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +10,34 @@ use coalloc_common::{Span, TransactionId, limits};
 use super::Address;
 use super::check::SYNC_US_MAX;
 
-/// The last question comes no earlier than this before the end: the pause before it is half of what was left then,
-/// or the shortest pause.
+/// The last question comes at most this long before the end (in microseconds): the backoff before it is half
+/// of the time that was left then, or the shortest backoff.
 const LAST_US: i64 = 2_000_000;
 
-/// Who has asked what, when.
+/// Which node has asked about which transaction, and when.
 #[derive(Debug, Default)]
 pub(crate) struct QuestionLog {
-    /// When the process of each node began, or went on.
+    /// When the process of each node began, or continued after it was frozen.
     awake_us: BTreeMap<Address, i64>,
-    /// When each node has asked about each transaction last.
+    /// When each node last asked about each transaction.
     last_us: BTreeMap<(Address, TransactionId), i64>,
-    /// What each coordinator has promised above, by its own transaction: of which one there, when, for how long.
+    /// What each child coordinator has promised to its parent, by its own transaction: the parent's
+    /// transaction, when it was promised, and for how long.
     promises: BTreeMap<(usize, TransactionId), (TransactionId, i64, Span)>,
 }
 
 impl QuestionLog {
-    /// A process has begun, or goes on after it was stopped.
+    /// A process has begun, or continues after it was frozen.
     pub(super) fn awake(&mut self, node: Address, at_us: i64) {
         self.awake_us.insert(node, at_us);
     }
 
-    /// A question.
+    /// A node asks about a transaction.
     pub(super) fn note(&mut self, node: Address, txn: &TransactionId, at_us: i64) {
         self.last_us.insert((node, txn.clone()), at_us);
     }
 
-    /// A promise to a coordinator above.
+    /// A child coordinator promises something to its parent.
     pub(super) fn promise(
         &mut self,
         (grc, txn): (usize, &TransactionId),
@@ -46,7 +48,7 @@ impl QuestionLog {
         self.promises.insert((grc, txn.clone()), (parent_transaction, since_us, lasts));
     }
 
-    /// A promise has expired.
+    /// A promise has expired: checks that the child coordinator has asked about it shortly before.
     pub(super) fn check_promise(
         &self,
         grc: usize,
@@ -61,8 +63,9 @@ impl QuestionLog {
         }
     }
 
-    /// What was held or promised at this instant, for so long, has expired. Where a clock was set forward it does so
-    /// early, and nothing is said about when it should have been asked about.
+    /// What was held or promised at `since_us`, for `lasts`, has expired: checks that the node has asked
+    /// about it shortly before. Where a clock was set forward it expires early; then the check does not
+    /// apply.
     pub(super) fn check(
         &self,
         (node, txn): (Address, &TransactionId),
@@ -71,7 +74,7 @@ impl QuestionLog {
     ) -> Result<(), String> {
         let awake_us = self.awake_us.get(&node).copied().unwrap_or_default();
         let due_us = since_us + lasts.as_us();
-        // What is shorter than any hold may be over before a write is that was under way.
+        // Something that is shorter than any hold may be over before a write that was under way is done.
         let short = lasts < limits::HOLD_HARD_MIN;
         if short || awake_us > since_us + lasts.as_us() / 2 || at_us < due_us {
             return Ok(());

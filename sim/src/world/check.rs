@@ -1,11 +1,10 @@
-//! What must hold: at every record, at every word to a user, and when all is at rest.
+//! What must hold after every record, at every reply to a user, and when all is at rest.
 //!
-//! A state changes in one place, a node's own step, so what must hold of it is looked at after every
-//! event by looking at the node that the event was for: its core's own invariants when it has stepped
-//! (I1, I2, I10, I22), its records when they are durable (I3, I4, I9, I14), that it is the fold of them
-//! (I12), and every word that leaves it (I4, I6, I8). What spans nodes is looked at when it is said
-//! (I6: "confirmed", "nothing is held") and at rest (I5, I7). What cannot be promised is left out by
-//! [`exempt`](super::exempt).
+//! A state changes in one place only, a node's own step. So after every event the node that the event was for
+//! is checked: the invariants of its core when it has stepped (I1, I2, I10, I22), its records when they are
+//! durable (I3, I4, I9, I14), that its state is the fold of its records (I12), and every message that leaves
+//! it (I4, I6, I8). What spans several nodes is checked when it is said to a user (I6: "confirmed", "nothing
+//! is held") and at rest (I5, I7). [`exempt`](super::exempt) leaves out what cannot be promised.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,44 +21,47 @@ use super::model::Model;
 use super::operator::may_have;
 use super::{Address, Fault, MessageKind, World};
 
-/// A sync takes no longer than this in any weather: what was due meanwhile comes that much later.
+/// The longest time that a sync takes, in microseconds. What falls due during a sync comes that much later.
 pub(super) const SYNC_US_MAX: i64 = 10_000_000;
 
 /// What the durable records of all nodes have said so far.
 #[derive(Debug, Default)]
 pub struct Watch {
+    /// What cannot be promised, and is therefore not checked.
     pub exempt: Exempt,
     intents: BTreeSet<TransactionId>,
     committed: BTreeSet<TransactionId>,
     aborted: BTreeSet<TransactionId>,
     mixed: BTreeSet<TransactionId>,
-    /// Changes that some RMs have booked and others were too late to.
+    /// Changes that some RMs have booked and for which the Commit came too late at others.
     split: BTreeSet<TransactionId>,
     releasing: BTreeSet<TransactionId>,
     finished: BTreeSet<TransactionId>,
-    /// What each attempt at a change would replace.
+    /// For each attempt at a change, the transaction that it would replace.
     replaces: BTreeMap<TransactionId, TransactionId>,
-    /// In which order each attempt asks its RMs; those that ask all at once are not here.
+    /// The order in which each attempt asks its RMs. Attempts that ask all RMs at once are not here.
     orders: BTreeMap<TransactionId, Vec<RmName>>,
-    /// Attempts at one-way candidates: a yes to Hold says that it is booked.
+    /// Attempts at one-way candidates, for which a yes to Hold means that it is booked.
     books_at_once: BTreeSet<TransactionId>,
-    /// Whom each attempt to mend a change has asked to hold.
+    /// The RMs that each attempt to mend a change has asked to hold.
     asked_to_mend: BTreeMap<TransactionId, BTreeSet<RmName>>,
-    /// What each coordinator has promised to one above, by its transaction there.
+    /// What each child coordinator has promised to its parent, by the parent's transaction.
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
-    /// When each hold began, which is when it was stepped, and how long it lasts, by RM and transaction.
+    /// When each hold began, which is when the RM's core stepped it, and how long it lasts, by RM and
+    /// transaction.
     held: BTreeMap<(usize, TransactionId), (i64, Span)>,
-    /// Refused for want of room, or denied, which is not written down: a process that begins anew may hold it, and asks
-    /// then what became of it. Nobody asks about a one-way booking: of those none is exempt.
+    /// Holds that were refused for want of disk space, or denied. Neither is written down, so a new process
+    /// may hold them, and then asks for the outcome. Nobody asks about a one-way booking, so one-way bookings
+    /// are not exempt.
     unwritten: BTreeSet<(usize, TransactionId)>,
     pub(super) asking: QuestionLog,
-    /// The last refusal of a Hold, by RM and transaction.
+    /// The reason of the last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
     pub(super) model: Model,
 }
 
 impl Watch {
-    /// A decision is final (D3).
+    /// A decision is final (D3): no transaction is decided both ways.
     fn one_way(&self, txn: &TransactionId) -> Result<(), String> {
         let both = self.committed.contains(txn) && self.aborted.contains(txn);
         if both && !self.exempt.is_lost_txn(txn) {
@@ -68,7 +70,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What the Intent of a transaction said.
+    /// Forgets what the Intent of a transaction said.
     fn forget_intent(&mut self, txn: &TransactionId) {
         self.asked_to_mend.remove(txn);
         self.orders.remove(txn);
@@ -76,7 +78,7 @@ impl Watch {
         self.replaces.remove(txn);
     }
 
-    /// A coordinator sends this to an RM.
+    /// A coordinator sends this message to an RM.
     pub(super) fn note_sent(&mut self, rm: &RmName, txn: &TransactionId, message: &Message) {
         if let (Message::Hold(_), Some(asked)) = (message, self.asked_to_mend.get_mut(txn)) {
             asked.insert(rm.clone());
@@ -88,7 +90,7 @@ impl Watch {
         &self.intents
     }
 
-    /// Does a yes to this message say that the transaction is booked?
+    /// Does a yes to this message mean that the transaction is booked?
     pub(super) fn yes_is_booked(&self, txn: &TransactionId, kind: MessageKind) -> bool {
         match kind {
             MessageKind::Hold => self.books_at_once.contains(txn),
@@ -101,23 +103,24 @@ impl Watch {
         self.committed.contains(txn)
     }
 
-    /// Is it decided, either way?
+    /// Is the transaction decided, either way?
     pub(super) fn is_decided(&self, txn: &TransactionId) -> bool {
         self.committed.contains(txn) || self.aborted.contains(txn)
     }
 
-    /// When a hold began, and how long it lasts.
+    /// When a hold began, in microseconds, and how long it lasts.
     pub(super) fn hold(&self, rm: usize, txn: &TransactionId) -> Option<(i64, Span)> {
         self.held.get(&(rm, txn.clone())).copied()
     }
 
-    /// Has this coordinator promised a transaction of one above it?
+    /// Has this child coordinator promised its parent's transaction?
     pub(super) fn was_promised(&self, grc: Option<Address>, txn: &TransactionId) -> bool {
         let promised = grc.is_some_and(|grc| self.promised.contains(&(grc, txn.clone())));
         promised || self.exempt.is_lost_txn(txn)
     }
 
-    /// Was an RM left out on the way back to an old version, because it had said that it has nothing of it any more?
+    /// Was an RM left out when a change went back to the old version, because it had said that it has nothing
+    /// of that version any more?
     fn is_unasked(&self, txn: &TransactionId, rm: &RmName) -> bool {
         self.asked_to_mend.get(txn).is_some_and(|asked| !asked.contains(rm))
     }
@@ -128,6 +131,7 @@ impl Watch {
 }
 
 impl World {
+    /// Checks and notes a coordinator's records when they are durable.
     pub fn watch_grc(&mut self, index: usize, records: &[CoordinatorRecord]) -> Result<(), String> {
         let watch = &mut self.watch;
         for record in records {
@@ -137,7 +141,7 @@ impl World {
                         if !watch.exempt.is_lost_txn(txn) {
                             return Err(format!("the id {txn} is given twice"));
                         }
-                        // A lost one's id is another's now.
+                        // The id of a lost transaction now belongs to another one.
                         watch.forget_intent(txn);
                     }
                     if mends.is_some() {
@@ -213,6 +217,7 @@ impl World {
         self.check_shadow_grc(index)
     }
 
+    /// Checks and notes an RM's records when they are durable.
     pub fn watch_rm(&mut self, index: usize, records: &[ParticipantRecord]) -> Result<(), String> {
         self.model_batch(index, records);
         for record in records {
@@ -231,7 +236,8 @@ impl World {
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
-                    // Who has said that it is booked, and lied, may hear of it again and book it.
+                    // An RM that has lied that it booked something may get another message about it, and book
+                    // it.
                     let lost = self.watch.exempt.is_free(index, &order.txn)
                         || (!order.one_way
                             && self.watch.unwritten.contains(&(index, order.txn.clone())));
@@ -281,7 +287,7 @@ impl World {
         self.check_shadow_rm(index)
     }
 
-    /// Where RMs are asked one after the other, all that come before this one have held, durably (I4).
+    /// Where RMs are asked in turn, all RMs before this one have a durable hold (I4).
     fn check_turn(&mut self, rm: usize, txn: &TransactionId) -> Result<(), String> {
         let Some(order) = self.watch.orders.get(txn) else { return Ok(()) };
         let name = &self.rms[rm].name;
@@ -298,10 +304,10 @@ impl World {
         Ok(())
     }
 
-    /// A hold lasts as long as its coordinator was told, whatever restarts and boots there were
-    /// between, on a machine whose wall clock nobody set (I14, I18). Both ends are when the RM's core
-    /// stepped, so that there is no slack for the disk, and none for a process that is stopped before
-    /// its sync: its hold is then durable as late as it expires.
+    /// A hold lasts as long as its coordinator was told, whatever restarts and reboots came in between, on a
+    /// machine whose wall clock nobody set (I14, I18). Both ends are the instants at which the RM's core
+    /// stepped. So the check allows no slack for the disk, and none for a process that is frozen before its
+    /// sync: in that case the hold becomes durable as late as its expiry.
     fn check_expiry(&self, rm: usize, txn: &TransactionId) -> Result<(), String> {
         let Some((held_us, hard)) = self.watch.held.get(&(rm, txn.clone())) else {
             return Err(format!("{txn} expires and was never held"));
@@ -314,14 +320,14 @@ impl World {
         self.watch.asking.check((Address::Rm(rm), txn), (*held_us, *hard), at_us)
     }
 
-    /// A booking of a new version ends the old one, which was booked everywhere and decided.
+    /// The booking of a new version ends the old version, which was booked everywhere and decided.
     fn check_replaced(&mut self, rm: usize, txn: &TransactionId) -> Result<(), String> {
         let entries = self.rms[rm].shadow.entries();
         if self.watch.exempt.is_free(rm, txn) {
             return Ok(());
         }
         let had = entries.get(txn).and_then(|entry| entry.order.as_ref());
-        // An RM that is new to the reservation has none.
+        // An RM that is new to the reservation has no old version.
         let Some(old) = had.and_then(|order| order.replaces.as_ref()) else { return Ok(()) };
         let phase = entries.get(old).map(|entry| &entry.phase);
         if !matches!(phase, Some(Phase::Ended(TransactionEnd::Replaced | TransactionEnd::Released)))
@@ -332,26 +338,27 @@ impl World {
         Ok(())
     }
 
-    /// Is it booked as it is held? Then no decision is behind its booking.
+    /// Is the transaction booked by its first message? Then its booking needs no decision.
     fn is_one_way(&self, rm: usize, txn: &TransactionId) -> bool {
         let entry = self.rms[rm].shadow.entries().get(txn);
         entry.and_then(|entry| entry.order.as_ref()).is_some_and(|order| order.one_way)
     }
 
-    /// A decided transaction may still end when it came out mixed or its user released it.
+    /// May a decided transaction end? Only if its outcome was mixed or its user released it.
     fn may_end(&self, txn: &TransactionId) -> bool {
         let ends = |txn| self.watch.mixed.contains(txn) || self.watch.releasing.contains(txn);
         ends(txn) || self.watch.replaces.get(txn).is_some_and(ends)
     }
 
-    /// I4, I8: yes only with a hold on the disk; once refused, always refused, for the same reason.
+    /// I4, I8: an RM says yes only with a hold on its disk. Once it has refused, it always refuses, for the
+    /// same reason.
     pub fn watch_answer(&mut self, rm: usize, call: u64, answer: &Answer) -> Result<(), String> {
         let Some(call) = self.calls.get(&call) else { return Ok(()) };
         let key = (rm, call.txn.clone());
         let lost = self.watch.exempt.is_lost_txn(&call.txn);
         let entry = self.rms[rm].shadow.entries().get(&call.txn);
         match answer {
-            // A later input of the same batch may have ended it already; held it was.
+            // A later input of the same batch may have ended it already; but it was held.
             Answer::Held { .. } if entry.is_none_or(|entry| entry.order.is_none()) => {
                 return Err(format!("I4: {} is said to be held and is not", call.txn));
             }
@@ -401,7 +408,7 @@ impl World {
         same_participant(core, &node.shadow).map_err(|what| format!("I12: {}: {what}", node.name))
     }
 
-    /// I6: a user hears "confirmed" and every RM has the booking on its disk.
+    /// I6: when a user is told "confirmed", every RM has the booking on its disk.
     pub fn check_confirmed(
         &mut self,
         reservation: &Reservation,
@@ -411,7 +418,8 @@ impl World {
         self.check_inside(reservation, released)
     }
 
-    /// The same of any coordinator's reservation, those below included.
+    /// The check of [`Self::check_confirmed`] for a reservation of any coordinator, including child
+    /// coordinators.
     pub(super) fn check_inside(
         &self,
         reservation: &Reservation,
@@ -425,7 +433,7 @@ impl World {
             return Ok(());
         }
         for (name, segments) in &candidate.segments {
-            // One of its RMs has lied that it has lost its part, and it has said so of itself.
+            // An RM below has lied that it lost its part, and the child coordinator has passed that on.
             let below = self.watch.is_unasked(txn, name) && self.watch.exempt.is_lied_about(txn);
             let Some(rm) = self.rm_index(name) else {
                 if !below {
@@ -440,7 +448,7 @@ impl World {
                 || (self.is_replaced(txn) && matches!(phase, Some(Phase::Ended(_))));
             let content: Option<&Vec<Segment>> =
                 entry.and_then(|entry| entry.order.as_ref()).map(|order| &order.segments);
-            // What it has is its own affair when it lies; that it said so is the truth that is known.
+            // What a lying RM really has does not matter. What counts is whether it said that it booked.
             let exempt = &self.watch.exempt;
             let said = exempt.said_booked(rm, txn) || self.watch.is_unasked(txn, name);
             let believed = exempt.has_lied(rm, txn) && said;
@@ -457,20 +465,21 @@ impl World {
         changes.any(|(new, _)| self.watch.committed.contains(new))
     }
 
-    /// Has an attempt of a failed change gone back to the old version, which is a reservation of its own below?
+    /// Has an attempt of a failed change gone back to the old version? At a child coordinator that version is
+    /// a reservation of its own.
     pub(super) fn is_back(&self, failed: &Reservation, txn: &TransactionId) -> bool {
         let mut owners = self.grcs.iter().filter_map(|node| node.shadow.reservation_of(txn));
         owners.any(|owner| owner.id != failed.id && owner.transaction.as_ref() == Some(txn))
     }
 
-    /// A definite "no", or "released": nothing of it is held or booked anywhere.
+    /// After a definite "no" or "released", nothing of the reservation is held or booked anywhere.
     pub fn check_gone(&self, reservation: &Reservation) -> Result<(), String> {
         let own = format!("{}/", reservation.id);
         if self.watch.exempt.is_lost(reservation.id.as_str()) {
             return Ok(());
         }
         for (index, rm) in self.rms.iter().enumerate() {
-            // Ids are sorted: those of this reservation stand together.
+            // Ids are sorted, so the transactions of one reservation are neighbours.
             let all = rm.shadow.entries().range(TransactionId::composed(own.as_str())..);
             for (txn, entry) in all.take_while(|(txn, _)| txn.as_str().starts_with(&own)) {
                 let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
@@ -488,7 +497,7 @@ impl World {
         self.check_gone_at_children(reservation)
     }
 
-    /// At rest: I1, I5, I6, I7, I11, and every node is the fold of its log.
+    /// Checks at rest: I1, I5, I6, I7, I11, and that every node is the fold of its log (I12).
     pub fn check_rest(&mut self) -> Result<(), String> {
         if planted::is(Bug::Canary) {
             return Err("a canary, planted".to_owned());
@@ -531,7 +540,7 @@ impl World {
         self.check_pictures()
     }
 
-    /// I6: every confirmed reservation has exactly its candidate's segments, at every RM.
+    /// I6: every RM has exactly the segments of each confirmed reservation's candidate.
     fn check_bookings(&self, owners: &BTreeMap<TransactionId, &Reservation>) -> Result<(), String> {
         for (txn, reservation) in owners {
             for (name, segments) in reservation.candidate.iter().flat_map(|plan| &plan.segments) {
@@ -559,15 +568,16 @@ impl World {
         Ok(())
     }
 
-    /// I5: what was booked and has failed says so by a recorded mixed outcome. A change from above that was split
-    /// may fail when the version that it was to replace is booked everywhere again.
+    /// I5: a reservation that was booked and has failed has a recorded mixed outcome. A change from the
+    /// parent that was split may fail without one when the version that it was to replace is booked
+    /// everywhere again.
     fn check_outcome(&self, reservation: &Reservation) -> Result<(), String> {
         let Some(txn) = &reservation.transaction else { return Ok(()) };
         let id = &reservation.id;
         if self.watch.exempt.is_lost(id.as_str()) {
             return Ok(());
         }
-        // Of a change too: both versions end then.
+        // The prefix also covers changes, whose two versions both end then.
         let own = format!("{id}/");
         let any =
             |of: &BTreeSet<TransactionId>| of.iter().any(|txn| txn.as_str().starts_with(&own));
@@ -589,7 +599,7 @@ impl World {
     }
 }
 
-/// Are the durable parts the same? When a hold asks next is not one of them.
+/// Compares the durable parts of a core and its shadow. When a hold asks next is not durable.
 fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), String> {
     for (resource, _) in &core.config().resources {
         if core.timetable(resource) != shadow.timetable(resource) {

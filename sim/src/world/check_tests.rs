@@ -1,4 +1,4 @@
-//! What is checked of how long a hold lasts, with records typed by hand.
+//! Tests the check of how long a hold lasts, with records written by hand.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ fn world() -> World {
     world
 }
 
-/// A hold of 12 s that was stepped at `held_us` and one that expires at `expires_us`, both durable at `durable_us`.
+/// Checks a hold of 12 s that was stepped at `held_us` and expires at `expires_us`. Both records become durable at
+/// `durable_us`.
 fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> {
     let mut world = world();
     let txn = TransactionId::composed("grc-1-1/1");
@@ -56,9 +57,9 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
     let (soft, hard) = (Span::from_secs(8), Span::from_secs(12));
     let held = ParticipantRecord::Held { order, soft, hard, at: held_at, inner: None };
     world.watch_rm(0, &[held]).expect("a hold");
-    // It has asked shortly before, as it must.
+    // The RM has asked shortly before, as it must.
     world.watch.asking.note(Address::Rm(0), &txn, expires_us - SECOND);
-    // It was stopped until then, if that is later than the hold's end.
+    // The process was frozen until then, if that is later than the end of the hold.
     world.model_awake(0, expires_us);
     world.rms[0].stepped_us = expires_us;
     let coordinator = CoordinatorName::composed("grc");
@@ -66,15 +67,15 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
     world.watch_rm(0, &[ParticipantRecord::Ended { txn, coordinator, ending, by, at: expires_at }])
 }
 
-/// Seeds 74767, 99359, 123433, 147941, 175562 and 177904: the process was stopped between step and sync.
+/// Seeds 74767, 99359, 123433, 147941, 175562 and 177904: the process was frozen between step and sync.
 #[test]
 fn a_hold_lasts_from_its_step_to_that_of_its_expiry_however_late_either_is_durable() {
     let held_us = 5 * SECOND;
     let over_us = held_us + 12 * SECOND;
     assert_eq!(expiry(held_us, over_us, over_us), Ok(()));
-    // A stopped process: both records become durable in one moment, a minute later.
+    // A frozen process: both records become durable in one moment, a minute later.
     assert_eq!(expiry(held_us, held_us + 90 * SECOND, held_us + 90 * SECOND), Ok(()));
-    // Too early is too early, by a microsecond, and also when the disk makes both late.
+    // Too early by a microsecond is an error, also when the disk makes both records late.
     for durable_us in [over_us, over_us + 60 * SECOND] {
         let error = expiry(held_us, over_us - 1, durable_us).expect_err("too early");
         assert!(error.starts_with("I14: grc-1-1/1 was held for 12 s"), "{error}");

@@ -1,8 +1,9 @@
-//! Reconciliation at rest: what a coordinator and an RM find by their digests is what differs when all that each has
-//! is laid side by side, no more and no less. What may differ at all is said by the other checks.
+//! Reconciliation at rest: the differences that a coordinator and an RM find by their digests are exactly
+//! those that appear when all records of both are laid side by side. The other checks say which differences
+//! may occur at all.
 //!
-//! Left out: the pages of a comparison and its being made twice, which are the shell's; what is done about a difference;
-//! coordinators below.
+//! Left out: the pages of a comparison and its repetition, which are the shell's work; what is done about a
+//! difference; child coordinators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,7 @@ impl World {
     }
 }
 
-/// As the two would do it.
+/// The differences that the two daemons would find by exchanging digests.
 fn by_digests(core: &Coordinator, name: &CoordinatorName, rm: &Participant, now: Time) -> Named {
     let nothing = BookingSet::default();
     let at = &rm.config().name;
@@ -48,7 +49,7 @@ fn by_digests(core: &Coordinator, name: &CoordinatorName, rm: &Participant, now:
     found.into_iter().map(|one| (one.txn, one.differs)).collect()
 }
 
-/// What is not over by now, in order.
+/// The sorted segments of a booking; `None` if the booking is over by now.
 fn content(segments: &[Segment], now: Time) -> Option<Vec<&Segment>> {
     let ends = segments.iter().map(|segment| segment.window.end()).max()?;
     let mut segments: Vec<&Segment> = segments.iter().collect();
@@ -56,7 +57,7 @@ fn content(segments: &[Segment], now: Time) -> Option<Vec<&Segment>> {
     (ends > now).then_some(segments)
 }
 
-/// All of both, side by side.
+/// The differences between all records of both, side by side.
 fn plain(core: &Coordinator, name: &CoordinatorName, rm: &Participant, now: Time) -> Named {
     let at: &RmName = &rm.config().name;
     let confirmed = core.reservations().filter(|known| known.state == State::Confirmed);
@@ -83,7 +84,7 @@ fn plain(core: &Coordinator, name: &CoordinatorName, rm: &Participant, now: Time
         match (of(here), of(there)) {
             (None, None) => None,
             (Some(here), Some(there)) => (here != there).then_some(Differs::OtherContent),
-            // Of the other content one is over and the other is not.
+            // One of the two contents is over and the other is not.
             (Some(_), None) if there.is_some_and(|there| !there.is_empty()) => {
                 Some(Differs::OtherContent)
             }
@@ -94,7 +95,7 @@ fn plain(core: &Coordinator, name: &CoordinatorName, rm: &Participant, now: Time
             (None, Some(_)) => Some(Differs::UnknownHere),
         }
     };
-    // A change that is mended until it is over is under way: nothing is said of it.
+    // A change that is mended until it is over is still under way, so it is not compared.
     let under_way =
         |txn: &TransactionId| core.reservation_of(txn).is_some_and(Reservation::is_changing);
     let stands = all.into_iter().filter(|txn| !under_way(txn));

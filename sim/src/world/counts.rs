@@ -1,4 +1,4 @@
-//! How much happened in a world: what the protocol did, and every fault that it was given.
+//! Counters of what happened in a world: what the protocol did, and every fault that the world had.
 
 /// A class of faults, by its number in the design.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All of them.
+    /// All classes of faults.
     pub const ALL: [Self; 13] = [
         Self::F1,
         Self::F2,
@@ -36,7 +36,7 @@ impl Fault {
         Self::F13,
     ];
 
-    /// What it is, and what one of it is counted as.
+    /// What the class is, in words, and what is counted as one fault of it.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Fault {
 /// Declares the counters once: their fields, their sum and their names.
 macro_rules! counts {
     ($($(#[doc = $doc:literal])+ $field:ident: $label:literal,)+) => {
-        /// How much happened.
+        /// How often each thing happened in a run.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[doc = $doc])+ pub $field: u64,)+
@@ -74,7 +74,7 @@ macro_rules! counts {
         }
 
         impl Counts {
-            /// Adds those of another run.
+            /// Adds the counts of another run.
             pub fn add(&mut self, other: &Self) {
                 $(self.$field += other.$field;)+
                 for (sum, more) in self.faults.iter_mut().zip(other.faults) {
@@ -82,7 +82,7 @@ macro_rules! counts {
                 }
             }
 
-            /// Every counter but those of the classes of faults, with its name.
+            /// Every counter with its name, except the classes of faults.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($label, self.$field),)+]
@@ -94,11 +94,11 @@ macro_rules! counts {
 counts! {
     /// Simulated microseconds.
     simulated_us: "simulated microseconds",
-    /// Worlds in which faults rage for longer than any hold lasts.
+    /// Worlds in which faults happen for longer than any hold lasts.
     long_worlds: "long worlds",
     /// Events of the queue.
     events: "events",
-    /// Batches that had something to write, each one fsync.
+    /// Batches that had something to write; each is one fsync.
     syncs: "syncs",
     /// Durable records.
     records: "records",
@@ -120,99 +120,99 @@ counts! {
     replaced: "bookings replaced by a change",
     /// Recorded mixed outcomes.
     mixed: "mixed outcomes, recorded",
-    /// Changes that some RMs had booked and others were too late to.
+    /// Changes that some RMs had booked and for which the Commit came too late at others.
     split: "changes booked in part, mended since",
     /// Holds that expired.
     expired: "holds expired",
     /// Questions of resource managers (Resolve).
     asked: "questions (Resolve)",
-    /// Promises that were given to a coordinator above.
+    /// Promises that child coordinators gave to a parent.
     prepared: "promises to a coordinator above",
     /// Holds that waited for the yes of another RM.
     held_after: "holds in turn",
-    /// Attempts in turns that were refused when something was held already.
+    /// Attempts in turn that were refused when something was already held.
     went_back: "attempts in turn that went back",
-    /// What a coordinator below had for one above, and a newer version replaced.
+    /// Bookings of a child coordinator for its parent that a newer version replaced.
     replaced_below: "changes made below",
-    /// Holds of one above that were planned again below.
+    /// Holds of a parent that its child coordinator planned again.
     replanned_below: "plans made again below",
     /// Calls of a client with an id that was used for something else.
     stolen: "ids used for something else",
     /// Processes that died, for whatever reason.
     crashes: "processes that died",
-    /// Of those at a durability point: before the write.
+    /// Processes that died at a durability point: before the write.
     before_write: "F1 before the write",
-    /// Between write and fsync.
+    /// Processes that died between write and fsync.
     before_fsync: "F1 between write and fsync",
-    /// After the fsync, before the first effect.
+    /// Processes that died after the fsync, before the first effect.
     after_fsync: "F1 after the fsync",
-    /// After some effects.
+    /// Processes that died after some effects.
     after_effects: "F1 after some effects",
-    /// Died right after a decision, heard of by nobody or by some.
+    /// Processes that died right after a decision that none or only some of the RMs had received.
     died_decided: "F1 with a decision that few have heard of",
-    /// Away for a minute or longer.
+    /// Processes that were down for a minute or longer.
     long_downs: "F1 away for a minute or longer",
-    /// Starts that take long before the first message is answered.
+    /// Starts that took long before the first message was answered.
     slow_starts: "F6 starts that took long",
-    /// Died while another one was down.
+    /// Processes that died while another one was down.
     pairs: "F1 while another one was down",
-    /// Ways cut.
+    /// Directions between two nodes that were cut.
     cuts: "F2 ways cut",
-    /// Ways cut for longer than two minutes.
+    /// Directions that were cut for longer than two minutes.
     long_cuts: "F2 ways cut for longer than two minutes",
-    /// Ways clogged.
+    /// Directions that were clogged.
     clogs: "F2 ways clogged",
     /// Packets that were lost.
     lost: "F3 packets lost",
-    /// Packets that came twice.
+    /// Packets that arrived twice.
     doubled: "F3 packets doubled",
-    /// Packets that came late.
+    /// Packets that arrived late.
     late: "F3 packets late",
     /// Writes that were lost before they were durable.
     lost_writes: "F4 writes lost",
-    /// Transactions of which a part survived.
+    /// Writes of which only a part survived.
     torn: "F4 writes torn",
     /// Writes or fsyncs that failed.
     io_errors: "F4 writes or fsyncs failed",
-    /// Appends that found no room.
+    /// Appends that found no disk space.
     full: "F4 appends without room",
-    /// Holds and requests refused while only little room was left (I17).
+    /// Holds and requests that were refused while only little disk space was left (I17).
     no_room: "F4 refused for want of room",
     /// Damaged records, each of which stopped a start (I15).
     damaged: "F4 damaged records found at start",
     /// Wall clocks that jumped.
     jumps: "F5 clocks that jumped",
-    /// Processes that froze.
+    /// Processes that were frozen.
     freezes: "F5 processes that froze",
-    /// Lies about what is held or booked.
+    /// False answers of resource managers about what is held or booked.
     lies: "F7 lies",
-    /// Messages rejected by an older release.
+    /// Messages that an older release rejected.
     rejected: "F9 messages rejected",
-    /// Ledgers of an older release that this one went on with.
+    /// Ledgers of an older release that this release continued.
     upgrades: "F9 ledgers of an older release",
-    /// Holds and commits refused for a reason of a newer release.
+    /// Holds and commits that were refused for a reason that only a newer release knows.
     unknown_reasons: "F9 refused for a reason that nobody knows",
-    /// Questions that went to the other of two twins.
+    /// Questions that went to the wrong one of two coordinators with the same name.
     strangers: "F10 questions to the wrong twin",
     /// Records that were lost with a restored disk.
     forgotten: "F11 records lost",
     /// Resource managers that came back empty.
     emptied: "F11 ledgers made anew",
-    /// What a comparison of bookings finds at rest.
+    /// Differences that a comparison of bookings finds at rest.
     differences: "F11 differences that a comparison finds",
-    /// Messages of a coordinator that was left out of a configuration.
+    /// Messages of a coordinator that the configuration of the RM left out.
     denied: "F12 messages denied",
-    /// Messages about what is another coordinator's.
+    /// Messages of a coordinator about a transaction that is another coordinator's.
     meddled: "F13 messages about what is another's",
 }
 
 impl Counts {
-    /// One more fault of this class.
+    /// Counts one more fault of this class.
     pub fn fault(&mut self, fault: Fault) {
         self.faults[fault as usize] += 1;
     }
 
-    /// How many of this class.
+    /// Number of faults of this class.
     #[must_use]
     pub const fn of(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]

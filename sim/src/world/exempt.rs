@@ -1,44 +1,48 @@
-//! What cannot be promised where an old disk was put back (F11), a resource manager lies (F7) or has its configuration
-//! changed (F12); the checks leave out exactly this, and hold everything else to what it is without such faults.
+//! What cannot be promised where an old disk was put back (F11), or where a resource manager lies (F7) or has
+//! its configuration changed (F12). The checks leave out exactly this, and require of everything else what
+//! they require without such faults.
 //!
-//! **F11.** A disk put back has lost its last records. Every reservation that one of them was about is
-//! *lost*, and with it whatever belongs to it on the levels above and below: its users may hear "unknown"
-//! or another outcome than before, it may be booked at one RM and not at another, its ids may be given
-//! again. Nothing is taken from reservations whose records are all there; from I1, which every RM
-//! keeps by what it knows; from I7 and I22: what is held for a lost reservation ends like any other hold.
-//! A coordinator that has lost that it had an old version released may try in vain to go back to it, until both versions
-//! are over: that one reservation is not at rest before.
+//! **F11.** A disk that was put back has lost its last records. Every reservation that one of them was about
+//! is *lost*, and with it everything that belongs to it at parent and child coordinators. The users of a lost
+//! reservation may be told "unknown" or another outcome than before; it may be booked at one RM and not at
+//! another; its ids may be given again. Nothing is taken from reservations whose records are all there. I1
+//! stays in force, because every RM keeps it by what it knows. I7 and I22 stay in force, because what is held
+//! for a lost reservation ends like any other hold. A coordinator that has lost that it had an old version
+//! released may try in vain to go back to that version until both versions are over; only until then is that
+//! one reservation not at rest.
 //!
-//! **F7.** An RM that has lied about a transaction is believed: a coordinator has nothing else. Its users
-//! may be told "confirmed" where every RM has *said* that it booked, and "nothing is held" where every
-//! one has said so. Taken is only what the liar itself has or has not of that reservation. The
-//! honest RMs of the same reservation owe everything: I1, I4, I5, I6 among themselves, and I7.
+//! **F7.** An RM that has lied about a transaction is believed, because a coordinator knows nothing else. Its
+//! users may be told "confirmed" where every RM has *said* that it booked, and "nothing is held" where every
+//! RM has said so. The exemption covers only what the lying RM itself has of that reservation. The honest RMs
+//! of the same reservation owe everything: I1, I4, I5, I6 among themselves, and I7.
 //!
-//! **F12.** An RM whose configuration leaves a coordinator out denies it what it knows nothing of, and writes nothing
-//! down: a copy of a Hold that comes when the coordinator is named again is new to it, though
-//! its user was told by then that nothing is held. What it so holds in two phases it asks about, which ends it (I7, I22).
-//! A one-way booking nobody asks about: it stays, for nobody, until somebody compares. Taken is what an RM so has of the
-//! transaction whose end it denied.
+//! **F12.** An RM whose configuration leaves a coordinator out denies that coordinator every transaction that
+//! the RM does not know, and writes nothing down. A copy of a Hold that arrives after the coordinator is
+//! named again is new to the RM, although the user was told in the meantime that nothing is held. If the RM
+//! holds it in two phases, it asks for the outcome, and that ends the hold (I7, I22). Nobody asks about a
+//! one-way booking: it stays, without an owner, until somebody compares. The exemption covers what the RM has
+//! in this way of a transaction whose end it denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{ReservationId, TransactionId};
 use serde_json::Value;
 
-/// Keys of records whose values are ids of transactions or reservations.
+/// The JSON keys of records whose values are ids of transactions or reservations.
 const ID_KEYS: [&str; 4] = ["txn", "reservation", "replaces", "by"];
 
+/// The reservations and transactions for which something cannot be promised.
 #[derive(Debug, Default)]
 pub struct Exempt {
-    /// Reservations of which a record was lost, and the topmost ones that they belong to.
+    /// Reservations of which a record was lost, and the topmost reservations that they belong to.
     lost: BTreeSet<String>,
-    /// Those of which a coordinator has lost that an old version was released.
+    /// Reservations of which a coordinator has lost that an old version was released.
     settled: BTreeSet<String>,
-    /// For which transaction above each reservation below was made.
+    /// For each reservation of a child coordinator, the parent's transaction for which it was made.
     parents: BTreeMap<String, TransactionId>,
     /// Which RM has lied about which topmost reservation.
     lied: BTreeSet<(usize, String)>,
-    /// Which RM has said that it has booked what.
+    /// Which RM has said that it booked which transaction.
     said_booked: BTreeSet<(usize, TransactionId)>,
     /// Which RM has denied the end of which transaction.
     denied: BTreeSet<(usize, TransactionId)>,
@@ -50,9 +54,9 @@ fn reservation(txn: &str) -> &str {
 }
 
 impl Exempt {
-    /// The reservation at the top that one belongs to.
+    /// The topmost reservation that this one belongs to.
     fn root<'a>(&'a self, mut id: &'a str) -> &'a str {
-        // An id that is given again below might be above itself.
+        // An id that a child coordinator gives again could become its own ancestor, so the depth is bounded.
         for _ in 0..8 {
             match self.parents.get(id) {
                 Some(upper) => id = reservation(upper.as_str()),
@@ -62,17 +66,17 @@ impl Exempt {
         id
     }
 
-    /// A coordinator below has made a reservation for a transaction above.
+    /// A child coordinator has made a reservation for a transaction of its parent.
     pub fn note_parent(&mut self, below: &ReservationId, upper: &TransactionId) {
         self.parents.insert(below.as_str().to_owned(), upper.clone());
         if self.lost.contains(below.as_str()) {
-            // The id is given again: what it is given to now is no better off.
+            // A lost id is given again: what it belongs to now is lost, too.
             let root = self.root(below.as_str()).to_owned();
             self.lost.insert(root);
         }
     }
 
-    /// These records are gone (F11).
+    /// These records are lost (F11).
     pub fn lose(&mut self, bodies: &[String]) {
         for body in bodies {
             let Ok(value) = serde_json::from_str::<Value>(body) else { continue };
@@ -99,22 +103,22 @@ impl Exempt {
         }
     }
 
-    /// Has a coordinator lost that RMs had released an old version of this?
+    /// Has a coordinator lost the record that RMs had released an old version of this reservation?
     pub fn is_mended_till_over(&self, id: &str) -> bool {
         self.settled.contains(id)
     }
 
-    /// Has a disk lost a record of it?
+    /// Has a disk lost a record of this reservation, or of the topmost one that it belongs to?
     pub fn is_lost(&self, id: &str) -> bool {
         !self.lost.is_empty() && (self.lost.contains(id) || self.lost.contains(self.root(id)))
     }
 
-    /// Of its reservation?
+    /// Has a disk lost a record of this transaction's reservation?
     pub fn is_lost_txn(&self, txn: &TransactionId) -> bool {
         !self.lost.is_empty() && self.is_lost(reservation(txn.as_str()))
     }
 
-    /// An RM lies about a transaction; maybe that it has booked it.
+    /// An RM lies about a transaction; `booked` says whether it claims to have booked it.
     pub fn lie(&mut self, rm: usize, txn: &TransactionId, booked: bool) {
         let root = self.root(reservation(txn.as_str())).to_owned();
         self.lied.insert((rm, root));
@@ -129,7 +133,7 @@ impl Exempt {
         !self.lied.is_empty() && self.lied.contains(&(rm, root()))
     }
 
-    /// Has any RM lied about the reservation of a transaction, on whatever level?
+    /// Has any RM lied about the reservation of a transaction, at any level of the tree?
     pub fn is_lied_about(&self, txn: &TransactionId) -> bool {
         let root = self.root(reservation(txn.as_str()));
         self.lied.iter().any(|(_, lied)| lied == root)
@@ -150,7 +154,7 @@ impl Exempt {
         self.has_lied(rm, txn) || self.denied.contains(&(rm, txn.clone()))
     }
 
-    /// Does this RM owe nothing for a transaction?
+    /// Do the checks require nothing of this RM for this transaction?
     pub fn is_free(&self, rm: usize, txn: &TransactionId) -> bool {
         self.is_lost_txn(txn) || self.owes_nothing(rm, txn)
     }
@@ -174,7 +178,7 @@ mod tests {
             assert!(exempt.is_lost_txn(&txn(lost)), "{lost}");
         }
         assert!(!exempt.is_lost("top-1-8") && !exempt.is_lost("mid-1-2"));
-        // Its id is given again, for another one above.
+        // The id of the child's reservation is given again, for another reservation of the parent.
         exempt.note_parent(&ReservationId::composed("low-1-1"), &txn("top-1-9/1"));
         assert!(exempt.is_lost("top-1-9"));
     }

@@ -1,5 +1,5 @@
-//! What flies between nodes: calls and questions leave, their packets meet the weather, arrive or not, and
-//! answers find who waits for them.
+//! Packets between nodes: calls and questions leave, the network delays, loses or doubles their packets, and
+//! each answer finds the node that waits for it.
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
 use coalloc_protocol::coordinator::{CoordinatorInput, ParentInput, Reply};
@@ -19,7 +19,7 @@ impl World {
         self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
     }
 
-    /// An RM's question leaves, to whoever answers to that name.
+    /// An RM's question leaves, to a coordinator of that name.
     pub(super) fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
         self.counts.asked += 1;
         self.watch.asking.note(by, &txn, self.now_us);
@@ -29,7 +29,8 @@ impl World {
         if named.is_empty() {
             return;
         }
-        // In a story the newest has taken the name over; by chance either has.
+        // Of two coordinators with this name, the newest answers in a story; in a random world it is either
+        // one.
         let grc = if self.is_story() { named[named.len() - 1] } else { *self.dice.pick(&named) };
         if named.len() > 1 && self.grcs[grc].shadow.reservation_of(&txn).is_none() {
             self.counts.strangers += 1;

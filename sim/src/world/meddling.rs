@@ -1,11 +1,12 @@
-//! Coordinators that meddle (F13): whoever is configured at an RM, or above a coordinator, says something about a
-//! transaction that another one has opened or will open. It must be denied, and must leave no trace (I9, I21).
+//! Meddling coordinators (F13): a coordinator that the configuration of an RM or of a child coordinator names
+//! sends a message about a transaction that another coordinator has opened or will open. The message must be
+//! denied, and must leave no trace (I9, I21).
 //!
-//! A meddler has a name of its own and no core. What it says arrives as said: the weather over packets is for those who
-//! have an answer to wait for.
+//! A meddler has a name of its own and no core. Its messages always arrive as sent, because the faults of
+//! packets are for nodes that wait for an answer.
 //!
-//! Left out: twins under one name, which nobody can tell apart (F10); strangers that no configuration names, whom
-//! the shells turn away.
+//! Left out: coordinators that share one name, which nobody can distinguish (F10); strangers that no
+//! configuration names, whom the shells turn away.
 
 use coalloc_common::{CoordinatorName, TransactionId, UserName};
 use coalloc_protocol::coordinator::{CoordinatorInput, MessageKind, ParentInput};
@@ -14,11 +15,11 @@ use coalloc_protocol::participant::ParticipantInput;
 
 use super::{Address, Fault, Waiter, World};
 
-/// A coordinator that every configuration names, and that is none of this federation's.
+/// The name of a coordinator that every configuration names and that does not belong to this federation.
 pub const MEDDLER: &str = "meddler";
 
 impl World {
-    /// One message about what is another's.
+    /// Sends one message about a transaction that belongs to another coordinator.
     pub(super) fn meddle(&mut self) -> Result<(), String> {
         let Some(txn) = self.somebodys() else { return Ok(()) };
         let others = self.grc_names.iter().filter(|name| !txn.is_of(name)).cloned();
@@ -87,7 +88,8 @@ impl World {
         })
     }
 
-    /// Most often where something of it is; any RM or any coordinator that serves others as well.
+    /// Where the message goes: mostly to a node that has something of the transaction, sometimes to any RM or
+    /// child coordinator.
     fn where_to_meddle(&mut self, txn: &TransactionId) -> Address {
         let rms = 0..self.rms.len();
         let knows = |rm: &usize| self.rms[*rm].shadow.entries().contains_key(txn);
@@ -101,7 +103,7 @@ impl World {
         *self.dice.pick(&from)
     }
 
-    /// The same as its coordinator's order, as far as anybody knows of one, in the meddler's name.
+    /// An order in the meddler's name, with the content of the coordinator's own order if any RM knows one.
     fn order_about(&self, txn: &TransactionId, by: &CoordinatorName) -> Option<HoldOrder> {
         let own = format!("{}/", txn.as_str().rsplit_once('/')?.0);
         let mut entries = self.rms.iter().flat_map(|rm| rm.shadow.entries());
@@ -116,7 +118,7 @@ impl World {
         })
     }
 
-    /// An RM has nothing to say to a meddler but that it is denied.
+    /// Checks that an RM answers a meddler only with a denial.
     pub(super) fn watch_meddled(
         &mut self,
         rm: usize,

@@ -1,12 +1,12 @@
-//! A second opinion on capacity and time, made of the records alone and by the simplest means: amounts
-//! are added up instant by instant in lists, intervals are measured by the time of the world.
+//! A second opinion on capacity and time, computed from the records alone and by the simplest means: amounts
+//! are added up instant by instant in lists, and intervals are measured by the time of the world.
 //!
-//! The cores check themselves against their own timetables and clocks, and the shadows share their
-//! code. A mistake in that code is a mistake on both sides; here it is not. Planted bugs showed what was
-//! missing: refusals that were not necessary, holds that last too long, decisions that come too late,
-//! aborts that nobody has decided.
+//! The cores check themselves against their own timetables and clocks, and the shadows share their code, so
+//! that a mistake in that code is a mistake on both sides. This module shares none of it. Planted bugs showed
+//! what the other checks missed: unnecessary refusals, holds that last too long, decisions that come too
+//! late, aborts that nobody has decided.
 //!
-//! Left out: what service levels and inner networks refuse, which other rooms test.
+//! Left out: refusals because of service levels and inner networks, which other modules test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,14 +20,14 @@ use coalloc_protocol::participant::{ParticipantRecord, Phase, TransactionEnd};
 use super::World;
 use super::check::SYNC_US_MAX;
 
-/// What is held or booked, and since when there are which processes.
+/// What is held or booked at each RM, and since when its process runs.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// By RM.
+    /// Holds and bookings, by RM and transaction.
     live: BTreeMap<usize, BTreeMap<TransactionId, ModelEntry>>,
-    /// What is kept of transactions that were replaced, by RM.
+    /// The segments that are kept of transactions that were replaced, by RM and transaction.
     kept: BTreeMap<usize, BTreeMap<TransactionId, Vec<Segment>>>,
-    /// When the process of each RM began, or went on.
+    /// When the process of each RM began, or continued after it was frozen.
     awake_us: BTreeMap<usize, i64>,
 }
 
@@ -35,12 +35,13 @@ pub struct Model {
 #[derive(Debug)]
 struct ModelEntry {
     order: HoldOrder,
-    /// What the booking has that it was held in place of, and what is kept beside that: so much less it
-    /// takes, also when that one is gone before it; then it can never be booked.
+    /// The segments of the booking that this one is to replace, and what is kept beside that booking. This
+    /// entry takes that much less, also when the replaced booking ends first; then this entry can never be
+    /// booked.
     beside: Vec<Segment>,
 }
 
-/// What one transaction wants of a resource at an instant.
+/// How much these segments take of a resource at an instant.
 fn wants(segments: &[Segment], resource: &ResourceId, at: Time) -> u64 {
     let there = |segment: &&Segment| {
         segment.resource == *resource && segment.window.start() <= at && at < segment.window.end()
@@ -48,7 +49,7 @@ fn wants(segments: &[Segment], resource: &ResourceId, at: Time) -> u64 {
     segments.iter().filter(there).map(|segment| segment.amount.0).sum()
 }
 
-/// What some segments have more than others, from each instant at which one of them begins or ends to the next.
+/// The amounts by which `own` exceeds `new`, from each instant at which a segment begins or ends to the next.
 fn surplus(own: &[Segment], new: &[Segment]) -> Vec<Segment> {
     let resources: BTreeSet<&ResourceId> = own.iter().map(|segment| &segment.resource).collect();
     let mut surplus = Vec::new();
@@ -67,13 +68,14 @@ fn surplus(own: &[Segment], new: &[Segment]) -> Vec<Segment> {
 }
 
 impl Model {
-    /// What is kept of the transaction that another one has replaced.
+    /// The segments kept of the transaction that this order's transaction has replaced.
     fn kept_before(&self, rm: usize, order: &HoldOrder) -> Vec<Segment> {
         let kept = order.replaces.as_ref().and_then(|old| self.kept.get(&rm)?.get(old));
         kept.cloned().unwrap_or_default()
     }
 
-    /// What an order may count as its own: the booking that it replaces, and what is kept beside it.
+    /// What an order may count as its own: the booking that it replaces, and what is kept beside that
+    /// booking.
     fn own_segments(&self, rm: usize, order: &HoldOrder) -> Vec<Segment> {
         let old = order.replaces.as_ref().and_then(|old| self.live.get(&rm)?.get(old));
         let Some(old) = old else { return Vec::new() };
@@ -81,7 +83,7 @@ impl Model {
         old.order.segments.iter().cloned().chain(kept).collect()
     }
 
-    /// A new version is booked: what it does without is kept or gone.
+    /// A new version is booked: what it no longer uses is either kept or freed.
     fn replace(&mut self, rm: usize, new: &HoldOrder) {
         let Some(old) = &new.replaces else { return };
         let left = surplus(&self.own_segments(rm, new), &new.segments);
@@ -95,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Whoever counts on something that is not kept any more takes it.
+    /// Holds that count on segments which are no longer kept take those amounts themselves.
     fn count_again(&mut self, rm: usize) {
         let Some(live) = self.live.get(&rm) else { return };
         let counts = |taken: &&ModelEntry| {
@@ -112,7 +114,8 @@ impl Model {
         }
     }
 
-    /// What all others have of a resource at an instant; of a booking and its new version, the larger.
+    /// What all other transactions take of a resource at an instant. Of a booking and its new version, the
+    /// larger counts.
     fn others(&self, rm: usize, order: &HoldOrder, resource: &ResourceId, at: Time) -> u64 {
         let Some(live) = self.live.get(&rm) else { return 0 };
         let own = order.replaces.as_ref().and_then(|old| live.get(old)?.order.replaces.as_ref());
@@ -129,13 +132,15 @@ impl Model {
         kept + others.map(beyond).sum::<u64>()
     }
 
-    /// Every instant at which something that the order wants begins, or another's within that.
+    /// Every instant within the order's windows at which a segment of the order or of another transaction
+    /// begins or ends.
     fn instants(&self, rm: usize, order: &HoldOrder) -> Vec<(ResourceId, Time)> {
         let mut instants = Vec::new();
         for segment in &order.segments {
             let (resource, window) = (&segment.resource, segment.window);
             let all = self.live.get(&rm).into_iter().flat_map(BTreeMap::values);
-            // Where what it was held in place of ends, a change takes more, also when that one is gone.
+            // A change takes more where the booking that it is to replace ends, also when that booking is
+            // gone.
             let all = all.flat_map(|taken| taken.order.segments.iter().chain(&taken.beside));
             let kept = self.kept.get(&rm).into_iter().flat_map(BTreeMap::values).flatten();
             let of = all.chain(&order.segments).chain(kept);
@@ -149,7 +154,7 @@ impl Model {
         instants
     }
 
-    /// Where the order does not fit beside all others, if it does not.
+    /// The first resource and instant at which the order does not fit beside all others, if there is one.
     fn excess(
         &self,
         rm: usize,
@@ -166,7 +171,7 @@ impl Model {
 }
 
 impl World {
-    /// An RM's ledger was put back to an older state: what it has now is what that says.
+    /// An RM's ledger was put back to an older state, so the model takes over that state.
     pub(super) fn model_again(&mut self, rm: usize) {
         let entries = self.rms[rm].shadow.entries();
         let live = entries.iter().filter_map(|(txn, entry)| {
@@ -187,20 +192,21 @@ impl World {
         self.watch.model.kept.insert(rm, kept);
     }
 
-    /// The process of an RM has begun, or goes on after it was stopped.
+    /// The process of an RM has begun, or continues after it was frozen.
     pub(super) fn model_awake(&mut self, rm: usize, at_us: i64) {
         self.watch.model.awake_us.insert(rm, at_us);
     }
 
-    /// Records of an RM, before any of them is looked at. What was due while it was down ends with the
-    /// first batch of the new process, which may be before that says that it has opened.
+    /// Called with the records of an RM's batch before any of them is checked. What fell due while the RM was
+    /// down ends in the first batch of the new process, possibly before the record that the process has
+    /// opened.
     pub(super) fn model_batch(&mut self, rm: usize, records: &[ParticipantRecord]) {
         if records.iter().any(|record| matches!(record, ParticipantRecord::Opened { .. })) {
             self.model_awake(rm, self.now_us);
         }
     }
 
-    /// One record of an RM, in its turn.
+    /// Checks and applies one record of an RM.
     pub(super) fn model_rm(&mut self, rm: usize, record: &ParticipantRecord) -> Result<(), String> {
         match record {
             ParticipantRecord::Held { order, .. } => {
@@ -259,8 +265,9 @@ impl World {
         self.watch.model.excess(rm, order, capacity)
     }
 
-    /// No hold is booked later than it was to last, or expires much later, by the time of the world, on a
-    /// machine whose wall clock nobody set (I14). One that was down or stopped expires when it is back.
+    /// I14: by the time of the world, no hold is booked later than it was to last, or expires much later, on
+    /// a machine whose wall clock nobody set. A hold of an RM that was down or frozen expires when the RM is
+    /// back.
     fn check_length(
         &self,
         rm: usize,
@@ -283,7 +290,8 @@ impl World {
         Ok(())
     }
 
-    /// A decision leaves every hold its margin, and says no more of them than is so (I3).
+    /// A decision leaves every hold its margin, and does not claim that the holds last longer than they do
+    /// (I3).
     pub(super) fn model_grc(&self, grc: usize, record: &CoordinatorRecord) -> Result<(), String> {
         let CoordinatorRecord::Decided {
             txn,

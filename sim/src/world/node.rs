@@ -1,9 +1,9 @@
 //! One node: a core, its ledger on a disk, its clocks, and the shell's batch between step and send.
 //!
-//! A batch is what the ledger's owner does, by the owner's own code: a tick if it is due, every input
-//! that waits, one sync, then the effects. A node may die at any of these places ([`CrashPoint`]), and
-//! what is then on the disk is for the disk to say. Beside the core runs its shadow, the fold of what is
-//! durable: the two must agree whenever nothing is on its way to the disk (I12, I14).
+//! A batch does what the owner of a ledger does in a daemon, with the same code: a tick if one is due, every
+//! input that waits, one sync, then the effects. A node may die at any of these places ([`CrashPoint`]); the
+//! simulated disk decides what is on the disk then. Beside the core runs its shadow, the fold of the durable
+//! records. The two must agree whenever nothing is on its way to the disk (I12, I14).
 
 use std::fmt::Debug;
 
@@ -18,43 +18,42 @@ use serde::de::DeserializeOwned;
 /// The wall clock of the world at its beginning: 2026-11-21T10:00:00Z.
 pub const WALL_START: Time = Time::from_us(1_795_255_200_000_000);
 
-/// What a record has to be, to be kept as the ledger keeps it.
+/// What the ledger requires of a record.
 pub trait Record: Serialize + DeserializeOwned + PartialEq + Debug + Clone {}
 impl<T: Serialize + DeserializeOwned + PartialEq + Debug + Clone> Record for T {}
 
-/// The two clocks of a machine, against the time of the world.
+/// The two clocks of a machine, relative to the time of the world.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// How far its wall clock is ahead of the world's.
+    /// How far the machine's wall clock is ahead of the world's, in microseconds.
     pub wall_ahead_us: i64,
-    /// Somebody has set it.
+    /// Somebody has set the wall clock.
     pub was_set: bool,
-    /// When its machine was booted.
+    /// When the machine was booted, in the time of the world.
     booted_us: i64,
-    /// How often.
+    /// How often the machine was booted.
     boots: u32,
 }
 
-/// Where a node dies, seen from the batch in hand: at every durability point before and after write,
-/// fsync and send.
+/// Where in the current batch a node dies: at each durability point, before and after write, fsync and send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CrashPoint {
     /// Nothing of the batch is written.
     BeforeWrite,
-    /// All of it is written, and not durable: this much survives.
+    /// The batch is written but not durable; this much of it survives.
     BeforeFsync(DiskSurvival),
-    /// It is durable, and no effect has left.
+    /// The batch is durable, and no effect has left.
     AfterFsync,
-    /// It is durable, and so many effects have left.
+    /// The batch is durable, and so many effects have left.
     AfterEffects(usize),
 }
 
-/// What a disk has after a crash of what was written and not yet durable.
+/// How much of what was written but not yet durable is on the disk after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiskSurvival {
-    /// Nothing.
+    /// Nothing of it.
     Nothing,
-    /// A part without its end, which the next opening rolls back.
+    /// A part without its end, which is rolled back when the ledger is opened again.
     Part,
     /// All of it, by luck.
     All,
@@ -74,7 +73,7 @@ impl CrashPoint {
         }
     }
 
-    /// Effects that leave before it, when the append has not failed; after one that has, none does.
+    /// How many effects leave before the node dies, if the append succeeds. After a failed append none leave.
     const fn effects(self) -> usize {
         match self {
             Self::AfterEffects(count) => count,
@@ -83,41 +82,42 @@ impl CrashPoint {
     }
 }
 
-/// A batch after its sync: what is durable of it, and what leaves the node.
+/// A batch after its sync: the records that are durable, and the effects that leave the node.
 pub struct Finished<C: Core> {
     pub records: Vec<C::Record>,
     pub effects: Vec<C::Effect>,
-    /// The append failed: the node has to end, and says nothing (I16).
+    /// The append failed, so the node has to end without sending anything (I16).
     pub failed: bool,
 }
 
+/// A node: its process, which may be down, and its machine.
 pub struct Node<C: Core> {
     pub name: String,
-    /// For a machine in this boot.
+    /// Makes a core for a machine in this boot.
     make: Box<dyn Fn(&str) -> C>,
     start: fn(String) -> C::Input,
-    /// `None` while it is down.
+    /// `None` while the node is down.
     pub core: Option<C>,
-    /// The fold of what is durable.
+    /// The fold of the durable records.
     pub shadow: C,
-    /// It outlives the process.
+    /// The disk outlives the process.
     pub disk: SimulatedDisk,
     log: Option<MemoryLedger<C::Record>>,
-    /// What the core was told of it.
+    /// What the core was told about the disk space.
     room: DiskSpace,
-    /// Syncs that had something to write, over all its lives.
+    /// Syncs that had something to write, over all lives of the node.
     pub writes: u64,
-    /// Counts its lives: what belongs to an earlier one is void.
+    /// The number of the current life. Events of an earlier life are void.
     pub life: u64,
     pub clock: Clock,
     inbox: Vec<C::Input>,
     batch: Option<Vec<Unsynced<C::Record, C::Effect>>>,
-    /// When the records of the last batch were made, in the time of the world. They may become durable
-    /// much later: a disk takes its time, and a process that is stopped before its sync goes on with it.
+    /// When the records of the last batch were made, in the time of the world. They may become durable much
+    /// later: a disk takes its time, and a process that is frozen before its sync completes that sync later.
     pub stepped_us: i64,
-    /// An append has failed: its process is ending.
+    /// An append has failed, so the process is ending.
     failed: bool,
-    /// The earliest tick that is in the queue of the world.
+    /// The earliest tick of this node in the queue of the world.
     pub tick_queued: Option<i64>,
 }
 
@@ -151,6 +151,7 @@ where
         }
     }
 
+    /// Does its process run?
     pub const fn is_up(&self) -> bool {
         self.core.is_some()
     }
@@ -160,42 +161,43 @@ where
         self.core.is_some() && self.batch.is_none() && !self.failed
     }
 
-    /// Was its core told that there is no room for anything new (I17)?
+    /// Was the core told that there is no disk space for anything new (I17)?
     pub const fn is_low(&self) -> bool {
         self.room.is_low()
     }
 
-    /// Every durable record, read back.
+    /// Every durable record, read back from the disk.
     pub fn records(&self) -> Vec<C::Record> {
         let bodies = self.disk.bodies();
         bodies.iter().map(|body| serde_json::from_str(body).expect("read back")).collect()
     }
 
-    /// Its clocks, at a time of the world.
+    /// What the node's clocks show at a time of the world.
     pub fn now(&self, world_us: i64) -> Now {
         let wall = WALL_START.saturating_add(Span::from_us(world_us + self.clock.wall_ahead_us));
         Now { wall, boot: BootTime::from_us(world_us - self.clock.booted_us) }
     }
 
-    /// The time of the world at an instant of its machine.
+    /// The time of the world at a boot time of the node's machine.
     pub fn world_us(&self, boot: BootTime) -> i64 {
         boot.as_us().saturating_add(self.clock.booted_us)
     }
 
-    /// When it wants a tick, in the time of the world.
+    /// When the core wants a tick, in the time of the world. `None` while the node is down or a batch is
+    /// being synced.
     pub fn wants_tick_at(&self) -> Option<i64> {
         let wake = self.core.as_ref().filter(|_| self.batch.is_none())?.next_wake()?;
         Some(wake.as_us().saturating_add(self.clock.booted_us))
     }
 
-    /// Gives it an input, unless it is down.
+    /// Puts an input into the node's inbox, unless the node is down.
     pub fn post(&mut self, input: C::Input) {
         if self.is_up() {
             self.inbox.push(input);
         }
     }
 
-    /// Steps all that waits, if it is idle. True when there is now a batch to sync.
+    /// Steps all inputs that wait, if the node is idle. Returns true when there is a batch to sync.
     pub fn begin(&mut self, world_us: i64) -> Result<bool, String> {
         let now = self.now(world_us);
         let core = self.core.as_mut().filter(|_| self.batch.is_none());
@@ -218,19 +220,19 @@ where
         Ok(true)
     }
 
-    /// What the sync that comes now writes.
+    /// The records that the next sync writes.
     pub fn next_records(&self) -> impl Iterator<Item = &C::Record> {
         self.batch.iter().flatten().flat_map(Unsynced::records)
     }
 
-    /// The number of the sync that comes now, of those that write; `None` when it has nothing to write.
+    /// The number of the next sync, among those that write; `None` when the next sync has nothing to write.
     pub fn next_write(&self) -> Option<u64> {
         let writes = self.batch.iter().flatten().any(|step| !step.records().is_empty());
         writes.then_some(self.writes + 1)
     }
 
-    /// Syncs the batch in hand. A node that dies here is given the point; its caller ends it then, and
-    /// also when the append has failed.
+    /// Syncs the current batch. `point` says where the node dies, if it does. The caller then ends the node;
+    /// it also ends the node when the append has failed.
     pub fn finish(&mut self, point: Option<CrashPoint>) -> Result<Finished<C>, String> {
         let batch = self.batch.take().unwrap_or_default();
         let Some(log) = self.log.as_mut() else {
@@ -244,7 +246,7 @@ where
         self.writes += u64::from(!records.is_empty());
         let before = self.disk.records();
         let synced = sync(batch, log);
-        // What is durable the disk says, not the code that wrote to it.
+        // The disk says what is durable, not the code that wrote to it.
         records.truncate(self.disk.records() - before);
         for record in &records {
             let problem = |error| format!("{}: I12: its own log: {error}", self.name);
@@ -258,6 +260,7 @@ where
         Ok(Finished { records, effects, failed: self.failed })
     }
 
+    /// Ends the process. What was not durable is lost, and a new life begins.
     pub fn crash(&mut self) {
         self.life += 1;
         self.core = None;
@@ -270,7 +273,7 @@ where
         self.tick_queued = None;
     }
 
-    /// A new process, after a reboot of the machine if so said: replay, then `Start`.
+    /// Starts a new process, after a reboot of the machine if `reboot` is set: replay, then `Start`.
     pub fn restart(&mut self, world_us: i64, reboot: bool) -> Result<(), String> {
         if self.is_up() {
             return Ok(());
@@ -289,7 +292,7 @@ where
         Ok(())
     }
 
-    /// A core that has replayed what is on a disk.
+    /// A core that has replayed what is on a disk, and its ledger.
     pub fn open(
         &self,
         disk: &SimulatedDisk,
@@ -300,7 +303,8 @@ where
         Ok((core, log))
     }
 
-    /// A start on a copy of the disk with a damaged record: it must be refused, and name it (I15).
+    /// Starts a core on a copy of the disk with a damaged record. The start must be refused, and the error
+    /// must name the record (I15).
     pub fn start_damaged(&self, record: usize, damage: Damage) -> Result<(), String> {
         let copy = self.disk.copy();
         copy.damage(record, damage);
@@ -314,7 +318,7 @@ where
         Err(format!("I15: {}: record {} is damaged ({damage:?}): {found}", self.name, record + 1))
     }
 
-    /// The disk is as it was after so many records (F11). The node must be down.
+    /// Puts the disk back to its state after so many records (F11). The node must be down.
     pub fn restore(&mut self, records: usize) -> Result<(), String> {
         self.disk.restore(records);
         self.shadow = (self.make)("boot-1");

@@ -1,4 +1,4 @@
-//! An operator of a coordinator, who gives up on resource managers. Only stories have one.
+//! An operator of a coordinator, who gives up on resource managers. Only stories have operators.
 
 use coalloc_common::{RmName, UserName};
 use coalloc_protocol::coordinator::{CoordinatorInput, OfWhat, Repair, Reply, Reservation};
@@ -7,7 +7,7 @@ use coalloc_protocol::message::Token;
 use super::{Address, Waiter, World, print};
 
 impl World {
-    /// An operator gives up on an RM, of the reservation of a demand.
+    /// An operator gives up on one RM of a demand's reservation.
     ///
     /// # Errors
     /// When the demand has no reservation, or the coordinator is down.
@@ -48,7 +48,7 @@ impl World {
     }
 }
 
-/// Is the user told that this RM may still have something of it?
+/// Has the operator given up on this RM, so that it may still have something of the reservation?
 pub(super) fn may_have(reservation: &Reservation, rm: &str) -> bool {
     reservation.given_up.iter().any(|one| one.rm.as_str() == rm && one.ended.is_none())
 }

@@ -1,4 +1,4 @@
-//! The transcript: how packets, records and replies read. Windows are seconds of the world.
+//! The transcript: how packets, records and replies are printed. Windows are printed in seconds of the world.
 
 use coalloc_common::RmName;
 use coalloc_common::{Segment, Span};
@@ -35,6 +35,7 @@ fn candidate(candidate: &Candidate) -> String {
     if order.is_empty() { all } else { format!("{all}; {manner}: {}", order.join(", ")) }
 }
 
+/// A packet in the transcript.
 pub fn packet(packet: &Packet) -> String {
     match packet {
         Packet::Message { txn, message: Message::Hold(order), .. } => {
@@ -66,6 +67,7 @@ fn hold(order: &HoldOrder) -> String {
     format!("{} for {}{ask}{old}{way}", segments(&order.segments), order.user)
 }
 
+/// A coordinator's record in the transcript.
 pub fn coordinator_record(record: &CoordinatorRecord) -> String {
     match record {
         CoordinatorRecord::Refused { reservation, ticket, refusal, .. } => {
@@ -135,6 +137,7 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
     }
 }
 
+/// An RM's record in the transcript.
 pub fn participant_record(record: &ParticipantRecord) -> String {
     match record {
         ParticipantRecord::Opened { boot, .. } => format!("opened in {boot}"),
@@ -169,6 +172,7 @@ fn cause(cause: &Cause) -> String {
     }
 }
 
+/// A reservation in the transcript.
 pub fn reservation(reservation: &Reservation) -> String {
     let why = reservation
         .refusal
@@ -187,6 +191,7 @@ pub fn reservation(reservation: &Reservation) -> String {
     format!("{state:?} {id} after {attempts} attempt{s}{why}{version}{change}")
 }
 
+/// A coordinator's reply in the transcript.
 pub fn reply(reply: &Reply) -> String {
     match reply {
         Reply::Plan => "new, to be planned".to_owned(),

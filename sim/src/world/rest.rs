@@ -1,4 +1,4 @@
-//! When a world is at rest, and what keeps it from that.
+//! When a world is at rest, and what keeps it from being at rest.
 
 use coalloc_protocol::coordinator::Reservation;
 use coalloc_protocol::participant::Phase;
@@ -7,12 +7,12 @@ use super::World;
 use super::clients::Demand;
 
 impl World {
-    /// Is everything ended and everybody told?
+    /// Is everything ended, and does every user know the outcome?
     pub fn is_quiet(&self) -> bool {
         self.are_nodes_quiet() && self.clients.demands.iter().all(Demand::is_content)
     }
 
-    /// Is nothing unfinished, nothing held, nobody down?
+    /// Is nothing unfinished or held, and is no node down?
     pub fn are_nodes_quiet(&self) -> bool {
         let grcs = self.grcs.iter().all(|node| {
             node.core.as_ref().is_some_and(|core| {
@@ -29,7 +29,7 @@ impl World {
         grcs && rms
     }
 
-    /// What is not, in words.
+    /// Lists what is not at rest, in words.
     pub fn why_not_quiet(&self) -> String {
         let mut why = Vec::new();
         for node in &self.grcs {

@@ -1,6 +1,6 @@
-//! What a scripted world notes: every sync that writes, so that whoever runs it can end nodes there.
+//! A scripted world records every sync that writes, so that the caller can let nodes die there.
 //!
-//! A script leaves nothing to chance, as a story does; but nodes come back by themselves.
+//! A scripted world leaves nothing to chance, like a story; but its nodes come back by themselves.
 
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::message::Decision;
@@ -8,14 +8,14 @@ use coalloc_protocol::participant::{ParticipantRecord, TransactionEnd};
 
 use super::{Address, World};
 
-/// A world's script.
+/// The settings and the records of a scripted world.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// A node that dies comes back so much later,
+    /// A node that dies comes back after this many microseconds.
     pub down_us: i64,
-    /// with its machine booted anew.
+    /// Whether the node's machine is rebooted before the node comes back.
     pub reboot: bool,
-    /// What was synced so far.
+    /// The syncs that wrote so far.
     pub syncs: Vec<Sync>,
 }
 
@@ -23,12 +23,12 @@ pub struct Script {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sync {
     pub node: Address,
-    /// Of those that write, over all lives of the node.
+    /// The number of the sync among those that write, over all lives of the node.
     pub number: u64,
     pub at_us: i64,
-    /// What it wrote.
+    /// The durability points of the records that it wrote.
     pub point: String,
-    /// Messages and replies that left after it.
+    /// Number of messages and replies that left after the sync.
     pub effects: usize,
 }
 
@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// The durability point that a record is.
+/// The durability point of a coordinator's record.
 pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
     match record {
         CoordinatorRecord::Refused { .. } => "refused",
@@ -80,7 +80,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
     }
 }
 
-/// The same at an RM.
+/// The durability point of an RM's record.
 pub const fn participant_point(record: &ParticipantRecord) -> &'static str {
     match record {
         ParticipantRecord::Opened { .. } => "start",

@@ -1,5 +1,6 @@
-//! What befalls single nodes and ways: freezing, slowness, clogs, full disks, damage, old disks, old and newer
-//! releases, configurations, lies. Meddlers are in `meddling`. The weather over all of them is in `network`, deaths are in `world`.
+//! Troubles of single nodes and of directions between two nodes: frozen processes, slow nodes, clogged
+//! directions, full disks, damage, old disks, older and newer releases, changed configurations, lies.
+//! Meddlers are in `meddling`, faults of packets in `network`, deaths in `world`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,35 +14,35 @@ use super::network::Packet;
 use super::node::CrashPoint;
 use super::{Address, Event, Fault, World};
 
-/// What begins or ends.
+/// A trouble that begins or ends.
 #[derive(Debug, Clone, Copy)]
 pub enum Trouble {
-    /// A process is stopped for so long; what is sent to it waits (F5).
+    /// A process is frozen for so many microseconds; what is sent to it waits (F5).
     Freeze(Address, i64),
     Thaw(Address),
-    /// Whatever it sends takes up to so much longer (F6).
+    /// Everything that the node sends takes up to so many microseconds longer (F6).
     Slow(Address, i64),
     Swift(Address),
-    /// What is sent this way waits until it is open again (F2).
+    /// What is sent in this direction waits until the direction is open again (F2).
     Clog {
         from: Address,
         to: Address,
         us: i64,
     },
-    /// Its disk has room for the ends of what has begun, and no more (I17).
+    /// The node's disk has space for the ends of what has begun, and no more (I17).
     Low(Address),
-    /// Its disk takes nothing more (F4).
+    /// The node's disk takes nothing more (F4).
     Full(Address),
     Room(Address),
-    /// Its disk is put back as it was before so many thousandths of its records (F11).
+    /// The node's disk is put back to the state before its last `lost` thousandths of records (F11).
     Restore {
         node: Address,
         lost: u64,
         down_us: i64,
     },
-    /// It was an older release, and is started as this one (F9).
+    /// The node ran an older release, and is started again with this release (F9).
     Upgrade(Address),
-    /// A coordinator dies with the next decision to book that it writes, and is away for so long (F1).
+    /// A coordinator dies with the next commit decision that it writes, and stays down for so long (F1).
     Doom {
         node: Address,
         down_us: i64,
@@ -52,14 +53,14 @@ pub enum Trouble {
         grc: usize,
         us: i64,
     },
-    /// And names it again.
+    /// The configuration of this RM names every coordinator again.
     TakeIn(usize),
-    /// Somebody says something about a transaction that is not its own (F13).
+    /// A coordinator sends a message about a transaction that is not its own (F13).
     Meddle,
 }
 
 impl Trouble {
-    /// Does it begin something, so that it does not come any more once faults have stopped?
+    /// Does it begin a trouble? Such events are dropped once faults have stopped.
     pub const fn begins(self) -> bool {
         !matches!(
             self,
@@ -68,45 +69,46 @@ impl Trouble {
     }
 }
 
-/// What is wrong right now.
+/// The troubles at this moment.
 #[derive(Debug, Default)]
 pub struct Troubles {
     frozen: BTreeMap<Address, i64>,
     slow: BTreeMap<Address, i64>,
     clogged: BTreeMap<(Address, Address), i64>,
     full: BTreeSet<Address>,
-    /// RMs that lie, so many times in a thousand.
+    /// RMs that lie, and how many times in a thousand they do.
     pub liars: BTreeMap<usize, u64>,
-    /// Nodes of an older release.
+    /// Nodes that run an older release.
     pub old: BTreeSet<Address>,
     /// So many starts in a thousand find a damaged disk first.
     pub damage: u64,
     /// So many starts in a thousand take up to a minute until the ledger is read.
     pub slow_starts: u64,
-    /// RMs of a newer release, for good.
+    /// RMs that run a newer release until the end of the world.
     pub newer: BTreeSet<usize>,
-    /// Who dies with its next decision, and for how long.
+    /// Coordinators that die with their next decision, and how long they stay down.
     doomed: BTreeMap<Address, i64>,
-    /// Who is dying of that.
+    /// Coordinators that are dying with a decision, and how long they stay down.
     away: BTreeMap<Address, i64>,
 }
 
 impl Troubles {
-    /// When this process goes on, if it is stopped.
+    /// When this process continues, if it is frozen.
     pub fn frozen_until(&self, node: Address) -> Option<i64> {
         self.frozen.get(&node).copied()
     }
 
+    /// Does the disk of this node take nothing more?
     pub fn is_full(&self, node: Address) -> bool {
         self.full.contains(&node)
     }
 
-    /// For how long a node is away that dies with its decision.
+    /// For how long a node that dies with its decision stays down, in microseconds.
     pub fn away(&mut self, node: Address) -> Option<i64> {
         self.away.remove(&node)
     }
 
-    /// A new process is not stopped.
+    /// The process has ended; a new process is not frozen.
     pub fn end_process(&mut self, node: Address) {
         self.frozen.remove(&node);
     }
@@ -180,7 +182,7 @@ impl World {
         Ok(())
     }
 
-    /// All that was wrong is over; whoever is stopped goes on.
+    /// Ends all troubles; frozen processes continue.
     pub fn calm(&mut self) -> Result<(), String> {
         let frozen = std::mem::take(&mut self.troubles.frozen);
         let old = std::mem::take(&mut self.troubles.old);
@@ -192,13 +194,14 @@ impl World {
             self.set_room(node, DiskSpace::Enough);
         }
         frozen.into_iter().try_for_each(|(node, until_us)| {
-            // What it had on its way to the disk comes when it would have come.
+            // The batch that was on its way to the disk becomes durable when it would have without the end of
+            // faults.
             self.went_on(node, until_us);
             self.begin(node)
         })
     }
 
-    /// Its configuration names every coordinator again.
+    /// The RM's configuration names every coordinator again, and the RM restarts to read it.
     fn take_in(&mut self, rm: usize) {
         if !std::mem::take(&mut *self.left_out[rm].borrow_mut()).is_empty() {
             self.say_at(Address::Rm(rm), || "is configured anew, with everybody".to_owned());
@@ -206,7 +209,7 @@ impl World {
         }
     }
 
-    /// A start may take long: its process is there, and reads its ledger.
+    /// A start may take long: the process exists, and reads its ledger.
     pub(super) fn start_slowly(&mut self, node: Address) -> Result<(), String> {
         if !self.dice.per_mille(self.troubles.slow_starts) {
             return Ok(());
@@ -217,7 +220,7 @@ impl World {
         self.trouble(Trouble::Freeze(node, us))
     }
 
-    /// Where it dies in this sync, when it is to die with a decision to book and this is one.
+    /// Where the node dies in this sync, if it is to die with a commit decision and this sync writes one.
     pub(super) fn dies_with_decision(&mut self, node: Address) -> Option<CrashPoint> {
         let Address::Grc(index) = node else { return None };
         let &us = self.troubles.doomed.get(&node)?;
@@ -251,7 +254,7 @@ impl World {
         }
     }
 
-    /// By how much a packet is late because of who sends it, or which way.
+    /// How much a packet is delayed because its sender is slow or its direction is clogged, in microseconds.
     pub(super) fn held_up_us(&mut self, from: Address, to: Address) -> i64 {
         let mut us = 0;
         if let Some(&most) = self.troubles.slow.get(&from) {
@@ -267,7 +270,7 @@ impl World {
         us
     }
 
-    /// A start finds a record inside damaged, and refuses (I15). Then the disk is mended from a mirror.
+    /// A start finds a damaged record and refuses to go on (I15). Then the disk is repaired from a mirror.
     pub(super) fn start_damaged(&mut self, node: Address) -> Result<(), String> {
         let chance = self.troubles.damage;
         let records = match node {
@@ -288,7 +291,7 @@ impl World {
         }
     }
 
-    /// It dies, and an older copy of its disk is put back (F11).
+    /// The node dies, and an older copy of its disk is put back (F11).
     fn restore(&mut self, node: Address, lost: u64, down_us: i64) -> Result<(), String> {
         self.crash(node, down_us, false);
         let lost = self.disk(node).records() * usize::try_from(lost).expect("small") / 1_000;
@@ -302,11 +305,11 @@ impl World {
         }
     }
 
-    /// An older copy of its disk is put back while it is down, which lacks so many records at least.
+    /// Puts back an older copy of the disk of a node that is down. The copy lacks at least so many records.
     pub fn restore_without(&mut self, node: Address, lost: usize) -> Result<(), String> {
         let disk = self.disk(node);
         let bodies = disk.bodies();
-        // A copy was made between two transactions.
+        // A copy of a disk is made between two transactions of the ledger.
         let keep = disk.end_before(bodies.len().saturating_sub(lost));
         if keep == bodies.len() {
             return Ok(());
@@ -328,8 +331,8 @@ impl World {
         }
     }
 
-    /// It was an older release until now: it is stopped, and this release goes on with its ledger, whose
-    /// records lack whatever that one did not write yet.
+    /// The node ran an older release until now. It is stopped, and this release continues with its ledger,
+    /// whose records lack the fields that the older release did not write yet.
     fn upgrade(&mut self, node: Address) -> Result<(), String> {
         if !self.troubles.old.remove(&node) {
             return Ok(());
@@ -346,7 +349,7 @@ impl World {
         Ok(())
     }
 
-    /// What an RM of an older release says to a message that is new: it rejects it (F9).
+    /// Does an RM of an older release reject this message because it is new (F9)?
     pub(super) fn rejects(&mut self, rm: usize, call: u64, message: &Message) -> bool {
         let is_new = matches!(message, Message::Hold(order) if order.replaces.is_some());
         if !is_new || !self.troubles.old.contains(&Address::Rm(rm)) {
@@ -360,8 +363,8 @@ impl World {
         true
     }
 
-    /// An RM of a newer release refuses some holds for a reason that this release does not know (F9). It refuses them
-    /// for ever, as any RM does, so that nothing has to be written down for it here.
+    /// Does an RM of a newer release refuse this hold for a reason that this release does not know (F9)? It
+    /// always refuses the same holds, as any RM does, so that nothing has to be written down for it here.
     pub(super) fn refuses_anew(&mut self, rm: usize, call: u64, message: &Message) -> bool {
         let Message::Hold(order) = message else { return false };
         let sum: u32 = order.txn.as_str().bytes().map(u32::from).sum();
@@ -376,7 +379,7 @@ impl World {
         true
     }
 
-    /// An RM of a newer release has another reason for a Commit that comes too late (F9).
+    /// An RM of a newer release has another reason for refusing a Commit that comes too late (F9).
     pub(super) fn as_newer(&mut self, rm: usize, call: u64, answer: Answer) -> Answer {
         let is_commit = self.calls.get(&call).is_some_and(|call| call.kind == MessageKind::Commit);
         match answer {
@@ -393,7 +396,7 @@ impl World {
         }
     }
 
-    /// A liar says yes to a Hold that its core never hears of (F7).
+    /// A lying RM says yes to a Hold that its core never gets (F7).
     pub(super) fn promises_falsely(&mut self, rm: usize, call: u64, message: &Message) -> bool {
         if !matches!(message, Message::Hold(_)) || !self.will_lie(rm) {
             return false;
@@ -407,7 +410,7 @@ impl World {
         true
     }
 
-    /// What a liar says instead of the truth (F7): the contrary, or nonsense.
+    /// What a lying RM answers instead of the truth (F7): the contrary, or nonsense.
     pub(super) fn lied(&mut self, rm: usize, call: u64, truth: Answer) -> Answer {
         if !self.will_lie(rm) {
             return truth;
@@ -454,7 +457,7 @@ impl World {
         Span::from_us(*self.dice.pick(&spans))
     }
 
-    /// It asks what became of a transaction that is none of its business (I21).
+    /// A lying RM asks for the outcome of a transaction that it has no part in (I21).
     fn asks_nonsense(&mut self, rm: usize) {
         let others: Vec<usize> = (0..self.rms.len()).filter(|other| *other != rm).collect();
         if others.is_empty() {
@@ -469,17 +472,18 @@ impl World {
         else {
             return;
         };
-        // Where it is of that transaction after all, its question decides like any other.
+        // If the RM has a part in the transaction after all, its question decides like any other.
         self.has_lied(rm, &txn, false);
         self.ask(Address::Rm(rm), &coordinator, txn);
     }
 }
 
-/// A record as a release would have written it that did not know the fields which were added since.
+/// A record as an older release would have written it, without the fields that were added since.
 fn as_older_release(body: &str) -> String {
     let Ok(Value::Object(mut fields)) = serde_json::from_str(body) else { return body.to_owned() };
     let kind = fields.get("record").and_then(Value::as_str).unwrap_or_default().to_owned();
-    // Stamps for those who follow the log; a promise's `expires_in` is as old as promises.
+    // These fields are for readers that follow the log. A promise's `expires_in` is as old as promises, so it
+    // stays.
     fields.remove("state");
     fields.remove("version");
     if kind == "decided" {

@@ -1,14 +1,15 @@
-//! Subscribers of profiles, one at each resource manager: what they believe is what the timetables say (I11),
-//! and within an epoch revisions only rise (I13), whatever befalls the nodes.
+//! Subscribers of profiles, one at each resource manager. What they believe equals the timetables (I11), and
+//! within an epoch revisions only rise (I13), whatever happens to the nodes.
 //!
-//! Each looks at what is durable, as publishers do, and not always: one is eager, one is lazy, one is so lazy
-//! that the ring of changes has moved on. Updates on their way get lost; whoever lost one goes on from where it
-//! was. A process that begins again takes every subscription with it and leaves the pictures. A disk that was
-//! put back is another epoch, as it is for the operator who accepts it.
+//! Each subscriber looks at what is durable, as a publisher does, and not after every batch: one is eager,
+//! one is lazy, one is so lazy that the ring of changes has moved on. Some updates are lost on their way; a
+//! subscriber that lost one resumes from where it was. When a process starts again, its subscriptions are
+//! gone and the pictures stay. A disk that was put back has another epoch, as it has for the operator who
+//! accepts it.
 //!
-//! No dice: the worlds of a seed are the same with and without subscribers.
+//! Subscribers draw no random numbers: the world of a seed is the same with and without them.
 //!
-//! Left out: streams, slices and delays, which `tests/updates` has with real ones; inner networks.
+//! Left out: streams, slices and delays, which `tests/updates` tests with real ones; inner networks.
 
 use coalloc_common::{Amount, Now, Profile, RmName, Time, Window, limits};
 use coalloc_protocol::participant::{Disclosure, Participant};
@@ -18,24 +19,25 @@ use coalloc_protocol::update::{
 
 use super::World;
 
-/// Changes that each participant of a world keeps: few, so that rings move on.
+/// Number of changes that each participant of a world keeps: few, so that rings move on.
 pub(super) const CHANGES_KEPT: usize = 12;
-/// One look in so many batches, by the number of the RM.
+/// A subscriber looks once in so many batches, by the number of the RM.
 const LOOKS: [u64; 4] = [1, 3, 40, 7];
 /// One update in so many is lost.
 const LOST: u64 = 5;
-/// Looks until whoever is behind has been told, when nothing changes any more: what was believed by a clock
-/// that was ahead is known as such from one change (F5), the snapshot after it is lost, the stream that goes on
-/// after the loss begins with that change again, and the next snapshot comes, as one update in [`LOST`] is lost.
+/// How many looks a subscriber needs at most to learn everything, when nothing changes any more. The worst
+/// case: a change shows that the picture was made by a clock that was ahead (F5); the snapshot after it is
+/// lost; the stream that resumes after the loss begins with that change again; the next snapshot arrives,
+/// because only one update in [`LOST`] is lost.
 const LOOKS_AT_REST: u32 = 4;
 
-/// A subscriber.
+/// A subscriber and its picture of one RM.
 #[derive(Debug)]
 pub(super) struct Subscriber {
     picture: Picture,
-    /// None while it is not connected.
+    /// `None` while it is not connected.
     subscription: Option<Subscription>,
-    /// Disks that were put back.
+    /// The epoch of the RM's ledger: rises when a disk is put back.
     epoch: u64,
     batches: u64,
     updates: u64,
@@ -48,7 +50,7 @@ impl Default for Subscriber {
 }
 
 impl Subscriber {
-    /// The process that it was connected to is gone.
+    /// The process that the subscriber was connected to is gone.
     pub(super) fn disconnect(&mut self) {
         self.subscription = None;
     }
@@ -67,7 +69,7 @@ impl Subscriber {
         let new = || Subscription::new(Strategy::EveryChange, resumed, now.boot);
         let mut subscription = self.subscription.take().unwrap_or_else(new);
         let capacity = |number: u32| node.config().resources[number as usize].1;
-        // Also of what is over, see the publisher.
+        // The update also covers what is over, as a publisher's does.
         let ever = Now { wall: Time::from_us(0), ..now };
         let (kind, mut disclosure) = match subscription.due(node.changes(), capacity, ever) {
             DueUpdate::Snapshot => {
@@ -94,13 +96,13 @@ impl Subscriber {
         let update = Update { epoch: self.epoch, kind, revision, at: now.wall, parts };
         self.updates += 1;
         if self.updates.is_multiple_of(LOST) {
-            // Lost, and its stream with it.
+            // The update is lost, and its stream with it.
             return Ok(false);
         }
         self.subscription = Some(subscription);
         let merged = self.picture.merge(name, &update, now);
         if merged == Err(Ignored::ClockSetBack) {
-            // What it has was made by a clock that was ahead (F5): it begins anew.
+            // The picture was made by a clock that was ahead (F5), so the subscription begins anew.
             self.subscription = Some(Subscription::new(Strategy::EveryChange, None, now.boot));
             return Ok(false);
         }
@@ -112,7 +114,7 @@ impl Subscriber {
         Ok(true)
     }
 
-    /// Looks until it has been told of everything, when nothing changes any more.
+    /// Looks until the subscriber has learned everything, when nothing changes any more.
     fn comes_to_rest(&mut self, node: &Participant, now: Now) -> Result<(), String> {
         for _ in 0..LOOKS_AT_REST {
             if self.look(node, now)? {
@@ -122,7 +124,7 @@ impl Subscriber {
         Err(format!("it has not been told of everything in {LOOKS_AT_REST} looks"))
     }
 
-    /// What it believes, from the later of both beginnings on.
+    /// How the picture differs from the timetables, from the later of their two beginnings on.
     fn differs(&self, node: &Participant) -> Option<String> {
         let config = node.config();
         let known = self.picture.known(&config.name)?;
@@ -145,7 +147,7 @@ impl Subscriber {
 }
 
 impl World {
-    /// After a batch of an RM: its subscriber may look.
+    /// After a batch of an RM, its subscriber may look.
     pub(super) fn subscriber_looks(&mut self, rm: usize) -> Result<(), String> {
         let (node, now_us) = (&self.rms[rm], self.now_us);
         let Some(subscriber) = self.subscribers.get_mut(rm) else { return Ok(()) };
@@ -161,7 +163,8 @@ impl World {
         Ok(())
     }
 
-    /// At rest: whoever looks until it has been told believes what is so.
+    /// At rest, every subscriber that looks until it has learned everything has a picture that equals the
+    /// timetables.
     pub(super) fn check_pictures(&mut self) -> Result<(), String> {
         for (node, subscriber) in self.rms.iter().zip(&mut self.subscribers) {
             let now = node.now(self.now_us);

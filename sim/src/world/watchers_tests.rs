@@ -27,13 +27,13 @@ fn node() -> Participant {
     Participant::new(config).with_changes_kept(CHANGES_KEPT)
 }
 
-/// So many seconds after the world has begun, by a wall clock that is so much ahead.
+/// So many seconds after the beginning of the world, by a wall clock that is `ahead` seconds ahead.
 fn now(seconds: i64, ahead: i64) -> Now {
     let boot = coalloc_common::BootTime::from_us(seconds * 1_000_000);
     Now { wall: WALL_START.saturating_add(Span::from_secs(seconds + ahead)), boot }
 }
 
-/// Some CPUs are held from this second on, for an hour.
+/// Holds some CPUs for an hour, from this second on.
 fn hold(node: &mut Participant, txn: &str, from: i64, at: Now) {
     let start = WALL_START.saturating_add(Span::from_secs(from));
     let window = Window::starting(start, Span::from_secs(3_600)).expect("a window");
@@ -56,8 +56,8 @@ fn hold(node: &mut Participant, txn: &str, from: i64, at: Now) {
     node.apply(&record).expect("it fits");
 }
 
-/// Seeds 11241, 12051, 30749, 63827, 70092, 85221, 102443 and 194848: what a subscriber believes is of a clock
-/// that was half an hour ahead; the change that would show that is lost, or the snapshot after it.
+/// Seeds 11241, 12051, 30749, 63827, 70092, 85221, 102443 and 194848: the subscriber's picture was made by a
+/// clock that was half an hour ahead, and the change that would show that, or the snapshot after it, is lost.
 #[test]
 fn whichever_update_is_lost_it_believes_what_is_so_when_all_is_at_rest() {
     let mut most = 0;

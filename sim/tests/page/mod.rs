@@ -1,9 +1,10 @@
-//! The generated sections of `docs/PROTOCOL.md`: each between two comments that name it. A test makes a
-//! section's text and calls [`check`]; `COALLOC_BLESS=1` writes it. Left out: anything but text.
+//! The generated sections of `docs/PROTOCOL.md`, each between two comments that name it. A test makes the
+//! text of a section and calls [`check`]; `COALLOC_BLESS=1` writes it. Left out: anything but text.
 
 use std::path::Path;
 
-/// Compares a section with what a test has made, or writes it. `same` says which differences count.
+/// Compares a section with the text that a test has made, or writes it. `same` decides whether two texts
+/// count as equal.
 pub(crate) fn check(section: &str, made: &str, same: impl Fn(&str, &str) -> bool) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/PROTOCOL.md");
     let (begin, end) =

@@ -1,4 +1,4 @@
-//! Every state of what a coordinator below has for one above, and every word from above.
+//! Every state of a child coordinator's transaction for its parent, and every message of the parent.
 
 use coalloc_common::{CoordinatorName, RmName, Span, TransactionId};
 use coalloc_protocol::coordinator::{

@@ -1,5 +1,5 @@
-//! Every state of a transaction at its coordinator, and every input. It has two RMs, `a` and `b`; `a` has
-//! answered what the state wants, the input is about `b`.
+//! Every state of a transaction at its coordinator, and every input. The transaction has two RMs, `a` and
+//! `b`: `a` has given the answer that the state needs, and the input is about `b`.
 
 use coalloc_common::{
     CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Span, TransactionId,
@@ -15,7 +15,7 @@ use coalloc_sim::world::script::coordinator_point;
 
 use crate::{at, candidate, cell, told};
 
-/// A coordinator, and all that it has written.
+/// A coordinator, and all records that it has written.
 pub(crate) struct Grc {
     pub(crate) core: Coordinator,
     pub(crate) log: Vec<CoordinatorRecord>,
@@ -55,7 +55,7 @@ impl Grc {
         cell(&records, &said)
     }
 
-    /// The process ends, and another one begins with what is durable.
+    /// The process ends, and a new one replays the records.
     fn restart(&mut self, now: Now) -> String {
         self.core = (self.make)();
         for record in &self.log {
@@ -96,7 +96,7 @@ fn reply_text(reply: &Reply) -> String {
         Reply::ToParent(answer) => told(answer),
         Reply::Disowned => "released".to_owned(),
         Reply::PlanParentHold => "to be planned".to_owned(),
-        // Who sent it before has given up that call.
+        // The parent's earlier call has timed out, so nobody waits for this reply.
         Reply::Forgotten => "waits".to_owned(),
         other => format!("{other:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
     }
@@ -131,7 +131,7 @@ fn released() -> CoordinatorInput {
     CoordinatorInput::Release { reservation: reservation(), token: Token(8) }
 }
 
-/// Every state, and how it is come to.
+/// Every state, and a coordinator that has reached it.
 fn states() -> Vec<(&'static str, Grc)> {
     let undecided = || {
         let mut grc = Grc::new(make);

@@ -20,9 +20,9 @@ const HARD_MS: i64 = 20_000;
 /// One participant and its one transaction `t`.
 struct Rm {
     core: Participant,
-    /// What it was asked to hold.
+    /// The amount that it is asked to hold.
     amount: u64,
-    /// With one message.
+    /// Whether the Hold books one-way.
     one_way: bool,
 }
 
@@ -64,7 +64,7 @@ impl Rm {
     }
 }
 
-/// A log that keeps nothing: durability is another test's.
+/// A log that keeps nothing, because other tests cover durability.
 struct Silent<R>(std::marker::PhantomData<R>);
 
 impl<R> coalloc_protocol::Log for Silent<R> {
@@ -107,7 +107,7 @@ fn resolved(resolution: Resolution) -> ParticipantInput {
     ParticipantInput::Resolved { txn: txn(TXN), resolution }
 }
 
-/// Every state, and how it is come to.
+/// Every state, and a participant that has reached it.
 fn states() -> Vec<(&'static str, Rm)> {
     let after = |inputs: Vec<(ParticipantInput, i64)>| {
         let mut rm = Rm::new();
@@ -178,7 +178,8 @@ pub(crate) fn table() -> String {
     let columns: Vec<&str> = states().iter().map(|(name, _)| *name).collect();
     let row = |input: &Option<ParticipantInput>, ms: i64| {
         let one = |(name, rm): &mut (&str, Rm)| {
-            // A tombstone of another one's transaction would be its own.
+            // An input of another coordinator may leave a tombstone of that coordinator, so every cell has a
+            // participant of its own.
             let _ = name;
             rm.step(input.clone().unwrap_or_else(|| rm.hold()), ms)
         };

@@ -1,4 +1,4 @@
-//! Resource managers: they hear, answer, and ask; what they say is counted and told to the trace.
+//! The resource managers of a day: they get messages, answer, and ask. Their answers are counted and traced.
 
 use coalloc_common::{Refusal, TransactionId};
 use coalloc_protocol::Core;
@@ -12,7 +12,7 @@ use crate::experiment::TraceEvent;
 impl World<'_> {
     pub(super) fn rm_hears(&mut self, grc: usize, rm: usize, txn: TransactionId, message: Message) {
         let (kind, by) = (message.kind(), self.grcs[grc].name.clone());
-        // One message is heard at a time, and answered within its step.
+        // One message is handled at a time, and answered within its step.
         let token = Token(0);
         let input = match message {
             Message::Hold(order) => ParticipantInput::Hold { order, token },
@@ -29,7 +29,7 @@ impl World<'_> {
         self.send(from, Event::ToGrc { grc, from, txn, kind, answer });
     }
 
-    /// Counts an answer, and tells the trace who refused.
+    /// Counts an answer, and traces who refused.
     pub(super) fn note(
         &mut self,
         grc: usize,
@@ -75,7 +75,8 @@ impl World<'_> {
         }
     }
 
-    /// The request that a coordinator's transaction serves, also over one above.
+    /// The number of the request that a coordinator's transaction serves, also where the transaction serves a
+    /// parent.
     pub(super) fn number_of(&self, grc: usize, txn: &TransactionId) -> Option<u64> {
         let known = self.grcs[grc].core.reservation_of(txn)?;
         let ticket = match &known.parent_transaction {
@@ -85,7 +86,7 @@ impl World<'_> {
         self.numbers.get(&ticket.request).map(|number| *number as u64)
     }
 
-    /// Steps a participant; its answer, if it has one.
+    /// Steps a participant. Returns its answer, if it has one.
     pub(super) fn step_rm(&mut self, rm: usize, input: ParticipantInput) -> Option<Answer> {
         let now = self.now();
         let effects = released(self.rms[rm].step(input, now));

@@ -1,5 +1,5 @@
-//! What must hold when everything has come to rest: what is confirmed is booked at every resource manager
-//! that it names, over lower coordinators as well, and nothing else is booked or held (I5, I6, I7).
+//! What must hold at rest: what is confirmed is booked at every resource manager that it names, also through
+//! child coordinators, and nothing else is booked or held (I5, I6, I7).
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What a confirmed reservation names, its members have.
+    /// Checks that the members of a confirmed reservation have booked what it names.
     fn check_booked<'a>(
         &self,
         known: &'a Reservation,

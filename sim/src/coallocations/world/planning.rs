@@ -1,8 +1,8 @@
-//! What is asked, and what is planned on the answers: stages 2i to 2iv of the paper, for users and for
-//! coordinators above.
+//! Queries and the planning on their answers: stages 2i to 2iv of the paper, for users and for parent
+//! coordinators.
 //!
-//! Each level costs a delay each way: a coordinator above asks those below, which ask their own resource
-//! managers. Planning takes its time once those answers are in.
+//! Each level costs one delay in each direction: a parent coordinator queries its children, which query their
+//! own resource managers. Planning takes its time once those answers have arrived.
 
 use std::cmp::Reverse;
 
@@ -22,15 +22,16 @@ use super::super::settings::First;
 use super::{Event, Member, World, request_id};
 use crate::experiment::{ModelError, TraceEvent};
 
-/// All plans of a request, best first, or why there is none.
+/// All plans of a request, best first, or the refusal.
 type Outcome = Result<Vec<RankedPlan>, Refusal>;
 
-/// Something to be planned.
+/// A planning job.
 #[derive(Debug)]
 pub(super) enum Job {
-    /// A user's request where it was asked; again for this reservation, when others were faster.
+    /// A user's request at the coordinator that got it. `again` names the reservation that is planned again
+    /// because other requests were faster.
     Request { request: usize, again: Option<ReservationId> },
-    /// What a coordinator above wants a lower one to hold.
+    /// What a parent coordinator wants a child coordinator to hold.
     Hold { grc: usize, from: usize, order: HoldOrder, again: Option<ReservationId> },
 }
 
@@ -42,19 +43,19 @@ impl World<'_> {
         }
     }
 
-    /// How long questions are on their way to the last who is asked.
+    /// How long queries take to reach the last member, in microseconds.
     fn way_us(&self, job: &Job) -> i64 {
         let hops = if self.is_parent(self.planner_of(job)) { 2 } else { 1 };
         hops * self.settings.delay_us
     }
 
-    /// One question to each member for all frames.
+    /// Sends one query for all frames to each member.
     pub(super) fn ask(&mut self, job: Job) {
         self.count_questions(self.planner_of(&job));
         self.at(self.now_us + self.way_us(&job), Event::Asked(job));
     }
 
-    /// A question and an answer each; those below ask their own.
+    /// Counts a query and an answer for each member; child coordinators query their own members.
     fn count_questions(&mut self, grc: usize) {
         for at in 0..self.grcs[grc].members.len() {
             let member = self.grcs[grc].members[at];
@@ -65,7 +66,7 @@ impl World<'_> {
         }
     }
 
-    /// What a coordinator's members answer now, as views of its topology.
+    /// The present answers of a coordinator's members, as views of its topology.
     pub(super) fn picture(&self, grc: usize, frames: &[Window], user: &UserName) -> Vec<FrameView> {
         let mut disclosed = Disclosed::default();
         for member in &self.grcs[grc].members {
@@ -81,7 +82,7 @@ impl World<'_> {
         disclosed.views(&self.grcs[grc].topology, frames)
     }
 
-    /// Lowers views to what refused a reservation before.
+    /// Lowers views to the amounts in earlier refusals of a reservation.
     pub(super) fn believe(
         &self,
         grc: usize,
@@ -127,7 +128,7 @@ impl World<'_> {
         let answers = self.solve(&topology, request, &wanted, &views)?;
         let (mut plans, refused) = best(answers, limits::ATTEMPTS_MAX);
         if self.settings.first == First::Latest {
-            // Stable: plans of one start stay in their order.
+            // A stable sort: plans with the same start keep their order.
             plans.sort_by_key(|judged| Reverse(judged.plan.window.start()));
         }
         if !plans.is_empty() {
@@ -138,7 +139,7 @@ impl World<'_> {
         Ok(Err(refusal.unwrap_or_else(none)))
     }
 
-    /// An answer for each view; a solver that slides gives none after the first that fits.
+    /// An answer for each view; a sliding solver gives none after the first frame that fits.
     pub(super) fn solve(
         &mut self,
         topology: &Topology,
@@ -153,7 +154,7 @@ impl World<'_> {
         Ok(answers)
     }
 
-    /// The coordinator that a user asked gets what to try.
+    /// Hands the plans to the coordinator that the user's request went to.
     pub(super) fn planned(&mut self, job: Job, outcome: Outcome) -> Result<(), ModelError> {
         let Job::Request { request, again } = job else {
             return Err(ModelError::Defect("a hold was planned as a request".to_owned()));

@@ -1,4 +1,4 @@
-//! Does an experiment make sense? Every name that it uses is one that it has, and nothing is empty.
+//! Checks an experiment: every name that it uses must be declared, and nothing may be empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Axis, Experiment, Shape, Term, text_of};
 
 impl Experiment {
-    /// Checks all that can be checked without its model.
+    /// Checks everything that can be checked without the model.
     ///
     /// # Errors
     /// The first mistake, with its field.
@@ -151,7 +151,7 @@ impl Experiment {
         found.ok_or_else(|| one_of(field, axis, &known, "an axis of the sweep"))
     }
 
-    /// Axes and values of an `at`.
+    /// Checks the axes and values of an `at`.
     fn check_at(&self, field: &str, at: &BTreeMap<String, Value>) -> Result<(), InvalidField> {
         for (axis, value) in at {
             let field = format!("{field}.at.{axis}");
@@ -167,7 +167,7 @@ impl Experiment {
     }
 }
 
-/// The values that an `at` names of an axis.
+/// The labels of the values that an `at` names on an axis.
 pub(in crate::experiment) fn values(value: &Value) -> Vec<String> {
     match value {
         Value::Array(several) => several.iter().map(text_of).collect(),
@@ -215,10 +215,10 @@ fn check_values(field: &str, axis: &Axis) -> Result<(), InvalidField> {
     Ok(())
 }
 
-/// Is it a name for an experiment, an axis or a plot?
+/// Checks a name of an experiment, an axis or a plot.
 ///
 /// # Errors
-/// When it has other characters than those of a file's name, or is too long.
+/// When the name is empty or too long, or has characters other than letters, digits, `-` and `_`.
 pub fn name(field: &str, text: &str) -> Result<(), InvalidField> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !text.is_empty() && text.len() <= limits::NAME_LEN_MAX && text.chars().all(is_good) {

@@ -1,44 +1,45 @@
-//! What a paper says of its curves in words, as something that can be checked on ours.
+//! Shapes: what a paper says about its curves in words, in a form that can be checked on our results.
 //!
-//! A shape speaks of terms: a metric at some values of some axes. Axes that a term does not fix stay open,
-//! and the shape has to hold at every point on them that all its terms have (or at a share of them, or for
-//! the mean over them).
+//! A shape has terms: a metric at some values of some axes. Axes that a term does not fix stay open. The
+//! shape has to hold at every point on the open axes where all its terms have a value (or at a share of these
+//! points, or for the mean over them).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One thing that a paper says of its curves. Exactly one of `order`, `ratio`, `trend` and `bounds`.
+/// One statement of a paper about its curves. It has exactly one of `order`, `ratio`, `trend` and `bounds`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// What is said, in our words.
+    /// The statement, in our words.
     pub says: String,
-    /// Where it stands in the paper; `ours` when the paper does not say it.
+    /// Where the paper makes the statement; `ours` when the paper does not make it.
     pub place: String,
-    /// One term above the next.
+    /// The statement that each term is above the next.
     #[serde(default)]
     pub order: Option<TermOrder>,
-    /// One term in terms of another.
+    /// The statement that the ratio of two terms is within bounds.
     #[serde(default)]
     pub ratio: Option<Ratio>,
-    /// A term along an axis.
+    /// The statement that a term rises or falls along an axis.
     #[serde(default)]
     pub trend: Option<Trend>,
-    /// A term between numbers.
+    /// The statement that a term is between two numbers.
     #[serde(default)]
     pub bounds: Option<Bounds>,
-    /// The share of open points at which it has to hold, from 0 to 1; 1 when nothing is said.
+    /// The share of open points at which it has to hold, from 0 to 1; 1 when this is not given.
     #[serde(default = "whole")]
     pub share: f64,
-    /// Is it about the mean over the open points, not about each?
+    /// Is the statement about the mean over the open points, instead of each point?
     #[serde(default)]
     pub mean: bool,
-    /// Why it does not hold for us. It is then reported as not held, and no test demands it.
+    /// Why the shape does not hold in our results. It is then reported as not held, and no test requires it.
     #[serde(default)]
     pub not_met: Option<String>,
-    /// Is it too fine for the few seeds of a `--small` run? No test of one demands it then.
+    /// Is the statement too fine for the few seeds of a `--small` run? Then no test of such a run requires
+    /// it.
     #[serde(default)]
     pub full_only: bool,
 }
@@ -51,9 +52,9 @@ const fn whole() -> f64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Term {
-    /// Which metric, or point of a curve (`curve@x`).
+    /// The metric, or a point of a curve (`curve@x`).
     pub metric: String,
-    /// Axis and value, or axis and list of values, of which each is an open point.
+    /// The axes with one value or a list of values; each value of a list is an open point.
     #[serde(default)]
     pub at: BTreeMap<String, Value>,
 }
@@ -64,23 +65,23 @@ pub struct Term {
 pub struct TermOrder {
     /// The terms, the largest first.
     pub falling: Vec<Term>,
-    /// What a term may lack of the next and still count as above it, as a share of the next.
+    /// How far a term may be below the next one and still count as above it, as a share of the next one.
     #[serde(default)]
     pub slack: f64,
 }
 
-/// `of` divided by `to` within bounds.
+/// The ratio of `of` to `to`, within bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ratio {
-    /// Above the line.
+    /// The numerator.
     pub of: Term,
-    /// Below it.
+    /// The denominator.
     pub to: Term,
-    /// Smallest ratio.
+    /// The smallest ratio that is allowed.
     #[serde(default)]
     pub at_least: Option<f64>,
-    /// Largest ratio.
+    /// The largest ratio that is allowed.
     #[serde(default)]
     pub at_most: Option<f64>,
 }
@@ -89,24 +90,24 @@ pub struct Ratio {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trend {
-    /// What.
+    /// The term that rises or falls.
     pub of: Term,
-    /// Along which axis; `@` for the x of a curve.
+    /// The axis along which it does; `@` for the x of a curve.
     pub along: String,
-    /// Which way.
+    /// The direction of the trend.
     pub goes: TrendDirection,
-    /// What a step may go the other way, as a share of the largest value on the way.
+    /// How far a step may go in the other direction, as a share of the largest value of the line.
     #[serde(default)]
     pub slack: f64,
 }
 
-/// Which way a trend goes.
+/// The direction of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrendDirection {
-    /// Never less than before.
+    /// No value is less than the one before.
     Up,
-    /// Never more than before.
+    /// No value is more than the one before.
     Down,
 }
 
@@ -114,18 +115,18 @@ pub enum TrendDirection {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// What.
+    /// The term that is bounded.
     pub of: Term,
-    /// Smallest value.
+    /// The smallest value that is allowed.
     #[serde(default)]
     pub at_least: Option<f64>,
-    /// Largest value.
+    /// The largest value that is allowed.
     #[serde(default)]
     pub at_most: Option<f64>,
 }
 
 impl Shape {
-    /// Every term it speaks of, with the field that it stands in.
+    /// Every term of the shape, with its field within the shape.
     #[must_use]
     pub fn terms(&self) -> Vec<(String, &Term)> {
         let mut terms = Vec::new();

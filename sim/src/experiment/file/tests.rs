@@ -1,4 +1,4 @@
-//! What an experiment file may say, and how mistakes in it are told.
+//! Tests what an experiment file may contain, and how mistakes in it are reported.
 
 use super::*;
 
