@@ -1,7 +1,7 @@
-# Shared by the scripts beside it: which testbed, and which compose. To be sourced.
+# Shared by the scripts beside it, which source it: finds the testbed and the Compose program.
 # shellcheck shell=bash
 
-# Which testbed: what was asked for, or COALLOC_TESTBED, or ELGL beside these scripts.
+# Sets `folder` to the testbed: the argument, or COALLOC_TESTBED, or ELGL beside these scripts.
 testbed() {
   folder=$(cd -- "${1:-${COALLOC_TESTBED:-$(dirname "${BASH_SOURCE[0]}")}}" >/dev/null && pwd)
   if [ ! -f "$folder/compose.yaml" ]; then
@@ -10,7 +10,7 @@ testbed() {
   fi
 }
 
-# `docker compose` is the second of its kind, `docker-compose` the first; either will do.
+# `docker compose` is Compose version 2, `docker-compose` is version 1; either will do.
 if docker compose version >/dev/null 2>&1; then
   plugin=yes
 elif command -v docker-compose >/dev/null; then
@@ -28,12 +28,12 @@ compose() {
   fi
 }
 
-# An option: from the environment, or from the testbed's .env.
+# Prints an option: from the environment, or from the testbed's .env.
 option() {
   printenv "$1" || sed -n "s/^$1=//p" "$folder/.env"
 }
 
-# The container of the gate of a domain, also while it is paused or stopped.
+# Finds the container of a domain's gate, even while it is paused or stopped.
 gate_of() {
   gate=gate-$1
   container=$(compose ps -a -q "$gate" 2>/dev/null) || true
