@@ -1,4 +1,4 @@
-//! What a comparison of equal histories costs an RM, beside what it costs to keep the sets.
+//! What it costs an RM to compare two equal histories, and what it costs to keep the sets for that.
 //!
 //! `cargo bench -p coalloc-protocol --bench digest`
 
@@ -13,7 +13,7 @@ use coalloc_protocol::digest::{BookingSet, Part};
 const RUNS: usize = 101;
 const DAY: i64 = 86_400_000_000;
 
-/// Bookings of two segments each, spread over so many days.
+/// Bookings of two segments each, spread over `days` days.
 fn bookings(count: u32, days: i64) -> Vec<(TransactionId, Vec<Segment>)> {
     let booking = |number: u32| {
         let at = i64::from(number).wrapping_mul(7_919_000_003) % (days * DAY);

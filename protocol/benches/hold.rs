@@ -1,9 +1,9 @@
-//! What the largest legal Hold costs the thread that owns an RM's ledger, by the shape of its segments; and
+//! What the largest allowed Hold costs the thread that owns an RM's ledger, for each shape of its segments; and
 //! what its Commit, its Release and its replay cost.
 //!
-//! Every order has [`limits::HOLD_SEGMENTS_MAX`] segments: one after the other on one resource, nested or all
-//! alike on one resource, each on a resource of its own, one too much at the end, and a new version of
-//! a booking in which every segment moves by half of its length.
+//! Every order has [`limits::HOLD_SEGMENTS_MAX`] segments. They follow one another on one resource; are nested
+//! or all alike on one resource; are each on a resource of its own; have one too much at the end; or are a new
+//! version of a booking in which every segment moves by half of its length.
 //!
 //! `cargo bench -p coalloc-protocol --bench hold`
 
@@ -38,7 +38,7 @@ fn main() {
     divan::main();
 }
 
-/// How the segments of an order lie beside one another.
+/// How the segments of an order lie relative to one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Adjacent,
@@ -63,7 +63,7 @@ fn txn(number: u32) -> TransactionId {
     TransactionId::composed(format!("grc-{number}/1"))
 }
 
-/// From a minute from now on, in seconds.
+/// A window in seconds, counted from one minute after `NOW`.
 fn window(from_s: i64, to_s: i64) -> Window {
     let at = |s: i64| Time::from_us(NOW.wall.as_us() + (60 + s) * 1_000_000);
     let Some(window) = Window::new(at(from_s), at(to_s)) else { unreachable!("in order") };
@@ -73,7 +73,7 @@ fn window(from_s: i64, to_s: i64) -> Window {
 fn segments(shape: Shape) -> Vec<Segment> {
     let segment = |n: i64| {
         let (on, amount, window) = match shape {
-            // Neighbours differ, so that they do not become one.
+            // Neighbouring amounts differ, so that the segments are not merged into one.
             Shape::Adjacent | Shape::Replacing => (0, 1 + n % 2, window(100 * n, 100 * n + 100)),
             Shape::Nested => (0, 1, window(100 * n, 100 * (2 * SEGMENTS - n))),
             Shape::Refused if n == SEGMENTS - 1 => (0, 2_000_000, window(100 * n, 100 * n + 100)),
@@ -113,7 +113,7 @@ fn release_of(number: u32) -> ParticipantInput {
     ParticipantInput::Release { txn: txn(number), by, token: Token(0) }
 }
 
-/// An RM, as it is before the hold of this shape, and the order.
+/// An RM in its state before the hold of this shape, and the order of that hold.
 fn ground(shape: Shape) -> (Participant, HoldOrder) {
     let resources = (0..SEGMENTS).map(|n| (resource(n), Amount(1_000_000))).collect();
     let mut participant = Participant::new(ParticipantConfig {
@@ -170,7 +170,7 @@ fn release(bencher: Bencher<'_, '_>, shape: Shape) {
         .bench_local_values(|mut rm| (rm.step(release_of(1), NOW), rm));
 }
 
-/// Of the Hold and the Commit.
+/// Replays the records of the Hold and the Commit.
 #[divan::bench(args = SHAPES, sample_count = 10, sample_size = 1)]
 fn replay(bencher: Bencher<'_, '_>, shape: Shape) {
     let (ready, order) = ground(shape);

@@ -1,16 +1,16 @@
-//! Sets of bookings that two nodes compare without telling each other all of them.
+//! Sets of bookings that two nodes compare without listing all of them to each other.
 //!
-//! A coordinator and an RM each keep, for the other, the set of what is booked: transactions, each with the
-//! digest of its content there. A set is dealt into parts, by when a booking ends ([`limits::RECONCILE_ERA`])
-//! and by its transaction ([`limits::RECONCILE_SHARDS`]). A part is told by its size and the exclusive or of its
-//! members' digests, which an insertion or a removal changes in constant time, in whatever order they
-//! come. So equal sets are found equal at the cost of their parts, and of unequal ones only the parts that
-//! differ are listed ([`BookingSet::differing`]).
+//! A coordinator and an RM each keep the set of the bookings between the two: the transactions, each with a
+//! digest of its content. A set is divided into parts, by when a booking ends ([`limits::RECONCILE_ERA`]) and
+//! by its transaction ([`limits::RECONCILE_SHARDS`]). A part is summarized by its size and the exclusive or of
+//! its members' digests. An insertion or a removal updates this summary in constant time, and the order of the
+//! changes does not matter. So comparing two equal sets costs as much as they have parts, and of two unequal
+//! sets only the parts that differ are listed ([`BookingSet::differing`]).
 //!
-//! Parts of the past are not compared: whoever asks says from which era on.
+//! Parts of the past are not compared: the side that asks names the first era to compare.
 //!
-//! Left out: who differs how, which is for whoever has decided ([`crate::coordinator`]); protection against
-//! a peer that wants to be found equal, who could as well say nothing.
+//! Left out: judging a difference, which is for the side that has decided ([`crate::coordinator`]); and
+//! protection against a peer that wants to appear equal, because such a peer could as well say nothing.
 
 use std::collections::BTreeMap;
 use std::ops::RangeFrom;
@@ -18,49 +18,50 @@ use std::ops::RangeFrom;
 use coalloc_common::{Segment, Time, TransactionId, limits};
 use sha2::{Digest as _, Sha256};
 
-/// What stands for the content of one booking, or for a part of a set.
+/// The digest of one booking's content, or the exclusive or of the digests in one part of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Digest(pub u128);
 
-/// Which part of a set, in the order in which parts are compared.
+/// One part of a set. Parts are ordered, and compared in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
-    /// When its bookings end, in spans of [`limits::RECONCILE_ERA`] since 1970.
+    /// The era in which its bookings end, counted from 1970 in spans of [`limits::RECONCILE_ERA`].
     pub era: i64,
-    /// Which of the parts of that era, below [`limits::RECONCILE_SHARDS`].
+    /// The number of this part within its era, below [`limits::RECONCILE_SHARDS`].
     pub shard: u8,
 }
 
-/// A part as it is told.
+/// The summary of a part, as one side sends it to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// Which.
+    /// The part that is summarized.
     pub part: Part,
-    /// Its bookings.
+    /// How many bookings the part has.
     pub count: u32,
-    /// Of all of them, in any order.
+    /// The exclusive or of the digests of all its bookings.
     pub digest: Digest,
 }
 
-/// One booking as both sides see it.
+/// One booking, in the form that both sides can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Of its transaction and its segments.
+    /// The digest of its transaction and its segments.
     pub digest: Digest,
     /// When its last segment ends.
     pub ends: Time,
 }
 
-/// A part that was found to differ, as one side has it. Without members: this side has nothing there.
+/// The content of a part that was found to differ, as one side has it. No members means that this side has
+/// nothing there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Which.
+    /// The part that is listed.
     pub part: Part,
-    /// Its bookings, by transaction.
+    /// Its bookings, in the order of their transactions.
     pub members: Vec<(TransactionId, Member)>,
 }
 
-/// What is booked between one coordinator and one RM.
+/// The bookings between one coordinator and one RM.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BookingSet(BTreeMap<Part, Members>);
 
@@ -71,13 +72,13 @@ struct Members {
 }
 
 impl Part {
-    /// The first part that is not all over by now.
+    /// The first part that may have bookings that are not over at `now`.
     #[must_use]
     pub const fn first(now: Time) -> Self {
         Self { era: era(now), shard: 0 }
     }
 
-    /// The one after it; the last that there can be, after that.
+    /// The part after this one. The very last part is followed by itself.
     #[must_use]
     pub const fn next(self) -> Self {
         match self.era.checked_add(1) {
@@ -90,7 +91,7 @@ impl Part {
     }
 
     fn of(txn: &TransactionId, ends: Time) -> Self {
-        // FNV-1a: ids of one coordinator differ in their last characters.
+        // FNV-1a, because the ids of one coordinator differ only in their last characters.
         let hash = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
         let hash = txn.as_str().as_bytes().iter().fold(0x811c_9dc5, hash);
         let mixed = (hash ^ (hash >> 16)) % u32::from(limits::RECONCILE_SHARDS);
@@ -109,7 +110,8 @@ impl Digest {
 }
 
 impl Member {
-    /// A booking of these segments; `None` when it is of nothing, which no side can miss.
+    /// The member for a booking of these segments. `None` without segments: such a booking is part of no set,
+    /// and neither side can miss it.
     #[must_use]
     pub fn of(txn: &TransactionId, segments: &[Segment]) -> Option<Self> {
         let ends = segments.iter().map(|segment| segment.window.end()).max()?;
@@ -129,14 +131,15 @@ impl Member {
     }
 }
 
-/// A text and where it ends, so that no two lists of texts are fed as the same bytes.
+/// Hashes the length before the text, so that two different lists of texts never feed the same bytes.
 fn feed(hash: &mut Sha256, text: &str) {
     hash.update((text.len() as u64).to_be_bytes());
     hash.update(text);
 }
 
 impl BookingSet {
-    /// One more booking; of nothing, none. Where it stands now: [`BookingSet::remove`] wants it back.
+    /// Inserts a booking and returns its part, which [`BookingSet::remove`] needs. A booking without segments
+    /// is not inserted; `None` then.
     pub fn insert(&mut self, txn: &TransactionId, segments: &[Segment]) -> Option<Part> {
         let member = Member::of(txn, segments)?;
         let part = Part::of(txn, member.ends);
@@ -148,7 +151,7 @@ impl BookingSet {
         Some(part)
     }
 
-    /// A booking has ended that was inserted into this part.
+    /// Removes a booking that has ended from the part into which it was inserted.
     pub fn remove(&mut self, txn: &TransactionId, part: Part) {
         let Some(members) = self.0.get_mut(&part) else { return };
         if let Some(member) = members.of.remove(txn) {
@@ -159,38 +162,39 @@ impl BookingSet {
         }
     }
 
-    /// The same of one whose segments are at hand.
+    /// Removes a booking whose segments are at hand; they say which part it is in.
     pub fn remove_content(&mut self, txn: &TransactionId, segments: &[Segment]) {
         if let Some(ends) = segments.iter().map(|segment| segment.window.end()).max() {
             self.remove(txn, Part::of(txn, ends));
         }
     }
 
-    /// Bookings, those of the past too.
+    /// The number of bookings, including those of the past.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.values().map(|members| members.of.len()).sum()
     }
 
-    /// Is nothing booked, and was nothing?
+    /// Does the set have no bookings at all, not even past ones?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Every part that has something, from one on, in order.
+    /// The summaries of all parts that are not empty, from the given part on, in order.
     #[must_use]
     pub fn summaries(&self, parts: RangeFrom<Part>) -> Vec<Summary> {
         let summary = |(part, members): (&Part, &Members)| Summary {
             part: *part,
-            // A part of more would be of terabytes.
+            // A part with more members would take terabytes.
             count: u32::try_from(members.of.len()).unwrap_or(u32::MAX),
             digest: members.all,
         };
         self.0.range(parts).map(summary).collect()
     }
 
-    /// The parts that are not as the other side says, from one on and in order: those that either has.
+    /// The parts whose summary differs from the other side's, from the given part on, in order. A part that
+    /// only one side has also differs.
     #[must_use]
     pub fn differing(&self, theirs: &[Summary], parts: RangeFrom<Part>) -> Vec<Part> {
         let told = |summary: Summary| (summary.part, (summary.count, summary.digest));
@@ -204,17 +208,17 @@ impl BookingSet {
         all
     }
 
-    /// What one part has.
+    /// Lists the bookings of one part.
     #[must_use]
     pub fn listed(&self, part: Part) -> Listed {
         let members = self.0.get(&part).into_iter().flat_map(|members| &members.of);
         Listed { part, members: members.map(|(txn, member)| (txn.clone(), *member)).collect() }
     }
 
-    /// Is every part what its members are?
+    /// Checks that every part holds the right members, and that its digest is that of its members.
     ///
     /// # Errors
-    /// In words, the first that is not.
+    /// Describes the first part that is wrong.
     pub fn check_invariants(&self) -> Result<(), String> {
         for (part, members) in &self.0 {
             let mut all = Digest::default();
@@ -299,7 +303,7 @@ mod tests {
         assert_eq!(end.next(), end);
     }
 
-    /// What happens to a set: a booking comes, with an amount and a day, or goes.
+    /// A history of a set: each booking comes, with an amount and a day, or goes.
     fn changes() -> impl Strategy<Value = Vec<(u32, Option<(u64, i64)>)>> {
         let booking = prop::option::weighted(0.7, (1_u64..4, 0_i64..60));
         prop::collection::vec((0_u32..40, booking), 0..120)
@@ -321,7 +325,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a set came to be, it is that of what is left.
+        /// Whatever its history, a set equals one that is built from what is left.
         #[test]
         fn a_set_is_what_is_left_of_its_history(changes in changes()) {
             let (naive, set) = run(&changes);
@@ -329,7 +333,8 @@ mod tests {
             prop_assert_eq!(set.len(), naive.len());
         }
 
-        /// Parts that differ have between them every booking that the naive sets differ by, and equal sets none.
+        /// The parts that differ contain every booking by which the naive sets differ. Equal sets have no parts
+        /// that differ.
         #[test]
         fn differing_parts_have_all_that_differs(ours in changes(), theirs in changes(), day in 0_i64..60) {
             let ((a, ours), (b, theirs)) = (run(&ours), run(&theirs));

@@ -1,13 +1,16 @@
-//! No room on the disk (I17): nothing new is held or begun, what has begun goes on.
+//! A full disk (I17): nothing new is held or begun, and what has begun goes on.
 //!
-//! A refusal for want of room is the one that is not written down: on a disk that stays full, a record
-//! for every Hold that comes would in the end take the room that commits and releases need. It is
-//! remembered instead, so that a Hold that comes again gets the same answer for as long as the process
-//! lives (I8). After a restart the same Hold may be kept: its coordinator has taken the refusal for its
-//! answer and says abort when it is asked, so such a hold ends at its soft expiry. Nobody asks about what is booked
-//! one-way: its coordinator sends Abort after such a refusal, and the tombstone is written.
+//! A refusal for want of disk space is the only refusal without a log record. On a disk that stays full, one
+//! record for every Hold would in the end use up the reserved space, which commits and releases need. Such a
+//! refusal is remembered in memory instead. So a repeated Hold gets the same answer for as long as the process
+//! lives (I8).
 //!
-//! Left out: when there is too little room, which the ledger says ([`crate::durable::Log::room`]).
+//! After a restart, a repetition of that Hold may be granted. This does no harm: its coordinator has taken the
+//! refusal for the answer, and answers "abort" to Resolve, so such a hold ends at its soft expiry. No RM sends
+//! Resolve about a one-way booking. There the coordinator sends Abort after such a refusal, and the RM records
+//! the tombstone.
+//!
+//! Left out: how little disk space is too little, which the ledger decides ([`crate::durable::Log::room`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,26 +18,26 @@ use coalloc_common::{DiskSpace, Reason, Refusal, RmName, TransactionId, limits};
 
 use crate::message::{Answer, HoldOrder};
 
-/// Whether there is room, and what was refused when there was none.
+/// Whether the disk has space for something new, and the Holds that were refused when it had none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DiskGate {
-    /// As the ledger has said last.
+    /// What the ledger reported last.
     pub(crate) now: DiskSpace,
-    /// What was refused,
+    /// The refused Holds, by transaction.
     refused: BTreeMap<TransactionId, HoldOrder>,
-    /// the oldest first,
+    /// The same transactions, the oldest refusal first.
     oldest: VecDeque<TransactionId>,
-    /// and what it weighs: at most [`limits::ROOM_REFUSALS_KEPT`].
+    /// The weight of all refused Holds together, at most [`limits::ROOM_REFUSALS_KEPT`].
     weight: usize,
 }
 
 impl DiskGate {
-    /// Is nothing new to be begun?
+    /// Is the disk so full that nothing new may begin?
     pub(crate) const fn is_low(&self) -> bool {
         self.now.is_low()
     }
 
-    /// The answer to a Hold that was refused for want of room before.
+    /// The answer to a Hold that was refused before for want of disk space; `None` for any other Hold.
     pub(crate) fn remembered(&self, order: &HoldOrder, rm: &RmName) -> Option<Answer> {
         Some(match self.refused.get(&order.txn)? {
             known if known.coordinator != order.coordinator => Answer::Denied,
@@ -43,7 +46,7 @@ impl DiskGate {
         })
     }
 
-    /// The refusal of a Hold that nobody knows, when there is no room.
+    /// Refuses a Hold that is not known yet if the disk is too full; `None` if it is not.
     pub(crate) fn refuse(&mut self, order: &HoldOrder, rm: &RmName) -> Option<Answer> {
         if !self.now.is_low() {
             return None;
@@ -60,18 +63,19 @@ impl DiskGate {
     }
 }
 
-/// What is kept of an order, in segments.
+/// How much memory a remembered Hold takes, counted in segments; the Hold itself counts as one.
 fn weight(order: &HoldOrder) -> usize {
     1 + order.segments.len()
 }
 
-/// In a coordinator: why no further attempt is made.
+/// In a coordinator: why it makes no further attempt.
 pub(crate) fn no_room() -> Refusal {
     let text = "the coordinator's disk is nearly full: nothing new is begun";
     Refusal::new(Reason::DiskFull, text)
 }
 
-/// The same words each time.
+/// The refusal that an RM sends. Its words are always the same, so that a repeated Hold gets an identical
+/// answer.
 fn refusal(rm: &RmName) -> Refusal {
     let text = "its disk is nearly full: nothing new is held, what is held and booked goes on";
     Refusal::new(Reason::DiskFull, text).at(rm)

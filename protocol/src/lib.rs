@@ -1,19 +1,23 @@
-//! Two-phase reservation and updates as pure state machines, and the contract that keeps them durable.
+//! Two-phase reservation and updates as pure state machines, and the types that make records durable before
+//! messages leave.
 //!
-//! * [`participant`]: an RM's side. It owns the timetables, holds, books, expires, asks.
-//! * [`coordinator`]: a GRC's side. It tries candidates one transaction each, decides, finishes.
-//! * [`update`]: what an RM tells schedulers of its profiles, and what these believe of it.
-//! * [`message`]: what they say to each other. Every message is safe to send twice.
-//! * [`digest`]: what both have booked, in a form that is cheap to compare.
-//! * [`durable`]: records before effects, enforced by types. [`core`]: what both are to their shells.
+//! * [`participant`]: the side of a resource manager (RM). It owns the timetables, keeps holds and bookings,
+//!   ends what has expired, and asks coordinators for overdue decisions.
+//! * [`coordinator`]: the side of a Global Resource Coordinator (GRC). It tries the candidate plans, each in a
+//!   transaction of its own, decides, and brings every transaction to its end.
+//! * [`update`]: what an RM reports to schedulers about what it has free, and what the schedulers believe.
+//! * [`message`]: the messages between the two sides. Every message may safely be sent twice.
+//! * [`digest`]: the bookings that both sides have, in a form that is cheap to compare.
+//! * [`durable`]: records before effects, enforced by types. [`core`]: the interface of both machines to their
+//!   shells.
 //!
-//! Nothing here reads a clock, waits, sends or writes: a shell hands in inputs and time, makes the
-//! records durable and carries the effects out. So the daemons and every simulated fault run execute
-//! the same code. The invariants I1 to I22 that comments and tests name are listed in the design and
-//! in `docs/PROTOCOL.md`, as far as users meet them.
+//! Nothing here reads a clock, waits, sends or writes. A shell passes in the inputs and the time, makes the
+//! records durable, and carries out the effects. So the daemons and every simulated fault run execute the same
+//! code. Comments and tests name the invariants I1 to I22. The design lists all of them; `docs/PROTOCOL.md`
+//! lists those that users meet.
 //!
-//! Left out: replication of the decision, compaction of what has ended.
-//! Source: Takefusa 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
+//! Left out: replicating the decision, and compacting the log by dropping what has ended. Source: Takefusa
+//! 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
 
 pub mod coordinator;
 pub mod core;

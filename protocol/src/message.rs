@@ -1,121 +1,125 @@
-//! What a coordinator and a participant say to each other. Every message is safe to send twice.
+//! The messages between a coordinator and a participant. Every message may safely be sent twice.
 
 use coalloc_common::{CoordinatorName, Refusal, RmName, Segment, Span, TransactionId, UserName};
 use serde::{Deserialize, Serialize};
 
-/// Phase one: keep these segments. The content of a transaction at one RM.
+/// Phase one: hold these segments. This is the content of a transaction at one RM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldOrder {
-    /// Whose decision it will follow.
+    /// The transaction that the hold belongs to. Its decision will be the hold's, too.
     pub txn: TransactionId,
-    /// Who asks, and who will be asked by Resolve.
+    /// The coordinator that sends the Hold. Resolve will ask it for the decision.
     pub coordinator: CoordinatorName,
-    /// For whom.
+    /// The user for whom the coordinator reserves.
     pub user: UserName,
-    /// What to keep; never empty unless it replaces something: then nothing is needed here any more.
+    /// What to hold. Empty only together with `replaces`: the new version then needs nothing at this RM any
+    /// more.
     pub segments: Vec<Segment>,
-    /// Ask Resolve after this long; `None` is the RM's own setting. An interval: clocks differ.
+    /// The soft expiry: after this long, the RM asks the coordinator for the decision (Resolve). `None` means
+    /// the RM's own setting. It is an interval, because clocks differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hold_for: Option<Span>,
-    /// Whose booking here this is a new version of; `None` is a booking of its own. Until Commit both
-    /// are kept, what they share counted once.
+    /// The transaction whose booking at this RM the hold will replace by a new version; `None` for a booking of
+    /// its own. Until Commit the RM keeps both, and counts what they share once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replaces: Option<TransactionId>,
-    /// What the new version does without stays kept after Commit, until the old transaction is released: a version
-    /// that one RM is too late to book can then be taken back. Only with `replaces`.
+    /// Keeps what the old version has and the new one does not need. It stays booked after Commit until the old
+    /// transaction is released. So the change can still be taken back if some RM is too late to book it. Only
+    /// with `replaces`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub keeps_old: bool,
-    /// Booked at once, with this message (one-way reservation): nothing expires, nobody asks Resolve, and Abort
-    /// ends it like Release. Not with `replaces`.
+    /// One-way reservation: this message books at once. Nothing expires, nobody sends Resolve, and Abort ends
+    /// the booking like Release. Not with `replaces`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub one_way: bool,
 }
 
-/// What a coordinator sends to one RM.
+/// A message of a coordinator to one RM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// Phase one.
+    /// Phase one: hold these segments.
     Hold(HoldOrder),
-    /// Phase two, yes.
+    /// Phase two: book what is held.
     Commit,
-    /// Phase two, no.
+    /// Phase two: end what is held.
     Abort,
-    /// The booking, or whatever is left of the transaction, ends.
+    /// End the booking, or whatever else is left of the transaction.
     Release,
 }
 
 /// An RM's answer to any [`Message`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Hold: yes. The hold ends by itself this long after it was made.
+    /// Hold: yes. The hold ends by itself at its hard expiry.
     Held {
-        /// Measured by the RM from the moment of its D2.
+        /// How long after D2 (the durable record of the hold) the hard expiry is, measured by the RM.
         expires_in: Span,
     },
     /// Commit: booked. Abort, Release: ended.
     Done,
-    /// No, and never under this transaction.
+    /// No, and the answer stays no for this transaction.
     Refused(Refusal),
-    /// Hold: the transaction is known with other content. Nothing was changed.
+    /// Hold: the RM knows the transaction with other content. Nothing has changed.
     OtherContent,
-    /// The transaction is another coordinator's, or new and of one that the RM does not know (I21). Nothing was
-    /// changed, and nothing of it is held or booked here for whoever asks.
+    /// The transaction belongs to another coordinator, or it is new and its coordinator is unknown to the RM
+    /// (I21). Nothing has changed, and this RM holds or has booked nothing of it for the sender.
     Denied,
 }
 
-/// What became of a message, as its sender sees it.
+/// What became of a message, as far as its sender knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery {
     /// The RM answered.
     Answered(Answer),
-    /// Somebody turned the message away: the RM, a proxy, or whoever else answers at its address. Nothing
-    /// is known of its effect, and sending it again is of little use before something changes. One
-    /// sentence for people.
+    /// Somebody turned the message away: the RM, a proxy, or whoever else answers at the RM's address. Whether
+    /// the message had an effect is unknown. Sending it again is of little use until something changes. The
+    /// text is one sentence for people.
     Rejected(String),
-    /// Nothing is known of its effect: it timed out, the connection broke, the RM was busy.
+    /// The message timed out, the connection broke, or the RM was busy. Whether it had an effect is unknown.
     Lost,
 }
 
-/// A final decision.
+/// The final decision on a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Every RM held; it will be booked.
+    /// Every RM holds its part; all will be booked.
     Commit,
-    /// It will not.
+    /// Nothing will be booked.
     Abort,
 }
 
-/// Answer to an RM that asks what became of a transaction.
+/// The answer to Resolve, with which an RM asks for the decision on a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// This.
+    /// The final decision.
     Decided(Decision),
-    /// The coordinator's ledger never opened this transaction: it may not decide it. (Another ledger
-    /// under the same name did, F10.) Or it did, and not at the RM that asks.
+    /// The ledger of this coordinator never opened the transaction, so it may not decide it; another ledger
+    /// under the same name did (F10). Or the transaction is this coordinator's, but the RM that asks has no
+    /// part in it.
     NotMine,
-    /// No answer came.
+    /// No answer has arrived.
     Lost,
 }
 
-/// Who caused a change (I20).
+/// Who or what caused a change (I20).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A message of this coordinator.
+    /// A message from this coordinator.
     Coordinator(CoordinatorName),
-    /// An answer of this coordinator to Resolve.
+    /// This coordinator's answer to Resolve.
     Resolve(CoordinatorName),
-    /// A message of this RM.
+    /// A message from this RM.
     ResourceManager(RmName),
-    /// A user's call.
+    /// A call of this user.
     User(UserName),
-    /// Time: a hold ran out, a patience ended.
+    /// Time: a hold expired, or a coordinator's timeout passed.
     Expiry,
-    /// The node's own restart.
+    /// The restart of the node itself.
     Restart,
 }
 
-/// Names a waiting caller to the shell; the core gives it back with the answer and never looks at it.
+/// Stands for a waiting caller. The shell makes it; the core returns it with the answer and never looks inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);

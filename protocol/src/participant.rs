@@ -1,43 +1,44 @@
-//! The participant: an RM's side of two-phase reservation.
+//! The participant: the side of a resource manager (RM) in two-phase reservation.
 //!
-//! It owns the timetables of the RM's resources and one entry for every transaction it has ever heard
-//! of. Every handler has one shape: refusals in a fixed order; from there nothing can fail; one
-//! record; its answer. The state changes in [`Participant::apply`] only.
+//! It owns the timetables of the RM's resources, and keeps one entry for every transaction that it has ever
+//! heard of. Every handler has the same shape: first refusals in a fixed order, then a point from which nothing
+//! can fail, then one record, then the answer. The state changes in [`Participant::apply`] only.
 //!
 //! ```text
 //!            Hold ok            Commit
 //!  (unknown) -------> Held ------------------> Booked
 //!      | Hold no       | Abort, Resolve: abort    | Release
 //!      v               v                          v
-//!   Refused   Aborted, Expired (hard)   Released, Replaced   all final; each refuses for ever
+//!   Refused   Aborted, Expired (hard)   Released, Replaced   all final: a later Hold or Commit is always refused
 //! ```
 //!
-//! Abort, Commit or Release of an unknown transaction leaves its final state as a tombstone (I9).
-//! At its soft expiry, and at half of its hard one at the latest, a hold asks the coordinator; without an
-//! answer it stays until its hard expiry, then it is expired by a record (I14) and a later Commit is refused
-//! for ever.
+//! Abort, Commit or Release of an unknown transaction leaves its final state as a tombstone (I9). At its soft
+//! expiry, and when half of the time to its hard expiry has passed at the latest, a hold asks its coordinator
+//! for the decision. Without an answer it stays until its hard expiry. Then a record ends it (I14), and every
+//! later Commit is refused.
 //!
-//! A transaction is its coordinator's alone (I21): its id says whose it is, nobody else may hold, end or
-//! tombstone it, and what a coordinator holds or has booked it may end, even when the configuration does
-//! not name it any more. [`Answer::Denied`] therefore says something definite: nothing of this
-//! transaction is held or booked here for the one who asks.
+//! A transaction belongs to its coordinator alone (I21). Its id names that coordinator, and nobody else may
+//! hold it, end it or leave its tombstone. A coordinator may end what it holds or has booked even when the
+//! configuration does not name the coordinator any more. Therefore [`Answer::Denied`] has a definite meaning:
+//! nothing of this transaction is held or booked here for the sender.
 //!
-//! The inventory may shrink between two runs: what the log says was promised stays promised, nothing
-//! new is admitted where it does not fit, and [`Participant::overcommitted`] says where that is. A
-//! resource that is gone but has a record is *retired*: its bookings live on, nobody else sees it.
+//! The inventory may shrink between two runs. What was promised according to the log stays promised, nothing
+//! new is admitted where it does not fit, and [`Participant::overcommitted`] reports where that is the case. A
+//! resource that is no longer configured but has a record in the log is *retired*: its bookings live on, and
+//! nobody can see or book it any more.
 //!
-//! A hold may replace a booking by a new version: it holds only what it takes beyond the old one, and
-//! its Commit makes the old one `Ended(Replaced)` in the same record; what the new one does without may be
-//! [`kept`] until the old one is released. What a hold may take is said in [`admission`], what a transaction
-//! takes in [`footprint`].
+//! A hold may replace a booking by a new version. It then holds only what the new version takes beyond the old
+//! one, and its Commit makes the old one `Ended(Replaced)` in the same record. What the new version does not
+//! need may be [`kept`] until the old one is released. [`admission`] says what a hold may take, and
+//! [`footprint`] what a transaction takes.
 //!
-//! A one-way hold is booked in the same step: two records, one answer, and no decision of a coordinator stands
-//! behind it, so that Abort ends it like Release.
+//! A one-way hold is booked in the same step, with two records and one answer. No decision of a coordinator
+//! stands behind it, so Abort ends it like Release.
 //!
-//! An NRM with an inner network routes its paths over links of its own, see [`inside`].
+//! An NRM with an inner network routes its paths over links of its own, see [`inner`].
 //!
-//! Left out: compaction of what has ended. Source: design.md "Two-phase reservation"; TigerBeetle's
-//! pending transfers; NSI Connection Service 2.1; docs/adr/0005-modify.md.
+//! Left out: compacting the log by dropping what has ended. Source: design.md "Two-phase reservation"; pending
+//! transfers of TigerBeetle; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 
 mod admission;
 mod config;
@@ -88,39 +89,40 @@ use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
 use crate::update::ChangeLog;
 
-/// The participant.
+/// The state of one RM: its timetables, and every transaction that it knows.
 #[derive(Debug, Clone)]
 pub struct Participant {
     config: ParticipantConfig,
-    /// Of every configured resource, and of every retired one.
+    /// The timetables of all configured resources, of all inner links, and of all retired resources.
     timetables: BTreeMap<ResourceId, Timetable>,
-    /// No longer configured, but the log has a hold of it. Their timetables have no capacity.
+    /// Resources that are no longer configured although the log has a hold of them. Their timetables have no capacity.
     retired: BTreeSet<ResourceId>,
-    /// Inner links: they have timetables, and are no resources to whoever asks.
+    /// The inner links. They have timetables, but from outside they are no resources.
     links: BTreeSet<ResourceId>,
     entries: BTreeMap<TransactionId, Entry>,
-    /// By which hold each booking is being replaced.
+    /// For each booking that is being replaced: the hold that will replace it.
     replacing: BTreeMap<TransactionId, TransactionId>,
-    /// When what is live takes its routes inside.
+    /// The windows of the routed segments of all live transactions.
     overlaps: Overlaps,
-    /// What is booked for each coordinator.
+    /// The bookings for each coordinator.
     booked: BTreeMap<CoordinatorName, BookingSet>,
-    /// The next instant at which each hold wants something.
+    /// When each hold next asks its coordinator, or expires.
     alarms: BTreeSet<(BootTime, TransactionId)>,
-    /// The boot that the deadlines of all holds are counted in.
+    /// The boot in whose boot time all deadlines are counted.
     boot: Option<String>,
-    /// What of that is free has changed lately, and the number of each resource for it. Both follow from
-    /// the log and the configuration.
+    /// What has changed lately in what is free, and the number under which it notes each resource. Both follow
+    /// from the log and the configuration.
     changes: ChangeLog,
     numbers: BTreeMap<ResourceId, u32>,
-    /// Is there room on the disk? With what was refused for want of it. Forgotten at a restart.
+    /// Whether the disk has space for something new, and which Holds were refused because it had none.
+    /// Lost at a restart.
     room: DiskGate,
 }
 
 type Step = Unsynced<ParticipantRecord, ParticipantEffect>;
 
 impl Participant {
-    /// A participant with nothing held. Replay its log with [`Core::apply`], then give it
+    /// A participant without any transactions. Replay its log with [`Core::apply`], then pass in
     /// [`ParticipantInput::Start`].
     #[must_use]
     pub fn new(config: ParticipantConfig) -> Self {
@@ -148,32 +150,34 @@ impl Participant {
         }
     }
 
-    /// What it was told.
+    /// The configuration that it was made with.
     #[must_use]
     pub const fn config(&self) -> &ParticipantConfig {
         &self.config
     }
 
-    /// When, after a window's start, some hold or booking here ends, so that more may be free.
+    /// The first instant after the window's start at which a hold or booking here ends, so that more may be
+    /// free from then on.
     fn next_change(&self, window: Window) -> Option<Time> {
         let own = self.config.resources.iter().filter_map(|(name, _)| self.timetables.get(name));
         own.filter_map(|timetable| timetable.next_relief(window.start())).min()
     }
 
-    /// Every transaction ever heard of, by id.
+    /// Every transaction that it has ever heard of, by id.
     #[must_use]
     pub const fn entries(&self) -> &BTreeMap<TransactionId, Entry> {
         &self.entries
     }
 
-    /// The timetable of a configured resource. A retired one is no resource to whoever asks.
+    /// The timetable of a configured resource. `None` for retired resources and inner links, which nobody
+    /// outside may see.
     #[must_use]
     pub fn timetable(&self, resource: &ResourceId) -> Option<&Timetable> {
         let hidden = self.retired.contains(resource) || self.links.contains(resource);
         self.timetables.get(resource).filter(|_| !hidden)
     }
 
-    /// Every hold that is neither committed nor ended, in the order in which they want something.
+    /// All holds that are neither committed nor ended, in the order of the instants at which they next ask or expire.
     pub fn holds(&self) -> impl ExactSizeIterator<Item = Option<&HoldClocks>> {
         self.alarms.iter().map(|(_, txn)| match &self.entries.get(txn)?.phase {
             Phase::Held(held) => Some(held),
@@ -181,8 +185,8 @@ impl Participant {
         })
     }
 
-    /// What is held and booked of every configured resource at one instant, beside what there is, in
-    /// the order of the configuration.
+    /// The capacity of every configured resource, and what is held and booked of it at one instant, in the
+    /// order of the configuration.
     pub fn levels(&self, at: Time) -> impl Iterator<Item = (&ResourceId, Level)> {
         self.config.resources.iter().filter_map(move |(resource, capacity)| {
             let window = Window::starting(at, Span::from_us(1))?;
@@ -192,8 +196,8 @@ impl Participant {
         })
     }
 
-    /// Where more is promised than there is, now or later: each such resource, retired ones too, in
-    /// the order of their names.
+    /// The resources of which more is promised than there is, now or later. Retired resources and inner links
+    /// count, too. In the order of their names.
     #[must_use]
     pub fn overcommitted(&self, now: Now) -> Vec<Overcommitted> {
         let over = |(resource, timetable): (&ResourceId, &Timetable)| {
@@ -204,7 +208,8 @@ impl Participant {
     }
 
     fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
-        // Refusals, in a fixed order: whose, known before, who, room to write it down, what, when, how much.
+        // Refusals in a fixed order: another coordinator's id, known already, unknown coordinator, disk full,
+        // not admitted (what, when, how much).
         if !order.txn.is_of(&order.coordinator) && !planted::is(Bug::AnybodysId) {
             return reply(token, Answer::Denied);
         }
@@ -235,7 +240,7 @@ impl Participant {
                 return self.record(record, token, answer);
             }
         };
-        // From here nothing can fail: every segment fits.
+        // From here on nothing can fail: every segment fits.
         let mut records = Vec::new();
         if !moves.is_empty() {
             let by = Cause::Coordinator(order.coordinator.clone());
@@ -259,8 +264,8 @@ impl Participant {
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
-    /// A one-way hold that fits: held and booked in one append, so that a binary from before there were any
-    /// reads the same from the log.
+    /// Books a one-way hold that fits: Held and Booked in one append. A binary from before there were one-way
+    /// holds reads the same state from this log.
     fn book_at_once(
         &mut self,
         mut records: Vec<ParticipantRecord>,
@@ -268,7 +273,7 @@ impl Participant {
         token: Token,
         now: Now,
     ) -> Step {
-        // As when it is asked again: nothing expires any more.
+        // The same answer as to a repeated Hold of a booking: nothing expires any more.
         let lasts = limits::HOLD_HARD_MIN;
         let (txn, by) = (order.txn.clone(), Cause::Coordinator(order.coordinator.clone()));
         let held = ParticipantRecord::Held { order, soft: lasts, hard: lasts, at: now, inner };
@@ -281,7 +286,7 @@ impl Participant {
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
-    /// What a hold of this order takes now: beyond what is booked for the version that it replaces.
+    /// What a hold of this order takes now: only what goes beyond the booking that it replaces, if any.
     fn to_take(&self, order: &HoldOrder, inner: Option<&[InnerRoute]>) -> Footprint {
         let whole = Footprint::of(&order.segments).and(inner_footprint(&order.segments, inner));
         match self.own(order.replaces.as_ref()) {
@@ -290,7 +295,7 @@ impl Participant {
         }
     }
 
-    /// The version that a hold would replace, when it is not there any more: the hold cannot be booked.
+    /// The booking that a hold would replace, when it is no longer booked, so that the hold cannot be committed.
     fn lost_old(&self, txn: &TransactionId) -> Option<&TransactionId> {
         let order = self.entries.get(txn)?.order.as_ref()?;
         let old = order.replaces.as_ref()?;
@@ -325,7 +330,7 @@ impl Participant {
             return self.record(record, token, Answer::Refused(refusal));
         }
         if hard_at.is_some_and(|hard_at| now.boot < hard_at) {
-            // From here nothing can fail: what is held is moved to booked.
+            // From here on nothing can fail: what is held becomes booked.
             let record = ParticipantRecord::Booked { txn, by: cause, at: now };
             return self.record(record, token, Answer::Done);
         }
@@ -397,7 +402,7 @@ impl Participant {
         let (coordinator, hard_at) = (coordinator.clone(), held.hard_at);
         let by = Cause::Resolve(coordinator.clone());
         let record = match resolution {
-            // The next question was put off when this one was asked.
+            // The next question was already put off when this one was sent.
             Resolution::NotMine | Resolution::Lost => return nothing(),
             Resolution::Decided(Decision::Commit) if self.lost_old(&txn).is_some() => {
                 let ending = TransactionEnd::Aborted;
@@ -419,7 +424,7 @@ impl Participant {
         Unsynced::new(vec![record], vec![])
     }
 
-    /// Every alarm that is due: hard expiries become records, soft ones questions.
+    /// Handles every alarm that is due: a hard expiry becomes a record, any other alarm a question to the coordinator.
     fn tick(&mut self, now: Now) -> Step {
         let mut records = Vec::new();
         let mut effects = Vec::new();
@@ -429,7 +434,7 @@ impl Participant {
             let Some(Entry { coordinator, phase: Phase::Held(held), .. }) =
                 self.entries.get_mut(&txn)
             else {
-                // Alarms are removed with their hold; an alarm without one has nothing to say.
+                // An alarm is removed together with its hold, so this one is stale and has no effect.
                 self.alarms.remove(&(due, txn));
                 continue;
             };
@@ -465,7 +470,7 @@ impl Participant {
             {
                 Gate::Denied
             }
-            // What was promised to it stays promised, whatever the configuration says by now.
+            // What was promised to a coordinator stays promised, even when the configuration no longer names it.
             Some(entry) => Gate::Known(entry),
             None if !self.config.coordinators.contains(by) => Gate::Denied,
             None if !txn.is_of(by) && !planted::is(Bug::AnybodysId) => Gate::Denied,
@@ -478,14 +483,14 @@ impl Participant {
         Unsynced::new(vec![record], vec![ParticipantEffect::Reply { token, answer }])
     }
 
-    /// Applies a record that a step has just decided on: as replay will, but that a hold must fit.
-    #[allow(clippy::expect_used)] // Each handler has checked all that the fold checks: were this to
-    // fail, memory and ledger would part, and a node must not speak after that (I1, I12, I16).
+    /// Applies a record that a step has just decided on. Replay does the same, except that there a hold need not fit.
+    #[allow(clippy::expect_used)] // Each handler has checked all that the fold checks. If this failed,
+    // memory and ledger would differ, and a node must send nothing after that (I1, I12, I16).
     fn must_apply(&mut self, record: &ParticipantRecord) {
         self.fold(record, Timetable::add).expect("a record that was decided on applies");
     }
 
-    /// A hold of a new version takes exactly what that lacks, as long as the old one is booked.
+    /// Checks that the hold of a new version takes exactly what it lacks beside the old one, while that is booked.
     fn check_replacing(
         &self,
         txn: &TransactionId,
@@ -517,15 +522,15 @@ impl Participant {
     }
 }
 
-/// What is known of a transaction, to one coordinator.
+/// What one coordinator may know of a transaction.
 enum Gate<'a> {
     Denied,
     Unknown,
     Known(&'a Entry),
 }
 
-/// A hold is asked about after this long at the latest: early enough for the answer to come, and for more
-/// questions when it does not.
+/// When a hold asks its coordinator at the latest: after half of the time to its hard expiry. That leaves time
+/// for the answer, and for more questions if none arrives.
 pub(crate) fn ask_by(hard: Span) -> Span {
     if planted::is(Bug::ShortHoldUnasked) { hard } else { Span::from_us(hard.as_us() / 2) }
 }
@@ -566,8 +571,8 @@ impl Core for Participant {
     }
 
     fn apply(&mut self, record: &ParticipantRecord) -> Result<(), ReplayError> {
-        // The step that wrote the record had checked it against the inventory of its day. Today's may
-        // be smaller, and has no say in what was promised.
+        // The step that wrote the record has checked it against the inventory of that time. Today's inventory
+        // may be smaller, but it cannot revoke what was promised.
         self.fold(record, Timetable::restore)
     }
 
@@ -604,7 +609,7 @@ impl Core for Participant {
                 let Some(timetable) = fold.get_mut(&segment.resource) else {
                     return Err(format!("I12: {txn} has {}, unknown here", segment.resource));
                 };
-                // Whether it all fits was asked above; the inventory may have shrunk under it.
+                // Whether all of it fits was checked above. The inventory may have shrunk since it was admitted.
                 timetable
                     .restore(layer, segment.window, segment.amount)
                     .map_err(|error| format!("I1: {txn}: {error}"))?;

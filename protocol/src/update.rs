@@ -1,29 +1,29 @@
-//! Updates: how resource managers tell schedulers what is free over time, and what these believe of it.
+//! Updates: how resource managers report to schedulers what is free over time, and what the schedulers believe.
 //!
 //! ```text
 //!   RM                                                       scheduler
 //!   records --> ChangeLog (which windows changed, bounded)
-//!                  |  Subscription: where one scheduler stands, and when it is told next
+//!                  |  Subscription: how far one scheduler has got, and when its next update is due
 //!                  v
 //!               Update (absolute parts, revision) ---------> Picture (a Profile of every resource, its age)
 //! ```
 //!
-//! * [`ChangeLog`]: which windows of which resources changed at which revision; a ring of bounded length.
-//! * [`Subscription`]: a cursor into it and a [`Strategy`]. A slow subscriber costs nothing but its cursor; one
-//!   that has fallen off the ring gets a snapshot.
-//! * [`Update`]: the message. Parts are absolute (what is free now over a window), so that nothing that is
-//!   lost, doubled or late does harm that the next update does not mend.
-//! * [`Picture`]: what a scheduler believes of everybody, with the age of each part.
+//! * [`ChangeLog`]: which windows of which resources changed at which revision, in a ring of bounded length.
+//! * [`Subscription`]: a cursor into that log, with a [`Strategy`]. A slow subscriber costs no more than its
+//!   cursor. A subscriber that has fallen off the ring gets a snapshot.
+//! * [`Update`]: the message. Its parts are absolute: they say what is free over a window. So an update that is
+//!   lost, doubled or late does no harm that the next update does not repair.
+//! * [`Picture`]: what a scheduler believes of all RMs, with the age of each part.
 //!
-//! Revisions count the state changes of an RM since its ledger was begun: the state is the fold of the ledger,
-//! so a revision means the same after a restart. An epoch stands for the ledger and the inventory.
+//! A revision is the number of state changes of an RM since its ledger was begun. The state is the fold of the
+//! ledger, so a revision means the same after a restart. An epoch stands for the ledger and the inventory.
 //!
-//! Updates admit nothing (I12): the RM's Hold does. Sequences within an epoch are monotone (I13); capacity
+//! Updates admit nothing (I12); only the RM's Hold does. Sequences within an epoch are monotone (I13). Capacity
 //! that was freed is in the next update of its strategy (I11).
 //!
-//! Left out: streams and sockets, which are shells'; cutting profiles into availability vectors, which is
-//! the planner's side. Source: Christodoulopoulos 2008, section II-B and III (update messages carry utilization
-//! profiles); design.md "Updates and pictures"; docs/adr/0022-updates.md.
+//! Left out: streams and sockets, which belong to the shells; cutting profiles into availability vectors, which
+//! is the planner's work. Source: Christodoulopoulos 2008, sections II-B and III (update messages carry
+//! utilization profiles); design.md "Updates and pictures"; docs/adr/0022-updates.md.
 
 mod change_log;
 mod facts;

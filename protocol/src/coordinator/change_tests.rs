@@ -1,4 +1,4 @@
-//! Changes of a confirmed reservation: which RMs are asked, and that each change has one answer.
+//! Changes of a confirmed reservation: which RMs take part, and that each change has one answer.
 
 use coalloc_common::limits;
 
@@ -91,12 +91,12 @@ fn one_change_at_a_time_and_each_has_one_answer() {
     let why: Vec<Reason> = known.attempt_refusals.iter().map(|refusal| refusal.reason).collect();
     assert_eq!(why, [Reason::OutsideHorizon], "planning again learns from them");
     let _ = bench.restart(at(90));
-    // Another one afterwards, and the first still has its answer.
+    // Another change follows, and the first still has its answer.
     let _ = bench.step(change("c2", "x", USER), at(100));
     let _ = bench.step(new_version(&[]), at(101));
     assert_eq!(outcome(&bench.step(change("c1", "x", OTHER), at(110))), refused, "I8");
     assert_eq!(replies(&bench.step(change("c1", "y", OTHER), at(111))), other_content);
-    // Released while the third is planned: nothing of that is recorded.
+    // The reservation is released while the third change is being planned: nothing of that change is recorded.
     let _ = bench.step(change("c3", "x", USER), at(120));
     let _ = bench.release("grc-t-1", at(121));
     let effects = bench.step(new_version(&[plan(&["a"])]), at(122));

@@ -1,4 +1,4 @@
-//! Giving up on an RM: when it may be, what it comes to, and that the RM is told all the same.
+//! Giving up on an RM: when it is allowed, what it leads to, and that the RM is still sent Release.
 
 use super::tests::{Bench, OTHER, RM, USER, at, plan, refused, replies, rm, sends, txn};
 use super::*;
@@ -18,7 +18,7 @@ impl Bench {
         self.step(CoordinatorInput::Repair(input), now)
     }
 
-    /// Why it is not given up; nothing may be written or sent.
+    /// Why the RM is not given up on. Checks that nothing is written or sent.
     fn not_given_up(&mut self, name: &str, of: OfWhat, now: Now) -> NotGivenUp {
         let written = self.log.len();
         let effects = self.give_up(name, of, now);
@@ -34,7 +34,7 @@ impl Bench {
     }
 }
 
-/// Released by its user; `a` has acknowledged, `b` is silent.
+/// A reservation that its user has released; `a` has acknowledged, `b` is silent.
 fn released() -> Bench {
     let mut bench = Bench::confirmed();
     assert_eq!(sends(&bench.release(ID, at(50))), ["a Release", "b Release"]);
@@ -43,7 +43,7 @@ fn released() -> Bench {
     bench
 }
 
-/// Those that it was given up of, and how many wait for nobody or are wanted.
+/// What giving up led to: the reservations, how many more there are, and at how many the RM is still needed.
 fn gave_up(effects: &[CoordinatorEffect]) -> GaveUpOn {
     let told = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Reply { token: RM, reply: Reply::GaveUp(on) } => Some(on.clone()),
@@ -73,13 +73,13 @@ fn given_up_it_is_over_and_the_rm_is_told_until_it_acknowledges() {
     assert_eq!(kinds, [true, false], "recorded before anything follows from it");
     assert_eq!(bench.core.owed()[&rm("b")], Owed { decisions: 0, releases: 1 });
 
-    // Asked again it says the same, and writes nothing.
+    // A repetition gives the same answer, and writes nothing.
     let written = bench.log.len();
     let again = bench.give_up("b", of(ID), at(71));
     assert_eq!((gave_up(&again).reservations.len(), bench.log.len()), (1, written));
     assert_eq!(sends(&again), [] as [&str; 0]);
 
-    // Also by another process.
+    // The same holds after a restart.
     let _ = bench.restart(at(80));
     assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Terminated, 0));
     assert_eq!(sends(&bench.tick(at(81))), ["b Release"]);
@@ -93,7 +93,7 @@ fn given_up_it_is_over_and_the_rm_is_told_until_it_acknowledges() {
         assert!(next > at(ms).boot, "it does not spin");
         assert_eq!(sends(&bench.tick(Now { boot: next, ..at(ms) })), ["b Release"]);
     }
-    // What it says to an earlier message is no acknowledgement of this.
+    // The RM's answer to an earlier message does not acknowledge this Release.
     assert_eq!(bench.answer("b", TRY, MessageKind::Commit, Answer::Done, at(50_000)), []);
     let _ = bench.answer("b", TRY, kind, Answer::Done, at(60_000));
     assert!(matches!(bench.last(), CoordinatorRecord::DisownEnded { .. }), "{:?}", bench.last());
@@ -124,7 +124,7 @@ fn only_an_end_that_is_owed_can_be_given_up() {
 fn what_failed_and_cannot_end_fails_for_good() {
     let mut bench = Bench::new();
     let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));
-    // Undecided: its patience ends by itself.
+    // The reservation is undecided: its timeout will end it.
     assert_eq!(bench.not_given_up("b", of(ID), at(5)), NotGivenUp::Wanted);
     let _ = bench.answer("a", TRY, MessageKind::Hold, refused(Reason::OutsideHorizon), at(10));
     let _ = bench.tick(at(8_000));
@@ -133,7 +133,7 @@ fn what_failed_and_cannot_end_fails_for_good() {
     assert_eq!(bench.state(ID), State::Failed);
     assert!(bench.core.find(ID).unwrap().is_definite());
     assert_eq!(sends(&effects), ["b Release"], "which also ends what is held");
-    // Whoever asks what became of it is told.
+    // An RM that asks for the decision gets it.
     let told = bench.resolve(TRY, "b", at(8_200));
     assert!(replies(&told).iter().any(|(_, reply)| matches!(
         reply,
@@ -144,7 +144,7 @@ fn what_failed_and_cannot_end_fails_for_good() {
 #[test]
 fn of_all_only_what_ends_is_given_up() {
     let mut bench = released();
-    // The second is confirmed but for `b`, whose Commit is wanted.
+    // The second reservation is confirmed except at `b`, whose acknowledgement of Commit is still wanted.
     let _ = bench.reserve("r2", &[plan(&["a", "b"])], at(100));
     for name in ["a", "b"] {
         let _ = bench.held(name, "grc-t-2/1", 900, at(110));
@@ -159,7 +159,7 @@ fn of_all_only_what_ends_is_given_up() {
     let on = gave_up(&bench.give_up("b", OfWhat::All, at(140)));
     assert_eq!((on.reservations.len(), on.wanted), (0, 1), "none a second time");
     assert_eq!(gave_up(&bench.give_up("z", OfWhat::All, at(150))), GaveUpOn::default());
-    // Released, it may be given up as well.
+    // Once it is released, it may be given up on as well.
     let _ = bench.release("grc-t-2", at(160));
     let _ = bench.answer("a", "grc-t-2/1", MessageKind::Release, Answer::Done, at(170));
     let on = gave_up(&bench.give_up("b", OfWhat::All, at(180)));

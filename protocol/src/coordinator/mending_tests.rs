@@ -1,5 +1,5 @@
-//! A change that some RMs have booked and others were too late to: one version is booked everywhere in the end,
-//! and nothing is released before.
+//! A change that some RMs have booked and others were too late to book. In the end one version is booked
+//! everywhere, and nothing is released before that.
 
 use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, sends, told};
 use super::*;
@@ -10,7 +10,7 @@ const NEW: &str = "grc-t-1/2";
 const AGAIN: &str = "grc-t-1/3";
 const BACK: &str = "grc-t-1/4";
 
-/// `a` and `b` have the old version; the new one is held there and at `c`, and decided.
+/// `a` and `b` have the old version. The new one is held at `a`, `b` and `c`, and commit is decided.
 fn committing() -> Bench {
     let mut bench = Bench::confirmed();
     let ticket = ChangeTicket {
@@ -30,7 +30,7 @@ fn committing() -> Bench {
     bench
 }
 
-/// `a` has booked the new version; `b` was too late, and so was `c`.
+/// `a` has booked the new version; `b` and `c` were too late.
 fn split() -> (Bench, Vec<CoordinatorEffect>) {
     let mut bench = committing();
     let _ = bench.answer("a", NEW, MessageKind::Commit, Answer::Done, at(80));
@@ -39,7 +39,7 @@ fn split() -> (Bench, Vec<CoordinatorEffect>) {
     (bench, last)
 }
 
-/// What each Hold among these effects replaces.
+/// For each Hold among these effects: its RM, its number of segments, and what it replaces.
 fn replaced(effects: &[CoordinatorEffect]) -> Vec<(String, usize, Option<String>)> {
     let hold = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { rm, message: Message::Hold(order), .. } => {
@@ -127,7 +127,7 @@ fn or_the_old_one_when_the_new_one_is_not_to_be_had_any_more() {
     assert_eq!(why.reason, Reason::Expired, "what the user is told: {why}");
     assert!(why.detail.contains("too late to book the new version"), "{why}");
     let _ = bench.restart(at(150));
-    // It can be changed again, in place of what it now has.
+    // The reservation can be changed again; the change replaces what each RM has now.
     let ticket = ChangeTicket {
         reservation: ReservationId::composed(ID),
         change: RequestId::composed("c2"),
@@ -205,7 +205,7 @@ fn released_in_between_all_of_it_ends() {
         let sent = sends(&bench.release(ID, at(120)));
         let releases = sent.iter().filter(|sent| sent.ends_with("Release")).count();
         let aborts = sent.iter().filter(|sent| sent.ends_with("Abort")).count();
-        // The old version has two RMs, the new one three, and so has the attempt.
+        // The old version has two RMs, the new one three, and the further attempt the same three.
         assert_eq!((releases, aborts), if decided { (8, 0) } else { (5, 3) }, "{sent:?}");
         let _ = bench.restart(at(130));
         let last = if decided { MessageKind::Release } else { MessageKind::Abort };

@@ -1,20 +1,20 @@
-//! One-way candidates: booked with the message that would else hold, one after the other. Who is told what,
-//! and what a restart makes of it. RMs are answers typed by hand.
+//! One-way candidates, whose RMs are booked one after the other by the Hold message itself: which messages each
+//! RM is sent, and what a restart makes of it. The RMs' answers are written by hand.
 
 use super::tests::{Bench, USER, at, plan, refused, replies, rm, sends, told};
 use super::*;
 use crate::message::{Answer, Message};
 
-/// The first attempt of the first reservation.
+/// The transaction of the first attempt at the first reservation.
 const TRY: &str = "grc-t-1/1";
 
-/// A plan over these RMs, booked in this order.
+/// A plan over these RMs, to be booked in this order.
 fn one_way(rms: &[&str]) -> Candidate {
     let order = rms.iter().map(|name| rm(name)).collect();
     Candidate { order, one_way: true, ..plan(rms) }
 }
 
-/// One reservation over b and a, asked of b; and how many messages were sent for it.
+/// A reservation over b and a whose Hold was sent to b, and how many messages that took.
 fn asked() -> (Bench, usize) {
     let mut bench = Bench::new();
     let sent = bench.reserve("r1", &[one_way(&["b", "a"])], at(0));
@@ -30,7 +30,7 @@ fn asked() -> (Bench, usize) {
 #[test]
 fn n_rms_take_n_messages_and_their_answers() {
     let (mut bench, mut messages) = asked();
-    // What a yes says of its expiry counts for nothing: nothing expires.
+    // The expiry in the answer has no meaning here: nothing expires.
     let sent = bench.held("b", TRY, 0, at(10));
     assert_eq!(sends(&sent), ["a Hold"]);
     messages += 1;
@@ -60,7 +60,8 @@ fn a_refusal_ends_what_was_booked_before_it_and_it_is_planned_again() {
     assert_eq!(bench.state("grc-t-1"), State::Confirmed);
 }
 
-/// A refusal for want of room is gone with the RM's process, and a late copy of the Hold would be booked.
+/// An RM forgets a refusal for want of disk space when its process ends, and a late copy of the Hold would
+/// then be booked.
 #[test]
 fn one_without_room_is_told_that_it_is_over() {
     let (mut bench, _) = asked();
@@ -69,7 +70,7 @@ fn one_without_room_is_told_that_it_is_over() {
     assert_eq!(told(&sent), [], "nothing is definite before its tombstone");
     let done = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(20));
     assert_eq!(told(&done), [(USER, State::Failed)]);
-    // Whatever else an RM refuses is written there: nothing more is said to it.
+    // Any other refusal is in the RM's log, so nothing more is sent there.
     let (mut bench, _) = asked();
     let done = bench.answer("b", TRY, MessageKind::Hold, refused(Reason::ServiceLevel), at(10));
     assert_eq!((sends(&done), told(&done)), (vec![], vec![(USER, State::Failed)]));
@@ -92,7 +93,7 @@ fn undecided_at_a_restart_everything_is_ended() {
     let (mut bench, _) = asked();
     let _ = bench.held("b", TRY, 0, at(10));
     assert_eq!(sends(&bench.restart(at(20))), ["a Abort", "b Abort"]);
-    // What was under way when it stopped says nothing any more.
+    // A late answer to a message from before the restart changes nothing.
     assert_eq!(sends(&bench.held("a", TRY, 0, at(25))), [] as [&str; 0]);
     for name in ["a", "b"] {
         let _ = bench.answer(name, TRY, MessageKind::Abort, Answer::Done, at(30));
@@ -105,7 +106,7 @@ fn decided_at_a_restart_it_is_finished_without_a_message() {
     let (mut bench, _) = asked();
     let _ = bench.held("b", TRY, 0, at(10));
     let _ = bench.held("a", TRY, 0, at(20));
-    // The last record is lost, as if the batch had been cut there.
+    // The last record is lost, as if the log had been cut within the batch.
     let finished = bench.log.pop();
     assert!(matches!(finished, Some(CoordinatorRecord::Finished { .. })));
     let mut core = super::tests::fresh();

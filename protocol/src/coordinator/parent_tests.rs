@@ -1,5 +1,5 @@
-//! The coordinator as a participant: what it says to those above, and when. The inner RMs and the
-//! one above are typed by hand.
+//! The coordinator as a participant: what it answers to its parent coordinators, and when. The messages of its
+//! own RMs and of the parent are written by hand.
 
 mod changes;
 mod giving_up;
@@ -10,11 +10,11 @@ use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, resolution, s
 use super::*;
 use crate::message::{Answer, HoldOrder};
 
-/// The reservation of the first hold from above, and its first attempt.
+/// The reservation for the parent's first hold; `TRY` is the transaction of its first attempt.
 const ID: &str = "grc-t-1";
 const TRY: &str = "grc-t-1/1";
 
-/// A transaction of `top`, told from others by a short name.
+/// A transaction of the parent `top`, identified by a short name.
 fn txn(name: &str) -> TransactionId {
     let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
     TransactionId::composed(format!("top-t-{number}/1"))
@@ -48,13 +48,13 @@ fn no_more() -> [CoordinatorEffect; 0] {
 }
 
 impl Bench {
-    /// A Hold from above as it comes.
+    /// A Hold arrives from the parent.
     fn parent_holds(&mut self, order: HoldOrder, now: Now) -> Vec<CoordinatorEffect> {
         let upper = ParentInput::Hold { order, planned: None, token: USER };
         self.step(CoordinatorInput::Parent(upper), now)
     }
 
-    /// The same, with what came of its planning.
+    /// The same Hold again, with the result of its planning.
     fn planned_for_parent(
         &mut self,
         order: HoldOrder,
@@ -81,7 +81,7 @@ impl Bench {
         self.step(CoordinatorInput::Parent(upper), now)
     }
 
-    /// What came of planning the first reservation again.
+    /// Passes in the result of planning the first reservation again.
     fn replanned(
         &mut self,
         outcome: Result<Vec<Candidate>, Refusal>,
@@ -96,7 +96,7 @@ impl Bench {
         self.step(CoordinatorInput::Parent(upper), now)
     }
 
-    /// What `u` wants is being held at `a` and `b`, since 0 ms.
+    /// The parent's transaction `u` is being held at `a` and `b` from 0 ms on.
     fn holding() -> Self {
         let mut bench = Self::child(parents());
         assert_eq!(
@@ -109,7 +109,7 @@ impl Bench {
         bench
     }
 
-    /// Both hold for 60 s, and the one above was told so.
+    /// Both RMs hold for 60 s, and the parent has been answered.
     fn prepared() -> Self {
         let mut bench = Self::holding();
         assert_eq!(bench.held("a", TRY, 60, at(10)), no_more());
@@ -121,7 +121,7 @@ impl Bench {
         bench
     }
 
-    /// Committed from above and booked below, by 60 ms.
+    /// Committed by the parent and booked at both RMs, at 60 ms.
     fn booked() -> Self {
         let mut bench = Self::prepared();
         let _ = bench.parent_ends("u", MessageKind::Commit, at(30));
@@ -131,14 +131,14 @@ impl Bench {
         bench
     }
 
-    /// Both inner RMs say that it is ended.
+    /// Both RMs of the coordinator report the end.
     fn ended_inside(&mut self, kind: MessageKind, now: Now) -> Vec<CoordinatorEffect> {
         assert_eq!(replies(&self.answer("a", TRY, kind, Answer::Done, now)), [], "b is missing");
         self.answer("b", TRY, kind, Answer::Done, now)
     }
 }
 
-/// The answers upward, by token.
+/// The answers to the parent, by token.
 fn said(effects: &[CoordinatorEffect]) -> Vec<(Token, Answer)> {
     let one = |(token, reply)| match reply {
         Reply::ToParent(answer) => (token, answer),
@@ -226,7 +226,7 @@ fn the_next_plan_is_tried_before_it_is_refused_and_no_plan_is_a_refusal() {
 #[test]
 fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
     let no = || refused(Reason::InsufficientCapacity);
-    // The first of two messages is answered by the second, which then plans.
+    // The second of two Hold messages ends the wait of the first, and its caller then plans again.
     let mut bench = Bench::holding();
     let _ = bench.parent_holds(order("u"), at(5));
     let _ = bench.held("b", TRY, 60, at(10));
@@ -242,7 +242,7 @@ fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
     for (waits, refused_at) in [(false, 1_000), (true, 3_000)] {
         let mut bench = Bench::holding();
         if !waits {
-            // Aborted: nobody waits for the answer to Hold any more.
+            // Aborted: no caller waits for the answer to Hold any more.
             let _ = bench.parent_ends("u", MessageKind::Abort, at(10));
         }
         let _ = bench.held("b", TRY, 60, at(10));
@@ -347,7 +347,7 @@ fn what_was_ended_before_its_hold_came_is_never_held() {
         assert_eq!(said(&bench.parent_ends(id, kind, at(0))), DONE);
         assert_eq!(said(&bench.parent_ends(id, kind, at(1))), DONE, "and so for ever");
     }
-    // Also one that was being planned when the end came.
+    // The same is true of one that was being planned when the end came.
     let _ = bench.parent_holds(order("p"), at(1));
     let _ = bench.parent_ends("p", MessageKind::Abort, at(2));
     let effects = bench.planned_for_parent(order("p"), Ok(vec![plan(&["a"])]), at(3));
@@ -437,7 +437,7 @@ fn an_answer_of_abort_from_above_drops_it() {
 
 #[test]
 fn a_promise_ends_and_a_later_commit_is_refused_for_ever() {
-    // Found by the clock, and found by a Commit that comes before the tick.
+    // The end is noticed by a tick, or by a Commit that arrives before the tick.
     for ticked in [true, false] {
         let mut bench = Bench::prepared();
         let ends = 60_000 - 2_000;
@@ -479,7 +479,7 @@ fn prepared_survives_restarts_of_the_process_and_of_the_machine() {
         ["top top-t-117/1"],
         "at once"
     );
-    // Another boot: its clock begins anew, and only the wall clock goes on.
+    // Another boot: boot time starts again, and only the wall clock goes on.
     bench.parents.boot = "boot-2".to_owned();
     let booted = |wall_ms: i64| Now { boot: BootTime::from_us(wall_ms * 1_000), ..at(wall_ms) };
     let _ = bench.restart(booted(10_000));

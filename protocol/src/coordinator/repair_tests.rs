@@ -1,4 +1,4 @@
-//! Differences with RMs, told by the parts that differ, and what repairs do about them.
+//! Differences with RMs, found from the parts that differ, and what repairs do about them.
 
 use std::ops::RangeFrom;
 
@@ -13,7 +13,7 @@ fn wall(ms: i64) -> coalloc_common::Time {
     at(ms).wall
 }
 
-/// What a coordinator finds that compares with an RM of this set.
+/// The differences that a coordinator finds when it compares with an RM that has this set.
 fn found(core: &Coordinator, name: &str, theirs: &BookingSet) -> Vec<(String, Differs)> {
     let ours = core.counted_on_at(&rm(name)).map(|set| set.summaries(FROM)).unwrap_or_default();
     let listed: Vec<Listed> =
@@ -22,7 +22,7 @@ fn found(core: &Coordinator, name: &str, theirs: &BookingSet) -> Vec<(String, Di
     all.into_iter().map(|one| (one.txn.to_string(), one.differs)).collect()
 }
 
-/// An RM that has booked these.
+/// The set of an RM that has booked these transactions.
 fn booked(txns: &[&str]) -> BookingSet {
     let mut set = BookingSet::default();
     for name in txns {
@@ -145,7 +145,7 @@ fn booked_again_the_loser_holds_anew_and_the_others_replace() {
     let reservation = bench.core.find("grc-t-1").unwrap();
     assert_eq!((reservation.state, reservation.version), (State::Confirmed, 2));
     assert_eq!(found(&bench.core, "a", &booked(&["grc-t-1/2"])), []);
-    // The same repair again has the same answer; one of what is not booked any more changes nothing.
+    // The same repair again gets the same answer. A repair of what is no longer booked changes nothing.
     let again = replies(&bench.step(rebook(&["a"], "again-1"), at(80)));
     assert!(matches!(&again[..], [(OTHER, Reply::Stands(known))] if known.version == 2));
     let late = replies(&bench.step(rebook(&["a"], "again-2"), at(90)));
@@ -186,7 +186,7 @@ fn what_is_nobodys_is_released_until_the_rm_acknowledges() {
     let again = bench.core.next_wake().unwrap();
     let later = Now { boot: again, ..at(80) };
     assert_eq!(sends(&bench.step(CoordinatorInput::Tick, later)), ["a Release"]);
-    // Also after a restart, when nobody waits for it any more.
+    // Release is repeated also after a restart, when no caller waits for it any more.
     assert_eq!(sends(&bench.restart(at(90))), [] as [&str; 0]);
     assert!(bench.core.next_wake().unwrap() <= at(90).boot);
     let effects = bench.step(CoordinatorInput::Tick, at(91));

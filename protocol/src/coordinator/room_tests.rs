@@ -1,4 +1,4 @@
-//! No room on the disk (I17): nothing new is begun, what has begun is decided and finished.
+//! A full disk (I17): nothing new is begun, and what has begun is decided and finished.
 
 use super::tests::{Bench, OTHER, USER, at, plan, replies, rm, sends, ticket, txn};
 use super::*;
@@ -30,14 +30,14 @@ fn a_full_disk_begins_nothing_and_writes_nothing_of_it() {
     let before = bench.log.len();
     assert_eq!(replies(&bench.step(open("r1", USER), at(2))), [(USER, Reply::NoRoom)]);
     tell(&mut bench, DiskSpace::Enough);
-    // Planned when there was room, and tried when there is none: all who wait are told.
+    // Planned while there was space, and tried when there is none: every waiting caller gets the refusal.
     assert_eq!(replies(&bench.step(open("r1", USER), at(3))), [(USER, Reply::Plan)]);
     assert_eq!(replies(&bench.step(open("r1", OTHER), at(3))), []);
     tell(&mut bench, DiskSpace::Low);
     let told = bench.step(reserve("r1"), at(4));
     assert_eq!(replies(&told), [(OTHER, Reply::NoRoom), (USER, Reply::NoRoom)]);
     assert_eq!((bench.log.len(), sends(&told).len()), (before, 0));
-    // The same id is a new request when there is room.
+    // When there is space again, the same id is a new request.
     tell(&mut bench, DiskSpace::Enough);
     assert_eq!(replies(&bench.step(open("r1", USER), at(5))), [(USER, Reply::Plan)]);
     assert_eq!(sends(&bench.step(reserve("r1"), at(6))), ["a Hold"]);
@@ -54,7 +54,7 @@ fn a_full_disk_decides_and_finishes_what_has_begun() {
         let _ = bench.answer(name, "grc-t-1/1", MessageKind::Commit, Answer::Done, at(20));
     }
     assert_eq!(bench.state("grc-t-1"), State::Confirmed);
-    // The same request gets its answer; an RM that asks does, too; and the user may end it.
+    // The same request still gets its answer, an RM that asks gets the decision, and the user may release.
     assert!(matches!(
         &replies(&bench.step(open("r1", OTHER), at(21)))[..],
         [(_, Reply::Stands(_))]

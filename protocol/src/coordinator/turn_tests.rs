@@ -1,5 +1,5 @@
-//! Candidates whose RMs are asked to hold one after the other: who is asked when, who is told to abort, and
-//! what comes after a refusal. RMs are answers typed by hand.
+//! Candidates whose RMs are sent Hold one after the other: which RM is sent what and when, which are sent
+//! Abort, and what follows a refusal. The RMs' answers are written by hand.
 
 use coalloc_common::limits;
 
@@ -7,15 +7,15 @@ use super::tests::{Bench, USER, at, plan, refused, replies, rm, sends, txn};
 use super::*;
 use crate::message::Answer;
 
-/// The first attempt of the first reservation.
+/// The transaction of the first attempt at the first reservation.
 const TRY: &str = "grc-t-1/1";
 
-/// A plan over these RMs, asked in this order.
+/// A plan over these RMs, to be held in this order.
 fn in_turns(rms: &[&str]) -> Candidate {
     Candidate { order: rms.iter().map(|name| rm(name)).collect(), ..plan(rms) }
 }
 
-/// One reservation in the order c, a, b, asked of its first RM.
+/// A reservation with the order c, a, b whose first RM was sent Hold.
 fn asked() -> Bench {
     let mut bench = Bench::new();
     let sent = bench.reserve("r1", &[in_turns(&["c", "a", "b"]), plan(&["d"])], at(0));
@@ -107,7 +107,8 @@ fn only_whoever_is_asked_is_asked_again_or_named_when_patience_ends() {
     let second = at(limits::MESSAGE_PATIENCE.as_us() / 1_000 + 300);
     assert_eq!(sends(&bench.step(CoordinatorInput::Tick, second)), ["a Hold"]);
     let over = at(limits::HOLD_PATIENCE.as_us() / 1_000);
-    // What was asked and did not answer may hold: it is told. What was not asked is not.
+    // An RM that was sent Hold and has not answered may hold, so it is sent Abort. An RM that was not
+    // sent Hold is not.
     assert_eq!(sends(&bench.step(CoordinatorInput::Tick, over)), ["a Abort", "c Abort"]);
     let refusal = bench.core.find("grc-t-1").unwrap().attempt_refusals[0].clone();
     assert_eq!(refusal.detail, "no answer to Hold in time from a");

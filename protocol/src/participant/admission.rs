@@ -1,11 +1,12 @@
-//! What a hold may take: the one rule that admits it, explains its refusal, and is told in advance.
+//! What a hold may take: the one rule that admits a hold, explains its refusal, and answers queries in advance.
 //!
-//! A hold may take, at every instant, `max(own, share of (free + own))`: `own` is what the booking has
-//! that it replaces, with what is [`kept`](super::kept) beside it (nothing without one), `share` the user's service level (Takefusa 2010, section 3.4,
-//! option C). So a change that asks for no more than there was is never refused, and one that asks for
-//! more is admitted like a new request less its own old booking. Outside the horizon only `own` is left:
-//! the part of an active booking that is over stays as it was. A path that is routed inside is told no
-//! larger than one route can carry now, and its hold must find a route, see [`super::inside`].
+//! At every instant a hold may take `max(own, share of (free + own))` (Takefusa 2010, section 3.4, option C).
+//! Here `own` is what the replaced booking has, together with what is [`kept`](super::kept) beside it (nothing
+//! if the hold replaces nothing), and `share` is the user's service level. So a change that asks for no more
+//! than it had is never refused. A change that asks for more is admitted like a new request, less its own old
+//! booking. Outside the horizon only `own` is left: the part of an active booking that is over stays as it was.
+//! For a path with an inner network, a query reports no more than one route can carry now, and a hold must find
+//! a route, see [`super::inner`].
 
 use std::collections::BTreeMap;
 
@@ -21,40 +22,40 @@ use super::inner::InnerAt;
 use super::{Participant, Phase};
 use crate::message::HoldOrder;
 
-/// Of everything that is free.
+/// The whole of what is free, in percent.
 const WHOLE: u32 = 100;
 
-/// Who asks, as far as that decides what may be taken of one resource.
+/// What a hold's sender is entitled to of one resource.
 #[derive(Clone, Copy)]
 struct Claimant<'a> {
     /// What the replaced booking has of the resource.
     own: &'a Steps,
-    /// Percent of what is free.
+    /// The user's service level, in percent of what is free.
     share: u32,
 }
 
-/// A question of what may be taken, and as much of its answer as there is. It is answered in slices, so
-/// that whoever asks for much does not keep the thread that the participant lives on from everybody
-/// else; what holds others change in between is seen by the slices after it.
+/// A query of what may be taken, and as much of its answer as is known yet. It is answered in slices, so that a
+/// large query does not keep the participant's thread from everybody else. What a hold changes between two
+/// slices shows in the later slices.
 #[derive(Debug, Clone)]
 pub struct Question {
     windows: Vec<Window>,
     user: UserName,
     replaces: Option<TransactionId>,
-    /// By window, then by resource in the order of the configuration; the last may lack some.
+    /// By window, then by resource in the order of the configuration. The last window may lack some resources.
     free: Vec<Vec<Amount>>,
-    /// Of each window that is whole: when something ends after its start.
+    /// For each window that is answered: when something ends after its start.
     changes: Vec<Option<Time>>,
-    /// Searches for new routes of others that may still be made for it,
+    /// How many searches for new routes of others may still be made for the query.
     searches: usize,
-    /// and for the window that is being answered: its share of those.
+    /// The share of those searches that is left for the window that is being answered.
     here: usize,
     answered: bool,
 }
 
 impl Question {
-    /// Asks for the amount of every resource that a hold of this user may take over each window.
-    /// `replaces` is the booking it would replace; one that is not booked counts for nothing.
+    /// A query for the amount of every resource that a hold of this user may take over each window. `replaces`
+    /// is the booking that the hold would replace. A transaction that is not booked counts as nothing.
     #[must_use]
     pub fn new(windows: Vec<Window>, user: UserName, replaces: Option<TransactionId>) -> Self {
         let (free, searches) = (Vec::with_capacity(windows.len()), limits::INNER_QUERY_SEARCHES);
@@ -63,27 +64,28 @@ impl Question {
         Self { windows, user, replaces, free, changes, searches, here: 0, answered }
     }
 
-    /// Is nothing left to answer?
+    /// Is the query answered completely?
     #[must_use]
     pub const fn is_answered(&self) -> bool {
         self.answered
     }
 
-    /// The answer so far: of each window, in the order of the configuration, the minimum over it.
+    /// The answer so far: for each window, the minimum over it of every resource, in the order of the
+    /// configuration.
     #[must_use]
     pub fn into_answer(self) -> Vec<Vec<Amount>> {
         self.free
     }
 
-    /// The same, and with it when, after each window's start, some hold or booking ends, so that more may be
-    /// free.
+    /// The answer, and for each window the first instant after its start at which a hold or booking ends, so
+    /// that more may be free.
     pub fn into_answer_with_changes(self) -> impl Iterator<Item = (Vec<Amount>, Option<Time>)> {
         self.free.into_iter().zip(self.changes)
     }
 }
 
 impl Participant {
-    /// The whole answer to a [`Question`], in one go.
+    /// Answers a whole query at once.
     #[must_use]
     pub fn availability(
         &self,
@@ -99,7 +101,7 @@ impl Participant {
         question.into_answer()
     }
 
-    /// Answers a slice more of a question: at least one resource of one window, at most about
+    /// Answers one more slice of a query: at least one resource of one window, and at most about
     /// [`limits::QUERY_SLICE_WORK`].
     pub fn answer(&self, question: &mut Question, now: Now) {
         let Question { windows, user, replaces, free, changes, searches, here, answered } =
@@ -146,15 +148,15 @@ impl Participant {
         }
     }
 
-    /// Percent of what is free that a user may take: of an unknown one the least that anybody is given, so that
-    /// nobody gets more by another name.
+    /// How much of what is free a user may take, in percent. An unknown user gets the lowest level that anybody
+    /// has, so that nobody gets more by using another name.
     pub(super) fn share(&self, user: &UserName) -> u32 {
         let levels = &self.config.levels;
         let share = levels.get(user).or_else(|| levels.values().min());
         share.copied().unwrap_or(WHOLE).min(WHOLE)
     }
 
-    /// What may be taken over a window beside `before`, which the order itself takes already.
+    /// What may be taken over a window beside `before`, which is what the order itself takes there already.
     fn may_take(
         &self,
         timetable: &Timetable,
@@ -173,10 +175,10 @@ impl Participant {
         pieces.into_iter().map(left).min().unwrap_or(Amount::ZERO)
     }
 
-    /// Why this order cannot be held, if it cannot: each segment in its turn, beside those before it.
+    /// Why this order cannot be held; `None` if it can. Each segment is checked beside the segments before it.
     pub(super) fn refusal_of(&self, order: &HoldOrder, now: Now) -> Option<Refusal> {
         if order.one_way && order.replaces.is_some() {
-            // Whoever takes orders from outside says which field is wrong.
+            // The code that takes in orders from outside says which field is wrong; this is the last check.
             let detail = "a one-way hold replaces nothing: a change needs two phases";
             return Some(Refusal::new(Reason::NotHeld, detail).at(&self.config.name));
         }
@@ -198,8 +200,8 @@ impl Participant {
         self.refusal_at(order, first?, &own, limits::INNER_MOVE_GUESSES, now)
     }
 
-    /// The first segment of an order that takes more than may be taken, beside those before it. Orders
-    /// have thousands of segments: the cost is that of sorting them, whatever overlaps.
+    /// The first segment of an order that takes more than may be taken beside the segments before it. Orders
+    /// can have thousands of segments, so the cost is that of sorting them, however they overlap.
     fn first_beyond(
         &self,
         order: &HoldOrder,
@@ -226,7 +228,7 @@ impl Participant {
             )) {
                 return None;
             }
-            // Fewer segments may end where one of those after them begins.
+            // Fewer segments may end at an instant where one of the later segments begins.
             let ends = parts.iter().flat_map(|(_, window, _)| [window.start(), window.end()]);
             let mut ends: Vec<Time> = ends.collect();
             ends.sort_unstable();
@@ -234,7 +236,7 @@ impl Participant {
             let each = ends.windows(2).filter_map(|ends| Window::new(ends[0], ends[1]));
             let most = self.most_of(resource, each, asker, now);
             let is_within = |count: usize| !sum(count).exceeds(&most);
-            // With one segment more the sum is nowhere less.
+            // Every further segment leaves the sum as it is or raises it, so bisection finds the first that exceeds.
             let (mut fits, mut exceeds) = (0, parts.len());
             while fits + 1 < exceeds {
                 let middle = usize::midpoint(fits, exceeds);
@@ -245,8 +247,8 @@ impl Participant {
         each.into_iter().filter_map(first).min()
     }
 
-    /// The most that may be taken of a resource over each of these windows, which overlap nowhere, and over
-    /// each part of them in which that differs for whoever asks.
+    /// The most that may be taken of a resource over each of these windows, which must not overlap. A window is
+    /// cut where that amount may change for this claimant.
     fn most_of(
         &self,
         resource: &ResourceId,
@@ -263,8 +265,8 @@ impl Participant {
         Steps::sum(windows.flat_map(most))
     }
 
-    /// Why one of these segments, which the timetables of their paths admit, is more than the service
-    /// level lets take of what a route inside can carry. All of them share a bounded number of searches for new
+    /// Finds a segment that the timetable of its path admits, but that takes more than the service level allows
+    /// of what a route in the inner network can carry. All segments share a bounded number of searches for new
     /// routes of others.
     fn refusal_inside(
         &self,
@@ -296,7 +298,7 @@ impl Participant {
         None
     }
 
-    /// Why a segment of an order cannot be held beside those before it, if it cannot.
+    /// Why a segment of an order cannot be held beside the segments before it; `None` if it can.
     fn refusal_at(
         &self,
         order: &HoldOrder,
@@ -316,7 +318,7 @@ impl Participant {
         self.refusal_of_segment(segment, asker, &before, inner, now)
     }
 
-    /// Why the booking that an order replaces cannot be replaced by it, if it cannot.
+    /// Why an order cannot replace the booking that it names; `None` if it can.
     fn refusal_of_replacing(&self, order: &HoldOrder, old: &TransactionId) -> Option<Refusal> {
         let refuse = |reason, detail| Some(Refusal::new(reason, detail).at(&self.config.name));
         let known = self.entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
@@ -324,7 +326,7 @@ impl Participant {
             return refuse(Reason::NotHeld, format!("{old} is not booked here, so not replaced"));
         };
         if let Phase::Ended(ending) = &entry.phase {
-            // Its own reasons would say how the order's own transaction has ended.
+            // Other reasons would describe how the order's own transaction has ended.
             let reason = match ending.reason() {
                 Reason::Replaced => Reason::Replaced,
                 _ => Reason::NotHeld,
@@ -359,7 +361,7 @@ impl Participant {
         };
         let Segment { resource, amount, window } = segment;
         let (amount, window) = (*amount, *window);
-        // Where it takes no more than there was, nothing is asked of anybody.
+        // Where the segment takes no more than the replaced booking had, nothing needs to be checked.
         let cuts = asker.own.changes_in(window).chain(before.changes_in(window));
         let more = |piece: &Window| {
             let own = asker.own.at(piece.start());
@@ -408,13 +410,13 @@ impl Participant {
         refuse(Reason::InsufficientCapacity, Some(may_take), detail)
     }
 
-    /// When anything new may be booked.
+    /// The time in which anything new may be booked.
     fn open(&self, now: Now) -> Option<Window> {
         let first = now.wall.saturating_sub(limits::START_GRACE);
         Window::new(first, now.wall.saturating_add(self.config.policy.horizon))
     }
 
-    /// Says why a window cannot be booked now, if it cannot.
+    /// Why a window cannot be booked now; `None` if it can.
     fn outside_horizon(&self, window: Window, now: Now) -> Option<String> {
         let open = self.open(now)?;
         let (first, last) = (open.start(), open.end());
@@ -426,13 +428,13 @@ impl Participant {
     }
 }
 
-/// Both ends of what is open.
+/// Both ends of the time in which anything new may be booked.
 fn ends(open: Option<Window>) -> impl Iterator<Item = Time> {
     open.map(|open| [open.start(), open.end()]).into_iter().flatten()
 }
 
-/// What may be taken in a piece of time that lies inside what is open or outside of it, and in which one's
-/// own is constant. Without a timetable there is nothing but one's own.
+/// What may be taken in a piece of time that lies wholly inside or wholly outside `open`, and in which the
+/// claimant's own booking is constant. Without a timetable this is only what the claimant has already.
 fn at_most(
     timetable: Option<&Timetable>,
     piece: Window,
@@ -445,8 +447,8 @@ fn at_most(
     own.max(timetable.map_or(Amount::ZERO, shared))
 }
 
-/// What may be taken of a path that is routed inside: no more than one route can carry, of which the
-/// service level lets take its share.
+/// What may be taken of a path with an inner network: no more than one route can carry, and of that no more
+/// than the service level's share.
 fn inside(
     inner: &mut InnerAt<'_>,
     path: &ResourceId,
@@ -466,7 +468,7 @@ fn inside(
     most.min(own.max(part(asker.share, all, Amount::ZERO)))
 }
 
-/// A share of what is free with one's own, rounded down.
+/// A share of what is free together with the claimant's own, rounded down.
 fn part(percent: u32, free: Amount, own: Amount) -> Amount {
     let all = u128::from(free.0) + u128::from(own.0);
     let part = all * u128::from(percent) / u128::from(WHOLE);

@@ -1,4 +1,4 @@
-//! What a participant is told once, and what it tells of its timetables.
+//! The configuration of a participant, and what it reports of its timetables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, Us
 
 use super::inner::InnerRouter;
 
-/// How long holds last here.
+/// How long holds last at this RM, and how far ahead it books.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HoldPolicy {
-    /// Ask the coordinator after this long, unless the hold says otherwise.
+    /// The soft expiry: a hold asks its coordinator after this long, unless its Hold says otherwise.
     pub soft: Span,
-    /// Drop the hold after this long when the coordinator cannot be reached.
+    /// The hard expiry: a hold ends by itself after this long.
     pub hard: Span,
-    /// Book at most this far ahead.
+    /// The horizon: how far ahead anything may be booked.
     pub horizon: Span,
 }
 
@@ -29,42 +29,42 @@ impl Default for HoldPolicy {
     }
 }
 
-/// What a participant is told once.
+/// The configuration of a participant, which stays the same while the process lives.
 #[derive(Debug, Clone)]
 pub struct ParticipantConfig {
-    /// Its name in the federation.
+    /// The name of the RM in the federation.
     pub name: RmName,
-    /// What it owns, in the order it discloses it.
+    /// The resources of the RM and their capacities, in the order in which it discloses them.
     pub resources: Vec<(ResourceId, Amount)>,
-    /// What its amounts count, for sentences.
+    /// The unit of the amounts, for texts.
     pub unit: Unit,
-    /// Who may hold here.
+    /// The coordinators that may hold resources here.
     pub coordinators: BTreeSet<CoordinatorName>,
-    /// How long holds last.
+    /// How long holds last, and how far ahead the RM books.
     pub policy: HoldPolicy,
-    /// Service levels: percent of what is free, 1 to 100, that a user may take. Who is not here may take the
-    /// least of them; without any, everybody may take all.
+    /// Service levels: the share of the free amounts that each user may take, in percent, 1 to 100. A user who
+    /// is not listed gets the lowest share in the list. With an empty list, everybody may take everything.
     pub levels: BTreeMap<UserName, u32>,
-    /// What its paths are routed over; `None` when each is its own link.
+    /// The router of the inner network; `None` when there is none, and each path is a link of its own.
     pub inside: Option<Arc<dyn InnerRouter>>,
 }
 
-/// What there is of one resource, and what is taken of it, at one instant.
+/// The capacity of one resource, and what is taken of it at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// What there is.
+    /// The capacity.
     pub capacity: Amount,
-    /// By holds.
+    /// How much is held.
     pub held: Amount,
-    /// By bookings.
+    /// How much is booked.
     pub booked: Amount,
 }
 
-/// More of one resource is promised than there is: the inventory has shrunk since.
+/// More of one resource is promised than there is, because the inventory has shrunk since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overcommitted {
-    /// Which; it may be one that is no longer configured.
+    /// The resource; it may be one that is no longer configured.
     pub resource: ResourceId,
-    /// The first instant, and by how much at most.
+    /// The first instant at which this is so, and by how much at most.
     pub by: Overcommitment,
 }

@@ -1,19 +1,22 @@
-//! What is free over time, for those who may watch profiles: which windows changed, and what they hold now.
+//! What is free over time, for schedulers that may watch profiles: which windows changed, and what is
+//! free in them now.
 //!
 //! Every change of what is free is noted where the fold makes it ([`Participant::changes`]), so that the notes
-//! are the same after a replay. A Commit frees and takes nothing and is no change. A change of a link inside
-//! may change what any path can carry, and counts as one of every path.
+//! are the same after a replay. A Commit neither frees nor takes anything, so it is no change. A change of an
+//! inner link may change what any path can carry, and counts as one change of every path.
 //!
 //! # What is disclosed
-//! At every instant what a query of that instant alone would answer to a user without a service level who
-//! replaces nothing, whatever the horizon: capacity less held and booked; of a path that is routed inside no
-//! more than one route can carry as things are. Two things differ from a query then, both only with an inner
-//! network. A hold over several steps needs one route through all of them, so that it may be refused although
-//! each step has enough. And where bookings may be moved, a hold may find more than is told: the search for
-//! that ([`limits::INNER_QUERY_SEARCHES`]) is not made for subscribers. Names, holders and routes are not told.
+//! At every instant, subscribers see what a query about that instant alone would answer to a user without a
+//! service level who replaces nothing, whatever the horizon: the capacity less held and booked; for a path with
+//! an inner network, at most what one route can carry at present.
 //!
-//! Reading is cut into slices of about [`limits::QUERY_SLICE_WORK`], so that holds do not wait for a snapshot.
-//! What holds change between two slices is in the slices after it, or in the next update.
+//! A subscriber's figures differ from a query's answer in two cases, both only with an inner network. A hold
+//! over several steps needs one route through all of them, so it may be refused although each step has enough.
+//! And where bookings may be rerouted, a hold may get more than is disclosed, because the search for that
+//! ([`limits::INNER_QUERY_SEARCHES`]) is not made for subscribers. Names, holders and routes are not disclosed.
+//!
+//! The timetables are read in slices of about [`limits::QUERY_SLICE_WORK`], so that holds do not wait for a
+//! snapshot. What a hold changes between two slices is in the later slices, or in the next update.
 //!
 //! Left out: who may watch, which the shell knows. Source: docs/adr/0022-updates.md, 0023-publisher.md.
 
@@ -26,7 +29,7 @@ use coalloc_common::{Amount, ResourceId, Segment, Time, Window, limits};
 use super::Participant;
 use crate::update::{ChangeLog, Part};
 
-/// Windows to be told, and what was read of them so far.
+/// Windows that are to be disclosed, and what was read of them so far.
 #[derive(Debug, Clone, Default)]
 pub struct Disclosure {
     left: VecDeque<(u32, Window)>,
@@ -35,25 +38,25 @@ pub struct Disclosure {
 }
 
 impl Disclosure {
-    /// Of these windows of resources, in the order of the configuration.
+    /// A disclosure of these windows, each with the number of its resource in the order of the configuration.
     pub fn of(windows: impl IntoIterator<Item = (u32, Window)>) -> Self {
         Self { left: windows.into_iter().collect(), ..Self::default() }
     }
 
-    /// Is nothing left to read?
+    /// Has everything been read?
     #[must_use]
     pub fn is_read(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Is there as much as one update says?
+    /// Has as much been read as fits in one update?
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        // Each part has a step at least.
+        // Each part has at least one step, so the number of parts is bounded as well.
         self.steps >= limits::UPDATE_STEPS_MAX
     }
 
-    /// Gives what was read; there is room for more then.
+    /// Takes out what was read so far, so that more can be read.
     #[must_use]
     pub fn take(&mut self) -> Vec<Part> {
         self.steps = 0;
@@ -61,30 +64,30 @@ impl Disclosure {
     }
 }
 
-/// How much more may be read at once.
+/// How much more may be read in this slice.
 struct Budget {
     steps: usize,
     work: usize,
 }
 
-/// Steps, and where they were cut off.
+/// The steps that were read, and the instant at which the budget cut them off; `None` when they are complete.
 type CutSteps = (Vec<FreeStep>, Option<Time>);
 
 impl Participant {
-    /// The same with a ring of another length than [`limits::CHANGES_KEPT`]; before anything is applied.
+    /// Sets how many changes the ring keeps instead of [`limits::CHANGES_KEPT`]. Call it before any record is applied.
     #[must_use]
     pub fn with_changes_kept(mut self, kept: usize) -> Self {
         self.changes = ChangeLog::new(kept, self.changes_of());
         self
     }
 
-    /// Which windows of what is free changed, at which revision; a revision is a record.
+    /// Which windows changed at which revision. A revision is one record.
     #[must_use]
     pub const fn changes(&self) -> &ChangeLog {
         &self.changes
     }
 
-    /// Everything, from an instant on for ever.
+    /// All resources, from an instant on for ever.
     #[must_use]
     pub fn everything(&self, from: Time) -> Disclosure {
         let window = Window::new(from, Time::from_us(limits::TIME_MAX_US));
@@ -92,7 +95,7 @@ impl Participant {
         Disclosure::of(all.filter_map(|resource| Some((resource, window?))))
     }
 
-    /// The windows of these segments, as far as there are such resources.
+    /// The windows of these segments, except those of unknown resources.
     #[must_use]
     pub fn around(&self, segments: &[Segment]) -> Disclosure {
         let known =
@@ -100,7 +103,7 @@ impl Participant {
         Disclosure::of(segments.iter().filter_map(known))
     }
 
-    /// Reads a slice more: at most what one update says.
+    /// Reads one more slice, but never more than fits in one update.
     pub fn disclose(&self, disclosure: &mut Disclosure) {
         let mut budget = Budget {
             steps: limits::UPDATE_STEPS_MAX.saturating_sub(disclosure.steps),
@@ -123,8 +126,8 @@ impl Participant {
         }
     }
 
-    /// What is free of a resource over a window, as far as the budget goes and at least one step; `None`
-    /// without such a resource.
+    /// The free amounts of a resource over a window: at least one step, and more as far as the budget goes.
+    /// `None` for an unknown resource.
     fn free_steps(&self, resource: u32, window: Window, budget: &mut Budget) -> Option<CutSteps> {
         let (name, _) = self.config.resources.get(resource as usize)?;
         let timetable = self.timetables.get(name)?;
@@ -146,16 +149,16 @@ impl Participant {
             let most = if own == Amount::ZERO { own } else { inside.widest(name, links, own) };
             (at, most.min(own))
         });
-        // Each step looks at every link, and so does the search for a route.
+        // Each step looks at every link, and the search for a route looks at every link again.
         Some(cut(carried, 1 + 2 * links.len(), budget))
     }
 
-    /// Notes that what is free of these segments has changed.
+    /// Notes that the free amounts in these segments have changed.
     pub(super) fn note(&mut self, segments: &[Segment]) {
         let mut inside: BTreeMap<(Time, Time), Amount> = BTreeMap::new();
         for Segment { resource, amount, window } in segments {
             if self.links.contains(resource) {
-                // A route takes the same of each of its links.
+                // A route takes the same amount of each of its links.
                 let most = inside.entry((window.start(), window.end())).or_default();
                 *most = (*most).max(*amount);
             } else if let Some(number) = self.numbers.get(resource) {
@@ -169,23 +172,23 @@ impl Participant {
         }
     }
 
-    /// How many resources there are.
+    /// The number of resources.
     fn changes_of(&self) -> u32 {
         count(&self.config.resources)
     }
 }
 
-/// How many resources there are, far below 2^32.
+/// The number of resources, which is far below 2^32.
 pub(super) fn count(resources: &[(ResourceId, Amount)]) -> u32 {
     u32::try_from(resources.len()).unwrap_or(u32::MAX)
 }
 
-/// The number of each resource.
+/// The number of each resource, in the order of the configuration.
 pub(super) fn numbers(resources: &[(ResourceId, Amount)]) -> BTreeMap<ResourceId, u32> {
     resources.iter().map(|(resource, _)| resource.clone()).zip(0..).collect()
 }
 
-/// What is left at a step; negative where more is promised than there is.
+/// What is free at a step; negative where more is promised than there is.
 fn free(timetable: &Timetable, step: Step) -> i64 {
     let signed = |amount: Amount| i64::try_from(amount.0).unwrap_or(i64::MAX);
     let taken = signed(step.held).saturating_add(signed(step.booked));
@@ -196,7 +199,7 @@ fn amount(free: i64) -> Amount {
     Amount(free.max(0).unsigned_abs())
 }
 
-/// Takes steps while the budget lasts, equal neighbours made one; `work` is what each costs.
+/// Takes steps while the budget lasts, and merges equal neighbours. `work` is the cost of one step.
 fn cut(all: impl Iterator<Item = FreeStep>, work: usize, budget: &mut Budget) -> CutSteps {
     let mut steps: Vec<FreeStep> = Vec::new();
     for (at, free) in all {
@@ -213,10 +216,10 @@ fn cut(all: impl Iterator<Item = FreeStep>, work: usize, budget: &mut Budget) ->
     (steps, None)
 }
 
-/// A step function of time, from the begin of a window on.
+/// A step function of time, from the start of a window on.
 type Levels<'a> = Box<dyn Iterator<Item = (Time, i64)> + 'a>;
 
-/// Several step functions side by side: one step wherever any of them has one.
+/// Several step functions side by side, with a step wherever any of them has one.
 struct MergedSteps<'a> {
     each: Vec<std::iter::Peekable<Levels<'a>>>,
     now: Vec<i64>,

@@ -1,4 +1,4 @@
-//! What is told to subscribers, and one-way holds.
+//! What is disclosed to subscribers, and one-way holds.
 
 use coalloc_common::{Profile, RmName, Window};
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn one_way_is_booked_at_once_and_ends_by_abort_or_release() {
     let held = Answer::Held { expires_in: limits::HOLD_HARD_MIN };
     assert_eq!(answer(&mut p, hold(one_way("a", 60, early)), at(1)), held);
     assert_eq!(p.entries[&txn("a")].phase, Phase::Booked);
-    // The same answer for ever; Commit finds it booked.
+    // A repeated Hold always gets the same answer, and Commit finds the transaction booked.
     assert_eq!(answer(&mut p, hold(one_way("a", 60, early)), at(2)), held);
     assert_eq!(answer(&mut p, commit("a"), at(3)), Answer::Done);
     assert_eq!(answer(&mut p, hold(order("a", 60, early)), at(3)), Answer::OtherContent);
@@ -75,7 +75,7 @@ fn one_way_is_booked_at_once_and_ends_by_abort_or_release() {
         let no = answer(&mut p, hold(one_way("b", 60, early)), at(when));
         assert_eq!(reason(no), Some(Reason::InsufficientCapacity));
     }
-    // Nothing expires, nobody is asked.
+    // Nothing expires, and the coordinator is not asked.
     assert_eq!(p.next_wake(), None);
     assert_eq!(run(&mut p, ParticipantInput::Tick, at(3_000)), []);
     assert_eq!(answer(&mut p, abort("a"), at(3_001)), Answer::Done);
@@ -91,13 +91,13 @@ fn one_way_is_booked_at_once_and_ends_by_abort_or_release() {
         reason(answer(&mut p, hold(one_way("c", 100, late)), at(3_006))),
         Some(Reason::Released)
     );
-    // Abort before the hold leaves a tombstone, as ever.
+    // Abort before the Hold leaves a tombstone, as it does in two phases.
     assert_eq!(answer(&mut p, abort("d"), at(3_007)), Answer::Done);
     assert_eq!(
         reason(answer(&mut p, hold(one_way("d", 1, late)), at(3_008))),
         Some(Reason::Aborted)
     );
-    // A booking of two phases is not ended by Abort.
+    // Abort does not end a booking made in two phases.
     assert!(matches!(answer(&mut p, hold(order("e", 1, late)), at(3_009)), Answer::Held { .. }));
     assert_eq!(answer(&mut p, commit("e"), at(3_010)), Answer::Done);
     assert_eq!(reason(answer(&mut p, abort("e"), at(3_011))), Some(Reason::NotHeld));
@@ -124,7 +124,7 @@ fn only_what_frees_or_takes_is_a_change_and_revisions_count_records() {
 #[test]
 fn long_profiles_are_read_in_slices_and_say_the_same() {
     let mut p = participant(limits::CHANGES_KEPT);
-    // Neighbours differ, so that each is a step.
+    // Neighbouring bookings differ, so that each gives a step.
     for number in 0_i64..1_500 {
         let start = 600 + number * 10;
         let order = one_way(
@@ -154,7 +154,7 @@ fn long_profiles_are_read_in_slices_and_say_the_same() {
     assert_eq!(profiles, of_timetables(&p, at(2)));
 }
 
-/// What the timetables say from now on for as long as times reach, by the plainest means.
+/// The profiles that the timetables give from now to the end of time, computed in the simplest way.
 fn of_timetables(p: &Participant, now: Now) -> Vec<Profile> {
     let end = Time::from_us(limits::TIME_MAX_US);
     let window = Window::new(now.wall, end).expect("a window");
@@ -213,7 +213,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-/// Brings a picture up to date, as the publisher does; the updates that it took.
+/// Brings a picture up to date as the publisher does, and returns the updates that were needed.
 fn look(p: &Participant, subscription: &mut Subscription, now: Now) -> Vec<Update> {
     let capacity = |number: u32| p.config.resources[number as usize].1;
     let (mut disclosure, kind) = match subscription.due(p.changes(), capacity, now) {
@@ -273,7 +273,7 @@ proptest! {
                     picture.forget_before(now.wall);
                     let known = picture.known(&rm).expect("a snapshot came first");
                     for ((name, profile), expected) in known.profiles().zip(&expected) {
-                        // Where nothing came, it knows of times before, too.
+                        // Without an update since, the picture still knows earlier times, too.
                         let mut profile = profile.clone();
                         profile.forget_before(now.wall);
                         prop_assert_eq!(&profile, expected, "{}", name);

@@ -1,4 +1,4 @@
-//! One transaction as a participant knows it: its content, where it stands, and what that takes.
+//! One transaction as a participant knows it: its content, its phase, and what it takes in the timetables.
 
 use coalloc_common::timetable::Layer;
 use coalloc_common::{BootTime, CoordinatorName, Now, Refusal, Segment, Span, limits};
@@ -8,65 +8,66 @@ use super::inner::InnerRoute;
 use super::record::TransactionEnd;
 use crate::message::{Answer, HoldOrder};
 
-/// Where one transaction stands here.
+/// The phase of a transaction at this RM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Kept, undecided.
+    /// Held and not decided yet.
     Held(HoldClocks),
     /// Committed.
     Booked,
-    /// Never held.
+    /// Refused; it was never held.
     Refused(Refusal),
-    /// Over, in one of four ways.
+    /// Ended, in one of four ways.
     Ended(TransactionEnd),
 }
 
-/// A hold's clocks.
+/// The clocks of a hold, and what it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldClocks {
-    /// When it was made.
+    /// When the hold was made.
     pub since: Now,
-    /// Ask the coordinator from here on.
+    /// The soft expiry: from here on the hold asks its coordinator.
     pub soft_at: BootTime,
-    /// Over from here on.
+    /// The hard expiry: here the hold ends.
     pub hard_at: BootTime,
-    /// The interval its coordinator was told.
+    /// The time to the hard expiry, as it was reported to the coordinator.
     pub expires_in: Span,
-    /// What it has in the timetables: of a new version, what it takes beyond the old one; else all.
+    /// What the hold has in the timetables: for a new version, what it takes beyond the old one; otherwise everything.
     pub taken: Vec<Segment>,
-    /// When to ask next, and how often it was asked; forgotten at a restart, which asks at once.
+    /// When to ask next, and how often the coordinator was asked. Forgotten at a restart, after which the hold
+    /// asks at its soft expiry again.
     pub(super) ask_at: BootTime,
     pub(super) asked: u32,
 }
 
-/// One transaction.
+/// One transaction that the participant knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its content; `None` for a tombstone of a Hold that never came.
+    /// Its content; `None` for the tombstone of a transaction whose Hold never arrived.
     pub order: Option<HoldOrder>,
-    /// Whose it is.
+    /// The coordinator that it belongs to.
     pub coordinator: CoordinatorName,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
-    /// The inner links of each segment, where there is an inner network. Nobody outside hears of it.
+    /// The inner links of each segment, when there is an inner network. They are never disclosed.
     pub inner: Option<Vec<InnerRoute>>,
-    /// What of it is still booked although a newer version is, until it is released.
+    /// What is still booked of it although a newer version has replaced it; ends with its Release at the latest.
     pub kept: Vec<Segment>,
 }
 
 impl Entry {
-    /// What it takes, or took, in the timetables once it is booked.
+    /// What it takes in the timetables once it is booked, or took while it was.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
         self.disclosed_footprint().and(self.inner_footprint())
     }
 
-    /// Was it booked as it was held, with no decision behind it?
+    /// Was it booked one-way, with no decision of a coordinator behind it?
     pub(super) fn is_one_way(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order.one_way)
     }
 
-    /// The same without inner links.
+    /// The footprint without the inner links.
     pub(super) fn disclosed_footprint(&self) -> Footprint {
         Footprint::of(self.order.iter().flat_map(|order| &order.segments))
     }
@@ -83,7 +84,7 @@ impl Entry {
         }
     }
 
-    /// The answer to a Hold of a transaction that is known (I2, I8, I9).
+    /// The answer to a Hold of a transaction that is known already (I2, I8, I9).
     pub(super) fn answer_hold(&self, order: &HoldOrder) -> Answer {
         if self.coordinator != order.coordinator {
             return Answer::Denied;
@@ -93,8 +94,8 @@ impl Entry {
         }
         match &self.phase {
             Phase::Held(held) => Answer::Held { expires_in: held.expires_in },
-            // It was held once, and is more than held now: the answer is still yes. The interval no
-            // longer matters to a coordinator that has decided.
+            // It was held once and is booked now, so the answer is still yes. The interval no longer matters,
+            // because the coordinator has decided.
             Phase::Booked => Answer::Held { expires_in: limits::HOLD_HARD_MIN },
             Phase::Refused(refusal) => Answer::Refused(refusal.clone()),
             Phase::Ended(ending) => {

@@ -1,17 +1,17 @@
-//! What a transaction takes in the timetables, as step functions of time, one for each resource.
+//! What a transaction takes in the timetables: one step function of time for each resource.
 //!
-//! Everything that touches a timetable goes through here: what a hold takes, what a booking has, and
-//! what the two versions of a booking differ by. A new version holds only what it takes beyond the old
-//! one, instant by instant ([`Footprint::beyond`]); what it takes less is given back when it is booked.
+//! Everything that changes a timetable is computed here: what a hold takes, what a booking has, and how two
+//! versions of a booking differ. A new version holds only what it takes beyond the old one, instant by instant
+//! ([`Footprint::beyond`]). What it no longer needs is given back when it is booked.
 //!
-//! Left out: amounts that are free, which the timetable knows. Source: docs/adr/0005-modify.md.
+//! Left out: the free amounts, which the timetable knows. Source: docs/adr/0005-modify.md.
 
 use std::collections::BTreeMap;
 
 use coalloc_common::{Amount, ResourceId, Segment, Time, Window};
 
-/// One resource: levels from an instant on, in order; before the first and from the last on, nothing.
-/// Neighbours differ, so that equal functions are equal lists.
+/// The step function of one resource: each level lasts from its instant to the next. Before the first step the
+/// level is zero, and the last step returns to zero. Neighbouring levels differ, so equal functions are equal lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Steps(Vec<(Time, Amount)>);
 
@@ -23,14 +23,14 @@ impl Steps {
         after.checked_sub(1).map_or(Amount::ZERO, |index| self.0[index].1)
     }
 
-    /// The instants inside a window at which the level changes, its start not among them.
+    /// The instants within a window at which the level changes, without the window's start.
     pub fn changes_in(&self, window: Window) -> impl Iterator<Item = Time> + '_ {
         let first = self.0.partition_point(|(start, _)| *start <= window.start());
         let starts = self.0[first..].iter().map(|(start, _)| *start);
         starts.take_while(move |start| *start < window.end())
     }
 
-    /// The sum of amounts over windows. Costs what sorting their ends costs: a hold may have
+    /// The sum of amounts over windows. It costs as much as sorting the windows' ends, because a hold may have
     /// thousands of segments on one resource.
     pub fn sum(parts: impl IntoIterator<Item = (Window, Amount)>) -> Self {
         let ends = |(window, amount): (Window, Amount)| {
@@ -42,7 +42,7 @@ impl Steps {
         let (mut steps, mut level): (Vec<(Time, Amount)>, i128) = (Vec::new(), 0);
         for at_once in changes.chunk_by(|(one, _), (other, _)| one == other) {
             level += at_once.iter().map(|(_, by)| by).sum::<i128>();
-            // A sum beyond 64 bits is far beyond any capacity, so that it is refused all the same.
+            // A sum beyond 64 bits is far beyond any capacity, so it is refused in any case.
             let level = Amount(u64::try_from(level).unwrap_or(u64::MAX));
             if steps.last().map_or(Amount::ZERO, |(_, before)| *before) != level {
                 steps.push((at_once[0].0, level));
@@ -51,7 +51,7 @@ impl Steps {
         Self(steps)
     }
 
-    /// Is it nothing, everywhere?
+    /// Is the level zero everywhere?
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
         self.0.is_empty()
@@ -63,7 +63,7 @@ impl Steps {
         !self.with(other, Amount::saturating_sub).is_nothing()
     }
 
-    /// Both, instant by instant, in one pass over the steps of both.
+    /// Combines two functions instant by instant, in one pass over the steps of both.
     fn with(&self, other: &Self, of: impl Fn(Amount, Amount) -> Amount) -> Self {
         let (mut mine, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
         let (mut here, mut there) = (Amount::ZERO, Amount::ZERO);
@@ -80,7 +80,7 @@ impl Steps {
         Self(steps)
     }
 
-    /// The windows in which it is more than nothing, with their levels, in order.
+    /// The windows in which the level is above zero, with their levels, in order.
     pub fn pieces(&self) -> impl Iterator<Item = (Window, Amount)> + '_ {
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
         pairs.filter(|((_, level), _)| *level > Amount::ZERO).filter_map(
@@ -89,17 +89,17 @@ impl Steps {
     }
 }
 
-/// What a transaction takes: a step function for each of its resources, none of them nothing.
+/// What a transaction takes: a step function for each of its resources, none of which is zero everywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint(BTreeMap<ResourceId, Steps>);
 
 impl Footprint {
-    /// The sum of segments: they add up where they overlap one another, and only there.
+    /// The sum of segments. Segments of the same resource add up where they overlap.
     pub fn of<'a>(segments: impl IntoIterator<Item = &'a Segment>) -> Self {
         Self::sum(segments.into_iter().map(|s| (&s.resource, s.window, s.amount)))
     }
 
-    /// The same of resources, windows and amounts.
+    /// The sum of amounts, each of a resource over a window.
     pub fn sum<'a>(parts: impl IntoIterator<Item = (&'a ResourceId, Window, Amount)>) -> Self {
         let mut each: BTreeMap<&ResourceId, Vec<(Window, Amount)>> = BTreeMap::new();
         for (resource, window, amount) in parts {
@@ -111,20 +111,20 @@ impl Footprint {
         Self(each.into_iter().map(steps).collect())
     }
 
-    /// Both, of resources that only one of them has.
+    /// Two footprints together. They must not have a resource in common.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// What it takes of one resource; `None` when that is nothing.
+    /// What the footprint takes of one resource; `None` when that is nothing.
     #[must_use]
     pub fn steps(&self, resource: &ResourceId) -> Option<&Steps> {
         self.0.get(resource)
     }
 
-    /// What this takes more than `other`, instant by instant: the positive part of the difference.
+    /// What this footprint takes more than `other`, instant by instant: the positive part of the difference.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {
         let nothing = Steps::default();
@@ -135,7 +135,7 @@ impl Footprint {
         Self(beyond.filter(|(_, steps)| !steps.is_nothing()).collect())
     }
 
-    /// The same as segments that overlap nowhere, by resource, then time.
+    /// The footprint as segments that do not overlap, ordered by resource, then by time.
     #[must_use]
     pub fn segments(&self) -> Vec<Segment> {
         let of = |(resource, steps): (&ResourceId, &Steps)| -> Vec<Segment> {
@@ -145,7 +145,7 @@ impl Footprint {
         self.0.iter().flat_map(of).collect()
     }
 
-    /// When it begins; `None` when it is nothing.
+    /// When the footprint begins; `None` when it is empty.
     #[must_use]
     pub fn start(&self) -> Option<Time> {
         let first = |steps: &Steps| steps.pieces().next().map(|(window, _)| window.start());
@@ -153,7 +153,7 @@ impl Footprint {
     }
 }
 
-/// Cuts a window at every instant at which one of these changes: pieces in which all are constant.
+/// Cuts a window at these instants, so that functions which change only there are constant on each piece.
 pub fn pieces(window: Window, cuts: impl IntoIterator<Item = Time>) -> Vec<Window> {
     let inside = |at: &Time| window.start() < *at && *at < window.end();
     let mut cuts: Vec<Time> = cuts.into_iter().filter(inside).collect();

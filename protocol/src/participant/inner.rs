@@ -1,18 +1,18 @@
-//! An NRM's inside: the links that its disclosed paths are routed over, and who routes them.
+//! The inner network of an NRM: the links over which its disclosed paths are routed, and the interface of its router.
 //!
-//! The participant keeps a timetable of every inner link beside those of the paths. It asks an
-//! [`InnerRouter`] for routes when it admits a hold, and writes them into the record: the fold needs no
-//! router, and neither does replay. Each segment of an order has a route of its own, and takes its
-//! amount on every link of it. What an entry takes of inner links is part of its footprint, so that
-//! holds, bookings, changes and ends treat it like everything else.
+//! The participant keeps a timetable of every inner link beside those of the paths. It asks an [`InnerRouter`]
+//! for routes when it admits a hold, and writes them into the record. So neither the fold nor replay needs a
+//! router. Each segment of an order has a route of its own, and takes its amount on every link of that route.
+//! What an entry takes of inner links is part of its footprint, so holds, bookings, changes and ends treat
+//! inner links like all other resources.
 //!
-//! When the inside says that it may, entries that have not begun are routed anew to admit one more: a
-//! record before that of the hold. What takes part in a change of a reservation stays where it is, and
-//! so does what begins within [`limits::INNER_MOVE_LEAD`]. Entries from before there was an inner
-//! network get their routes at start.
+//! If the router allows it, entries that have not begun yet are rerouted to admit one more hold; their new
+//! routes are in a record before that of the hold. An entry that takes part in a change of a reservation keeps
+//! its routes, and so does one that begins within [`limits::INNER_MOVE_LEAD`]. Entries from before there was an
+//! inner network get their routes at start.
 //!
-//! Nothing of this leaves the RM: refusals name paths, listings show orders, and an inner link is no
-//! resource to whoever asks. Source: docs/adr/0010-inner-networks.md.
+//! Nothing of this leaves the RM: refusals name paths, listings show orders, and from outside an inner link is
+//! no resource. Source: docs/adr/0010-inner-networks.md.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -30,81 +30,80 @@ use super::{Entry, Participant, ParticipantRecord, Phase};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
 
-/// The links of a route, from one end of the path to the other.
+/// The links of a route, in order from one end of the path to the other.
 pub type InnerRoute = Vec<ResourceId>;
 
-/// What wants a route.
+/// One amount of a path over a window that needs a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerDemand {
     /// The disclosed path.
     pub path: ResourceId,
-    /// How much of it.
+    /// How much of it is needed.
     pub amount: Amount,
-    /// When.
+    /// The window in which it is needed.
     pub window: Window,
-    /// The only route it may take: that of a booking which has begun.
+    /// The only route that it may take: the route of a booking that has begun.
     pub only: Option<InnerRoute>,
 }
 
-/// What has a route.
+/// A demand that has a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerPlaced {
-    /// What.
+    /// The demand.
     pub demand: InnerDemand,
     /// Its route.
     pub route: InnerRoute,
 }
 
-/// A demand that found no route.
+/// A demand for which there is no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InnerShort {
-    /// Its index.
+    /// The index of the demand.
     pub demand: usize,
-    /// What would have found one, beside the demands before it.
+    /// The amount for which there would be a route, beside the demands before this one.
     pub fits: Amount,
 }
 
-/// Routes for new demands, and new routes of those that moved, by index.
+/// Routes for new demands, and new routes for demands that had one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerRearranged {
-    /// For each new demand.
+    /// The route of each new demand, in the order of the demands.
     pub routes: Vec<InnerRoute>,
-    /// For each that moved.
+    /// The index of each demand that was rerouted, and its new route.
     pub moved: Vec<(usize, InnerRoute)>,
 }
 
-/// What is free of a link over a whole window: the minimum; negative where more is promised than there
-/// is.
+/// Tells a router what is free of the inner links.
 pub trait InnerFreeCapacity {
-    /// Of this link.
+    /// What is free of this link over the whole window: the minimum; negative where more is promised than there is.
     fn free(&self, link: &ResourceId, window: Window) -> i64;
 }
 
-/// Who routes. Deterministic, without state and without a clock; what it answers fits the room it was
-/// given.
+/// Routes demands over the inner links. It is deterministic, has no state and reads no clock. Its routes fit
+/// within the free capacity that it is given.
 pub trait InnerRouter: Debug + Send + Sync {
-    /// Every link and its capacity. No link has the name of a disclosed resource.
+    /// Every link and its capacity. No link may have the name of a disclosed resource.
     fn links(&self) -> &[(ResourceId, Amount)];
 
-    /// May what has not begun be routed anew?
+    /// May entries that have not begun be rerouted?
     fn may_move(&self) -> bool;
 
-    /// The most of a path, at most `most`, that one route can carry when this much is free of each
-    /// link, in the order of [`InnerRouter::links`].
+    /// The most of a path, up to `most`, that one route can carry when `free` is free of each link, in the
+    /// order of [`InnerRouter::links`].
     fn widest(&self, path: &ResourceId, free: &[i64], most: Amount) -> Amount;
 
-    /// A route for every demand, so that all fit together.
+    /// A route for every demand, such that all of them fit together.
     ///
     /// # Errors
-    /// The first that finds none.
+    /// The first demand for which there is no route.
     fn route(
         &self,
         demands: &[InnerDemand],
         room: &dyn InnerFreeCapacity,
     ) -> Result<Vec<InnerRoute>, InnerShort>;
 
-    /// The same with new routes for some of those that may be moved; `None` when that does not help, as
-    /// far as routing this many of them tells.
+    /// Like [`InnerRouter::route`], with new routes for some of the `movable` demands. `None` when no solution
+    /// was found. `effort` bounds how many demands are rerouted during the search.
     fn rearrange(
         &self,
         demands: &[InnerDemand],
@@ -117,18 +116,18 @@ pub trait InnerRouter: Debug + Send + Sync {
 /// New routes of one entry, one for each of its segments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InnerMove {
-    /// Whose.
+    /// The transaction of the entry.
     pub txn: TransactionId,
-    /// All of its routes.
+    /// All routes of the entry, in the order of its segments.
     pub inner: Vec<InnerRoute>,
 }
 
-/// What a hold takes inside, and who makes room for it.
+/// The routes of a hold, and the entries that must be rerouted before it.
 #[derive(Debug, Default)]
 pub(super) struct InnerChoice {
-    /// One route a segment; `None` without an inner network.
+    /// One route for each segment; `None` without an inner network.
     pub(super) inner: Option<Vec<InnerRoute>>,
-    /// Who moves first.
+    /// The entries that are rerouted first.
     pub(super) moves: Vec<InnerMove>,
 }
 
@@ -140,7 +139,7 @@ pub(super) fn inner_footprint(segments: &[Segment], inner: Option<&[InnerRoute]>
     }))
 }
 
-/// The links' timetables, with what a replaced booking has counted as free.
+/// The timetables of the links, with the share of a replaced booking counted as free.
 struct LinkTimetables<'a> {
     participant: &'a Participant,
     own: Footprint,
@@ -158,26 +157,26 @@ impl InnerFreeCapacity for LinkTimetables<'_> {
     }
 }
 
-/// One segment that may move: whose, which, and what.
+/// One segment that may be rerouted: its transaction, its index there, and its demand and route.
 struct Movable {
     txn: TransactionId,
     segment: usize,
     placed: InnerPlaced,
 }
 
-/// What the inside can carry over one window.
+/// What the inner network can carry over one window.
 pub(super) struct InnerAt<'a> {
     inside: &'a dyn InnerRouter,
     old: Option<&'a Entry>,
     room: LinkTimetables<'a>,
     window: Window,
-    /// Of each link.
+    /// What is free of each link.
     free: Vec<i64>,
-    /// Who may move, and what would be free of each link without them; asked for when it matters.
+    /// The demands that may be rerouted, and what would be free of each link without them. Computed only when needed.
     movable: Option<(Vec<InnerPlaced>, Vec<i64>)>,
     /// How many segments were looked at for that.
     looked: usize,
-    /// How many searches for new routes may still be made, and were made.
+    /// How many searches for new routes may still be made, and how many were made.
     searches: usize,
     searched: usize,
 }
@@ -192,7 +191,7 @@ impl InnerAt<'_> {
         self.searches
     }
 
-    /// What was done so far, in looks at a timetable.
+    /// The work done so far, counted in looks at a timetable.
     pub(super) fn work(&self) -> usize {
         let looked = self
             .movable
@@ -201,12 +200,12 @@ impl InnerAt<'_> {
         self.free.len() + looked + self.searched * limits::INNER_SEARCH_WORK
     }
 
-    /// The only route that a path may take: that of the old booking, which has begun.
+    /// The only route that a path may take: the route of the replaced booking, if that has begun.
     fn begun_route(&self, path: &ResourceId, now: Now) -> Option<&InnerRoute> {
         self.old.filter(|old| old.begins_by(move_from(now)))?.route_of(path)
     }
 
-    /// The most of a path that one route can carry as things are.
+    /// The most of a path that one route can carry without rerouting others.
     pub(super) fn most_as_is(&self, path: &ResourceId, most: Amount, now: Now) -> Amount {
         let Some(route) = self.begun_route(path, now) else {
             return self.inside.widest(path, &self.free, most);
@@ -215,8 +214,8 @@ impl InnerAt<'_> {
         most.min(Amount(free.unwrap_or(0).max(0).unsigned_abs()))
     }
 
-    /// The most of a path that one route can carry: as things are, or after others have moved. When no
-    /// search is left, as things are: a hold may then find more room than was told.
+    /// The most of a path that one route can carry, with rerouting of others if that is allowed. When no search
+    /// is left, this is the amount without rerouting; a hold may then get more than a query reports.
     pub(super) fn most(&mut self, path: &ResourceId, most: Amount, now: Now) -> Amount {
         let participant = self.room.participant;
         let here = self.most_as_is(path, most, now);
@@ -238,7 +237,7 @@ impl InnerAt<'_> {
             (movable, free)
         });
         let room = LinkTimetables { participant, own: Footprint::default() };
-        // What those who stay leave; then halfway back, a few times.
+        // First try what is free without all that may be rerouted; then bisect a few times.
         let (mut low, mut high) = (here, self.inside.widest(path, without, most));
         let mut next = high;
         for _ in 0..limits::INNER_MOVE_GUESSES {
@@ -260,9 +259,9 @@ impl InnerAt<'_> {
 }
 
 impl Participant {
-    /// A live entry that takes a path of an inner link's name, or a link of a path's name: the inventory
-    /// has changed so that one name means two things. The two would share a timetable, so that whoever
-    /// finds one must not start. What has ended takes nothing any more.
+    /// A live entry that takes a path with the name of an inner link, or a link with the name of a path. The
+    /// inventory has changed so that one name means two things, and both would share a timetable, so an RM with
+    /// such an entry must not start. An entry that has ended takes nothing any more, and does not count.
     #[must_use]
     pub fn name_of_two(&self, now: Now) -> Option<(&TransactionId, &ResourceId)> {
         let disclosed =
@@ -280,8 +279,8 @@ impl Participant {
         })
     }
 
-    /// Live entries that have no route although there is an inner network: it was configured after
-    /// them, and they did not fit into it.
+    /// Live entries that have no routes although there is an inner network: it was configured after they were
+    /// admitted, and they did not fit into it.
     #[must_use]
     pub fn unrouted(&self, now: Now) -> Vec<&TransactionId> {
         if self.config.inside.is_none() {
@@ -290,7 +289,7 @@ impl Participant {
         self.entries.iter().filter(|(_, e)| e.lacks_route(now)).map(|(txn, _)| txn).collect()
     }
 
-    /// Routes for an order; nothing without an inner network.
+    /// Routes for an order; no routes without an inner network.
     pub(super) fn route_inside(
         &self,
         order: &HoldOrder,
@@ -299,7 +298,8 @@ impl Participant {
         let Some(inside) = &self.config.inside else { return Ok(InnerChoice::default()) };
         let old = self.booked_entry(order.replaces.as_ref());
         let own = self.own(order.replaces.as_ref()).unwrap_or_default();
-        // Those of what is booked, or of what it has replaced: back to that is always a way.
+        // The routes of the booking, or of the version that it has replaced: a return to that version must
+        // always succeed.
         let before = order.replaces.as_ref().and_then(|old| self.kept_before(old));
         let before = before.and_then(|before| self.entries.get(before));
         for version in [old, before].into_iter().flatten() {
@@ -322,8 +322,8 @@ impl Participant {
         };
         if inside.may_move() {
             let (movable, _) = self.movable(&demands, now);
-            // What the old version has stays its own until the new one is booked: nobody else may
-            // move there.
+            // The old version keeps what it has until the new one is booked, so no other entry may be
+            // rerouted onto it.
             let room = LinkTimetables { participant: self, own: Footprint::default() };
             let placed: Vec<InnerPlaced> = movable.iter().map(|m| m.placed.clone()).collect();
             let effort = limits::INNER_MOVE_EFFORT;
@@ -335,8 +335,8 @@ impl Participant {
         Err(Box::new(self.no_route(order, short)))
     }
 
-    /// The inside over a window, to whoever may replace a booking, with so many searches for new routes
-    /// of others; `None` without an inner network.
+    /// The inner network over a window, for a hold that may replace a booking and may make so many searches for
+    /// new routes of others; `None` without an inner network.
     pub(super) fn inner_at(
         &self,
         window: Window,
@@ -352,8 +352,8 @@ impl Participant {
         Some(InnerAt { inside, old, room, window, free, movable, looked, searches, searched })
     }
 
-    /// The routes of a version for the new one, when there is one for every segment and what is
-    /// taken beyond one's own fits: a change disturbs no more than it must.
+    /// The routes of an older version for the new one, if it has one for every segment and what they take
+    /// beyond one's own fits. So a change alters no more than necessary.
     fn same_routes(
         &self,
         order: &HoldOrder,
@@ -370,8 +370,8 @@ impl Participant {
         taken.segments().iter().all(fits).then_some(inner)
     }
 
-    /// Every segment that may be routed anew and overlaps one of the demands, and how many were looked at
-    /// to find them.
+    /// Every segment that may be rerouted and overlaps one of the demands, and how many segments were
+    /// looked at to find them.
     fn movable(&self, demands: &[InnerDemand], now: Now) -> (Vec<Movable>, usize) {
         let from = move_from(now);
         let changing: BTreeSet<&TransactionId> =
@@ -402,7 +402,7 @@ impl Participant {
         (movable, found.looked)
     }
 
-    /// The moved segments as whole entries.
+    /// The rerouted segments, combined into whole entries.
     fn moves(&self, movable: &[Movable], moved: Vec<(usize, InnerRoute)>) -> Vec<InnerMove> {
         let mut moves: BTreeMap<&TransactionId, Vec<InnerRoute>> = BTreeMap::new();
         for (index, route) in moved {
@@ -418,7 +418,7 @@ impl Participant {
     fn no_route(&self, order: &HoldOrder, short: InnerShort) -> Refusal {
         let unit = self.config.unit;
         let Some(segment) = order.segments.get(short.demand) else {
-            // The inside spoke of a demand that there is not.
+            // The router named a demand that does not exist.
             return Refusal::new(Reason::InsufficientCapacity, "no room").at(&self.config.name);
         };
         let Segment { resource, amount, window } = segment;
@@ -434,7 +434,7 @@ impl Participant {
         }
     }
 
-    /// Routes for entries that have none: one record for each that fits.
+    /// Routes entries that have none. Writes one record for each entry that fits.
     pub(super) fn route_unrouted(&mut self, now: Now) -> Vec<ParticipantRecord> {
         let lacking: Vec<TransactionId> = self.unrouted(now).into_iter().cloned().collect();
         let mut records = Vec::new();
@@ -443,11 +443,11 @@ impl Participant {
             let Some(order) = entry.order.clone() else { continue };
             let held_change = order.replaces.is_some() && matches!(entry.phase, Phase::Held(_));
             if held_change || self.replacing.contains_key(&txn) {
-                // What a change takes beyond its old version is settled, of either; they are routed once
+                // What a change takes beyond its old version is settled for both versions. They are routed once
                 // the change is decided, at the next start.
                 continue;
             }
-            // What a booking replaced is over.
+            // The version that a booking replaced is over.
             let order = HoldOrder { replaces: None, ..order };
             let Ok(InnerChoice { inner: Some(inner), mut moves }) = self.route_inside(&order, now)
             else {
@@ -461,7 +461,8 @@ impl Participant {
         records
     }
 
-    /// New routes: all are lifted, then all take their new ones, so that two may change places.
+    /// Enters new routes: first all old routes are given back, then all new ones are taken, so that two entries
+    /// may exchange routes.
     pub(super) fn fold_moved(
         &mut self,
         moves: &[InnerMove],
@@ -503,8 +504,8 @@ impl Participant {
         Ok(())
     }
 
-    /// Is every live entry routed for each of its segments, or not at all? Are those that are routed found
-    /// by their time, and no others?
+    /// Checks that every live entry has a route for each of its segments or none at all, and that the index by
+    /// time has exactly the routed live entries.
     pub(super) fn check_routes(&self) -> Result<(), String> {
         let mut overlaps = Overlaps::default();
         for (txn, entry) in &self.entries {
@@ -523,7 +524,7 @@ impl Participant {
         Ok(())
     }
 
-    /// Forgets when a transaction that has ended takes its routes.
+    /// Removes a transaction that ends from the index of routed segments.
     pub(super) fn forget_overlaps(&mut self, txn: &TransactionId) {
         let entry = self.entries.get(txn).filter(|entry| entry.inner.is_some());
         if let Some(order) = entry.and_then(|entry| entry.order.as_ref()) {
@@ -532,12 +533,12 @@ impl Participant {
     }
 }
 
-/// What begins later than this may be routed anew.
+/// Entries that begin later than this may be rerouted.
 const fn move_from(now: Now) -> Time {
     now.wall.saturating_add(limits::INNER_MOVE_LEAD)
 }
 
-/// For each segment of an order the old version's route of the same path, in their order.
+/// For each segment of an order: the old version's route of the same path, taken in their order.
 fn kept_routes(order: &HoldOrder, old: Option<&Entry>) -> Vec<Option<InnerRoute>> {
     let mut routes: BTreeMap<&ResourceId, VecDeque<&InnerRoute>> = BTreeMap::new();
     for (path, route) in old.into_iter().flat_map(Entry::routes) {
@@ -548,7 +549,7 @@ fn kept_routes(order: &HoldOrder, old: Option<&Entry>) -> Vec<Option<InnerRoute>
 }
 
 impl InnerPlaced {
-    /// What it takes.
+    /// What the demand takes on the links of its route.
     fn segments(&self) -> Vec<Segment> {
         let InnerDemand { amount, window, .. } = self.demand;
         self.route.iter().map(|link| Segment { resource: link.clone(), amount, window }).collect()
@@ -556,24 +557,24 @@ impl InnerPlaced {
 }
 
 impl Entry {
-    /// What it takes of inner links.
+    /// What the entry takes of inner links.
     pub(super) fn inner_footprint(&self) -> Footprint {
         let segments = self.order.as_ref().map_or(&[][..], |order| &order.segments);
         inner_footprint(segments, self.inner.as_deref())
     }
 
-    /// The path and the route of each of its segments that has one.
+    /// The path and the route of each segment that has one.
     fn routes(&self) -> impl Iterator<Item = (&ResourceId, &InnerRoute)> {
         let segments = self.order.iter().flat_map(|order| &order.segments);
         segments.map(|segment| &segment.resource).zip(self.inner.iter().flatten())
     }
 
-    /// The route of its first segment of a path.
+    /// The route of the entry's first segment of a path.
     fn route_of(&self, path: &ResourceId) -> Option<&InnerRoute> {
         self.routes().find(|(own, _)| *own == path).map(|(_, route)| route)
     }
 
-    /// Does any of it begin at this instant, or before?
+    /// Does any segment begin at this instant, or earlier?
     fn begins_by(&self, at: Time) -> bool {
         let mut segments = self.order.iter().flat_map(|order| &order.segments);
         segments.any(|segment| segment.window.start() <= at)

@@ -1,4 +1,4 @@
-//! What a participant is told, and what it wants done: its side of the shell.
+//! The inputs and effects of a participant: its interface to its shell.
 
 use coalloc_common::{CoordinatorName, DiskSpace, TransactionId};
 
@@ -7,73 +7,73 @@ use crate::message::{Answer, HoldOrder, Resolution, Token};
 /// What can happen to a participant.
 #[derive(Debug, Clone)]
 pub enum ParticipantInput {
-    /// The process begins; `boot` names the running boot of its machine. Sent once, first.
+    /// The process begins. Sent once, before everything else.
     Start {
-        /// Boot times compare only within one boot.
+        /// Names the running boot of the machine. Boot times compare only within one boot.
         boot: String,
     },
-    /// Phase one.
+    /// Phase one: hold the order's segments.
     Hold {
-        /// What to keep.
+        /// What to hold.
         order: HoldOrder,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token,
     },
-    /// Phase two, yes.
+    /// Phase two: book what is held.
     Commit {
-        /// Of which transaction.
+        /// The transaction to commit.
         txn: TransactionId,
-        /// Who says so.
+        /// The coordinator that sent the message.
         by: CoordinatorName,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token,
     },
-    /// Phase two, no.
+    /// Phase two: end what is held.
     Abort {
-        /// Of which transaction.
+        /// The transaction to abort.
         txn: TransactionId,
-        /// Who says so.
+        /// The coordinator that sent the message.
         by: CoordinatorName,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token,
     },
-    /// End of a booking.
+    /// End a booking, or whatever else is left of the transaction.
     Release {
-        /// Of which transaction.
+        /// The transaction to release.
         txn: TransactionId,
-        /// Who says so.
+        /// The coordinator that sent the message.
         by: CoordinatorName,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token,
     },
-    /// What came of an [`ParticipantEffect::Ask`].
+    /// The outcome of a [`ParticipantEffect::Ask`].
     Resolved {
-        /// Of which transaction.
+        /// The transaction that was asked about.
         txn: TransactionId,
-        /// The answer, or that none came.
+        /// The coordinator's answer, or that none has arrived.
         resolution: Resolution,
     },
-    /// Whether there is room on the disk to hold anything new (I17).
+    /// Whether the disk has space to hold anything new (I17).
     Room(DiskSpace),
     /// Time has passed.
     Tick,
 }
 
-/// What a participant wants done.
+/// What a participant wants its shell to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParticipantEffect {
     /// Answer a waiting caller.
     Reply {
-        /// Who.
+        /// The caller that waits.
         token: Token,
-        /// What.
+        /// The answer.
         answer: Answer,
     },
-    /// Ask a coordinator what became of a transaction; the result comes back as `Resolved`.
+    /// Ask a coordinator for the decision on a transaction (Resolve). The outcome comes back as `Resolved`.
     Ask {
-        /// Whom.
+        /// The coordinator to ask.
         coordinator: CoordinatorName,
-        /// Of what.
+        /// The transaction to ask about.
         txn: TransactionId,
     },
 }

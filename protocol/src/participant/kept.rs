@@ -1,18 +1,20 @@
-//! What a booking that was replaced leaves behind until its coordinator says that nobody needs it any more.
+//! What stays booked of a replaced booking until its coordinator reports that it is no longer needed.
 //!
-//! A change is booked at each RM by a message of its own. An RM that is too late to book keeps the old version, and
-//! then all the others must be able to go back to it. So a hold may say that the RM keeps what the new version does
-//! without ([`HoldOrder::keeps_old`](crate::message::HoldOrder::keeps_old)): at Commit the old transaction ends as
-//! replaced, and what it had beyond the new one stays booked as what is *kept* of it. Whatever replaces the new
-//! version next counts both as its own, and so always finds room for the old one. A Release of the old transaction
-//! ends what is kept; the coordinator sends it when one version is booked everywhere.
+//! A change is booked at each RM by a separate message. An RM that is too late to book keeps the old version,
+//! and then all other RMs must be able to return to it. So a hold may ask that the RM keep what the new version
+//! does not need ([`HoldOrder::keeps_old`](crate::message::HoldOrder::keeps_old)). At Commit the old
+//! transaction then ends as replaced, and what it had beyond the new one stays booked; this is what is *kept*
+//! of it. Whatever next replaces the new version counts both as its own, so a return to the old version always
+//! fits. A Release of the old transaction ends what is kept. The coordinator sends it when one version is
+//! booked everywhere.
 //!
-//! Only what was replaced last has anything kept: when the new version is replaced in turn, what was kept before
-//! is part of what that one gives up. A booking beside which something is kept is not routed anew inside, since what is
-//! kept are the links that it does without.
+//! Only the version that was replaced last has anything kept. When the new version is replaced in turn, what
+//! was kept before it becomes part of what is given up then. A booking beside which something is kept is not
+//! rerouted in the inner network: what is kept includes inner links that its present routes do not use.
 //!
-//! Left out: asking the coordinator how long. It sends Release until it is answered, also after its restart, and
-//! what is kept ends with its windows at the latest. Source: docs/adr/0032-an-old-version-is-kept.md.
+//! Left out: asking the coordinator how long to keep it. The coordinator repeats Release until it is answered,
+//! also after its own restart, and what is kept ends with its windows at the latest. Source:
+//! docs/adr/0032-an-old-version-is-kept.md.
 
 use coalloc_common::timetable::Layer;
 use coalloc_common::{Segment, TransactionId};
@@ -23,13 +25,13 @@ use super::{Entry, Participant, Phase, TransactionEnd};
 use crate::core::ReplayError;
 
 impl Participant {
-    /// The booking of a transaction; `None` when it is not booked.
+    /// The entry of a transaction that is booked; `None` when it is not booked.
     pub(super) fn booked_entry(&self, txn: Option<&TransactionId>) -> Option<&Entry> {
         txn.and_then(|txn| self.entries.get(txn)).filter(|entry| entry.phase == Phase::Booked)
     }
 
-    /// What a new version of a booking may count as its own, on paths and inner links: what is booked, and what is kept
-    /// beside it. `None` when the transaction is not booked.
+    /// What a new version of a booking may count as its own, on paths and on inner links: what is booked, and
+    /// what is kept beside it. `None` when the transaction is not booked.
     pub(super) fn own(&self, booked: Option<&TransactionId>) -> Option<Footprint> {
         let entry = self.booked_entry(booked)?;
         let kept = booked.and_then(|txn| self.kept_before(txn));
@@ -40,14 +42,14 @@ impl Participant {
         })
     }
 
-    /// The transaction that this one has replaced, when something of it is kept.
+    /// The transaction that `txn` has replaced, when something of it is kept.
     pub(super) fn kept_before(&self, txn: &TransactionId) -> Option<&TransactionId> {
         let before = self.entries.get(txn)?.order.as_ref()?.replaces.as_ref()?;
         let keeps = self.entries.get(before).is_some_and(|before| !before.kept.is_empty());
         keeps.then_some(before)
     }
 
-    /// Something is kept only of what was replaced, and only beside what has replaced it.
+    /// Checks that something is kept only of transactions that were replaced.
     pub(super) fn check_kept(&self) -> Result<(), String> {
         let replaced = Phase::Ended(TransactionEnd::Replaced);
         let odd = |(_, entry): &(&TransactionId, &Entry)| {
@@ -59,7 +61,7 @@ impl Participant {
         Ok(())
     }
 
-    /// What is kept of a replaced transaction ends. A hold that counts on it takes what it needs of that itself.
+    /// Ends what is kept of a replaced transaction. A hold that counts on it now takes what it needs of it itself.
     pub(super) fn fold_settled(
         &mut self,
         txn: &TransactionId,
@@ -80,7 +82,7 @@ impl Participant {
         }
     }
 
-    /// A hold of a new version takes all that it has beyond the booking.
+    /// Makes the hold of a new version take all that it needs beyond the booking.
     fn take_what_lacks(
         &mut self,
         booked: &TransactionId,

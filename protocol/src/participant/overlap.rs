@@ -1,9 +1,9 @@
-//! Which routed segments of live transactions overlap given windows, without a look at any other.
+//! An index of routed segments of live transactions, which finds those that overlap given windows.
 //!
-//! An NRM that reroutes what is in the way must not look at every transaction that it has ever heard of: what
-//! has ended stays known for ever, and so does a booking whose time is over. Segments are therefore kept by
-//! class of length and by start. One that is shorter than `2^(c + 1)` us and overlaps a window begins
-//! less than that before the window, so that a search reads a stretch of each class.
+//! An NRM that reroutes entries must not look at every transaction that it has ever heard of: transactions that
+//! have ended stay known for ever, and so do bookings whose time is over. So segments are indexed by a class of
+//! length, and by start. A segment of class `c` is shorter than `2^(c + 1)` us. If it overlaps a window, it
+//! begins less than that before the window, so a search reads only a stretch of each class.
 //!
 //! Left out: what a segment takes, which its entry says. Source: docs/adr/0010-inner-networks.md.
 
@@ -12,14 +12,14 @@ use std::ops::Range;
 
 use coalloc_common::{Segment, Span, Time, TransactionId, Window};
 
-/// A start, and whose segment it is, by its place in the order.
+/// A segment: its start, its transaction, and its index in the order.
 type Start = (Time, TransactionId, usize);
 
-/// The routed segments of all live transactions, by class of length; no class is empty.
+/// The ends of the routed segments of all live transactions, by class of length. No class is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Overlaps(BTreeMap<u32, BTreeMap<Start, Time>>);
 
-/// What overlaps, by transaction and place in its order, and how many segments were looked at.
+/// The overlapping segments, by transaction and index in its order, and how many segments were looked at.
 #[derive(Debug, Default)]
 pub(super) struct OverlapResult<'a> {
     pub(super) segments: BTreeSet<(&'a TransactionId, usize)>,
@@ -27,7 +27,7 @@ pub(super) struct OverlapResult<'a> {
 }
 
 impl Overlaps {
-    /// Takes in the segments of a transaction. Those that it has already stay.
+    /// Adds the segments of a transaction. Segments that are in the index already stay as they are.
     pub(super) fn insert(&mut self, txn: &TransactionId, segments: &[Segment]) {
         for (place, Segment { window, .. }) in segments.iter().enumerate() {
             let start = (window.start(), txn.clone(), place);
@@ -35,7 +35,7 @@ impl Overlaps {
         }
     }
 
-    /// Forgets the segments of a transaction.
+    /// Removes the segments of a transaction.
     pub(super) fn remove(&mut self, txn: &TransactionId, segments: &[Segment]) {
         for (place, Segment { window, .. }) in segments.iter().enumerate() {
             let class = class(*window);
@@ -47,12 +47,12 @@ impl Overlaps {
         }
     }
 
-    /// Everything that overlaps at least one of these windows.
+    /// Every segment that overlaps at least one of these windows.
     pub(super) fn find(&self, windows: impl IntoIterator<Item = Window>) -> OverlapResult<'_> {
         let wanted = united(windows.into_iter().map(|window| window.start()..window.end()));
         let mut found = OverlapResult::default();
         for (class, starts) in &self.0 {
-            // Nothing in the class is longer than this: 2^(class + 1) - 1.
+            // No segment of the class is longer than this: 2^(class + 1) - 1 us.
             let longest = Span::from_us(i64::MAX >> 62_u32.saturating_sub(*class));
             let earlier = |window: &Range<Time>| window.start.saturating_sub(longest)..window.end;
             for near in united(wanted.iter().map(earlier)) {
@@ -71,13 +71,13 @@ impl Overlaps {
     }
 }
 
-/// The class of a window: its length is within `2^class` and `2^(class + 1)` us.
+/// The class of a window: its length is at least `2^class` us and below `2^(class + 1)` us.
 const fn class(window: Window) -> u32 {
-    // A window is never empty.
+    // A window is never empty, so its length has a logarithm.
     window.length().as_us().unsigned_abs().ilog2()
 }
 
-/// Stretches of time in order, those that overlap or meet made one.
+/// Sorts stretches of time, and joins those that overlap or meet.
 fn united(stretches: impl Iterator<Item = Range<Time>>) -> Vec<Range<Time>> {
     let mut stretches: Vec<Range<Time>> = stretches.collect();
     stretches.sort_unstable_by_key(|stretch| (stretch.start, stretch.end));
@@ -107,7 +107,7 @@ mod tests {
         TransactionId::composed(format!("t{number}"))
     }
 
-    /// Starts and lengths from one microsecond to about a day.
+    /// Starts, and lengths from one microsecond to about a day.
     fn parts(most: usize) -> impl Strategy<Value = Vec<(i64, i64)>> {
         let part = (0..5_000_i64, 0..37_u32, 1..3_i64)
             .prop_map(|(start, scale, length)| (start * 1_000, (length << scale).min(1 << 37)));

@@ -1,7 +1,7 @@
-//! What is booked here for each coordinator, kept so that it can be compared with what that one has.
+//! The bookings of each coordinator at this RM, in a form that can be compared with the coordinator's.
 //!
-//! The sets change where entries do, in the fold; [`Participant::check_promised`] compares them with what the
-//! entries say. Source: docs/adr/0031-reconciliation.md.
+//! The sets change in the fold, together with the entries; [`Participant::check_promised`] compares them with
+//! the entries. Source: docs/adr/0031-reconciliation.md.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::{Participant, Phase};
 use crate::digest::BookingSet;
 
 impl Participant {
-    /// What is booked here for a coordinator; `None` when nothing ever was.
+    /// The bookings of a coordinator; `None` when it never had any.
     #[must_use]
     pub fn booked_for(&self, coordinator: &CoordinatorName) -> Option<&BookingSet> {
         self.booked.get(coordinator)
     }
 
-    /// An entry has become a booking.
+    /// Notes that an entry has become a booking.
     pub(super) fn enter_booked(&mut self, txn: &TransactionId) {
         let Some(entry) = self.entries.get(txn) else { return };
         let Some(order) = &entry.order else { return };
@@ -25,7 +25,7 @@ impl Participant {
         set.insert(txn, &order.segments);
     }
 
-    /// An entry is about to be no booking any more, if it is one.
+    /// Notes that an entry, if it is a booking, is about to end.
     pub(super) fn leave_booked(&mut self, txn: &TransactionId) {
         let booked = self.entries.get(txn).filter(|entry| entry.phase == Phase::Booked);
         let Some(entry) = booked else { return };
@@ -34,7 +34,7 @@ impl Participant {
         }
     }
 
-    /// Are the sets those of the entries?
+    /// Checks that the sets contain exactly the bookings of the entries.
     pub(super) fn check_promised(&self) -> Result<(), String> {
         let mut naive: BTreeMap<&CoordinatorName, BookingSet> = BTreeMap::new();
         for (txn, entry) in &self.entries {

@@ -1,4 +1,4 @@
-//! What a participant writes down, and the one place where its state changes: the fold of records.
+//! The log records of a participant, and the one place where its state changes: the fold of the records.
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::{Layer, Shortfall, Timetable};
@@ -12,22 +12,23 @@ use super::{Entry, HoldClocks, InnerMove, InnerRoute, Participant, Phase};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
 
-/// How a transaction ended without, or after, a booking.
+/// How a transaction ended, before or after it was booked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TransactionEnd {
-    /// Told so by its coordinator; also the tombstone of a transaction never held.
+    /// Its coordinator aborted it, or the booking that it should replace has ended. Also the tombstone of a
+    /// transaction that was never held.
     Aborted,
-    /// Its hard expiry came first.
+    /// Its hard expiry passed before a decision arrived.
     Expired,
-    /// Told so after it was booked.
+    /// Its coordinator released it after it was booked.
     Released,
     /// A newer version was booked in its place.
     Replaced,
 }
 
 impl TransactionEnd {
-    /// The reason that every later Hold or Commit is refused with.
+    /// The reason for refusing every later Hold or Commit.
     #[must_use]
     pub const fn reason(self) -> Reason {
         match self {
@@ -38,7 +39,7 @@ impl TransactionEnd {
         }
     }
 
-    /// For sentences: "was aborted".
+    /// The word for sentences such as "was aborted".
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -60,80 +61,82 @@ impl TransactionEnd {
     }
 }
 
-/// One entry of a participant's log. JSON in the ledger; fields are only ever added.
+/// One record of a participant's log. In the ledger it is JSON; fields are only ever added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum ParticipantRecord {
-    /// The process began. Deadlines of another boot are counted anew by the wall clock.
+    /// The process began. If the boot is another one, deadlines are recomputed from the wall clock.
     Opened {
         /// The running boot.
         boot: String,
-        /// When.
+        /// When the process began.
         at: Now,
     },
-    /// D2: a hold, before the yes.
+    /// D2: a hold, recorded before the answer "held".
     Held {
-        /// What is kept, for whom.
+        /// What is held, and for whom.
         order: HoldOrder,
-        /// Ask after this long.
+        /// The time from `at` to the soft expiry.
         soft: Span,
-        /// Over after this long.
+        /// The time from `at` to the hard expiry.
         hard: Span,
-        /// When.
+        /// When the hold was made.
         at: Now,
-        /// The inner links of each segment, where there is an inner network.
+        /// The inner links of each segment, when there is an inner network.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         inner: Option<Vec<InnerRoute>>,
     },
-    /// Entries that have not begun are routed anew inside, before the hold that needs the room; or
-    /// entries from before there was an inner network get their routes. No order changes.
+    /// Entries that have not begun yet are rerouted in the inner network, before the hold that needs their
+    /// links. Or entries from before there was an inner network get their routes. Their orders do not change.
     Moved {
-        /// All of them at once: two may change places.
+        /// All moves at once, because two entries may exchange their routes.
         moves: Vec<InnerMove>,
         /// Who caused it.
         by: Cause,
-        /// When.
+        /// When the routes changed.
         at: Now,
     },
-    /// A hold refused, before the no (I8).
+    /// A refused hold, recorded before the answer "refused" (I8).
     Refused {
-        /// What was asked for.
+        /// The Hold that was refused.
         order: HoldOrder,
-        /// The answer, for ever.
+        /// The refusal, which also answers every repetition.
         refusal: Refusal,
-        /// When.
+        /// When the Hold was refused.
         at: Now,
     },
-    /// D4: a booking, before its ack. It ends the one that it replaces, if any.
+    /// D4: a booking, recorded before its acknowledgement. It also ends the booking that it replaces, if any.
     Booked {
-        /// Which.
+        /// The transaction that is booked.
         txn: TransactionId,
         /// Who caused it.
         by: Cause,
-        /// When.
+        /// When it was booked.
         at: Now,
     },
-    /// D5: an end, before its ack; of an unknown transaction, its tombstone.
+    /// D5: the end of a transaction, recorded before its acknowledgement. For an unknown transaction this is
+    /// the tombstone.
     Ended {
-        /// Which.
+        /// The transaction that ends.
         txn: TransactionId,
-        /// Whose it is.
+        /// The coordinator that it belongs to.
         coordinator: CoordinatorName,
-        /// How.
+        /// How it ends.
         ending: TransactionEnd,
         /// Who caused it.
         by: Cause,
-        /// When.
+        /// When it ended.
         at: Now,
     },
 }
 
-/// How a hold takes its amounts: [`Timetable::add`], or in replay [`Timetable::restore`].
+/// How a hold's amounts are entered: with [`Timetable::add`], or in replay with [`Timetable::restore`].
 pub(super) type Take = fn(&mut Timetable, Layer, Window, Amount) -> Result<(), Shortfall>;
 
 impl Participant {
-    /// The state after one more record. Where it fails no entry and no amount has changed, but after an
-    /// underflow: then nothing here can be trusted.
+    /// Applies one more record. After an error no entry and no amount has changed, with two exceptions: new
+    /// routes, or the end of what was kept, may have been applied in part; and after an underflow the whole
+    /// state cannot be trusted.
     pub(super) fn fold(
         &mut self,
         record: &ParticipantRecord,
@@ -176,8 +179,8 @@ impl Participant {
         self.alarms.clear();
         for (txn, entry) in &mut self.entries {
             let Phase::Held(held) = &mut entry.phase else { continue };
-            // Another boot, another origin of boot time: what is left is judged by the wall clock,
-            // within what the hold could have left at all, so that a set-back clock harms little (I18).
+            // Boot time starts again with each boot. So the wall clock says how much of the interval has passed,
+            // limited to the interval's length, so that a clock that was set back does little harm (I18).
             let soft = held.soft_at.since(held.since.boot);
             let elapsed = at.wall.since(held.since.wall).clamp(Span::ZERO, held.expires_in);
             let elapsed = if planted::is(Bug::ExpiryFromRestart) { Span::ZERO } else { elapsed };
@@ -250,8 +253,8 @@ impl Participant {
         Ok(())
     }
 
-    /// The timetable of a resource. One that the log has and the configuration has not was configured
-    /// when it was held.
+    /// The timetable of a resource. A resource that the log names and the configuration does not was configured
+    /// when it was held; it is retired, and gets a timetable without capacity.
     pub(super) fn timetable_of(&mut self, resource: &ResourceId) -> &mut Timetable {
         self.timetables.entry(resource.clone()).or_insert_with(|| {
             self.retired.insert(resource.clone());
@@ -276,9 +279,9 @@ impl Participant {
         Ok(())
     }
 
-    /// The hold becomes a booking. In place of an old version: what is held beyond that one is booked,
-    /// and what the new one does without is given back, or kept until the old one is released. No total grows
-    /// anywhere, so that no capacity can refuse it.
+    /// Makes a hold a booking. If it replaces an old version, what it holds beyond the old one is booked, and
+    /// what it does not need is given back, or kept until the old one is released. No total grows anywhere, so
+    /// no capacity can refuse it.
     fn fold_booked(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
         self.clear_alarm(txn);
         let Some(entry) = self.entries.get(txn) else {
@@ -301,7 +304,7 @@ impl Participant {
             if let Some(before) = self.kept_before(&old).cloned()
                 && let Some(before) = self.entries.get_mut(&before)
             {
-                // It is part of the surplus.
+                // What was kept before is part of the surplus.
                 before.kept.clear();
             }
             if !keeps_old {

@@ -1,4 +1,4 @@
-//! No room on the disk (I17): what is refused then, what is not, and that nothing is written of refusals.
+//! A full disk (I17): what is refused then and what is not, and that refusals write no records.
 
 use super::tests::{at, grc, order, participant, txn, window};
 use super::*;
@@ -31,7 +31,7 @@ fn refused_for(answer: &Answer) -> Option<Reason> {
     }
 }
 
-/// What a step answers, and how many records it wrote.
+/// The answer of a step, and how many records it wrote.
 fn answer(p: &mut Participant, input: ParticipantInput) -> (Answer, usize) {
     struct Count(usize);
     impl crate::durable::Log for Count {
@@ -60,15 +60,15 @@ fn a_full_disk_refuses_what_is_new_and_writes_nothing_of_it() {
     let (told, records) = answer(&mut p, hold_of(wanted.clone()));
     assert_eq!((refused_for(&told), records), (Some(Reason::DiskFull), 0));
     assert!(p.entries().is_empty());
-    // Other reasons to refuse would be written down: they are not even looked for.
+    // A refusal for another reason would write a record, so other reasons are not even checked.
     let much = order("much", 9_999, window(600, 1200));
     assert_eq!(refused_for(&answer(&mut p, hold_of(much)).0), Some(Reason::DiskFull));
-    // I8: the same answer when there is room again; with other content it is an error.
+    // I8: the answer stays the same when there is space again. With other content it is an error.
     room(&mut p, DiskSpace::Enough);
     assert_eq!(answer(&mut p, hold_of(wanted.clone())), (told, 0));
     let other = HoldOrder { segments: order("x", 1, window(600, 1200)).segments, ..wanted };
     assert_eq!(answer(&mut p, hold_of(other)).0, Answer::OtherContent);
-    // Another transaction finds room.
+    // Another transaction is held.
     let (told, records) = answer(&mut p, hold_of(order("next", 100, window(600, 1200))));
     assert!(matches!(told, Answer::Held { .. }) && records == 1, "{told:?}");
 }
@@ -81,15 +81,15 @@ fn a_full_disk_ends_what_has_begun() {
         assert!(matches!(told, Answer::Held { .. }));
     }
     room(&mut p, DiskSpace::Low);
-    // Known before: the answer it had.
+    // A transaction from before gets the same answer as before.
     let again = answer(&mut p, hold_of(order("a", 100, window(600, 1200))));
     assert!(matches!(again, (Answer::Held { .. }, 0)), "{again:?}");
     assert_eq!(answer(&mut p, commit_of("a")), (Answer::Done, 1));
     assert_eq!(answer(&mut p, abort_of("b")), (Answer::Done, 1));
     assert_eq!(answer(&mut p, release_of("a")), (Answer::Done, 1));
-    // A tombstone, too: a late Hold must not be kept (I9).
+    // A tombstone is written too: a late Hold must not be held (I9).
     assert_eq!(answer(&mut p, abort_of("unknown")), (Answer::Done, 1));
-    // And the expiry of what nobody decides.
+    // So is the expiry of a hold that nobody decides.
     let expired = p.step(ParticipantInput::Tick, at(2_000));
     assert_eq!(expired.records().len(), 1);
     assert_eq!(p.entries()[&txn("c")].phase, Phase::Ended(TransactionEnd::Expired));

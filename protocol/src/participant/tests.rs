@@ -1,4 +1,4 @@
-//! The participant alone: each refusal, each final state, expiry, restart.
+//! The participant alone: every refusal, every final state, expiry and restart.
 
 use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
 
@@ -25,7 +25,7 @@ pub(super) fn grc() -> CoordinatorName {
     CoordinatorName::composed("grc")
 }
 
-/// A transaction of [`grc`], told from others by a short name.
+/// A transaction of [`grc`], identified by a short name.
 pub(super) fn txn(name: &str) -> TransactionId {
     let number = name.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
     TransactionId::composed(format!("grc-t-{number}/1"))
@@ -64,7 +64,7 @@ pub(super) fn participant() -> Participant {
     participant
 }
 
-/// A participant with this inventory and this log.
+/// A participant with this inventory after replaying this log.
 fn replayed(resources: &[(&str, u64)], log: &[ParticipantRecord]) -> Participant {
     let mut participant = Participant::new(config(resources));
     for record in log {
@@ -74,7 +74,7 @@ fn replayed(resources: &[(&str, u64)], log: &[ParticipantRecord]) -> Participant
     participant
 }
 
-/// What a hold of 600, made while 1000 were configured, left in the log.
+/// The log record of a hold of 600, made while the capacity was 1000.
 fn held(name: &str, window: Window) -> ParticipantRecord {
     ParticipantRecord::Held {
         order: order(name, 600, window),
@@ -103,18 +103,18 @@ fn a_hold_that_lasts_less_than_nothing_is_none() {
         let record = ParticipantRecord::Held { order, soft, hard, at: at(1), inner: None };
         let error = p.apply(&record).unwrap_err();
         assert!(error.to_string().contains("lasts"), "{error}");
-        // A restart counts the deadlines of all holds anew.
+        // A restart computes the deadlines of all holds anew.
         let _ = run(&mut p, ParticipantInput::Start { boot: "second".into() }, at(2));
     }
 }
 
-/// Over-commitments as resource, first instant, excess.
+/// Overcommitted resources, each with the first instant and the excess.
 fn overcommitted(participant: &Participant, now: Now) -> Vec<(String, Time, u64)> {
     let over = participant.overcommitted(now).into_iter();
     over.map(|over| (over.resource.to_string(), over.by.first, over.by.excess.0)).collect()
 }
 
-/// Steps, checks the invariants and that replaying the records gives the same state (I12, I14).
+/// Runs a step, and checks the invariants and that replaying its records gives the same state (I12, I14).
 pub(super) fn run(
     participant: &mut Participant,
     input: ParticipantInput,
@@ -133,7 +133,7 @@ pub(super) fn run(
     };
     assert_eq!(phases(&twin), phases(participant));
     participant.check_invariants().unwrap();
-    // The tests of this file have no log; the effects are looked at as if they were synced.
+    // The tests of this file have no log: they treat effects as if they had been synced.
     struct InstantLog;
     #[derive(Debug, thiserror::Error)]
     #[error("never")]
@@ -203,7 +203,7 @@ fn a_large_question_is_answered_in_slices_and_as_if_it_were_many_small_ones() {
         p.answer(&mut question, at(1));
         slices += 1;
     }
-    // With the looks for when something next ends, each window is more than a slice.
+    // Together with the looks for the next change, each window takes more than a slice.
     const { assert!(2 * RESOURCES > limits::QUERY_SLICE_WORK && RESOURCES < limits::QUERY_SLICE_WORK) };
     assert_eq!(slices, windows.len(), "none is larger than it may be");
     let alone = windows.iter().map(|one| p.availability(&[*one], &user(), None, at(1)).remove(0));
@@ -330,7 +330,8 @@ fn segments_of_one_order_that_do_not_overlap_never_add_up_against_a_third() {
 #[test]
 fn a_short_hold_is_asked_about_before_it_ends_and_more_often_towards_its_end() {
     let mut p = participant();
-    // It begins at once, so that it is kept for ten seconds, and for two minutes before anybody would ask.
+    // The hold's window begins at once, so its hard expiry is after ten seconds, but its soft expiry
+    // after two minutes.
     let _ = hold(&mut p, order("t1", 600, window(0, 3_600)), at(0));
     let mut asked = Vec::new();
     while let Some(due) = p.next_wake() {
@@ -430,11 +431,11 @@ fn after_a_restart_in_the_same_boot_deadlines_stand_and_after_another_they_are_c
     let same = ParticipantInput::Start { boot: "first".into() };
     let _ = run(&mut p, same, at(60));
     assert_eq!(p.next_wake(), Some(at(130).boot));
-    // The machine was rebooted: boot time begins anew, 50 s have gone by on the wall.
+    // The machine was rebooted: boot time starts again, and 50 s have passed on the wall clock.
     let rebooted = Now { wall: at(60).wall, boot: BootTime::from_us(5_000_000) };
     let _ = run(&mut p, ParticipantInput::Start { boot: "second".into() }, rebooted);
     assert_eq!(p.next_wake(), Some(BootTime::from_us(75_000_000)), "70 s of 120 are left");
-    // The wall clock was set back by a day meanwhile: no hold lives longer than its interval.
+    // The wall clock was set back by a day in the meantime: no hold lives longer than its interval.
     let back = Now { wall: at(-86_400).wall, boot: BootTime::from_us(0) };
     let _ = run(&mut p, ParticipantInput::Start { boot: "third".into() }, back);
     assert_eq!(p.next_wake(), Some(BootTime::from_us(120_000_000)));
@@ -478,7 +479,7 @@ fn a_capacity_lowered_below_a_hold_that_has_ended_is_just_lower() {
 #[test]
 fn a_capacity_lowered_below_what_is_booked_breaks_no_promise_and_makes_none() {
     let (early, day, late) = (window(0, 3_600), window(3_600, 7_200), window(7_200, 9_000));
-    // One booking and one hold that is committed after the restart: 600 each, one after the other.
+    // One booking, and one hold that is committed after the restart. Each takes 600, and their windows overlap.
     let log = [held("t1", day), booked("t1"), held("t2", window(5_000, 9_000))];
     let mut p = replayed(&[("N0-N1", 500)], &log);
     let resource = || "N0-N1".to_owned();

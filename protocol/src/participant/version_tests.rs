@@ -1,5 +1,4 @@
-//! Versions of a booking and service levels: by hand, and against a model that knows nothing but
-//! instants.
+//! Versions of a booking and service levels, by hand and against a naive model that treats every instant separately.
 
 use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
 use proptest::prelude::*;
@@ -8,9 +7,9 @@ use super::footprint::Footprint;
 use super::*;
 use crate::durable::Log;
 
-/// Instants that the model tells apart.
+/// How many instants the model distinguishes.
 const INSTANTS: usize = 12;
-/// The seconds before the first of them.
+/// How many seconds pass before the first of them.
 const AHEAD: i64 = 3_600;
 const CAPACITY: u64 = 20;
 
@@ -66,7 +65,7 @@ fn participant() -> Participant {
     participant
 }
 
-/// Steps, checks the invariants and that replay gives the same; the answer.
+/// Runs a step, checks the invariants and that replay gives the same state, and returns the answer.
 fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Option<Answer> {
     struct InstantLog;
     impl Log for InstantLog {
@@ -123,7 +122,7 @@ fn book(participant: &mut Participant, order: HoldOrder) {
     assert_eq!(commit(participant, number), Answer::Done);
 }
 
-/// Held and booked at every instant.
+/// What is held and booked at every instant.
 fn levels(participant: &Participant) -> Vec<(u64, u64)> {
     let timetable = participant.timetable(&resource()).unwrap();
     let level = |instant| {
@@ -197,7 +196,7 @@ fn only_what_is_booked_is_replaced_by_one_at_a_time() {
 fn the_past_of_an_active_booking_stays_and_only_the_rest_may_change() {
     let mut p = participant();
     book(&mut p, order(1, "u", &[segment(8, 0, 4)], None));
-    // A window of more than the grace, seen from its middle.
+    // A window longer than the grace period for starts; the change is made in its middle.
     let long = |amount, from: i64, to: i64| Segment {
         resource: resource(),
         amount: Amount(amount),
@@ -248,11 +247,11 @@ struct Known {
     booked: bool,
     replaces: Option<usize>,
     keeps_old: bool,
-    /// What is kept of it after it was replaced.
+    /// What is kept of the transaction after it was replaced.
     kept: [u64; INSTANTS],
 }
 
-/// What happens to a participant.
+/// What can happen to a participant.
 #[derive(Debug, Clone)]
 enum Act {
     Hold {
@@ -312,7 +311,7 @@ impl Model {
             && !self.known.iter().any(|known| known.held && known.replaces == Some(old))
     }
 
-    /// Would it be held? Then it is.
+    /// Holds the transaction if it would be admitted.
     fn hold(
         &mut self,
         guest: bool,
@@ -363,7 +362,7 @@ impl Model {
     fn release(&mut self, number: usize) {
         let known = &mut self.known[number];
         (known.held, known.booked, known.kept) = (false, false, [0; INSTANTS]);
-        // Who counted on what was kept takes it.
+        // A hold that counted on what was kept takes it now.
         for held in 0..self.known.len() {
             let old = self.known[held].replaces.filter(|old| self.known[*old].booked);
             if self.known[held].held && old.is_some() {
@@ -388,12 +387,12 @@ fn what_a_new_version_does_without_is_kept_until_the_old_one_is_released() {
     assert_eq!(booked(&p)[..6], [15, 15, 15, 15, 10, 10], "the larger of both");
     let other = hold(&mut p, order(3, "u", &[segment(6, 0, 1)], None));
     assert_eq!(reason(&other), Reason::InsufficientCapacity, "nobody else gets it");
-    // Back to the old version: it fits, also in what is kept, and keeps what it does without in turn.
+    // A return to the old version fits, partly in what is kept; what it does not need is kept in turn.
     book(&mut p, new(4, &[segment(15, 0, 4)], 2));
     assert_eq!(booked(&p)[..6], [15, 15, 15, 15, 10, 10]);
     assert_eq!(release(&mut p, 1), Answer::Done, "of this nothing is kept by itself any more");
     assert_eq!(booked(&p)[..6], [15, 15, 15, 15, 10, 10]);
-    // A hold counts on what is kept; when that is released it takes its part.
+    // This hold counts on what is kept. When that is released, the hold takes its part of it.
     assert!(is_held(&hold(&mut p, new(5, &[segment(15, 0, 5)], 4))));
     assert_eq!(levels(&p)[4], (5, 10));
     assert_eq!(release(&mut p, 2), Answer::Done);
@@ -489,7 +488,7 @@ proptest! {
             };
             prop_assert_eq!((at(&one), at(&beyond)), (*level, level.saturating_sub(b[t])));
         }
-        // Segments that overlap nowhere and touch only where they differ, and the same sum.
+        // The segments do not overlap, touch only where their amounts differ, and have the same sum.
         let segments = one.segments();
         for pair in segments.windows(2) {
             let (first, second) = (&pair[0], &pair[1]);
@@ -500,8 +499,8 @@ proptest! {
         prop_assert_eq!(Footprint::of(&segments), one);
     }
 
-    /// Beside a booking that may be replaced: the first segment in the order that is too much, and what it
-    /// could have had, as one finds them by going through the segments instant by instant.
+    /// Compares, also beside a booking that may be replaced, with a search through the segments instant by
+    /// instant: the first segment in the order that is too much, and what it could have had.
     #[test]
     fn the_refusal_is_that_of_the_first_segment_which_is_too_much(
         old in prop::collection::vec((1..9_u64, 0..INSTANTS - 1, 1..INSTANTS), 0..3),
@@ -573,10 +572,10 @@ fn is_held(answer: &Answer) -> bool {
     matches!(answer, Answer::Held { .. })
 }
 
-/// A hold of thousands of segments is admitted and refused as a small one is.
+/// A hold of thousands of segments is admitted and refused like a small one.
 #[test]
 fn thousands_of_segments_are_held_booked_and_replaced_as_a_few_are() {
-    // Nested: each lies inside the one before it, and the innermost instant has all of them.
+    // Nested: each segment lies inside the one before it, and the innermost instant is in all of them.
     let count = i64::try_from(limits::HOLD_SEGMENTS_MAX).unwrap();
     let nested = |amount: u64, by: i64| -> Vec<Segment> {
         let segment = |n: i64| {
@@ -599,7 +598,7 @@ fn thousands_of_segments_are_held_booked_and_replaced_as_a_few_are() {
         steps.iter().map(|step| step.held.0 + step.booked.0).max()
     };
     assert_eq!(top(&p), Some(capacity));
-    // Beside it nothing fits in the middle; moved as a whole it replaces itself.
+    // Beside it nothing fits in the middle. Moved as a whole, it replaces itself.
     let Answer::Refused(refusal) = hold(&mut p, order(2, "u", &nested(1, 0), None)) else {
         panic!("twice is too much")
     };

@@ -1,4 +1,4 @@
-//! Which windows changed at which revision: what a subscriber that is behind has to be told again.
+//! Which windows changed at which revision, so that a subscriber which is behind can be sent just these changes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,68 +7,69 @@ use coalloc_common::{Amount, Time, Window, limits};
 /// One change of what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// The revision that it made.
+    /// The revision that the change led to.
     pub revision: u64,
-    /// Which resource, in the order of the inventory; `None`: any of them, as where links inside carry all paths.
+    /// The resource, as its number in the order of the inventory. `None` means any of them: where inner links
+    /// carry all paths, a change of one link may change every path.
     pub resource: Option<u32>,
-    /// When something changed.
+    /// The window in which something changed.
     pub window: Window,
-    /// By how much at most.
+    /// By how much it changed at most.
     pub amount: Amount,
 }
 
 /// What changed of one resource after some revision.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResourceChange {
-    /// When, in order; no two overlap or meet.
+    /// The windows that changed, in order; no two overlap or meet.
     pub windows: Vec<Window>,
-    /// The amounts of all changes, added up.
+    /// The sum of the amounts of all changes.
     pub amount: u128,
 }
 
 impl ResourceChange {
-    /// In order, and none meets another.
+    /// Sorts the windows, and joins those that overlap or meet.
     fn unite(&mut self) {
         self.windows.sort_by_key(|window| (window.start(), window.end()));
         self.windows = united(&self.windows);
     }
 }
 
-/// The last changes, at most a bounded number of them.
+/// The most recent changes, at most a bounded number of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeLog {
     kept: usize,
     resources: u32,
     changes: VecDeque<Change>,
-    /// Changes after this revision are all here.
+    /// All changes after this revision are still in the log.
     complete_after: u64,
     revision: u64,
 }
 
 impl ChangeLog {
-    /// Keeps the last `kept` changes of so many resources.
+    /// An empty log for this many resources that keeps the last `kept` changes.
     #[must_use]
     pub const fn new(kept: usize, resources: u32) -> Self {
         Self { kept, resources, changes: VecDeque::new(), complete_after: 0, revision: 0 }
     }
 
-    /// The revision of the state: how many state changes there were.
+    /// The revision of the state: the number of state changes so far.
     #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Begins the next revision. Call it once for every record, before what that changed is noted.
+    /// Begins the next revision. Call it once for every record, and note what the record changed afterwards.
     pub const fn begin(&mut self) {
         self.revision += 1;
     }
 
-    /// Notes that what is free of a resource changed over a window by up to an amount, at this revision.
+    /// Notes that the free amount of a resource changed within a window by at most `amount`, at the current revision.
     pub fn note(&mut self, resource: u32, window: Window, amount: Amount) {
         self.push(Some(resource), window, amount);
     }
 
-    /// Notes the same of whichever resources; that is one change.
+    /// Notes a change that may have touched any of the resources; it counts as one change.
     pub fn note_any(&mut self, window: Window, amount: Amount) {
         self.push(None, window, amount);
     }
@@ -82,8 +83,8 @@ impl ChangeLog {
         }
     }
 
-    /// What changed after a revision, by resource; what ended before `now` is left out. `None` when that cannot
-    /// be told any more, the revision is yet to come, or it would be longer than a snapshot.
+    /// What changed after a revision, by resource, without what ended before `now`. `None` when some of these changes
+    /// are no longer kept, when the revision is still to come, or when the answer would be longer than a snapshot.
     #[must_use]
     pub fn since(&self, revision: u64, now: Time) -> Option<BTreeMap<u32, ResourceChange>> {
         if revision < self.complete_after || revision > self.revision {
@@ -104,7 +105,7 @@ impl ChangeLog {
         if !any.windows.is_empty() {
             any.unite();
             if any.windows.len() * self.resources as usize > limits::TOUCHED_MAX {
-                // A snapshot says less.
+                // A snapshot would be shorter.
                 return None;
             }
             for resource in 0..self.resources {
@@ -119,8 +120,8 @@ impl ChangeLog {
         Some(touched)
     }
 
-    /// The revision of the first change after `revision` of a window that is not over; `None` when there is
-    /// none, or that cannot be told any more.
+    /// Has something changed since `revision`? Also true of a revision that is still to come, and when the log
+    /// no longer reaches back to `revision`.
     #[must_use]
     pub fn is_behind(&self, revision: u64) -> bool {
         let last = self.changes.back().map_or(self.complete_after, |change| change.revision);
@@ -128,14 +129,14 @@ impl ChangeLog {
     }
 }
 
-/// Windows in the order of their starts, with those that meet made one.
+/// Joins windows that overlap or meet. The windows must come in the order of their starts.
 fn united(windows: &[Window]) -> Vec<Window> {
     let mut united: Vec<Window> = Vec::with_capacity(windows.len());
     for window in windows {
         match united.last_mut() {
             Some(last) if window.start() <= last.end() => {
                 let end = last.end().max(window.end());
-                // A window that grows is one.
+                // The extended window is never empty, so `new` succeeds.
                 *last = Window::new(last.start(), end).unwrap_or(*last);
             }
             _ => united.push(*window),
@@ -194,7 +195,7 @@ mod tests {
         let mut log = ChangeLog::new(2, 2);
         for revision in 1..=3 {
             log.begin();
-            // Two changes of one revision: the ring may cut between them.
+            // Two changes share one revision: the ring may cut between them.
             log.note(0, window(revision, revision + 1), Amount(1));
             log.note(1, window(revision, revision + 1), Amount(1));
         }

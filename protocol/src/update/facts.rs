@@ -1,16 +1,16 @@
-//! Facts: windows of which a scheduler knows something younger than the last update has said.
+//! Facts: windows of which a scheduler knows something newer than the last update.
 //!
-//! As many are kept as may be answered while an update is on its way ([`limits::FACTS_KEPT`]); beyond that the
-//! oldest goes. An update asks of each of its parts which facts of that resource are younger, so they are kept
-//! by resource.
+//! At most [`limits::FACTS_KEPT`] facts are kept, which is as many as can be answered while an update is on its
+//! way; beyond that the oldest fact is dropped. An update asks, for each of its parts, which facts of that
+//! resource are newer, so the facts are kept by resource.
 //!
-//! Left out: what is free there, which is in the profile.
+//! Left out: the free amounts in these windows, which are in the profile.
 
 use std::collections::BTreeMap;
 
 use coalloc_common::{Window, limits};
 
-/// A window of which something is known that no update has said yet.
+/// A window of which something is known that no update has reported yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fact {
     pub(super) resource: u32,
@@ -21,21 +21,21 @@ pub(super) struct Fact {
 /// The facts of one resource manager.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
-    /// By resource, then in the order in which they came.
+    /// By resource, then in the order of arrival.
     known: BTreeMap<(u32, u64), Fact>,
-    /// The resource of each, in the order in which they came.
+    /// The resource of each fact, in the order of arrival.
     order: BTreeMap<u64, u32>,
-    /// How many ever came.
+    /// How many facts have ever arrived.
     came: u64,
 }
 
 impl Facts {
-    /// Notes one more.
+    /// Notes one more fact, and drops the oldest one if there are too many.
     pub(super) fn add(&mut self, fact: Fact) {
         if self.known.len() >= limits::FACTS_KEPT
             && let Some((came, resource)) = self.order.pop_first()
         {
-            // The oldest: an update that is on its way may undo it, and the next one mends that.
+            // An update that is on its way may undo the dropped fact; the update after it repairs that.
             self.known.remove(&(resource, came));
         }
         self.order.insert(self.came, fact.resource);
@@ -43,7 +43,7 @@ impl Facts {
         self.came += 1;
     }
 
-    /// The windows of a resource that touch this one and of which something younger than a revision is known.
+    /// The facts' windows of one resource that overlap `window` and are newer than `revision`.
     pub(super) fn younger(&self, resource: u32, revision: u64, window: Window) -> Vec<Window> {
         let own = self.known.range((resource, 0)..=(resource, u64::MAX)).map(|(_, fact)| fact);
         own.filter(|fact| fact.revision > revision && fact.window.overlaps(window))
@@ -51,7 +51,7 @@ impl Facts {
             .collect()
     }
 
-    /// Keeps only some.
+    /// Keeps only the facts for which `is_kept` is true.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&Fact) -> bool) {
         let Self { known, order, .. } = self;
         known.retain(|(_, came), fact| {
@@ -63,7 +63,7 @@ impl Facts {
         });
     }
 
-    /// All of them, in the order in which they came.
+    /// All facts, in the order of arrival.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Fact> {
         self.order.iter().filter_map(|(came, resource)| self.known.get(&(*resource, *came)))
     }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a plain list of them, looked through from its front, would say.
+        /// The facts behave like a plain list that is searched from its front.
         #[test]
         fn they_are_a_list(steps in prop::collection::vec(step(), 1..120)) {
             let (mut facts, mut list) = (Facts::default(), Vec::<Fact>::new());

@@ -1,9 +1,9 @@
-//! What a scheduler believes of everybody's profiles.
+//! What a scheduler believes of the profiles of all RMs.
 //!
-//! Every update is checked whole before any of it counts: one that does not fit is ignored and counted, and
-//! [`Ignored::needs_snapshot`] says whether the picture is of any use without a new one. Refusals and yeses
-//! bring facts about single windows, which may be younger than the updates that are on their way; older
-//! updates do not undo them.
+//! Every update is checked as a whole before any of it counts. An update that does not fit is ignored and
+//! counted, and [`Ignored::needs_snapshot`] says whether the picture stays wrong until a new snapshot arrives.
+//! Answers to Hold bring facts about single windows. Facts may be newer than updates that are still on their
+//! way; older updates do not undo them.
 
 use std::collections::BTreeMap;
 
@@ -13,106 +13,108 @@ use coalloc_common::{Amount, Now, Profile, ResourceId, RmName, Span, Time, Windo
 use super::facts::{Fact, Facts};
 use super::{Part, Update, UpdateKind};
 
-/// What a scheduler believes of the RMs it knows.
+/// What a scheduler believes of the RMs that it knows.
 #[derive(Debug, Clone, Default)]
 pub struct Picture {
     members: BTreeMap<RmName, Member>,
 }
 
-/// One RM.
+/// What is known of one RM.
 #[derive(Debug, Clone, Default)]
 struct Member {
-    /// What there is, as it described itself.
+    /// The capacity of each resource, as the RM described it.
     capacities: BTreeMap<ResourceId, Amount>,
     known: Option<RmPicture>,
-    /// A snapshot of which pieces are missing.
+    /// A snapshot of which some pieces have not arrived yet.
     incoming: Option<RmPicture>,
     counts: Counts,
 }
 
-/// What came of one RM's updates.
+/// How the updates of one RM have fared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Snapshots, pieces counted.
+    /// Snapshots that were taken over; each piece counts.
     pub snapshots: u64,
-    /// Changes.
+    /// Deltas that were taken over.
     pub deltas: u64,
-    /// Facts out of answers.
+    /// Facts from answers that were taken over.
     pub facts: u64,
-    /// Ignored, for whatever reason.
+    /// Updates that were ignored, for whatever reason.
     pub ignored: u64,
 }
 
 /// What is believed of one RM.
 #[derive(Debug, Clone)]
 pub struct RmPicture {
-    /// Of which ledger and inventory.
+    /// The RM's epoch, which stands for its ledger and inventory.
     pub epoch: u64,
-    /// Of which state.
+    /// The revision of the RM's state that the picture shows.
     pub revision: u64,
-    /// When it was made, by the RM's clock.
+    /// When the RM made the last update, by the RM's clock.
     pub at: Time,
-    /// When it came.
+    /// When that update arrived here.
     pub heard: Now,
     resources: Vec<ResourceId>,
     index: BTreeMap<ResourceId, u32>,
     profiles: Vec<Profile>,
-    /// Windows of which something younger than `revision` is known.
+    /// Windows of which something newer than `revision` is known.
     facts: Facts,
 }
 
-/// Why an update does not count.
+/// Why an update was ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
-    /// The picture has no such RM.
+    /// The picture does not know the RM.
     #[error("from a stranger")]
     Stranger,
-    /// It is of another ledger or inventory, or comes before any snapshot.
+    /// The update belongs to another ledger or inventory, or no snapshot has arrived yet.
     #[error("of another epoch than the picture's")]
     WrongEpoch,
-    /// Updates between are missing.
+    /// Updates between the picture and this one are missing.
     #[error("it goes on from revision {from}, the picture has {have}")]
     Gap {
         /// The revision of the picture.
         have: u64,
-        /// The one it goes on from.
+        /// The revision that the update starts from.
         from: u64,
     },
-    /// The picture is as young already.
+    /// The picture is at least as new already.
     #[error("the picture has revision {have} already")]
     Replay {
         /// The revision of the picture.
         have: u64,
     },
-    /// A resource that the RM did not describe, or a number without one.
+    /// The update names a resource that the RM did not describe, or a number that stands for none.
     #[error("of a resource that was not described: {0}")]
     UnknownResource(String),
-    /// More free than there is.
+    /// The update reports more free than the resource has.
     #[error("{free} of {resource} free, which has {capacity}")]
     AboveCapacity {
-        /// Of which resource.
+        /// The resource in question.
         resource: ResourceId,
-        /// What it says.
+        /// The free amount that the update reports.
         free: u64,
-        /// What there is.
+        /// The capacity of the resource.
         capacity: u64,
     },
-    /// The RM's clock was ahead when the picture was made: it says nothing of a time that is still to come.
+    /// The RM's clock was ahead when the picture was made and has been set back since. The picture knows
+    /// nothing of a time that is not over.
     #[error("the clock of its resource manager was set back")]
     ClockSetBack,
-    /// More steps than a picture has room for, a window or its steps make no sense, or a piece of a snapshot does not go with the others.
+    /// The picture would have too many steps, a window or its steps make no sense, or a piece of a snapshot
+    /// does not belong to the pieces before it.
     #[error("it contradicts itself")]
     Unsound,
 }
 
 impl Ignored {
-    /// Does the picture stay wrong without a new snapshot?
+    /// Does the picture stay wrong until a new snapshot arrives?
     #[must_use]
     pub const fn needs_snapshot(&self) -> bool {
         !matches!(self, Self::Stranger | Self::Replay { .. })
     }
 
-    /// One word for counters.
+    /// The reason in one word, as a label for counters.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -129,8 +131,8 @@ impl Ignored {
 }
 
 impl Picture {
-    /// Knows an RM by what it described. What is believed of it stays, unless what it described has changed:
-    /// then it counts as unheard of.
+    /// Adds an RM with the resources that it described. If the RM is known, what is believed of it stays,
+    /// unless its description has changed: then everything but its counts is dropped.
     pub fn expect(
         &mut self,
         rm: &RmName,
@@ -144,34 +146,34 @@ impl Picture {
         }
     }
 
-    /// The RMs it knows.
+    /// The RMs that the picture knows, each with what is believed of it and with its counts.
     pub fn members(&self) -> impl Iterator<Item = (&RmName, Option<&RmPicture>, Counts)> {
         self.members.iter().map(|(rm, member)| (rm, member.known.as_ref(), member.counts))
     }
 
-    /// What is believed of an RM, if it was ever heard of.
+    /// What is believed of an RM; `None` before its first snapshot.
     #[must_use]
     pub fn known(&self, rm: &RmName) -> Option<&RmPicture> {
         self.members.get(rm)?.known.as_ref()
     }
 
-    /// What is believed of a resource.
+    /// What is believed of a resource; `None` when the RM or the resource is not known.
     #[must_use]
     pub fn profile(&self, rm: &RmName, resource: &ResourceId) -> Option<&Profile> {
         self.known(rm)?.profile(resource)
     }
 
-    /// Where to go on from: the epoch and revision of what is believed of an RM.
+    /// Where a new subscription should start: the epoch and revision of what is believed of an RM.
     #[must_use]
     pub fn cursor(&self, rm: &RmName) -> Option<(u64, u64)> {
         self.known(rm).map(|known| (known.epoch, known.revision))
     }
 
-    /// Takes news of an RM: all of it, or nothing.
+    /// Takes over all of an update, or nothing of it.
     ///
     /// # Errors
-    /// [`Ignored`], which is counted; the picture is as it was, but for pieces of a snapshot that this one
-    /// does not go with.
+    /// [`Ignored`]; the update is counted as ignored. The picture stays as it was, except that pieces of a
+    /// snapshot which this piece does not belong to are dropped.
     pub fn merge(&mut self, rm: &RmName, update: &Update, now: Now) -> Result<(), Ignored> {
         let member = self.members.get_mut(rm).ok_or(Ignored::Stranger)?;
         let done = member.merge(update, now);
@@ -184,8 +186,8 @@ impl Picture {
         done
     }
 
-    /// Drops what was before an instant, so that profiles do not grow with time; of each RM not beyond what it told
-    /// last, so that a clock that is ahead here loses nothing (I18).
+    /// Drops what was before an instant, so that profiles do not grow with time. Of each RM, nothing is dropped
+    /// after the instant of its last update, so that a clock which is ahead here loses nothing (I18).
     pub fn forget_before(&mut self, at: Time) {
         for known in self.members.values_mut().filter_map(|member| member.known.as_mut()) {
             let at = at.min(known.at);
@@ -230,7 +232,7 @@ impl Member {
                     return Err(Ignored::Replay { have });
                 }
                 self.check(update)?;
-                // Checked above.
+                // The check above has found an RM of this epoch.
                 let Some(known) = &mut self.known else { return Err(Ignored::WrongEpoch) };
                 if known.begins_after(update) {
                     return Err(Ignored::ClockSetBack);
@@ -267,7 +269,7 @@ impl Member {
 }
 
 impl RmPicture {
-    /// An empty picture of these resources: nothing is known to be free.
+    /// An empty picture of these resources, in which nothing is known to be free.
     fn begin(
         update: &Update,
         resources: &[ResourceId],
@@ -293,18 +295,18 @@ impl RmPicture {
         })
     }
 
-    /// Every resource and its profile, in the RM's order.
+    /// Every resource with its profile, in the RM's order.
     pub fn profiles(&self) -> impl Iterator<Item = (&ResourceId, &Profile)> {
         self.resources.iter().zip(&self.profiles)
     }
 
-    /// The profile of a resource.
+    /// The profile of a resource; `None` for an unknown one.
     #[must_use]
     pub fn profile(&self, resource: &ResourceId) -> Option<&Profile> {
         self.profiles.get(*self.index.get(resource)? as usize)
     }
 
-    /// How old it is: time since the RM made it, by the clocks of both; never negative.
+    /// How old the picture is: the time since the RM made it, by the clocks of both nodes; never negative.
     #[must_use]
     pub fn age(&self, now: Time) -> Span {
         now.since(self.at).max(Span::ZERO)
@@ -340,7 +342,7 @@ impl RmPicture {
         Ok(())
     }
 
-    /// Does it know nothing of a time that an update speaks of and that is not over?
+    /// Does the picture know nothing of a time that the update covers and that is not over by the update's clock?
     fn begins_after(&self, update: &Update) -> bool {
         update.parts.iter().any(|part| {
             let from = self.profiles.get(part.resource as usize).map(Profile::from);
@@ -348,7 +350,7 @@ impl RmPicture {
         })
     }
 
-    /// Keeps what another one of the same epoch knows that is younger.
+    /// Takes over those facts of an older picture of the same epoch that are newer than this one.
     fn keep_younger(&mut self, old: &Self) {
         for fact in old.facts.iter().filter(|fact| fact.revision > self.revision) {
             let number = fact.resource as usize;
@@ -363,7 +365,7 @@ impl RmPicture {
         }
     }
 
-    /// Believes parts that were checked, but for windows of which something younger is known.
+    /// Takes over parts that were checked, except for windows of which something newer is known.
     fn take(&mut self, parts: &[Part], revision: u64) {
         for part in parts {
             let younger = self.facts.younger(part.resource, revision, part.window);
@@ -381,7 +383,7 @@ impl RmPicture {
     }
 }
 
-/// What of a window lies outside of others.
+/// The parts of a window that lie outside all of the others.
 fn outside(window: Window, mut others: Vec<Window>) -> Vec<Window> {
     others.sort_by_key(|other| other.start());
     let mut left = Vec::with_capacity(others.len() + 1);
@@ -394,7 +396,7 @@ fn outside(window: Window, mut others: Vec<Window>) -> Vec<Window> {
     left
 }
 
-/// The steps over a window that lies within theirs.
+/// The steps over a window. The window must lie within the window of the steps.
 fn within(steps: &[FreeStep], window: Window) -> Vec<FreeStep> {
     let first = steps.partition_point(|(at, _)| *at <= window.start()).saturating_sub(1);
     let inside = steps[first..].iter().filter(|(at, _)| *at < window.end());

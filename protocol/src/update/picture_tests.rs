@@ -1,4 +1,4 @@
-//! A picture that is fed by a change log is what the timetable says; whatever is lost, doubled or late.
+//! A picture that is fed from a change log agrees with the timetable, whatever updates are lost, doubled or late.
 
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::{BootTime, UserName};
@@ -94,7 +94,7 @@ fn what_does_not_fit_is_ignored_whole_and_counted() {
         assert_eq!(picture.merge(&rm(), &update, now(2)), Err(why));
         assert_eq!(free(&picture, 0, 1_000), 10, "nothing of it counts");
         let (_, _, counts) = picture.members().next().expect("one");
-        // The delta before the snapshot is one; nobody counts a stranger's.
+        // The delta before the snapshot counts as one; an update from an unknown RM is not counted.
         assert_eq!(counts.ignored, index as u64 + 2);
     }
     let mut other = delta(5, 6, vec![(0, 1)], 10);
@@ -111,10 +111,10 @@ fn facts_are_not_undone_by_updates_that_are_older() {
     picture.merge(&rm(), &facts, now(2)).expect("facts");
     assert_eq!((free(&picture, 0, 20), free(&picture, 20, 21)), (10, 0));
     assert_eq!(picture.cursor(&rm()), Some((7, 5)), "facts are no update");
-    // Made before the facts, and late: only what they do not speak of counts.
+    // This delta was made before the facts, and arrives after them: it counts only where the facts say nothing.
     picture.merge(&rm(), &delta(5, 7, vec![(10, 4)], 60), now(3)).expect("an update");
     assert_eq!((free(&picture, 10, 20), free(&picture, 20, 40), free(&picture, 40, 60)), (4, 0, 4));
-    // Made after them: it counts whole.
+    // This delta was made after the facts, so it counts as a whole.
     picture.merge(&rm(), &delta(7, 9, vec![(20, 6)], 40), now(4)).expect("an update");
     assert_eq!(free(&picture, 20, 40), 6);
 }
@@ -134,15 +134,16 @@ fn a_snapshot_that_is_older_than_facts_does_not_undo_them() {
     assert_eq!(free(&picture, 20, 40), 10, "one that is as young says it all");
 }
 
-/// I18: who is ahead of the time harms nobody but himself, and not for long.
+/// I18: a node whose clock is ahead harms only itself, and only for a while.
 #[test]
 fn a_clock_that_was_ahead_loses_no_picture() {
     let mut picture = picture();
     picture.merge(&rm(), &snapshot(5, false), now(1)).expect("a snapshot");
-    // The scheduler's own: what its resource manager told last stays.
+    // The scheduler's clock is ahead: what the resource manager reported last stays.
     picture.forget_before(t(500));
     assert_eq!(free(&picture, 0, 1_000), 10);
-    // The resource manager's: what it made while it was ahead says nothing of now, and is asked for anew.
+    // The resource manager's clock is ahead: what it made then says nothing of the present, so a new
+    // snapshot is needed.
     let ahead = Update { at: t(800), ..snapshot(6, false) };
     picture.merge(&rm(), &ahead, now(2)).expect("a snapshot");
     let back = delta(6, 7, vec![(100, 4)], 200);
@@ -150,22 +151,22 @@ fn a_clock_that_was_ahead_loses_no_picture() {
     assert!(why == Ignored::ClockSetBack && why.needs_snapshot());
 }
 
-/// What happens between an RM and a scheduler.
+/// What can happen between an RM and a scheduler.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A booking begins there, lasts so long, takes so much.
+    /// A booking of this start, length and amount.
     Book(i64, i64, u64),
-    /// One of them ends.
+    /// The booking with this index ends.
     Release(usize),
-    /// What is due is made, and is on its way.
+    /// The RM makes the update that is due and sends it.
     Publish,
-    /// The oldest message on its way arrives,
+    /// The oldest update on its way arrives.
     Arrive,
-    /// or is lost,
+    /// The oldest update on its way is lost.
     Lose,
-    /// or comes twice.
+    /// The oldest update on its way arrives, and stays on its way to arrive once more.
     Double,
-    /// The scheduler asks about a window, and is answered at once.
+    /// The scheduler asks about a window of this start and length, and is answered at once.
     Ask(i64, i64),
 }
 
@@ -237,7 +238,7 @@ impl Pair {
         if let Err(why) = self.picture.merge(&rm(), update, now(0))
             && why.needs_snapshot()
         {
-            // It watches anew; what is on its way is of the old stream.
+            // The scheduler subscribes again; updates that are still on their way belong to the old stream.
             self.way.clear();
             let revision = self.picture.cursor(&rm()).map(|(_, revision)| revision);
             self.subscription = Subscription::new(Told::EveryChange, revision, now(0).boot);
@@ -281,7 +282,7 @@ impl Pair {
         }
     }
 
-    /// Lets everything that is due be told and arrive.
+    /// Lets every update that is due be sent and arrive.
     fn settle(&mut self) {
         for _ in 0..4 {
             self.publish();
@@ -293,7 +294,7 @@ impl Pair {
 }
 
 proptest! {
-    /// I12, I13: whatever happens to updates on their way, once they arrive the picture is the timetable.
+    /// I12, I13: whatever happens to updates on their way, once they arrive the picture agrees with the timetable.
     #[test]
     fn once_updates_arrive_the_picture_is_the_timetable(steps in steps()) {
         let mut pair = Pair::new(Told::EveryChange);
@@ -305,7 +306,8 @@ proptest! {
                 last = revision;
             }
         }
-        // What was lost last is noticed with the next change, as it would be with the next sign of life.
+        // A loss of the last update shows only with the next change. In a daemon it also shows with the next
+        // sign of life (an update without parts).
         pair.step(Step::Book(95, 1, 1));
         pair.settle();
         let known = pair.picture.profile(&rm(), &link()).expect("known");

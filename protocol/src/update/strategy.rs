@@ -1,4 +1,4 @@
-//! When a subscriber is told, and where it stands.
+//! When a subscriber's next update is due, and how far it has got.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use coalloc_common::{Amount, BootTime, Now, Span};
 
 use super::{ChangeLog, ResourceChange};
 
-/// When an RM tells a subscriber of changes.
+/// When an RM reports changes to a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// At once.
+    /// At once, at every change.
     #[default]
     EveryChange,
-    /// Once in a period, when anything changed.
+    /// At most once in a period, if anything has changed.
     Periodic(Span),
-    /// When the amounts that changed of some resource add up to a share of what it has; or when the oldest
-    /// change is as old as the period.
+    /// When the amounts that changed of some resource add up to a share of its capacity; or when the oldest
+    /// unreported change is as old as the period.
     Threshold {
-        /// 1 to 100.
+        /// The share in percent of the capacity, 1 to 100.
         percent: u32,
         /// How long a change waits at most.
         period: Span,
     },
 }
 
-/// When a subscriber is told, and how late on purpose.
+/// When an RM reports to a subscriber, and how much later on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpdatePolicy {
-    /// When.
+    /// When the next update is due.
     pub strategy: Strategy,
-    /// For experiments: every update is kept back so long.
+    /// For experiments: how long every update is held back.
     pub delay: Span,
 }
 
@@ -40,15 +40,15 @@ impl Default for UpdatePolicy {
 }
 
 impl UpdatePolicy {
-    /// What a subscriber gets that asks for `asked` where this is the fastest there is: nothing is told sooner
-    /// or more often than this would tell it.
+    /// The policy for a subscriber that asks for `asked`, when `self` is the fastest policy that the RM allows:
+    /// the result never reports sooner or more often than `self` would.
     #[must_use]
     pub fn at_fastest(self, asked: Self) -> Self {
         use Strategy::{EveryChange, Periodic, Threshold};
         let strategy = match (self.strategy, asked.strategy) {
             (EveryChange, asked) => asked,
             (own, EveryChange) => own,
-            // A threshold may be passed at any time, a period has to be over.
+            // A threshold may be reached at any time, but a period has to pass.
             (Periodic(own), Periodic(period) | Threshold { period, .. })
             | (Threshold { period: own, .. }, Periodic(period)) => Periodic(own.max(period)),
             (Threshold { percent: a, period: own }, Threshold { percent: b, period }) => {
@@ -59,51 +59,51 @@ impl UpdatePolicy {
     }
 }
 
-/// Where one subscriber stands. It costs the RM this much, however slow the subscriber is.
+/// How far one subscriber has got. This is all it costs the RM, however slow the subscriber is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     strategy: Strategy,
-    /// What it has, or nothing.
+    /// The revision that the subscriber has; `None` if it has nothing.
     revision: Option<u64>,
-    /// When it was last told, or asked to be.
+    /// When it was last sent an update, or when it subscribed.
     told: BootTime,
-    /// Since when it is known to be behind.
+    /// Since when it is known to be behind; `None` when it is not.
     behind_since: Option<BootTime>,
 }
 
-/// What a subscriber has to be told now.
+/// What is due to a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DueUpdate {
-    /// Everything: it has nothing, or has missed more than is kept.
+    /// A snapshot: the subscriber has nothing, or it has missed more than the log keeps.
     Snapshot,
     /// What changed after a revision.
     Delta {
-        /// The revision it has.
+        /// The revision that the subscriber has.
         from: u64,
-        /// What changed since, by resource.
+        /// What has changed since, by resource.
         touched: BTreeMap<u32, ResourceChange>,
     },
-    /// Nothing now; something at this instant at the latest, unless more changes before.
+    /// Nothing is due now; something will be at this instant, or before it if more changes.
     At(BootTime),
-    /// Nothing, until something changes.
+    /// Nothing is due until something changes.
     Nothing,
 }
 
 impl Subscription {
-    /// One that has a revision of this epoch, or nothing.
+    /// A subscription of a subscriber that has this revision of the current epoch, or that has nothing.
     #[must_use]
     pub const fn new(strategy: Strategy, revision: Option<u64>, now: BootTime) -> Self {
         Self { strategy, revision, told: now, behind_since: None }
     }
 
-    /// What it has been told of, if anything.
+    /// The last revision that the subscriber was sent, if any.
     #[must_use]
     pub const fn revision(&self) -> Option<u64> {
         self.revision
     }
 
-    /// What is due. `capacity` says what there is of a resource. Ask at every change, and at the instant that
-    /// [`DueUpdate::At`] names. Nothing counts as told before [`Subscription::told`].
+    /// What is due now. `capacity` returns the capacity of a resource. Call it at every change, and at the
+    /// instant of [`DueUpdate::At`]. An update counts as sent only after [`Subscription::told`].
     #[must_use]
     pub fn due(
         &mut self,
@@ -117,7 +117,8 @@ impl Subscription {
         }
         let since = *self.behind_since.get_or_insert(now.boot);
         let Some(touched) = log.since(from, now.wall) else {
-            // It waits for its turn like any other: a slow subscriber is not told more often.
+            // A subscriber that has fallen off the ring also waits for the end of its period: a slow subscriber
+            // is not served more often than others.
             return match self.strategy {
                 Strategy::Periodic(period) if self.told.saturating_add(period) > now.boot => {
                     DueUpdate::At(self.told.saturating_add(period))
@@ -138,7 +139,7 @@ impl Subscription {
         if at > now.boot { DueUpdate::At(at) } else { DueUpdate::Delta { from, touched } }
     }
 
-    /// It has been told of everything up to a revision.
+    /// Notes that the subscriber was sent everything up to a revision.
     pub const fn told(&mut self, revision: u64, now: BootTime) {
         self.revision = Some(revision);
         self.told = now;
@@ -177,10 +178,10 @@ mod tests {
         assert!(matches!(one.due(&log, hundred, at(2)), DueUpdate::Delta { from: 0, .. }));
         one.told(1, at(2).boot);
         assert_eq!(one.due(&log, hundred, at(3)), DueUpdate::Nothing);
-        // Off the ring: everything again.
+        // Off the ring: a snapshot is due.
         (0..5).for_each(|_| changed(&mut log, 1));
         assert_eq!(one.due(&log, hundred, at(4)), DueUpdate::Snapshot);
-        // From another life of the ledger: likewise.
+        // A revision from another ledger: a snapshot is due as well.
         let mut ahead = Subscription::new(Strategy::EveryChange, Some(99), at(0).boot);
         assert_eq!(ahead.due(&log, hundred, at(4)), DueUpdate::Snapshot);
     }

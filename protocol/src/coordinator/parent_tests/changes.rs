@@ -1,8 +1,8 @@
-//! Holds from above that replace what is booked here.
+//! Holds from a parent coordinator that replace what is booked here.
 
 use super::*;
 
-/// `u` is booked at `a` and `b`, and `v` shall replace it: it is held at both.
+/// `u` is booked at `a` and `b`. `v` is to replace it, and is held at all three RMs.
 fn changing() -> Bench {
     let mut bench = Bench::booked();
     let new = HoldOrder { replaces: Some(txn("u")), keeps_old: true, ..order("v") };
@@ -15,7 +15,7 @@ fn changing() -> Bench {
     bench
 }
 
-/// The attempt at `v`.
+/// The transaction of the attempt at `v`.
 const NEW: &str = "grc-t-2/1";
 
 #[test]
@@ -108,7 +108,7 @@ fn a_change_that_is_dropped_leaves_the_old_version_whole() {
             "abort" => drop(bench.parent_ends("v", MessageKind::Abort, at(120))),
             "expiry" => drop(bench.step(CoordinatorInput::Tick, at(60_100))),
             _ => {
-                // Not promised yet.
+                // Here nothing is promised to the parent yet.
                 bench = Bench::booked();
                 let new = HoldOrder { replaces: Some(txn("u")), ..order("v") };
                 let _ = bench.planned_for_parent(new, Ok(vec![plan(&["a", "b", "c"])]), at(100));
@@ -126,7 +126,7 @@ fn a_change_that_is_dropped_leaves_the_old_version_whole() {
         }
         let states = (bench.state(ID), bench.state("grc-t-2"));
         assert_eq!(states, (State::Confirmed, State::Failed), "{ending}");
-        // And it can be changed again.
+        // The reservation can be changed again.
         let new = HoldOrder { replaces: Some(txn("u")), ..order("w") };
         let sent = bench.planned_for_parent(new, Ok(vec![plan(&["a"])]), at(60_300));
         assert_eq!(sends(&sent), ["a Hold", "b Hold"], "{ending}");
@@ -188,7 +188,7 @@ fn released_while_it_is_being_booked_both_versions_end() {
     }
 }
 
-/// The change is booked at `a` and `c`, and `b` was too late: the new version is tried again everywhere.
+/// The change is booked at `a` and `c`, but `b` was too late: the new version is tried again at all RMs.
 fn split() -> Bench {
     let mut bench = changing();
     let _ = bench.parent_ends("v", MessageKind::Commit, at(120));

@@ -1,4 +1,4 @@
-//! What a coordinator above has here only that one may end (I21), whoever is gone.
+//! What belongs to a parent coordinator only the parent may end (I21), whatever RM is gone.
 
 use super::*;
 
