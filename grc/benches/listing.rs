@@ -18,14 +18,14 @@ use coalloc_common::{
     Segment, Span, TransactionId, UserName, Window,
 };
 use coalloc_grc::shell::{Handle, Node};
-use coalloc_grc::{kept, listing, view};
+use coalloc_grc::{kept, listing, shell, view};
 use coalloc_net::machine::System;
 use coalloc_net::node;
 use coalloc_proto::v1;
 use coalloc_protocol::Core as _;
+use coalloc_protocol::conversation::{Caller, ConversationInput, Next, RequestEnd, Subject as _};
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput,
-    CoordinatorRecord, Reply, Ticket,
+    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorRecord, Ticket,
 };
 use coalloc_protocol::message::Decision;
 
@@ -113,13 +113,15 @@ async fn requests(handle: &Handle, next: &mut usize) -> Vec<Duration> {
     for _ in 0..REQUESTS {
         *next += 1;
         let (ticket, begun) = (ticket(*next), Instant::now());
-        let request = ticket.request.clone();
-        let opened = handle.call(|token| CoordinatorInput::Open { ticket, token }).await.unwrap();
-        assert!(matches!(opened, Reply::Plan));
-        let refusal = Refusal::new(Reason::NoRoute, "a bench");
-        let notes = String::new();
-        let input = |token| CoordinatorInput::Refuse { request, refusal, notes, token };
-        assert!(matches!(handle.call(input).await.unwrap(), Reply::Stands(_)));
+        let open = |token| ConversationInput::Open(ticket.open(token)).into();
+        let Next::Plan(job) = handle.call(open).await.unwrap() else { panic!("known already") };
+        let planned = Err(Refusal::new(Reason::NoRoute, "a bench")).into();
+        let refuse = |token| {
+            let caller = Caller::Request(token);
+            ConversationInput::Planned { job, planned, caller }.into()
+        };
+        let end = handle.call(refuse).await.unwrap();
+        assert!(matches!(end, Next::Done(RequestEnd::Stands(_))));
         took.push(begun.elapsed());
     }
     took.sort();
@@ -158,8 +160,8 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let node = Node::start("bench", &System::host(), core, ledger, |effect, waiters| {
-            if let CoordinatorEffect::Reply { token, reply } = effect {
-                waiters.complete(token.0, reply);
+            if let CoordinatorEffect::Reply(reply) = effect {
+                shell::complete(waiters, reply);
             }
         });
         let (node, mut next) = (node.unwrap(), count);

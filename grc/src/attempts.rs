@@ -6,23 +6,23 @@
 
 use std::sync::Arc;
 
-use coalloc_common::{Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits};
-use coalloc_net::convert::{RequestOptions, plan_options, plan_to_wire};
+use coalloc_common::{Refusal, RmName, TransactionId};
+use coalloc_net::convert::{plan_options, plan_to_wire};
+use coalloc_net::traces;
 use coalloc_net::traces::Span as Traced;
-use coalloc_net::{metrics, status, traces};
 use coalloc_plan::{Plan, learned};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Details, Reply};
-use tokio::sync::oneshot;
+use coalloc_protocol::conversation::{PlanJob, Planned};
+use coalloc_protocol::coordinator::{Candidate, Details};
 use tokio::time::Instant;
 use tonic::Status;
 
 use crate::admission::{self, Admitted};
 use crate::alternatives::AlternativeSearch;
+use crate::conversation::{JobPlanner, converse};
 use crate::federation::Snapshot;
-use crate::owed::Owed;
 use crate::planning::{ExplainedFrames, PlanningOutcome};
-use crate::service::GrcService;
+use crate::service::{GrcService, stands};
 use crate::{kept, picture, view};
 
 /// What planning gives a reserve call to try.
@@ -129,116 +129,9 @@ impl GrcService {
         let id = ticket.request.clone();
         Traced::current().set("coalloc.request", &id);
         let _followed = traces::follow(&id);
-        let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
-        if opened != Reply::Plan {
-            // It is known, or another call plans it and this one has waited for that.
-            return Ok((self.reservation_reply(opened, id.as_str())?, Vec::new()));
-        }
-        // From here the request counts as being planned; whatever ends the planning must say so.
-        let owed = Owed::request(&self.handle, &id);
-        let (answer, fresh) = self.plan_and_reserve(&wire, &id).await?;
-        owed.settled();
-        let plan_again = |reservation: ReservationId| async {
-            let refused = move |coordinator: &Coordinator| {
-                coordinator.find(reservation.as_str()).map(|found| found.attempt_refusals.clone())
-            };
-            // A node that is stopping says nothing more; planning on what the RMs say does no harm.
-            let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
-            let tried = self.candidates(&wire, &refusals).await?;
-            Ok((tried.outcome, tried.fresh))
-        };
-        // The next choice of a search that backtracks is another one; a chosen plan stays the same.
-        let chosen = !wire.plan_digest.is_empty();
-        let pausing =
-            chosen || !self.options(wire.options.as_ref()).solver.reserves_as_it_searches();
-        let (reply, fresh) = self.drive_replans(answer, fresh, pausing, plan_again).await?;
-        Ok((self.reservation_reply(reply, id.as_str())?, fresh))
-    }
-
-    /// Follows what was posted to its outcome; whenever others were faster at every plan, plans again on
-    /// what is free then, and says what came of that in any case. `told` is what the planning had to tell
-    /// besides; what the last one tells is given back. `pausing`: whoever wants the same again waits a
-    /// while first.
-    pub(crate) async fn drive_replans<T, F>(
-        &self,
-        mut answer: oneshot::Receiver<Reply>,
-        mut told: T,
-        pausing: bool,
-        plan: impl Fn(ReservationId) -> F,
-    ) -> Result<(Reply, T), Status>
-    where
-        F: Future<Output = Result<(Candidates, T), Status>>,
-    {
-        let mut replans = 0;
-        loop {
-            let reservation = match answer.await.map_err(|_| status::answer_lost())? {
-                Reply::Replan(reservation) => reservation,
-                reply => return Ok((reply, told)),
-            };
-            let owed = Owed::replan(&self.handle, &reservation);
-            replans += 1;
-            if pausing {
-                self.pauses.wait(replans).await;
-            }
-            tracing::info!(%reservation, "refused; planning again");
-            metrics::grc().replans.inc();
-            let outcome = loop {
-                match plan(reservation.clone()).await {
-                    Ok((outcome, tells)) => {
-                        told = tells;
-                        break outcome;
-                    }
-                    // Busy is no reason to refuse what is half way through.
-                    Err(status) if status.code() == tonic::Code::ResourceExhausted => {
-                        tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
-                    }
-                    Err(status) => break Err(planning_failed(&status)),
-                }
-            };
-            answer = self.replanned(reservation, outcome).await?;
-            owed.settled();
-        }
-    }
-
-    async fn plan_and_reserve(
-        &self,
-        wire: &v1::ReserveRequest,
-        id: &RequestId,
-    ) -> Result<(oneshot::Receiver<Reply>, Vec<v1::Plan>), Status> {
-        let PlannedCandidates { unreachable, fresh, outcome } = self.candidates(wire, &[]).await?;
-        let notes = view::notes(&unreachable, wire.request.as_ref(), wire.options.as_ref());
-        let request = id.clone();
-        let posted = self.handle.post(|token| match outcome {
-            Ok(candidates) => {
-                CoordinatorInput::Reserve { request, candidates, replans: None, notes, token }
-            }
-            Err(refusal) => CoordinatorInput::Refuse { request, refusal, notes, token },
-        });
-        Ok((posted?, fresh))
-    }
-
-    /// How plans are searched for a request that was admitted.
-    fn options(&self, wire: Option<&v1::PlanOptions>) -> RequestOptions {
-        plan_options(wire, self.defaults).unwrap_or(self.defaults)
-    }
-
-    /// Says what planning again has come to.
-    pub(crate) async fn replanned(
-        &self,
-        reservation: ReservationId,
-        outcome: Candidates,
-    ) -> Result<oneshot::Receiver<Reply>, Status> {
-        loop {
-            let (reservation, outcome) = (reservation.clone(), outcome.clone());
-            let input = |token| CoordinatorInput::Replanned { reservation, outcome, token };
-            match self.handle.post(input) {
-                Err(status) if status.code() == tonic::Code::ResourceExhausted => {
-                    tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
-                }
-                // Something was tried before.
-                posted => return posted.map_err(|_| status::answer_lost()),
-            }
-        }
+        let mut planner = RequestPlanner { service: self, wire: &wire, fresh: Vec::new() };
+        let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
+        Ok((self.shown(&*stands(end, id.as_str())?), planner.fresh))
     }
 
     /// Hops 2 to 4 of a reserve call: what to try, best first, or why there is nothing.
@@ -323,6 +216,32 @@ impl GrcService {
     }
 }
 
+/// Plans a reserve call.
+struct RequestPlanner<'a> {
+    service: &'a GrcService,
+    wire: &'a v1::ReserveRequest,
+    /// What can be made instead of an outdated plan, of the last planning.
+    fresh: Vec<v1::Plan>,
+}
+
+impl JobPlanner for RequestPlanner<'_> {
+    async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
+        let (service, wire) = (self.service, self.wire);
+        let tried = service.candidates(wire, &job.refusals).await?;
+        self.fresh = tried.fresh;
+        let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
+        let notes = view::notes(&tried.unreachable, request, options);
+        Ok(Planned { outcome: tried.outcome, replans: None, notes })
+    }
+
+    /// The next choice of a search that backtracks is another one; a chosen plan stays the same.
+    fn backs_off(&self) -> bool {
+        let options = plan_options(self.wire.options.as_ref(), self.service.defaults);
+        let solver = options.unwrap_or(self.service.defaults).solver;
+        !self.wire.plan_digest.is_empty() || !solver.reserves_as_it_searches()
+    }
+}
+
 /// A plan as a reserve call tries it.
 pub(crate) fn candidate(
     federation: &Snapshot,
@@ -336,15 +255,4 @@ pub(crate) fn candidate(
         details,
         one_way: false,
     }
-}
-
-/// Why planning again came to nothing, when that is not for want of anything.
-pub(crate) fn planning_failed(status: &Status) -> Refusal {
-    let reason = match status.code() {
-        // What could be asked for when it was admitted cannot any more: time has passed.
-        tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition => Reason::OutsideHorizon,
-        tonic::Code::Internal => Reason::BudgetExhausted,
-        _ => Reason::Unreachable,
-    };
-    Refusal::new(reason, status.message())
 }

@@ -33,7 +33,7 @@ impl GrcService {
     ) -> Result<PlannedCandidates, Status> {
         let digest = &wire.plan_digest;
         let content = admission::request_digest(wire.request.as_ref());
-        let shown = self.shown.find(digest, &content);
+        let shown = self.plans.find(digest, &content);
         let outdated = match &shown {
             Some(shown) if shown.request != content => {
                 let allowed = "the digest of a plan that was shown for this very request";
@@ -79,7 +79,7 @@ impl GrcService {
             return Err(status::invalid(&error));
         };
         let fresh: Vec<v1::Plan> = plans.into_iter().map(|(_, wire)| wire).collect();
-        self.shown.remember(&content, &fresh);
+        self.plans.remember(&content, &fresh);
         let others = match fresh.len() {
             0 => "nor can any other".to_owned(),
             1 => "1 other can".to_owned(),

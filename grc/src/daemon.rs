@@ -68,7 +68,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         federation,
         planners,
         handle: node.handle.clone(),
-        shown: PlanCache::default(),
+        plans: PlanCache::default(),
         pictures,
         reconciler,
     };

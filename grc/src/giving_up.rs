@@ -9,7 +9,7 @@ use coalloc_net::convert::user_name;
 use coalloc_net::status;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorInput, NotGivenUp, OfWhat, Owed, Repair, Reply,
+    Coordinator, CoordinatorInput, GiveUpReply, NotGivenUp, OfWhat, Owed, Repair,
 };
 use tonic::Status;
 
@@ -135,10 +135,9 @@ impl GrcService {
         let own = found.ok_or_else(|| status::not_found("reservation", id))?;
         let of = OfWhat::Reservation(own.clone());
         match self.gave_up(CallSubject("reservation", id), (&rm, of), by, why).await? {
-            Reply::GaveUp(_) => {}
-            Reply::NotGivenUp(why_not) => return Err(refused(&rm, &own, &why_not)),
-            Reply::Unknown => return Err(status::not_found("reservation", id)),
-            _ => return Err(status::internal("the coordinator answered another call")),
+            GiveUpReply::GaveUp(_) => {}
+            GiveUpReply::NotGivenUp(why_not) => return Err(refused(&rm, &own, &why_not)),
+            GiveUpReply::Unknown => return Err(status::not_found("reservation", id)),
         }
         let reservation = Some(self.still(own.as_str()).await?);
         Ok(v1::GiveUpResponse { reservation, ..v1::GiveUpResponse::default() })
@@ -157,8 +156,9 @@ impl GrcService {
             return Err(status::not_found("resource manager", rm.as_str()));
         }
         let about = CallSubject("resource manager", rm.as_str());
-        let Reply::GaveUp(on) = self.gave_up(about, (&rm, OfWhat::All), by, why).await? else {
-            return Err(status::internal("the coordinator answered another call"));
+        let GiveUpReply::GaveUp(on) = self.gave_up(about, (&rm, OfWhat::All), by, why).await?
+        else {
+            return Err(status::internal("of all reservations together nothing is refused"));
         };
         Ok(v1::GiveUpResponse {
             reservation: None,
@@ -174,7 +174,7 @@ impl GrcService {
         (rm, of): (&RmName, OfWhat),
         by: UserName,
         why: String,
-    ) -> Result<Reply, Status> {
+    ) -> Result<GiveUpReply, Status> {
         let (service, own, said) = (self.clone(), rm.clone(), (by.clone(), why.clone()));
         let call = async move {
             let input = |token| Repair::GiveUp { rm: own, of, by, why, token };
@@ -183,7 +183,7 @@ impl GrcService {
         // It waits for nobody but the disk.
         let reply = patient(about, call).await?;
         let reply = reply.ok_or_else(|| status::outcome_unknown(about.0, about.1))?;
-        if let Reply::GaveUp(on) = &reply {
+        if let GiveUpReply::GaveUp(on) = &reply {
             let ((by, why), reservations) = (said, on.reservations.len());
             tracing::warn!(%rm, id = about.1, reservations, %by, why, "given up on; the Release goes on");
         }

@@ -21,14 +21,12 @@ use coalloc_net::convert::{
 use coalloc_net::status;
 use coalloc_plan::objectives::price_of;
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{
-    Candidate, ChangeTicket, Coordinator, CoordinatorInput, Reply, Reservation,
-};
-use tokio::sync::oneshot;
+use coalloc_protocol::conversation::{ChangeEnd, PlanJob, Planned};
+use coalloc_protocol::coordinator::{Candidate, ChangeTicket, Coordinator, Reservation};
 use tonic::Status;
 
 use crate::attempts::Candidates;
-use crate::owed::Owed;
+use crate::conversation::{JobPlanner, converse};
 use crate::planning::ExplainedFrames;
 use crate::service::GrcService;
 use crate::tasks::receipt;
@@ -223,28 +221,9 @@ impl GrcService {
         let standing = self.standing(&wire.id).await?;
         let ticket = ticket(&wire, &standing)?;
         let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
-        let opened =
-            self.handle.call(|token| CoordinatorInput::OpenChange { ticket, token }).await?;
-        if opened != Reply::PlanChange {
-            // It is known, or it cannot be made.
-            return self.changed(opened, &id, &change);
-        }
-        // From here the change counts as being planned; whatever ends the planning must say so.
-        let owed = Owed::change(&self.handle, &id);
-        let answer = self.plan_and_modify(&wire, &id).await?;
-        owed.settled();
-        let plan_again = |reservation: ReservationId| async {
-            let standing = self.standing(reservation.as_str()).await?;
-            let refused = move |coordinator: &Coordinator| {
-                let found = coordinator.find(reservation.as_str());
-                found?.change.as_ref().map(|change| change.attempt_refusals.clone())
-            };
-            // As for a reservation: a node that is stopping says nothing more.
-            let refusals = self.handle.read(refused).await.ok().flatten().unwrap_or_default();
-            Ok((self.change_candidates(&wire, &standing, &refusals).await?.1, ()))
-        };
-        let (reply, ()) = self.drive_replans(answer, (), true, plan_again).await?;
-        self.changed(reply, &id, &change)
+        let mut planner = ChangePlanner { service: self, wire: &wire, id: &id };
+        let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
+        self.change_end(end, &id, &change)
     }
 
     /// What is booked under an id, by the reservation's or the request's.
@@ -272,21 +251,6 @@ impl GrcService {
             }
             (None, false, _) => Err(status::not_found("reservation", id)),
         }
-    }
-
-    async fn plan_and_modify(
-        &self,
-        wire: &v1::ModifyRequest,
-        id: &ReservationId,
-    ) -> Result<oneshot::Receiver<Reply>, Status> {
-        // Read again: no other change can come between from here on.
-        let standing = self.standing(id.as_str()).await?;
-        let (unreachable, outcome) = self.change_candidates(wire, &standing, &[]).await?;
-        let options = standing.options(wire.options.as_ref());
-        let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
-        let reservation = id.clone();
-        let input = |token| CoordinatorInput::Modify { reservation, outcome, notes, token };
-        self.handle.post(input)
     }
 
     /// Plans of the new version, best first, or why there is none; and who did not answer.
@@ -347,39 +311,62 @@ impl GrcService {
         Ok((planned.unreachable, Ok(candidates)))
     }
 
-    pub(crate) fn changed(
+    /// How a conversation about a change ends, as its caller is told.
+    pub(crate) fn change_end(
         &self,
-        reply: Reply,
+        end: ChangeEnd,
         id: &ReservationId,
         change: &RequestId,
     ) -> Result<v1::Reservation, Status> {
-        match reply {
-            Reply::NoRoom => Err(status::disk_full("nothing was changed")),
-            Reply::OtherContent => Err(status::other_content("change", change.as_str())),
-            Reply::ChangeUnderWay(other) => {
+        Err(match end {
+            ChangeEnd::Stands(known) => return Ok(self.shown(&known)),
+            ChangeEnd::OtherContent => status::other_content("change", change.as_str()),
+            ChangeEnd::DiskFull => status::disk_full("nothing was changed"),
+            ChangeEnd::BrokenOff => status::broken_off("the planning of this change"),
+            ChangeEnd::Unknown => status::not_found("reservation", id.as_str()),
+            ChangeEnd::UnderWay(other) => {
                 let text =
                     format!("change {other} of {id} is under way; nothing was done, ask again");
-                Err(status::precondition("changing", id.as_str(), text))
+                status::precondition("changing", id.as_str(), text)
             }
-            Reply::ChangesSpent => {
+            ChangeEnd::Spent => {
                 let most = limits::CHANGES_MAX;
                 let text = format!(
                     "{id} was changed {most} times already, refused changes included, and may not be \
                      changed more often; it stays as it is, nothing was done"
                 );
-                Err(status::precondition("changes_spent", id.as_str(), text))
+                status::precondition("changes_spent", id.as_str(), text)
             }
-            Reply::NotConfirmed(reservation) => {
-                let state = view::reservation(&reservation, self.handle.now().wall).state();
+            ChangeEnd::NotConfirmed(known) => {
+                let state = view::reservation(&known, self.handle.now().wall).state();
                 let state = state.as_str_name().trim_start_matches("RESERVATION_STATE_");
                 let state = state.to_lowercase();
                 let text = format!(
                     "{id} is {state}; only what is confirmed can be changed, nothing was done"
                 );
-                Err(status::precondition(&state, id.as_str(), text))
+                status::precondition(&state, id.as_str(), text)
             }
-            reply => self.reservation_reply(reply, id.as_str()),
-        }
+        })
+    }
+}
+
+/// Plans a change.
+struct ChangePlanner<'a> {
+    service: &'a GrcService,
+    wire: &'a v1::ModifyRequest,
+    id: &'a ReservationId,
+}
+
+impl JobPlanner for ChangePlanner<'_> {
+    async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
+        let (service, wire) = (self.service, self.wire);
+        // Read again: no other change can come between from the first planning on.
+        let current = service.standing(self.id.as_str()).await?;
+        let (unreachable, outcome) =
+            service.change_candidates(wire, &current, &job.refusals).await?;
+        let options = current.options(wire.options.as_ref());
+        let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
+        Ok(Planned { outcome, replans: None, notes })
     }
 }
 

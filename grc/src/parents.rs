@@ -15,18 +15,15 @@ mod planning;
 mod snapshot;
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{
-    CoordinatorName, InvalidField, Refusal, ReservationId, TransactionId, Window, limits,
-};
-use coalloc_net::{client, convert, metrics, status};
+use coalloc_common::{CoordinatorName, InvalidField, Refusal, TransactionId, Window, limits};
+use coalloc_net::{client, convert, status};
 use coalloc_plan::abstracted::periods::least;
 use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
-use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorInput, MessageKind, ParentInput, Reply,
-};
+use coalloc_protocol::conversation::{ParentReply, PlanJob, Planned};
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, MessageKind, ParentInput};
 use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Resolution};
 use tokio::sync::mpsc;
@@ -35,8 +32,7 @@ use tonic::{Request, Response, Status};
 use self::bookings::ParentEvents;
 use self::planning::may_take;
 use self::snapshot::AbstractSnapshot;
-use crate::attempts::planning_failed;
-use crate::owed::Owed;
+use crate::conversation::{JobPlanner, converse};
 use crate::parent_settings::ParentSettings;
 use crate::service::GrcService;
 use crate::shell::Handle;
@@ -67,48 +63,11 @@ impl ParentService {
         Err(status::not_for_us(name, meant))
     }
 
-    async fn parent_call(
-        &self,
-        input: impl FnOnce(coalloc_protocol::message::Token) -> ParentInput,
-    ) -> Result<Reply, Status> {
-        self.service.handle.call(|token| CoordinatorInput::Parent(input(token))).await
-    }
-
-    /// The whole way of one hold from above.
+    /// The whole way of one hold of a parent.
     async fn hold_whole(&self, order: HoldOrder) -> Result<Answer, Status> {
-        let hold = |planned| {
-            let order = order.clone();
-            self.parent_call(move |token| ParentInput::Hold { order, planned, token })
-        };
-        let mut reply = hold(None).await?;
-        if reply == Reply::PlanParentHold {
-            reply = hold(Some(tried(self.plan(&order, &[]).await?))).await?;
-        }
-        while let Reply::Replan(reservation) = reply {
-            reply = self.replan(&order, reservation).await?;
-        }
-        let Reply::ToParent(answer) = reply else { return Err(unanswered(&reply)) };
-        Ok(answer)
-    }
-
-    /// Others were faster inside: plans again on what is free now, and says so in any case.
-    async fn replan(&self, order: &HoldOrder, reservation: ReservationId) -> Result<Reply, Status> {
-        tracing::info!(%reservation, txn = %order.txn, "others were faster; planning again");
-        metrics::grc().replans.inc();
-        let owed = Owed::replan(&self.service.handle, &reservation);
-        self.service.pauses.wait(1).await;
-        let id = reservation.clone();
-        let refused = move |core: &Coordinator| {
-            core.find(id.as_str()).map(|found| found.attempt_refusals.clone())
-        };
-        let refusals = self.service.handle.read(refused).await.ok().flatten().unwrap_or_default();
-        let outcome = match self.plan(order, &refusals).await {
-            Ok(planned) => tried(planned),
-            Err(status) => Err(planning_failed(&status)),
-        };
-        let answer = self.service.replanned(reservation, outcome).await?;
-        owed.settled();
-        answer.await.map_err(|_| status::answer_lost())
+        let GrcService { handle, pauses, .. } = &self.service;
+        let mut planner = HoldPlanner { service: self, order: &order };
+        answered(converse(handle, pauses, order.clone(), &mut planner).await?)
     }
 
     /// A refusal as the one above may be told it.
@@ -133,9 +92,17 @@ fn led(plan: Option<&v1::Plan>) -> Vec<RoutedLink> {
     plan.map_or_else(Vec::new, |plan| plan.routes.iter().map(led).collect())
 }
 
-/// What the core is given to try.
-fn tried(planned: Result<Candidate, Refusal>) -> Result<Vec<Candidate>, Refusal> {
-    planned.map(|candidate| vec![candidate])
+/// Plans a hold of a parent.
+struct HoldPlanner<'a> {
+    service: &'a ParentService,
+    order: &'a HoldOrder,
+}
+
+impl JobPlanner for HoldPlanner<'_> {
+    async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
+        let planned = self.service.plan(self.order, &job.refusals).await?;
+        Ok(planned.map(|candidate| vec![candidate]).into())
+    }
 }
 
 /// The transaction that another one replaces; empty: none.
@@ -185,11 +152,12 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
     })
 }
 
-/// The call has no answer, and nothing is known of its effect.
-fn unanswered(reply: &Reply) -> Status {
+/// The answer to a message; without one, nothing is known of the message's effect.
+fn answered(reply: ParentReply) -> Result<Answer, Status> {
+    let sent_again = "the same message came again and is answered there";
     match reply {
-        Reply::Forgotten => Status::aborted("the same message came again and is answered there"),
-        _ => status::answer_lost(),
+        ParentReply::Answered(answer) => Ok(answer),
+        ParentReply::SentAgain => Err(Status::aborted(sent_again)),
     }
 }
 
@@ -214,8 +182,8 @@ impl ParentService {
             (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
         };
         let (known, from) = (txn.clone(), by.clone());
-        let reply = self.parent_call(|token| ParentInput::End { txn, by, kind, token }).await?;
-        let Reply::ToParent(answer) = reply else { return Err(unanswered(&reply)) };
+        let end = |token| CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token });
+        let answer = answered(self.service.handle.call(end).await?)?;
         tracing::info!(txn = %known, coordinator, ?kind, ?answer, "from above");
         match answer {
             Answer::Done => Ok(None),

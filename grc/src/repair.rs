@@ -16,8 +16,8 @@ use coalloc_net::status;
 use coalloc_net::traces;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Candidate, ChangeTicket, Coordinator, CoordinatorInput, Difference, Differs, Repair, Reply,
-    Reservation, State,
+    Candidate, ChangeTicket, Coordinator, CoordinatorInput, Difference, Differs, DisownReply,
+    Repair, Reservation, State,
 };
 use tonic::Status;
 
@@ -261,8 +261,8 @@ impl GrcService {
                 let lost = rms;
                 Repair::Rebook { ticket, booked: txn, candidate, lost, token }
             };
-            let reply = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
-            service.changed(reply, &own, &asked_id)
+            let end = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
+            service.change_end(end, &own, &asked_id)
         };
         let reservation = match patient(CallSubject("reservation", id.as_str()), rebook).await? {
             Some(reservation) => reservation,
@@ -286,12 +286,11 @@ impl GrcService {
         let about = CallSubject("transaction", shown.as_str());
         let released = match patient(about, release).await? {
             None => false,
-            Some(Reply::Disowned) => true,
-            Some(Reply::Stands(_)) => {
+            Some(DisownReply::Released) => true,
+            Some(DisownReply::Stands(_)) => {
                 let text = "it stands here, or something is under way; compare again";
                 return Err(status::not_now("transaction", shown.as_str(), text));
             }
-            Some(_) => return Err(status::internal("the coordinator answered another call")),
         };
         self.reconciler.compare_soon(&rm);
         Ok(v1::RepairResponse { reservation: None, released })

@@ -13,7 +13,8 @@ use coalloc_net::{status, traces};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
 use coalloc_proto::v1::resolver_server::Resolver;
-use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, Reply};
+use coalloc_protocol::conversation::{ReleaseReply, RequestEnd};
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, Reservation};
 use coalloc_protocol::message::{Decision, Resolution};
 use tonic::{Request, Response, Status};
 
@@ -45,7 +46,7 @@ pub struct GrcService {
     /// The coordinator core.
     pub handle: Handle,
     /// The plans it has shown.
-    pub shown: PlanCache,
+    pub plans: PlanCache,
     /// How long to wait before planning again.
     pub pauses: Arc<Pauses>,
     /// What it believes of profiles, and how it plans tasks.
@@ -55,41 +56,17 @@ pub struct GrcService {
 }
 
 impl GrcService {
-    pub(crate) fn reservation_reply(
-        &self,
-        reply: Reply,
-        id: &str,
-    ) -> Result<v1::Reservation, Status> {
-        match reply {
-            Reply::Stands(reservation) => {
-                let shown = view::reservation(&reservation, self.handle.now().wall);
-                tracing::info!(
-                    reservation = %reservation.id,
-                    txn = shown.transaction,
-                    state = ?reservation.state,
-                    attempts = reservation.attempts,
-                    "stands"
-                );
-                Ok(shown)
-            }
-            Reply::NoRoom => Err(status::disk_full("nothing was reserved")),
-            Reply::OtherContent => Err(status::other_content("request", id)),
-            Reply::Unknown => Err(status::not_found("reservation", id)),
-            Reply::ChangeUnderWay(_)
-            | Reply::NotConfirmed(_)
-            | Reply::ChangesSpent
-            | Reply::PlanChange
-            | Reply::PlanParentHold
-            | Reply::Disowned
-            | Reply::GaveUp(_)
-            | Reply::NotGivenUp(_)
-            | Reply::ToParent(_) => {
-                Err(Status::internal("the coordinator answered another call than this one"))
-            }
-            Reply::Forgotten | Reply::Plan | Reply::Replan(_) | Reply::Resolution(_) => {
-                Err(status::broken_off("the planning of this request"))
-            }
-        }
+    /// A reservation as a caller is told of it now.
+    pub(crate) fn shown(&self, reservation: &Reservation) -> v1::Reservation {
+        let shown = view::reservation(reservation, self.handle.now().wall);
+        tracing::info!(
+            reservation = %reservation.id,
+            txn = shown.transaction,
+            state = ?reservation.state,
+            attempts = reservation.attempts,
+            "stands"
+        );
+        shown
     }
 
     /// Where something stands that has no outcome yet.
@@ -116,6 +93,16 @@ impl GrcService {
     /// How the ids of this coordinator's reservations begin.
     pub(crate) fn own_ids(&self) -> String {
         format!("{}-{}-", self.name, shell::tag(&self.ledger_id))
+    }
+}
+
+/// The reservation that a conversation about a request ends with, or how the call comes to nothing.
+pub(crate) fn stands(end: RequestEnd, id: &str) -> Result<Box<Reservation>, Status> {
+    match end {
+        RequestEnd::Stands(known) => Ok(known),
+        RequestEnd::OtherContent => Err(status::other_content("request", id)),
+        RequestEnd::DiskFull => Err(status::disk_full("nothing was reserved")),
+        RequestEnd::BrokenOff => Err(status::broken_off("the planning of this request")),
     }
 }
 
@@ -252,7 +239,7 @@ impl CoordinatorRpc for GrcService {
             refusal: Some(refusal_to_wire(&planned.blame(refusal.clone()))),
         });
         let plans: Vec<v1::Plan> = planned.plans.iter().map(plan).collect();
-        self.shown.remember(&admission::request_digest(wire.request.as_ref()), &plans);
+        self.plans.remember(&admission::request_digest(wire.request.as_ref()), &plans);
         Ok(Response::new(v1::PlanResponse {
             plans,
             refused: refused.collect(),
@@ -329,7 +316,10 @@ impl CoordinatorRpc for GrcService {
         let release = async move {
             let _followed = traces::follow_reservation(&reservation);
             let input = |token| CoordinatorInput::Release { reservation, token };
-            service.reservation_reply(service.handle.call(input).await?, &shown)
+            match service.handle.call(input).await? {
+                ReleaseReply::Stands(known) => Ok(service.shown(&known)),
+                ReleaseReply::Unknown => Err(status::not_found("reservation", &shown)),
+            }
         };
         let about = CallSubject("reservation", &id);
         let reservation = match patient(about, release).await? {
@@ -397,15 +387,14 @@ impl Resolver for GrcService {
         };
         tracing::info!(%txn, %rm, "asked what became of a transaction");
         let answer = self.handle.post(|token| CoordinatorInput::Resolve { txn, rm, token })?;
-        let decision = match answer.await {
-            Ok(Reply::Resolution(Resolution::Decided(Decision::Commit))) => v1::Decision::Commit,
-            Ok(Reply::Resolution(Resolution::Decided(Decision::Abort))) => v1::Decision::Abort,
-            Ok(Reply::Resolution(Resolution::Lost)) => {
-                let text = "no answer yet: the coordinator above decides";
+        let decision = match answer.await.map_err(|_| status::stopping())? {
+            Resolution::Decided(Decision::Commit) => v1::Decision::Commit,
+            Resolution::Decided(Decision::Abort) => v1::Decision::Abort,
+            Resolution::Lost => {
+                let text = "no answer yet: the parent coordinator decides";
                 return Err(Status::unavailable(text));
             }
-            Ok(_) => return Err(status::not_found("transaction", &transaction)),
-            Err(_) => return Err(status::stopping()),
+            Resolution::NotMine => return Err(status::not_found("transaction", &transaction)),
         };
         Ok(Response::new(v1::ResolveResponse { decision: decision.into() }))
     }

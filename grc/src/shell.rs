@@ -13,6 +13,7 @@ use coalloc_net::machine::Host;
 use coalloc_net::node;
 use coalloc_net::status::{self, Effect};
 use coalloc_net::traces::{self, SpanKind};
+use coalloc_net::waiters::Waiters;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord, Reply,
@@ -36,9 +37,9 @@ pub fn tag(ledger_id: &str) -> &str {
 }
 
 /// A running coordinator.
-pub type Node = node::Node<Coordinator, Reply>;
+pub type Node = node::Node<Coordinator>;
 /// Handlers' way to it.
-pub type Handle = node::Handle<Coordinator, Reply>;
+pub type Handle = node::Handle<Coordinator>;
 
 /// The coordinator of an empty ledger.
 #[must_use]
@@ -86,7 +87,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("coordinator", host, coordinator, ledger, move |effect, waiters| {
         match effect {
-            CoordinatorEffect::Reply { token, reply } => waiters.complete(token.0, reply),
+            CoordinatorEffect::Reply(reply) => complete(waiters, reply),
             CoordinatorEffect::AskParent { coordinator, txn } => {
                 // The asker ends only with the process.
                 let _ = questions.send((coordinator, txn));
@@ -106,6 +107,21 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     let pictures = pictures.clone();
     tokio::spawn(send_all(name, (federation, pictures), outgoing, node.handle.clone()));
     Ok((node, ledger_id))
+}
+
+/// Gives a caller its answer.
+pub fn complete(waiters: &Waiters, reply: Reply) {
+    match reply {
+        Reply::Request(token, next) => waiters.complete(token, next),
+        Reply::Change(token, next) => waiters.complete(token, next),
+        Reply::ParentHold(token, next) => waiters.complete(token, next),
+        Reply::ParentEnd(token, answer) => waiters.complete(token, answer),
+        Reply::Release(token, answer) => waiters.complete(token, answer),
+        Reply::Resolve(token, resolution) => waiters.complete(token, resolution),
+        Reply::Rebook(token, end) => waiters.complete(token, end),
+        Reply::Disown(token, answer) => waiters.complete(token, answer),
+        Reply::GiveUp(token, answer) => waiters.complete(token, answer),
+    }
 }
 
 /// Sends each message on its own, so that a slow RM delays nobody, and posts what became of it.

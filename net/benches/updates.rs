@@ -115,7 +115,7 @@ fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
         keeps_old: false,
         one_way: true,
     };
-    let _ = rm.step(ParticipantInput::Hold { order, token: Token(1) }, now);
+    let _ = rm.step(ParticipantInput::Hold { order, token: Token::new(1) }, now);
 }
 
 fn world() -> World {

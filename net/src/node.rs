@@ -58,9 +58,9 @@ where
 }
 
 /// A running core. `A` is the type of its answers to callers.
-pub struct Node<C: Core, A> {
+pub struct Node<C: Core> {
     /// The handle for RPC handlers.
-    pub handle: Handle<C, A>,
+    pub handle: Handle<C>,
     /// Reads the values that exist only at a moment, for a scrape of metrics.
     pub reader: scrape::Reader,
     /// Whether its disk has space for anything new.
@@ -68,13 +68,12 @@ pub struct Node<C: Core, A> {
     ended: OwnerFinished,
 }
 
-impl<C, A> Node<C, A>
+impl<C> Node<C>
 where
     C: Core + Send + 'static,
     C::Input: Send,
     C::Record: Send + Observed + 'static,
     C::Effect: Send,
-    A: Send + 'static,
 {
     /// Starts the owner of a core and its ledger. `on_effect` runs on the owner's thread and must not wait;
     /// it gives callers their answers through the waiters that it is passed. The process ends when the ledger
@@ -87,7 +86,7 @@ where
         host: &Host,
         core: C,
         ledger: L,
-        mut on_effect: impl FnMut(C::Effect, &Waiters<A>) + Send + 'static,
+        mut on_effect: impl FnMut(C::Effect, &Waiters) + Send + 'static,
     ) -> Result<Self, DaemonError> {
         let turns = Turns::default();
         let waiters = Waiters::new(turns.clone());
@@ -204,16 +203,16 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
 
 /// How RPC handlers, and a shell's own tasks, reach a running core.
 #[derive(Debug)]
-pub struct Handle<C: Core, A> {
+pub struct Handle<C: Core> {
     owner: Owner<C>,
-    waiters: Waiters<A>,
+    waiters: Waiters,
     feed: Feed<C::Record>,
     refused: Counter,
     host: Host,
 }
 
 // Not derived: a derive would ask for `C: Clone`.
-impl<C: Core, A> Clone for Handle<C, A> {
+impl<C: Core> Clone for Handle<C> {
     fn clone(&self) -> Self {
         let (owner, waiters) = (self.owner.clone(), self.waiters.clone());
         let (feed, refused) = (self.feed.clone(), self.refused.clone());
@@ -221,7 +220,7 @@ impl<C: Core, A> Clone for Handle<C, A> {
     }
 }
 
-impl<C: Core, A> Handle<C, A> {
+impl<C: Core> Handle<C> {
     /// The machine that the node runs on.
     #[must_use]
     pub const fn host(&self) -> &Host {
@@ -255,12 +254,12 @@ impl<C: Core, A> Handle<C, A> {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many inputs wait already, UNAVAILABLE when the node is stopping.
-    pub fn post(
+    pub fn post<A: Send + 'static>(
         &self,
-        input: impl FnOnce(Token) -> C::Input,
+        input: impl FnOnce(Token<A>) -> C::Input,
     ) -> Result<oneshot::Receiver<A>, Status> {
         let (token, answer) = self.waiters.register();
-        if let Err(error) = self.owner.post(input(Token(token))) {
+        if let Err(error) = self.owner.post(input(token)) {
             self.waiters.forget(token);
             self.refused.inc();
             return Err(post_status(error));
@@ -273,7 +272,10 @@ impl<C: Core, A> Handle<C, A> {
     /// # Errors
     /// As [`Handle::post`]. Also UNAVAILABLE when the node stopped before it answered; it is then not known
     /// whether the input took effect.
-    pub async fn call(&self, input: impl FnOnce(Token) -> C::Input) -> Result<A, Status> {
+    pub async fn call<A: Send + 'static>(
+        &self,
+        input: impl FnOnce(Token<A>) -> C::Input,
+    ) -> Result<A, Status> {
         let span = Span::current();
         if !span.is_on() {
             return self.post(input)?.await.map_err(|_| status::answer_lost());
@@ -281,7 +283,7 @@ impl<C: Core, A> Handle<C, A> {
         let posted = Instant::now();
         let mut turn = None;
         let waiting = self.post(|token| {
-            turn = self.waiters.watch(token.0);
+            turn = self.waiters.watch(token);
             input(token)
         })?;
         let answer = waiting.await.map_err(|_| status::answer_lost())?;
@@ -309,12 +311,11 @@ impl<C: Core, A> Handle<C, A> {
     }
 }
 
-impl<C, A> Handle<C, A>
+impl<C> Handle<C>
 where
     C: Core + Send + 'static,
     C::Input: Send,
     C::Record: Send + Sync + 'static,
-    A: Send + 'static,
 {
     /// A stream of everything that becomes durable after a resume token, as `events` describes it, for as
     /// long as the client and this daemon live. See [`crate::watch`].

@@ -4,43 +4,40 @@
 //!
 //! Left out: timeouts. A caller that no longer wants to wait drops its receiver.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use coalloc_protocol::message::Token;
 use tokio::sync::oneshot;
 
 use crate::turn::{Turn, Turns};
 
-/// A set of waiting callers, shared by the handlers and the owner's effects.
-#[derive(Debug)]
-pub struct Waiters<T> {
+/// A set of waiting callers, shared by the handlers and the owner's effects. Each waits for an answer of the type of
+/// its token.
+#[derive(Debug, Clone)]
+pub struct Waiters {
     next: Arc<AtomicU64>,
-    waiting: Arc<Mutex<BTreeMap<u64, Waiter<T>>>>,
+    waiting: Arc<Mutex<BTreeMap<u64, Waiter>>>,
     turns: Turns,
 }
 
 /// One caller. If its call is traced, also the place where the turn of its answer is to be written.
 #[derive(Debug)]
-struct Waiter<T> {
-    sender: oneshot::Sender<T>,
+struct Waiter {
+    /// A `oneshot::Sender` of the type of answer that its token has.
+    sender: Box<dyn Any + Send>,
     turn: Option<Arc<OnceLock<Turn>>>,
 }
 
-impl<T> Clone for Waiters<T> {
-    fn clone(&self) -> Self {
-        let turns = self.turns.clone();
-        Self { next: Arc::clone(&self.next), waiting: Arc::clone(&self.waiting), turns }
-    }
-}
-
-impl<T> Default for Waiters<T> {
+impl Default for Waiters {
     fn default() -> Self {
         Self::new(Turns::default())
     }
 }
 
-impl<T> Waiters<T> {
+impl Waiters {
     /// An empty set. The answers come from turns that `turns` records.
     #[must_use]
     pub fn new(turns: Turns) -> Self {
@@ -49,36 +46,39 @@ impl<T> Waiters<T> {
 
     /// A new token, and the receiver of its answer.
     #[must_use]
-    pub fn register(&self) -> (u64, oneshot::Receiver<T>) {
-        let token = self.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = oneshot::channel();
-        self.lock().insert(token, Waiter { sender, turn: None });
+    pub fn register<A: Send + 'static>(&self) -> (Token<A>, oneshot::Receiver<A>) {
+        let token = Token::new(self.next.fetch_add(1, Ordering::Relaxed));
+        let (sender, receiver) = oneshot::channel::<A>();
+        self.lock().insert(token.number(), Waiter { sender: Box::new(sender), turn: None });
         (token, receiver)
     }
 
     /// For a trace: where the turn that answers a waiting token will be written. `None` when the token is not
     /// waiting.
     #[must_use]
-    pub fn watch(&self, token: u64) -> Option<Arc<OnceLock<Turn>>> {
+    pub fn watch<A>(&self, token: Token<A>) -> Option<Arc<OnceLock<Turn>>> {
         let mut waiting = self.lock();
-        let waiter = waiting.get_mut(&token)?;
+        let waiter = waiting.get_mut(&token.number())?;
         Some(Arc::clone(waiter.turn.get_or_insert_default()))
     }
 
     /// Gives a token its answer. The caller may be gone.
-    pub fn complete(&self, token: u64, answer: T) {
-        let waiter = self.lock().remove(&token);
+    pub fn complete<A: Send + 'static>(&self, token: Token<A>, answer: A) {
+        let waiter = self.lock().remove(&token.number());
         if let Some(Waiter { sender, turn }) = waiter {
             if let Some(turn) = turn {
                 let _ = turn.set(self.turns.now());
             }
-            let _ = sender.send(answer);
+            // A token has the type that it was registered with.
+            if let Ok(sender) = sender.downcast::<oneshot::Sender<A>>() {
+                let _ = sender.send(answer);
+            }
         }
     }
 
     /// Removes a token whose input was never posted.
-    pub fn forget(&self, token: u64) {
-        self.lock().remove(&token);
+    pub fn forget<A>(&self, token: Token<A>) {
+        self.lock().remove(&token.number());
     }
 
     /// Releases everybody who still waits: no answer will come any more.
@@ -86,7 +86,7 @@ impl<T> Waiters<T> {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Waiter<T>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Waiter>> {
         // No code panics while it holds the lock. Even if it did, the map would still be whole.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -240,9 +240,9 @@ impl<R: 'static> Feed<R> {
     }
 
     /// See [`Handle::watch`].
-    pub(crate) async fn watch<C, A, E>(
+    pub(crate) async fn watch<C, E>(
         &self,
-        handle: Handle<C, A>,
+        handle: Handle<C>,
         token: &str,
         events: E,
     ) -> Result<Watch<E::Message>, Status>
@@ -250,7 +250,6 @@ impl<R: 'static> Feed<R> {
         C: Core<Record = R> + Send + 'static,
         C::Input: Send,
         R: Send + Sync,
-        A: Send + 'static,
         E: Events<C>,
     {
         let begin = WatchStart::parse(token).map_err(|error| status::invalid(&error))?;
@@ -376,8 +375,8 @@ enum WatchEnd {
 }
 
 /// One running watch.
-struct Watcher<C: Core, A, E: Events<C>> {
-    handle: Handle<C, A>,
+struct Watcher<C: Core, E: Events<C>> {
+    handle: Handle<C>,
     events: Arc<E>,
     ledger_id: Arc<str>,
     durable: LatestValue<u64>,
@@ -386,12 +385,11 @@ struct Watcher<C: Core, A, E: Events<C>> {
     sender: mpsc::Sender<Result<E::Message, Status>>,
 }
 
-impl<C, A, E> Watcher<C, A, E>
+impl<C, E> Watcher<C, E>
 where
     C: Core + Send + 'static,
     C::Input: Send,
     C::Record: Send + Sync + 'static,
-    A: Send + 'static,
     E: Events<C>,
 {
     async fn run(mut self, reader: Reader<C::Record>) {

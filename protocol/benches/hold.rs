@@ -100,17 +100,17 @@ fn order(number: u32, segments: Vec<Segment>, replaces: Option<u32>) -> HoldOrde
 }
 
 fn hold_of(order: HoldOrder) -> ParticipantInput {
-    ParticipantInput::Hold { order, token: Token(0) }
+    ParticipantInput::Hold { order, token: Token::new(0) }
 }
 
 fn commit_of(number: u32) -> ParticipantInput {
     let by = CoordinatorName::composed("grc");
-    ParticipantInput::Commit { txn: txn(number), by, token: Token(0) }
+    ParticipantInput::Commit { txn: txn(number), by, token: Token::new(0) }
 }
 
 fn release_of(number: u32) -> ParticipantInput {
     let by = CoordinatorName::composed("grc");
-    ParticipantInput::Release { txn: txn(number), by, token: Token(0) }
+    ParticipantInput::Release { txn: txn(number), by, token: Token::new(0) }
 }
 
 /// An RM in its state before the hold of this shape, and the order of that hold.

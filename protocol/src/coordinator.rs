@@ -33,6 +33,7 @@
 mod change;
 #[cfg(test)]
 mod change_tests;
+mod converse;
 mod details;
 mod giving_up;
 #[cfg(test)]
@@ -74,7 +75,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::change::{Change, ChangeState, ChangeTicket};
 pub use self::details::Details;
-pub use self::giving_up::{GaveUpOn, GivenUp, NotGivenUp, OfWhat, Owed};
+pub use self::giving_up::{GaveUpOn, GiveUpReply, GivenUp, NotGivenUp, OfWhat, Owed};
 pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
 pub use self::mending::MendTarget;
 use self::mending::Mending;
@@ -83,10 +84,11 @@ use self::promises::Promises;
 pub use self::promises::{Difference, Differs};
 pub use self::record::CoordinatorRecord;
 use self::repair::Disowning;
-pub use self::repair::Repair;
+pub use self::repair::{DisownReply, Repair};
 pub use self::reservation::{Reservation, State};
 use self::retrying::RetryState;
 use self::transaction::{Transaction, TransactionGoal};
+use crate::conversation::{Conversations, ReleaseReply, Waiter};
 use crate::core::{Core, ReplayError};
 use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
@@ -147,10 +149,8 @@ pub struct Coordinator {
     disowning: Disowning,
     /// When each unfinished transaction or reservation wants to be looked at. Forgotten at a restart.
     alarms: BTreeSet<(BootTime, TransactionId)>,
-    /// Requests being planned and who waits for them besides the planner. Forgotten at a restart.
-    planning: BTreeMap<RequestId, (Ticket, Vec<Token>)>,
-    /// Changes being planned and who waits for them besides the planner. Forgotten at a restart.
-    changing: BTreeMap<ReservationId, (ChangeTicket, Vec<Token>)>,
+    /// Who plans and who waits. Forgotten at a restart.
+    conversations: Conversations,
     /// The changes of each reservation before its last, by their ids.
     past_changes: BTreeMap<ReservationId, BTreeMap<RequestId, Change>>,
     /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
@@ -160,16 +160,12 @@ pub struct Coordinator {
     mending: BTreeMap<ReservationId, Mending>,
     /// When each of them is tried again that is not being tried. Forgotten at a restart.
     mend_at: BTreeMap<ReservationId, BootTime>,
-    /// Who waits for the outcome of a reservation. Forgotten at a restart.
-    waiting: BTreeMap<ReservationId, Vec<Token>>,
     /// Who may hold here as if this were an RM; nobody unless said.
     parents: ParentConfig,
     /// What they have held, or ended before they could.
     parent_entries: BTreeMap<TransactionId, ParentEntry>,
     /// By what they have booked here: who was the last to try to replace it.
     replacing_for_parent: BTreeMap<ReservationId, ReservationId>,
-    /// Who waits for which answer upward, one of each kind. Forgotten at a restart.
-    waiting_parents: BTreeMap<(ReservationId, MessageKind), Token>,
     /// Is there room on the disk to begin anything new? Forgotten at a restart.
     /// With what was refused to those above for want of it.
     room: DiskGate,
@@ -185,8 +181,8 @@ struct StepOutput {
 }
 
 impl StepOutput {
-    fn reply(&mut self, token: Token, reply: Reply) {
-        self.effects.push(CoordinatorEffect::Reply { token, reply });
+    fn reply(&mut self, reply: Reply) {
+        self.effects.push(CoordinatorEffect::Reply(reply));
     }
 }
 
@@ -204,17 +200,14 @@ impl Coordinator {
             promises: Promises::default(),
             disowning: Disowning::default(),
             alarms: BTreeSet::new(),
-            planning: BTreeMap::new(),
-            changing: BTreeMap::new(),
+            conversations: Conversations::default(),
             past_changes: BTreeMap::new(),
             trying: BTreeMap::new(),
             mending: BTreeMap::new(),
             mend_at: BTreeMap::new(),
-            waiting: BTreeMap::new(),
             parents: ParentConfig::default(),
             parent_entries: BTreeMap::new(),
             replacing_for_parent: BTreeMap::new(),
-            waiting_parents: BTreeMap::new(),
             room: DiskGate::default(),
         }
     }
@@ -253,7 +246,7 @@ impl Coordinator {
     /// The ticket of a request that is being planned right now.
     #[must_use]
     pub fn planning(&self, request: &str) -> Option<&Ticket> {
-        self.planning.get(request).map(|(ticket, _)| ticket)
+        self.conversations.requests.get(request).map(|(ticket, _)| ticket)
     }
 
     /// Of which reservation an attempt is: this never changes.
@@ -285,82 +278,28 @@ impl Coordinator {
         self.transactions.values().filter(|txn| !txn.is_done()).count()
     }
 
-    fn open(&mut self, ticket: Ticket, token: Token, out: &mut StepOutput) {
-        if let Some(reservation) = self.find_request(&ticket.request) {
-            if reservation.ticket != ticket && !planted::is(Bug::OtherContentTaken) {
-                out.reply(token, Reply::OtherContent);
-            } else if reservation.has_outcome() {
-                out.reply(token, Reply::Stands(Box::new(reservation.clone())));
-            } else {
-                let id = reservation.id.clone();
-                self.waiting.entry(id).or_default().push(token);
-            }
-            return;
-        }
-        match self.planning.get_mut(&ticket.request) {
-            Some((known, _)) if *known != ticket => out.reply(token, Reply::OtherContent),
-            Some((_, waiting)) => waiting.push(token),
-            None if self.room.is_low() => out.reply(token, Reply::NoRoom),
-            None => {
-                self.planning.insert(ticket.request.clone(), (ticket, Vec::new()));
-                out.reply(token, Reply::Plan);
-            }
-        }
-    }
-
-    fn find_request(&self, request: &RequestId) -> Option<&Reservation> {
-        self.by_request.get(request).and_then(|id| self.reservations.get(id))
-    }
-
-    fn forget(&mut self, request: &RequestId, out: &mut StepOutput) {
-        for token in self.planning.remove(request).into_iter().flat_map(|(_, waiting)| waiting) {
-            out.reply(token, Reply::Forgotten);
-        }
-    }
-
-    /// There is no room to begin what was planned (I17): it was never there, and all who wait for it are told.
-    fn has_no_room(&mut self, request: &RequestId, token: Token, out: &mut StepOutput) -> bool {
-        if !self.room.is_low() {
-            return false;
-        }
-        let waiting = self.planning.remove(request).into_iter().flat_map(|(_, waiting)| waiting);
-        for token in waiting.chain([token]) {
-            out.reply(token, Reply::NoRoom);
-        }
-        true
-    }
-
-    /// The planned request becomes a reservation; all who wait for it wait for its outcome now.
-    fn admit(&mut self, request: &RequestId, token: Token) -> Option<(Ticket, ReservationId)> {
-        let (ticket, mut waiting) = self.planning.remove(request)?;
-        let number = self.order.len() + 1;
-        let id = match planted::is(Bug::IdReused) {
-            true => format!("{}-{number}", self.config.name),
-            false => format!("{}-{}-{number}", self.config.name, self.config.tag),
-        };
-        let id = ReservationId::composed(id);
-        waiting.push(token);
-        self.waiting.insert(id.clone(), waiting);
-        Some((ticket, id))
-    }
-
-    fn release(&mut self, id: &ReservationId, token: Token, now: Now, out: &mut StepOutput) {
+    fn release(
+        &mut self,
+        id: &ReservationId,
+        token: Token<ReleaseReply>,
+        now: Now,
+        out: &mut StepOutput,
+    ) {
         let Some(reservation) = self.reservations.get(id) else {
-            out.reply(token, Reply::Unknown);
-            return;
+            return out.reply(Reply::Release(token, ReleaseReply::Unknown));
         };
         let txn = reservation.transaction.clone();
         // What a coordinator above has only that one may end (I21).
         let ours = !reservation.is_over() && reservation.parent_transaction.is_none();
+        let waiter = Waiter::Release(token);
         let Some(txn) = txn.filter(|_| ours) else {
-            out.reply(token, Reply::Stands(Box::new(reservation.clone())));
-            return;
+            return out.effects.push(waiter.stands(reservation));
         };
         let by = reservation.ticket.user.clone();
         let change = reservation.change.as_ref().map(|change| change.state);
         // Who waits for the change alone may hear of its end before the release is through.
         self.end_change(id, now, out);
-        self.waiting.entry(id.clone()).or_default().push(token);
+        self.conversations.wait(id, [waiter]);
         if change == Some(ChangeState::Committing) {
             // The version that it replaces is released with it.
             return self.send_due(&txn, now, out);
@@ -392,7 +331,7 @@ impl Coordinator {
         &mut self,
         txn: &TransactionId,
         rm: &RmName,
-        token: Token,
+        token: Token<Resolution>,
         now: Now,
         out: &mut StepOutput,
     ) {
@@ -422,7 +361,7 @@ impl Coordinator {
                 Resolution::Decided(Decision::Abort)
             }
         };
-        out.reply(token, Reply::Resolution(resolution));
+        out.reply(Reply::Resolve(token, resolution));
     }
 
     /// After the replay: what was undecided is aborted, what was decided is finished.
@@ -487,15 +426,7 @@ impl Coordinator {
     /// Answers all who wait for a reservation that has become definite.
     fn answer_waiting(&mut self, out: &mut StepOutput) {
         let reservations = &self.reservations;
-        self.waiting.retain(|id, tokens| {
-            let Some(reservation) = reservations.get(id).filter(|r| r.is_definite()) else {
-                return true;
-            };
-            for token in tokens.drain(..) {
-                out.reply(token, Reply::Stands(Box::new(reservation.clone())));
-            }
-            false
-        });
+        self.conversations.answer_definite(|id| reservations.get(id), &mut out.effects);
         self.answer_waiting_parents(out);
     }
 }
@@ -514,37 +445,7 @@ impl Core for Coordinator {
         let mut out = StepOutput::default();
         match input {
             CoordinatorInput::Start => self.start(now, &mut out),
-            CoordinatorInput::Open { ticket, token } => self.open(ticket, token, &mut out),
-            CoordinatorInput::Reserve { request, candidates, replans, notes, token } => {
-                self.reserve(&request, (candidates, replans), notes, token, now, &mut out);
-            }
-            CoordinatorInput::Replanned { reservation, outcome, token } => {
-                self.replanned(&reservation, outcome, token, now, &mut out);
-            }
-            CoordinatorInput::Refuse { request, refusal, notes, token } => {
-                if self.has_no_room(&request, token, &mut out) {
-                    return Unsynced::new(out.records, out.effects);
-                }
-                match self.admit(&request, token) {
-                    None => out.reply(token, Reply::Forgotten),
-                    Some((ticket, reservation)) => {
-                        let at = now;
-                        let record =
-                            CoordinatorRecord::Refused { reservation, ticket, refusal, notes, at };
-                        self.record(record, &mut out);
-                    }
-                }
-            }
-            CoordinatorInput::OpenChange { ticket, token } => {
-                self.open_change(ticket, token, &mut out);
-            }
-            CoordinatorInput::Modify { reservation, outcome, notes, token } => {
-                self.modify(&reservation, outcome, notes, token, now, &mut out);
-            }
-            CoordinatorInput::ForgetChange { reservation } => {
-                self.forget_change(&reservation, &mut out);
-            }
-            CoordinatorInput::Forget { request } => self.forget(&request, &mut out),
+            CoordinatorInput::Conversation(input) => self.converse(input, now, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
                 if !self.disown_delivered((&rm, &txn, kind), &delivery, now, &mut out) {
                     self.delivered(&rm, &txn, kind, delivery, now, &mut out);

@@ -19,6 +19,7 @@
 //! Left out: replicating the decision, and compacting the log by dropping what has ended. Source: Takefusa
 //! 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
 
+pub mod conversation;
 pub mod coordinator;
 pub mod core;
 pub mod digest;

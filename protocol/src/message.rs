@@ -1,5 +1,8 @@
 //! The messages between a coordinator and a participant. Every message may safely be sent twice.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use coalloc_common::{CoordinatorName, Refusal, RmName, Segment, Span, TransactionId, UserName};
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +123,46 @@ pub enum Cause {
     Restart,
 }
 
-/// Stands for a waiting caller. The shell makes it; the core returns it with the answer and never looks inside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
+/// Names a waiting caller to the shell, with the type of the answer that its call has. The core gives it back with
+/// the answer and never looks at it.
+pub struct Token<A> {
+    number: u64,
+    answer: PhantomData<fn(A)>,
+}
+
+impl<A> Token<A> {
+    /// The caller of this number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self { number, answer: PhantomData }
+    }
+
+    /// The number of the caller.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+}
+
+// By hand: derives would ask the same of the answer.
+impl<A> Clone for Token<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Token<A> {}
+
+impl<A> PartialEq for Token<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl<A> Eq for Token<A> {}
+
+impl<A> fmt::Debug for Token<A> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Token({})", self.number)
+    }
+}

@@ -207,7 +207,7 @@ impl Participant {
         self.timetables.iter().filter_map(over).collect()
     }
 
-    fn hold(&mut self, order: HoldOrder, token: Token, now: Now) -> Step {
+    fn hold(&mut self, order: HoldOrder, token: Token<Answer>, now: Now) -> Step {
         // Refusals in a fixed order: another coordinator's id, known already, unknown coordinator, disk full,
         // not admitted (what, when, how much).
         if !order.txn.is_of(&order.coordinator) && !planted::is(Bug::AnybodysId) {
@@ -270,7 +270,7 @@ impl Participant {
         &mut self,
         mut records: Vec<ParticipantRecord>,
         (order, inner): (HoldOrder, Option<Vec<InnerRoute>>),
-        token: Token,
+        token: Token<Answer>,
         now: Now,
     ) -> Step {
         // The same answer as to a repeated Hold of a booking: nothing expires any more.
@@ -303,7 +303,13 @@ impl Participant {
         (!is_booked).then_some(old)
     }
 
-    fn commit(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
+    fn commit(
+        &mut self,
+        txn: TransactionId,
+        by: CoordinatorName,
+        token: Token<Answer>,
+        now: Now,
+    ) -> Step {
         let (hard_at, known) = match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
             Gate::Unknown => (None, false),
@@ -348,7 +354,13 @@ impl Participant {
         self.record(record, token, Answer::Refused(refusal))
     }
 
-    fn abort(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
+    fn abort(
+        &mut self,
+        txn: TransactionId,
+        by: CoordinatorName,
+        token: Token<Answer>,
+        now: Now,
+    ) -> Step {
         match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
             Gate::Known(entry) if entry.phase == Phase::Booked && !entry.is_one_way() => {
@@ -365,7 +377,13 @@ impl Participant {
         self.end(txn, by, TransactionEnd::Aborted, token, now)
     }
 
-    fn release(&mut self, txn: TransactionId, by: CoordinatorName, token: Token, now: Now) -> Step {
+    fn release(
+        &mut self,
+        txn: TransactionId,
+        by: CoordinatorName,
+        token: Token<Answer>,
+        now: Now,
+    ) -> Step {
         match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
             Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), kept, .. })
@@ -386,7 +404,7 @@ impl Participant {
         txn: TransactionId,
         coordinator: CoordinatorName,
         ending: TransactionEnd,
-        token: Token,
+        token: Token<Answer>,
         now: Now,
     ) -> Step {
         let by = Cause::Coordinator(coordinator.clone());
@@ -478,7 +496,7 @@ impl Participant {
         }
     }
 
-    fn record(&mut self, record: ParticipantRecord, token: Token, answer: Answer) -> Step {
+    fn record(&mut self, record: ParticipantRecord, token: Token<Answer>, answer: Answer) -> Step {
         self.must_apply(&record);
         Unsynced::new(vec![record], vec![ParticipantEffect::Reply { token, answer }])
     }
@@ -535,7 +553,7 @@ pub(crate) fn ask_by(hard: Span) -> Span {
     if planted::is(Bug::ShortHoldUnasked) { hard } else { Span::from_us(hard.as_us() / 2) }
 }
 
-fn reply(token: Token, answer: Answer) -> Step {
+fn reply(token: Token<Answer>, answer: Answer) -> Step {
     Unsynced::new(vec![], vec![ParticipantEffect::Reply { token, answer }])
 }
 

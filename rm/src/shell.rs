@@ -12,7 +12,7 @@ use coalloc_net::machine::Host;
 use coalloc_net::{client, metrics, node};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resolver_client::ResolverClient;
-use coalloc_protocol::message::{Answer, Decision, Resolution};
+use coalloc_protocol::message::{Decision, Resolution};
 use coalloc_protocol::participant::{
     Overcommitted, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
     ParticipantRecord,
@@ -23,9 +23,9 @@ use tonic::transport::Channel;
 use crate::config::RmConfig;
 
 /// A running participant.
-pub type Node = node::Node<Participant, Answer>;
+pub type Node = node::Node<Participant>;
 /// The handle by which handlers reach the participant.
-pub type Handle = node::Handle<Participant, Answer>;
+pub type Handle = node::Handle<Participant>;
 
 /// The participant of an empty ledger.
 #[must_use]
@@ -81,7 +81,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("participant", host, participant, ledger, move |effect, waiters| {
         match effect {
-            ParticipantEffect::Reply { token, answer } => waiters.complete(token.0, answer),
+            ParticipantEffect::Reply { token, answer } => waiters.complete(token, answer),
             ParticipantEffect::Ask { coordinator, txn } => {
                 // The task that asks ends only with the process.
                 let _ = questions.send((coordinator, txn));

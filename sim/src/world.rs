@@ -5,9 +5,9 @@
 //! counts as lost after `limits::MESSAGE_PATIENCE`; the same holds for a question (Resolve) of an RM
 //! ([`flight`]). The network ([`network`]) loses, doubles, delays and reorders packets as it is set to. Nodes
 //! die at any point of a batch. Users ([`clients`]) ask again until they have an answer. Coordinators may be
-//! children of other coordinators ([`tree`]). Everything that happens is checked ([`check`]).
+//! children of other coordinators ([`tree`]), and their shells plan what a coordinator wants planned ([`planning`]). Everything that happens is checked ([`check`]).
 //!
-//! Left out: planning, which other modules test. Modelled on `TigerBeetle`'s VOPR.
+//! Left out: real planners, which other modules test. Modelled on `TigerBeetle`'s VOPR.
 
 mod asking;
 pub mod check;
@@ -21,6 +21,7 @@ pub mod model;
 pub mod network;
 pub mod node;
 pub mod operator;
+pub mod planning;
 pub mod print;
 mod rest;
 pub mod script;
@@ -33,11 +34,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, TransactionId};
+use coalloc_common::{CoordinatorName, Reason, RmName, TransactionId};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind,
 };
-use coalloc_protocol::message::{Delivery, HoldOrder, Resolution, Token};
+use coalloc_protocol::message::{Delivery, Resolution};
 use coalloc_protocol::participant::{
     Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
 };
@@ -47,6 +48,7 @@ use self::clients::{Clients, Visit};
 pub use self::counts::{Counts, Fault};
 use self::network::{FaultRates, OpenCall, Packet, Question, RandomSource, Rule};
 use self::node::{CrashPoint, DiskSurvival, Finished, Node};
+use self::planning::ShellJob;
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
 use self::watchers::Subscriber;
@@ -83,10 +85,8 @@ pub enum Event {
     WallJump(Address, i64),
     /// A trouble of a node or of a direction begins or ends.
     Trouble(Trouble),
-    /// A child coordinator has planned what its parent wants held.
-    PlannedForParent { grc: usize, life: u64, call: u64, order: HoldOrder },
-    /// A child coordinator has planned again what its parent wants held.
-    ReplannedForParent { grc: usize, life: u64, call: u64, reservation: ReservationId },
+    /// The shell of a coordinator has planned a job.
+    Planned(Box<ShellJob>),
     /// A user calls, or calls again.
     Visit(Visit),
 }
@@ -101,7 +101,7 @@ pub enum Waiter {
     /// An RM or a child coordinator, for the answer to this question.
     Rm { by: Address, ask: u64 },
     /// A parent coordinator, for the answer to this call.
-    Parent { call: u64, order: Option<HoldOrder> },
+    Parent { call: u64 },
     /// An operator.
     Operator,
     /// A meddler: somebody who has no business with this transaction (F13).
@@ -316,7 +316,10 @@ impl World {
     /// Is nothing under way except timeouts?
     pub fn is_idle(&self) -> bool {
         let under_way = |event: &Event| {
-            matches!(event, Event::Arrive { .. } | Event::Synced(..) | Event::Visit(_))
+            matches!(
+                event,
+                Event::Arrive { .. } | Event::Synced(..) | Event::Planned(_) | Event::Visit(_)
+            )
         };
         !self.queue.values().any(under_way)
     }
@@ -358,12 +361,7 @@ impl World {
             Event::Mend(from, to) => self.mend(from, to),
             Event::WallJump(node, us) => self.wall_jump(node, us),
             Event::Trouble(trouble) => self.trouble(trouble)?,
-            Event::PlannedForParent { grc, life, call, order } => {
-                self.planned_for_parent(grc, life, call, order)?;
-            }
-            Event::ReplannedForParent { grc, life, call, reservation } => {
-                self.replanned_for_parent(grc, life, call, reservation)?;
-            }
+            Event::Planned(job) => self.job_planned(*job)?,
             Event::Visit(visit) => self.visit(visit)?,
         }
         Ok(true)
@@ -639,7 +637,7 @@ impl World {
                     self.watch.note_sent(&rm, &txn, &message);
                     self.call(index, &rm, txn, message);
                 }
-                CoordinatorEffect::Reply { token, reply } => self.reply(index, token, reply)?,
+                CoordinatorEffect::Reply(reply) => self.reply(index, reply)?,
                 CoordinatorEffect::AskParent { coordinator, txn } => {
                     self.ask(Address::Grc(index), &coordinator, txn);
                 }
@@ -661,7 +659,8 @@ impl World {
         self.subscriber_looks(index)?;
         for effect in effects {
             match effect {
-                ParticipantEffect::Reply { token: Token(call), answer } => {
+                ParticipantEffect::Reply { token, answer } => {
+                    let call = token.number();
                     self.watch_answer(index, call, &answer)?;
                     self.watch_meddled(index, call, &answer)?;
                     let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { continue };

@@ -2,20 +2,19 @@
 //! refusal has told, a bounded number of times.
 
 use coalloc_common::topology::Direction;
-use coalloc_common::{Reason, Refusal, RequestId, ReservationId, Topology};
+use coalloc_common::{Reason, Refusal, ReservationId, Topology};
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::{metrics, status, traces};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Candidate, Coordinator, CoordinatorInput, Reply, Reservation};
-use tokio::sync::oneshot;
+use coalloc_protocol::conversation::{PlanJob, Planned};
+use coalloc_protocol::coordinator::{Candidate, Coordinator, Reservation};
 use tonic::Status;
 
 use super::admission::{self, ReservationMode};
 use super::planning::PlannedTask;
 use super::receipt;
-use crate::attempts::Candidates;
-use crate::owed::Owed;
-use crate::service::GrcService;
+use crate::conversation::{JobPlanner, converse};
+use crate::service::{GrcService, stands};
 
 impl GrcService {
     /// The whole way of one task.
@@ -30,56 +29,47 @@ impl GrcService {
         let id = ticket.request.clone();
         Traced::current().set("coalloc.request", &id);
         let _followed = traces::follow(&id);
-        let opened = self.handle.call(|token| CoordinatorInput::Open { ticket, token }).await?;
-        if opened != Reply::Plan {
-            // It is known, or another call plans it and this one has waited for that.
-            return self.receipt(opened, id.as_str());
-        }
-        // From here the task counts as being planned; whatever ends the planning must say so.
-        let owed = Owed::request(&self.handle, &id);
-        let answer = self.plan_and_submit(&wire, manner, &id).await?;
-        owed.settled();
-        let plan_again = |reservation: ReservationId| async {
-            let outcome = self.candidate_again(&wire, manner, reservation).await?;
-            Ok((outcome, ()))
-        };
         // Whoever met the others goes by the same facts as they: at once they would meet again.
-        let (reply, ()) = self.drive_replans(answer, (), true, plan_again).await?;
-        let receipt = self.receipt(reply, id.as_str())?;
-        self.count(&receipt);
+        let mut planner = TaskPlanner { service: self, wire: &wire, manner, was_new: false };
+        let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
+        let known = stands(end, id.as_str())?;
+        if !receipt::is_task(&known.notes) {
+            return Err(status::other_content("request", id.as_str()));
+        }
+        self.log_stands(&known);
+        let receipt = receipt::of(&known);
+        if planner.was_new {
+            self.count(&receipt);
+        }
         Ok(receipt)
     }
 
-    async fn plan_and_submit(
+    async fn first_plan(
         &self,
         wire: &v1::SubmitTaskRequest,
         manner: ReservationMode,
-        id: &RequestId,
-    ) -> Result<oneshot::Receiver<Reply>, Status> {
+    ) -> Result<Planned, Status> {
         let planned = self.plan_task_now(wire.task.as_ref(), wire.options.as_ref()).await?;
-        let request = id.clone();
-        self.handle.post(|token| match best(&planned, manner, &[]) {
-            Ok(candidate) => CoordinatorInput::Reserve {
-                request,
-                candidates: vec![candidate],
+        Ok(match best(&planned, manner, &[]) {
+            Ok(candidate) => Planned {
+                outcome: Ok(vec![candidate]),
                 replans: Some(manner.tries - 1),
                 notes: receipt::notes(wire, None),
-                token,
             },
             Err(refusal) => {
                 let notes = receipt::notes(wire, Some(&planned.to_wire()));
-                CoordinatorInput::Refuse { request, refusal, notes, token }
+                Planned { outcome: Err(refusal), replans: None, notes }
             }
         })
     }
 
     /// Another plan after a refusal.
-    async fn candidate_again(
+    async fn plan_again(
         &self,
         wire: &v1::SubmitTaskRequest,
         manner: ReservationMode,
         reservation: ReservationId,
-    ) -> Result<Candidates, Status> {
+    ) -> Result<Planned, Status> {
         let id = reservation.clone();
         let look = move |coordinator: &Coordinator| {
             let found = coordinator.find(reservation.as_str())?;
@@ -101,21 +91,9 @@ impl GrcService {
         let planned = self.plan_task_now(wire.task.as_ref(), wire.options.as_ref()).await?;
         let nearest = planned.to_wire().nearest;
         let candidate = best(&planned, manner, &tried);
-        Ok(candidate
-            .map(|candidate| vec![candidate])
-            .map_err(|refusal| receipt::with_nearest(refusal, nearest.as_ref())))
-    }
-
-    fn receipt(&self, reply: Reply, id: &str) -> Result<v1::TaskReceipt, Status> {
-        if let Reply::Stands(reservation) = &reply
-            && receipt::is_task(&reservation.notes)
-        {
-            self.log_stands(reservation);
-            return Ok(receipt::of(reservation));
-        }
-        // What is left are the ways in which a call comes to nothing.
-        self.reservation_reply(reply, id)?;
-        Err(Status::internal("the coordinator answered another call than this one"))
+        let outcome = candidate.map(|candidate| vec![candidate]);
+        let outcome = outcome.map_err(|refusal| receipt::with_nearest(refusal, nearest.as_ref()));
+        Ok(outcome.into())
     }
 
     fn log_stands(&self, reservation: &Reservation) {
@@ -155,6 +133,25 @@ impl GrcService {
             let resource = refusal.map_or("", |refusal| refusal.resource.as_str());
             let rm = one.resource_manager.as_str();
             metrics.refused.with([kind(&federation.topology, rm, resource)]).inc();
+        }
+    }
+}
+
+/// Plans a task.
+struct TaskPlanner<'a> {
+    service: &'a GrcService,
+    wire: &'a v1::SubmitTaskRequest,
+    manner: ReservationMode,
+    /// It was planned by this call, and not by one before.
+    was_new: bool,
+}
+
+impl JobPlanner for TaskPlanner<'_> {
+    async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
+        self.was_new = true;
+        match job.reservation() {
+            None => self.service.first_plan(self.wire, self.manner).await,
+            Some(id) => self.service.plan_again(self.wire, self.manner, id.clone()).await,
         }
     }
 }

@@ -123,12 +123,12 @@ pub(crate) fn step(
 }
 
 pub(crate) fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    step(participant, ParticipantInput::Hold { order, token: Token(0) }, now).0.unwrap()
+    step(participant, ParticipantInput::Hold { order, token: Token::new(0) }, now).0.unwrap()
 }
 
 pub(crate) fn commit(participant: &mut Participant, n: usize, now: Now) -> Answer {
     let by = CoordinatorName::composed("grc");
-    let input = ParticipantInput::Commit { txn: txn(n), by, token: Token(0) };
+    let input = ParticipantInput::Commit { txn: txn(n), by, token: Token::new(0) };
     step(participant, input, now).0.unwrap()
 }
 

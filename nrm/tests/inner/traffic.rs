@@ -69,7 +69,7 @@ fn check_inside(participant: &Participant, paths: &[v1::Path], inner: &v1::Inner
 /// One random input.
 fn random_input(random: &mut ChaCha8Rng, n: usize, now: i64) -> ParticipantInput {
     let by = CoordinatorName::composed("grc");
-    let (other, token) = (txn(random.random_range(0..n.max(1))), Token(0));
+    let (other, token) = (txn(random.random_range(0..n.max(1))), Token::new(0));
     match random.random_range(0..10) {
         0..=5 => {
             let names = ["p0-p1", "p0-p2", "p1-p2", "p1-p3"];

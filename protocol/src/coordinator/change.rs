@@ -23,11 +23,15 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::converse::best_first;
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
 use super::retrying::{RetryState, usual_replans};
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Candidate, Coordinator, Reply, StepOutput};
+use crate::conversation::{
+    Caller, ChangeEnd, ChangeWaiter, Next, PlanJob, PlanTarget, Planned, Waiter,
+};
 use crate::core::ReplayError;
 use crate::message::Token;
 
@@ -95,6 +99,15 @@ impl Change {
     }
 }
 
+/// How far a change is whose answer is not there yet.
+enum ChangeStage {
+    /// It is new, and can be made.
+    New,
+    BeingPlanned,
+    /// It was planned, and attempts at it are made.
+    Tried,
+}
+
 impl Reservation {
     /// Is a change of it under way?
     #[must_use]
@@ -107,13 +120,6 @@ impl Reservation {
         let change = self.change.as_ref().filter(|change| change.is_under_way());
         change.is_some_and(|change| change.transaction.as_ref() == Some(txn))
     }
-
-    /// As whoever asked for this change is told: with it as the last one.
-    fn told_of(&self, change: &Change) -> Reply {
-        let mut told = self.clone();
-        told.change = Some(change.clone());
-        Reply::Stands(Box::new(told))
-    }
 }
 
 impl Coordinator {
@@ -125,99 +131,129 @@ impl Coordinator {
         last.filter(|change| change.id.as_str() == id).or_else(past)
     }
 
-    /// A change came.
-    pub(super) fn open_change(&mut self, ticket: ChangeTicket, token: Token, out: &mut StepOutput) {
-        let Some(reservation) = self.reservations.get(&ticket.reservation) else {
-            return out.reply(token, Reply::Unknown);
-        };
-        let id = ticket.reservation.clone();
-        if let Some(change) = self.find_change(&id, ticket.change.as_str()) {
-            if change.content != ticket.content {
-                out.reply(token, Reply::OtherContent);
-            } else if change.is_under_way() {
-                self.waiting.entry(id).or_default().push(token);
-            } else {
-                out.reply(token, reservation.told_of(change));
-            }
-            return;
+    /// A change came: it is planned, or answered as it stands.
+    pub(super) fn open_change(
+        &mut self,
+        ticket: ChangeTicket,
+        token: Token<Next<ChangeEnd>>,
+        out: &mut StepOutput,
+    ) {
+        if self.admit_change(&ticket, ChangeWaiter::Conversation(token), out) {
+            let id = ticket.reservation.clone();
+            self.conversations.changes.insert(id.clone(), (ticket, Vec::new()));
+            let job = PlanJob::first(PlanTarget::Change(id));
+            out.reply(Reply::Change(token, Next::Plan(job)));
         }
-        match self.changing.get_mut(&id) {
-            Some((known, _)) if known.change != ticket.change => {
-                return out.reply(token, Reply::ChangeUnderWay(known.change.clone()));
+    }
+
+    /// Is a change new, and can it be made? Else its answer is given, or will be to who waits.
+    pub(super) fn admit_change(
+        &mut self,
+        ticket: &ChangeTicket,
+        waiter: ChangeWaiter,
+        out: &mut StepOutput,
+    ) -> bool {
+        match self.end_of_change(ticket) {
+            Ok(ChangeStage::New) => return true,
+            Ok(ChangeStage::Tried) => {
+                self.conversations.wait(&ticket.reservation, [Waiter::Change(waiter)]);
             }
-            Some((known, _)) if *known != ticket => return out.reply(token, Reply::OtherContent),
-            Some((_, waiting)) => return waiting.push(token),
+            Ok(ChangeStage::BeingPlanned) => {
+                let planning = self.conversations.changes.get_mut(&ticket.reservation);
+                planning.into_iter().for_each(|(_, waiting)| waiting.push(waiter));
+            }
+            Err(end) => out.effects.push(waiter.reply(*end)),
+        }
+        false
+    }
+
+    /// How far a change is that came, or what it is answered with.
+    fn end_of_change(&self, ticket: &ChangeTicket) -> Result<ChangeStage, Box<ChangeEnd>> {
+        let end = |end| Err(Box::new(end));
+        let Some(known) = self.reservations.get(&ticket.reservation) else {
+            return end(ChangeEnd::Unknown);
+        };
+        if let Some(change) = self.find_change(&known.id, ticket.change.as_str()) {
+            return if change.content != ticket.content {
+                end(ChangeEnd::OtherContent)
+            } else if change.is_under_way() {
+                Ok(ChangeStage::Tried)
+            } else {
+                // As whoever asked for this change is told: with it as the last one.
+                let known = Reservation { change: Some(change.clone()), ..known.clone() };
+                end(ChangeEnd::Stands(Box::new(known)))
+            };
+        }
+        match self.conversations.changes.get(&known.id) {
+            Some((other, _)) if other.change != ticket.change => {
+                return end(ChangeEnd::UnderWay(other.change.clone()));
+            }
+            Some((same, _)) if same != ticket => return end(ChangeEnd::OtherContent),
+            Some(_) => return Ok(ChangeStage::BeingPlanned),
             None => {}
         }
-        if let Some(change) = reservation.change.as_ref().filter(|change| change.is_under_way()) {
-            return out.reply(token, Reply::ChangeUnderWay(change.id.clone()));
+        if let Some(change) = known.change.as_ref().filter(|change| change.is_under_way()) {
+            return end(ChangeEnd::UnderWay(change.id.clone()));
         }
-        // What a coordinator above has only that one may change (I21), and it has no way to.
-        if reservation.state != State::Confirmed || reservation.parent_transaction.is_some() {
-            return out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
+        // Only the parent coordinator may change what it has booked here (I21), and it has no call for that.
+        if known.state != State::Confirmed || known.parent_transaction.is_some() {
+            return end(ChangeEnd::NotConfirmed(Box::new(known.clone())));
         }
-        if reservation.changes >= limits::CHANGES_MAX {
-            return out.reply(token, Reply::ChangesSpent);
+        if known.changes >= limits::CHANGES_MAX {
+            return end(ChangeEnd::Spent);
         }
         if self.room.is_low() {
-            return out.reply(token, Reply::NoRoom);
+            return end(ChangeEnd::DiskFull);
         }
-        self.changing.insert(id, (ticket, Vec::new()));
-        out.reply(token, Reply::PlanChange);
+        Ok(ChangeStage::New)
     }
 
     /// Planning of a change has ended: what to try, or why there is nothing.
-    pub(super) fn modify(
+    pub(super) fn change_planned(
         &mut self,
         id: &ReservationId,
-        outcome: Result<Vec<Candidate>, Refusal>,
-        notes: String,
-        token: Token,
+        planned: Planned,
+        token: Token<Next<ChangeEnd>>,
         now: Now,
         out: &mut StepOutput,
     ) {
-        let Some((ticket, mut waiting)) = self.changing.remove(id) else {
-            return out.reply(token, Reply::Forgotten);
+        let caller = ChangeWaiter::Conversation(token);
+        let Some((ticket, mut waiting)) = self.conversations.changes.remove(id) else {
+            return out.effects.push(caller.reply(ChangeEnd::BrokenOff));
         };
-        waiting.push(token);
-        let Some(reservation) = self.reservations.get(id) else { return };
-        if reservation.state != State::Confirmed {
+        waiting.push(caller);
+        let Some(known) = self.reservations.get(id) else { return };
+        let unable = if known.state != State::Confirmed {
             // Released meanwhile: nothing of the change was recorded, so nothing is answered for ever.
-            for token in waiting {
-                out.reply(token, Reply::NotConfirmed(Box::new(reservation.clone())));
-            }
+            Some(ChangeEnd::NotConfirmed(Box::new(known.clone())))
+        } else if self.room.is_low() {
+            Some(ChangeEnd::DiskFull)
+        } else {
+            None
+        };
+        if let Some(end) = unable {
+            out.effects.extend(waiting.into_iter().map(|waiter| waiter.reply(end.clone())));
             return;
         }
-        if self.room.is_low() {
-            for token in waiting {
-                out.reply(token, Reply::NoRoom);
-            }
-            return;
-        }
-        self.waiting.entry(id.clone()).or_default().append(&mut waiting);
+        self.conversations.wait(id, waiting.into_iter().map(Waiter::Change));
+        let Planned { outcome, notes, .. } = planned;
         let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
         self.record(record, out);
-        let refusal = match outcome {
-            Ok(candidates) => {
-                let mut candidates = self.with_old_parties(id, candidates);
-                candidates.reverse();
-                if let Some(candidate) = candidates.pop() {
-                    let replans = usual_replans(&candidate);
-                    let trying = RetryState::new(candidates, replans, token, now);
-                    self.trying.insert(id.clone(), trying);
-                    return self.attempt(id, candidate, now, out);
-                }
-                Refusal::new(Reason::NoRoute, "the planner gave nothing to try")
+        match best_first(outcome.map(|candidates| self.with_old_parties(id, candidates))) {
+            Ok((first, rest)) => {
+                let replans = usual_replans(&first);
+                let trying = RetryState::new(rest, replans, Caller::Change(token), now);
+                self.trying.insert(id.clone(), trying);
+                self.attempt(id, first, now, out);
             }
-            Err(refusal) => refusal,
-        };
-        self.conclude(id, refusal, now, out);
+            Err(refusal) => self.conclude(id, refusal, now, out),
+        }
     }
 
     /// Planning of a change has broken off; it was never there.
-    pub(super) fn forget_change(&mut self, id: &ReservationId, out: &mut StepOutput) {
-        for token in self.changing.remove(id).into_iter().flat_map(|(_, waiting)| waiting) {
-            out.reply(token, Reply::Forgotten);
+    pub(super) fn change_broken_off(&mut self, id: &ReservationId, out: &mut StepOutput) {
+        for waiter in self.conversations.end_change(id) {
+            out.effects.push(waiter.reply(ChangeEnd::BrokenOff));
         }
     }
 

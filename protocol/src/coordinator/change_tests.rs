@@ -2,30 +2,32 @@
 
 use coalloc_common::limits;
 
-use super::tests::{Bench, OTHER, RM, USER, at, plan, refused, replies, ticket, told, txn};
+use super::tests::{
+    Bench, OTHER, RM, USER, at, change_end, change_planned, open, open_change, plan, plans_change,
+    refused, replies, stands, ticket, told, txn,
+};
 use super::*;
+use crate::conversation::{ChangeEnd, Next};
 use crate::message::{Answer, Message};
 
-fn change(name: &str, content: &str, token: Token) -> CoordinatorInput {
+fn change(name: &str, content: &str, who: u64) -> CoordinatorInput {
     let ticket = ChangeTicket {
         reservation: ReservationId::composed("grc-t-1"),
         change: RequestId::composed(name),
         content: content.into(),
     };
-    CoordinatorInput::OpenChange { ticket, token }
+    open_change(ticket, who)
 }
 
 fn new_version(plans: &[Candidate]) -> CoordinatorInput {
-    let reservation = ReservationId::composed("grc-t-1");
-    let outcome = Ok(plans.to_vec());
-    CoordinatorInput::Modify { reservation, outcome, notes: "new".into(), token: USER }
+    change_planned("grc-t-1", plans, USER)
 }
 
 #[test]
 fn a_change_asks_every_rm_of_both_versions_and_says_what_it_replaces() {
     let mut bench = Bench::confirmed();
     let opened = bench.step(change("c1", "x", USER), at(50));
-    assert_eq!(replies(&opened), [(USER, Reply::PlanChange)]);
+    assert_eq!(replies(&opened), [plans_change(USER, "grc-t-1")]);
     let effects = bench.step(new_version(&[plan(&["b", "c"])]), at(60));
     let holds: Vec<(String, usize, Option<String>)> = effects
         .iter()
@@ -67,19 +69,19 @@ fn a_change_asks_every_rm_of_both_versions_and_says_what_it_replaces() {
 fn one_change_at_a_time_and_each_has_one_answer() {
     let mut bench = Bench::confirmed();
     let _ = bench.step(change("c1", "x", USER), at(50));
-    let under_way = || [(OTHER, Reply::ChangeUnderWay(RequestId::composed("c1")))];
+    let under_way = || [change_end(OTHER, ChangeEnd::UnderWay(RequestId::composed("c1")))];
     assert_eq!(replies(&bench.step(change("c2", "x", OTHER), at(51))), under_way(), "planned");
-    let other_content = [(OTHER, Reply::OtherContent)];
+    let other_content = [change_end(OTHER, ChangeEnd::OtherContent)];
     assert_eq!(replies(&bench.step(change("c1", "y", OTHER), at(52))), other_content);
     let _ = bench.step(new_version(&[plan(&["a"])]), at(60));
     assert_eq!(replies(&bench.step(change("c2", "x", OTHER), at(61))), under_way(), "held");
-    let open = CoordinatorInput::Open { ticket: ticket("r1", "c"), token: RM };
-    assert_eq!(told(&bench.step(open, at(62))), [(RM, State::Confirmed)], "its request is through");
+    let request = bench.step(open(ticket("r1", "c"), RM), at(62));
+    assert_eq!(told(&request), [(RM, State::Confirmed)], "its request is through");
     let no = refused(Reason::OutsideHorizon);
     let _ = bench.answer("a", "grc-t-1/2", MessageKind::Hold, no, at(70));
     let done = bench.answer("b", "grc-t-1/2", MessageKind::Abort, Answer::Done, at(80));
-    let outcome = |effects: &[CoordinatorEffect]| match &replies(effects)[..] {
-        [(_, Reply::Stands(known))] => {
+    let outcome = |effects: &[CoordinatorEffect]| match &stands(effects)[..] {
+        [(_, known)] => {
             let change = known.change.clone().unwrap();
             (known.state, change.id.to_string(), change.state, known.version)
         }
@@ -100,7 +102,9 @@ fn one_change_at_a_time_and_each_has_one_answer() {
     let _ = bench.step(change("c3", "x", USER), at(120));
     let _ = bench.release("grc-t-1", at(121));
     let effects = bench.step(new_version(&[plan(&["a"])]), at(122));
-    assert!(matches!(&replies(&effects)[..], [(USER, Reply::NotConfirmed(_))]), "{effects:?}");
+    let end = &replies(&effects)[..];
+    let not_confirmed = |end| matches!(end, Next::Done(ChangeEnd::NotConfirmed(_)));
+    assert!(matches!(end, [Reply::Change(_, end)] if not_confirmed(end.clone())), "{effects:?}");
     assert!(bench.core.find_change(&ReservationId::composed("grc-t-1"), "c3").is_none());
 }
 
@@ -109,19 +113,19 @@ fn changes_are_bounded_what_was_answered_stays_answered_and_replies_do_not_grow(
     let mut bench = Bench::confirmed();
     for number in 0..limits::CHANGES_MAX {
         let opened = bench.step(change(&format!("c{number}"), "x", USER), at(50));
-        assert_eq!(replies(&opened), [(USER, Reply::PlanChange)], "{number}");
-        let told = replies(&bench.step(new_version(&[]), at(51)));
-        let [(USER, Reply::Stands(known))] = &told[..] else { panic!("an outcome: {told:?}") };
+        assert_eq!(replies(&opened), [plans_change(USER, "grc-t-1")], "{number}");
+        let told = stands(&bench.step(new_version(&[]), at(51)));
+        let [(USER, known)] = &told[..] else { panic!("an outcome: {told:?}") };
         let last = known.change.as_ref().unwrap();
         assert_eq!((last.state, last.notes.as_str()), (ChangeState::Refused, ""), "{number}");
         assert_eq!(known.changes, number + 1);
     }
     for _ in 0..2 {
         let more = replies(&bench.step(change("more", "x", OTHER), at(60)));
-        assert_eq!(more, [(OTHER, Reply::ChangesSpent)]);
+        assert_eq!(more, [change_end(OTHER, ChangeEnd::Spent)]);
         for number in [0, 1, limits::CHANGES_MAX - 1] {
-            let again = replies(&bench.step(change(&format!("c{number}"), "x", OTHER), at(61)));
-            let [(OTHER, Reply::Stands(known))] = &again[..] else { panic!("{again:?}") };
+            let again = stands(&bench.step(change(&format!("c{number}"), "x", OTHER), at(61)));
+            let [(OTHER, known)] = &again[..] else { panic!("{again:?}") };
             let told = known.change.as_ref().unwrap();
             assert_eq!(
                 (told.id.as_str(), told.state),
@@ -129,7 +133,7 @@ fn changes_are_bounded_what_was_answered_stays_answered_and_replies_do_not_grow(
             );
         }
         let other = replies(&bench.step(change("c0", "y", OTHER), at(62)));
-        assert_eq!(other, [(OTHER, Reply::OtherContent)]);
+        assert_eq!(other, [change_end(OTHER, ChangeEnd::OtherContent)]);
         let _ = bench.restart(at(70));
     }
     assert_eq!(told(&bench.release("grc-t-1", at(80))), [], "it can be released as ever");

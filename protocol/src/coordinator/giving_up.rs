@@ -62,6 +62,17 @@ pub struct GaveUpOn {
     pub wanted: usize,
 }
 
+/// What [`Repair::GiveUp`](super::Repair::GiveUp) is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GiveUpReply {
+    /// It is recorded.
+    GaveUp(GaveUpOn),
+    /// It is not, and why.
+    NotGivenUp(NotGivenUp),
+    /// There is no reservation of that id.
+    Unknown,
+}
+
 /// Why an RM is not given up of a reservation. Nothing was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotGivenUp {
@@ -112,21 +123,23 @@ impl Coordinator {
         &mut self,
         (rm, of): (&RmName, &OfWhat),
         (by, why): (&UserName, &str),
-        token: Token,
+        token: Token<GiveUpReply>,
         now: Now,
         out: &mut StepOutput,
     ) {
         let (gave_up, ended) = match of {
             OfWhat::All => self.all_ends(rm),
             OfWhat::Reservation(id) if !self.reservations.contains_key(id) => {
-                return out.reply(token, Reply::Unknown);
+                return out.reply(Reply::GiveUp(token, GiveUpReply::Unknown));
             }
             OfWhat::Reservation(id) => match self.ends_of(id, rm) {
                 Ok(ended) => {
                     let reservations = vec![id.clone()];
                     (GaveUpOn { reservations, ..GaveUpOn::default() }, ended)
                 }
-                Err(why_not) => return out.reply(token, Reply::NotGivenUp(why_not)),
+                Err(why_not) => {
+                    return out.reply(Reply::GiveUp(token, GiveUpReply::NotGivenUp(why_not)));
+                }
             },
         };
         for txn in ended {
@@ -145,7 +158,7 @@ impl Coordinator {
             self.finish_or_go_on(&txn, now, out);
         }
         self.disown_due(now, out);
-        out.reply(token, Reply::GaveUp(gave_up));
+        out.reply(Reply::GiveUp(token, GiveUpReply::GaveUp(gave_up)));
     }
 
     /// The transactions of a reservation whose end an RM owes; none when it was given up of it before.

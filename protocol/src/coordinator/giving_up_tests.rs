@@ -1,6 +1,8 @@
 //! Giving up on an RM: when it is allowed, what it leads to, and that the RM is still sent Release.
 
-use super::tests::{Bench, OTHER, RM, USER, at, plan, refused, replies, rm, sends, txn};
+use super::tests::{
+    Bench, RM, USER, at, change_planned, open_change, plan, refused, replies, rm, sends, txn,
+};
 use super::*;
 use crate::message::{Answer, Delivery};
 
@@ -14,7 +16,7 @@ fn of(id: &str) -> OfWhat {
 impl Bench {
     fn give_up(&mut self, name: &str, of: OfWhat, now: Now) -> Vec<CoordinatorEffect> {
         let (rm, by, why) = (rm(name), UserName::composed("op"), "disk burnt".to_owned());
-        let input = Repair::GiveUp { rm, of, by, why, token: RM };
+        let input = Repair::GiveUp { rm, of, by, why, token: Token::new(RM) };
         self.step(CoordinatorInput::Repair(input), now)
     }
 
@@ -24,7 +26,9 @@ impl Bench {
         let effects = self.give_up(name, of, now);
         assert_eq!(self.log.len(), written);
         match &effects[..] {
-            [CoordinatorEffect::Reply { token: RM, reply: Reply::NotGivenUp(why) }] => why.clone(),
+            [CoordinatorEffect::Reply(Reply::GiveUp(_, GiveUpReply::NotGivenUp(why)))] => {
+                why.clone()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -46,7 +50,7 @@ fn released() -> Bench {
 /// What giving up led to: the reservations, how many more there are, and at how many the RM is still needed.
 fn gave_up(effects: &[CoordinatorEffect]) -> GaveUpOn {
     let told = |effect: &CoordinatorEffect| match effect {
-        CoordinatorEffect::Reply { token: RM, reply: Reply::GaveUp(on) } => Some(on.clone()),
+        CoordinatorEffect::Reply(Reply::GiveUp(_, GiveUpReply::GaveUp(on))) => Some(on.clone()),
         _ => None,
     };
     effects.iter().find_map(told).unwrap_or_else(|| panic!("{effects:?}"))
@@ -59,8 +63,12 @@ fn given_up_it_is_over_and_the_rm_is_told_until_it_acknowledges() {
     assert_eq!(gave_up(&effects).reservations, [ReservationId::composed(ID)]);
     assert_eq!(sends(&effects), ["b Release"], "it goes on being told");
     let told = replies(&effects);
-    let stands = told.iter().find(|(token, _)| *token == OTHER);
-    let Some((_, Reply::Stands(known))) = stands else { panic!("the user waits: {told:?}") };
+    let Some(known) = told.iter().find_map(|reply| match reply {
+        Reply::Release(_, ReleaseReply::Stands(known)) => Some(known),
+        _ => None,
+    }) else {
+        panic!("the user waits: {told:?}")
+    };
     assert_eq!((known.state, known.is_definite()), (State::Terminated, true));
     let [one] = &known.given_up[..] else { panic!("{:?}", known.given_up) };
     let whole = (one.rm.as_str(), one.by.as_str(), one.why.as_str(), one.at, one.until, one.ended);
@@ -116,7 +124,8 @@ fn only_an_end_that_is_owed_can_be_given_up() {
     let owing = vec![rm("b")];
     assert_eq!(bench.not_given_up("a", of(ID), at(70)), NotGivenUp::OwesNothing(owing.clone()));
     assert_eq!(bench.not_given_up("c", of(ID), at(70)), NotGivenUp::NoPart(owing));
-    assert_eq!(replies(&bench.give_up("b", of("grc-t-9"), at(70))), [(RM, Reply::Unknown)]);
+    let unknown = Reply::GiveUp(Token::new(RM), GiveUpReply::Unknown);
+    assert_eq!(replies(&bench.give_up("b", of("grc-t-9"), at(70))), [unknown]);
     assert_eq!(bench.state(ID), State::Terminating);
 }
 
@@ -135,10 +144,8 @@ fn what_failed_and_cannot_end_fails_for_good() {
     assert_eq!(sends(&effects), ["b Release"], "which also ends what is held");
     // An RM that asks for the decision gets it.
     let told = bench.resolve(TRY, "b", at(8_200));
-    assert!(replies(&told).iter().any(|(_, reply)| matches!(
-        reply,
-        Reply::Resolution(Resolution::Decided(Decision::Abort))
-    )));
+    let aborted = Reply::Resolve(Token::new(RM), Resolution::Decided(Decision::Abort));
+    assert!(replies(&told).contains(&aborted), "{told:?}");
 }
 
 #[test]
@@ -190,10 +197,8 @@ fn what_both_versions_of_a_change_owe_is_given_up_together() {
     let id = ReservationId::composed(ID);
     let change = RequestId::composed("c1");
     let ticket = ChangeTicket { reservation: id.clone(), change, content: "c".into() };
-    let _ = bench.step(CoordinatorInput::OpenChange { ticket, token: USER }, at(50));
-    let (outcome, notes) = (Ok(vec![plan(&["a", "b"])]), String::new());
-    let modify = CoordinatorInput::Modify { reservation: id, outcome, notes, token: USER };
-    let _ = bench.step(modify, at(50));
+    let _ = bench.step(open_change(ticket, USER), at(50));
+    let _ = bench.step(change_planned(ID, &[plan(&["a", "b"])], USER), at(50));
     for name in ["a", "b"] {
         let _ = bench.held(name, "grc-t-1/2", 900, at(60));
     }

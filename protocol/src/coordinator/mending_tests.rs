@@ -1,7 +1,10 @@
 //! A change that some RMs have booked and others were too late to book. In the end one version is booked
 //! everywhere, and nothing is released before that.
 
-use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, sends, told};
+use super::tests::{
+    Bench, OTHER, USER, at, change_planned, open_change, plan, plans_change, refused, replies,
+    sends, told,
+};
 use super::*;
 use crate::message::{Answer, Message};
 
@@ -18,12 +21,8 @@ fn committing() -> Bench {
         change: RequestId::composed("c1"),
         content: "x".into(),
     };
-    let _ = bench.step(CoordinatorInput::OpenChange { ticket, token: USER }, at(50));
-    let reservation = ReservationId::composed(ID);
-    let outcome = Ok(vec![plan(&["a", "b", "c"])]);
-    let modify =
-        CoordinatorInput::Modify { reservation, outcome, notes: "new".into(), token: USER };
-    let _ = bench.step(modify, at(60));
+    let _ = bench.step(open_change(ticket, USER), at(50));
+    let _ = bench.step(change_planned(ID, &[plan(&["a", "b", "c"])], USER), at(60));
     for rm in ["a", "b", "c"] {
         let _ = bench.held(rm, NEW, 900, at(70));
     }
@@ -133,12 +132,10 @@ fn or_the_old_one_when_the_new_one_is_not_to_be_had_any_more() {
         change: RequestId::composed("c2"),
         content: "y".into(),
     };
-    let opened = bench.step(CoordinatorInput::OpenChange { ticket, token: OTHER }, at(160));
-    assert_eq!(replies(&opened), [(OTHER, Reply::PlanChange)]);
-    let (reservation, outcome) = (ReservationId::composed(ID), Ok(vec![plan(&["a"])]));
-    let modify = CoordinatorInput::Modify { reservation, outcome, notes: "n".into(), token: OTHER };
+    let opened = bench.step(open_change(ticket, OTHER), at(160));
+    assert_eq!(replies(&opened), [plans_change(OTHER, ID)]);
     let back = || Some(BACK.to_owned());
-    let sent = bench.step(modify, at(170));
+    let sent = bench.step(change_planned(ID, &[plan(&["a"])], OTHER), at(170));
     assert_eq!(replaced(&sent), [("a".into(), 1, back()), ("b".into(), 0, back())]);
 }
 

@@ -1,8 +1,12 @@
 //! One-way candidates, whose RMs are booked one after the other by the Hold message itself: which messages each
 //! RM is sent, and what a restart makes of it. The RMs' answers are written by hand.
 
-use super::tests::{Bench, USER, at, plan, refused, replies, rm, sends, told};
+use super::tests::{
+    Bench, USER, at, open, plan, planned_again, plans_again, refused, request_planned, rm, sends,
+    ticket, told,
+};
 use super::*;
+use crate::conversation::Planned;
 use crate::message::{Answer, Message};
 
 /// The transaction of the first attempt at the first reservation.
@@ -51,10 +55,8 @@ fn a_refusal_ends_what_was_booked_before_it_and_it_is_planned_again() {
     let sent = bench.answer("a", TRY, MessageKind::Hold, no, at(20));
     assert_eq!(sends(&sent), ["b Abort"]);
     let told = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
-    let reservation = ReservationId::composed("grc-t-1");
-    assert_eq!(replies(&told), [(USER, Reply::Replan(reservation.clone()))]);
-    let outcome = Ok(vec![one_way(&["c"])]);
-    let again = CoordinatorInput::Replanned { reservation, outcome, token: USER };
+    assert_eq!(plans_again(&told), [(USER, "grc-t-1".to_owned())]);
+    let again = planned_again("grc-t-1", &[one_way(&["c"])], USER);
     assert_eq!(sends(&bench.step(again, at(40))), ["c Hold"]);
     let _ = bench.held("c", "grc-t-1/2", 0, at(50));
     assert_eq!(bench.state("grc-t-1"), State::Confirmed);
@@ -147,13 +149,10 @@ fn one_that_does_not_answer_is_ended_too() {
 #[test]
 fn how_often_it_is_planned_again_is_the_planners_to_say() {
     let mut bench = Bench::new();
-    let open = CoordinatorInput::Open { ticket: super::tests::ticket("r1", "c"), token: USER };
-    let _ = bench.step(open, at(0));
-    let (request, notes) = (RequestId::composed("r1"), String::new());
-    let candidates = vec![one_way(&["a"])];
-    let reserve =
-        CoordinatorInput::Reserve { request, candidates, replans: Some(0), notes, token: USER };
-    assert_eq!(sends(&bench.step(reserve, at(0))), ["a Hold"]);
+    let _ = bench.step(open(ticket("r1", "c"), USER), at(0));
+    let outcome = Ok(vec![one_way(&["a"])]);
+    let planned = Planned { outcome, replans: Some(0), notes: String::new() };
+    assert_eq!(sends(&bench.step(request_planned("r1", planned, USER), at(0))), ["a Hold"]);
     let no = refused(Reason::InsufficientCapacity);
     let done = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
     assert_eq!(told(&done), [(USER, State::Failed)]);

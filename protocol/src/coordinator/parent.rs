@@ -28,11 +28,13 @@ use coalloc_common::{
     TransactionId, limits,
 };
 
+use super::converse::best_first;
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
 use super::retrying::RetryState;
 use super::transaction::TransactionGoal;
 use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput, Ticket};
+use crate::conversation::{Caller, Next, ParentReply, ParentWaiter, PlanJob, PlanTarget};
 use crate::core::ReplayError;
 use crate::message::{Answer, Decision, HoldOrder, Resolution, Token};
 use crate::participant::ask_by;
@@ -50,20 +52,9 @@ pub struct ParentConfig {
     pub boot: String,
 }
 
-/// What came from above.
-#[allow(clippy::large_enum_variant)] // One a call, moved once: a box would be an allocation for nothing.
+/// What came from a parent coordinator besides a Hold, which opens a [conversation](crate::conversation).
 #[derive(Debug, Clone)]
 pub enum ParentInput {
-    /// Phase one. `planned` is `None` when the message has just come; a new one is then answered with
-    /// [`Reply::PlanUpper`], and comes again with what its planning gave.
-    Hold {
-        /// What to keep.
-        order: HoldOrder,
-        /// What to try inside, best first; or why there is nothing.
-        planned: Option<Result<Vec<Candidate>, Refusal>>,
-        /// Who waits.
-        token: Token,
-    },
     /// Phase two, either way, or the end of a booking.
     End {
         /// Of which transaction.
@@ -73,9 +64,9 @@ pub enum ParentInput {
         /// Which: everything but Hold.
         kind: MessageKind,
         /// Who waits.
-        token: Token,
+        token: Token<ParentReply>,
     },
-    /// What came of a [`CoordinatorEffect::AskAbove`].
+    /// What came of a [`CoordinatorEffect::AskParent`].
     Resolved {
         /// Of which transaction.
         txn: TransactionId,
@@ -91,6 +82,14 @@ pub struct ParentEntry {
     pub coordinator: CoordinatorName,
     /// Its content, and the reservation that it became here; `None` for a tombstone.
     pub order: Option<(HoldOrder, ReservationId)>,
+}
+
+/// A Hold that came before.
+enum KnownHold {
+    /// With this answer.
+    Answered(Answer),
+    /// As this reservation, of whose state the answer is made.
+    Opened(ReservationId),
 }
 
 /// A promise that was given above.
@@ -149,9 +148,6 @@ impl Coordinator {
 
     pub(super) fn parent_input(&mut self, input: ParentInput, now: Now, out: &mut StepOutput) {
         match input {
-            ParentInput::Hold { order, planned, token } => {
-                self.parent_hold(order, planned, token, now, out);
-            }
             ParentInput::End { txn, by, kind, token } => {
                 self.parent_end(&txn, by, kind, token, now, out)
             }
@@ -161,75 +157,78 @@ impl Coordinator {
         }
     }
 
-    fn parent_hold(
+    /// A Hold of a parent came, or was planned.
+    pub(super) fn parent_hold(
         &mut self,
         order: HoldOrder,
         planned: Option<Result<Vec<Candidate>, Refusal>>,
-        token: Token,
+        token: Token<Next<ParentReply>>,
         now: Now,
         out: &mut StepOutput,
     ) {
-        // Refusals in a fixed order, as a participant's: who, known before, what.
-        if !order.txn.is_of(&order.coordinator) {
-            return out.reply(token, Reply::ToParent(Answer::Denied));
-        }
-        if let Some(answer) = self.room.remembered(&order, &self.rm_name()) {
-            return out.reply(token, Reply::ToParent(answer));
-        }
-        if let Some(entry) = self.parent_entries.get(&order.txn) {
-            let answer = match &entry.order {
-                _ if entry.coordinator != order.coordinator => Answer::Denied,
-                Some((known, _)) if *known != order => Answer::OtherContent,
-                Some((_, id)) => {
-                    let id = id.clone();
-                    return self.answer_parent(&id, MessageKind::Hold, token, out);
-                }
-                None => {
-                    let text = format!("{} was ended before this Hold came", order.txn);
-                    Answer::Refused(Refusal::new(Reason::Aborted, text))
-                }
-            };
-            return out.reply(token, Reply::ToParent(answer));
-        }
-        if !self.parents.coordinators.contains(&order.coordinator) {
-            return out.reply(token, Reply::ToParent(Answer::Denied));
+        let waiter = ParentWaiter::Hold(token);
+        match self.known_hold(&order) {
+            Some(KnownHold::Answered(answer)) => return out.effects.push(waiter.answer(answer)),
+            Some(KnownHold::Opened(id)) => {
+                return self.answer_parent(&id, MessageKind::Hold, waiter, out);
+            }
+            None => {}
         }
         // As at a participant: told, and not written down.
         if let Some(answer) = self.room.refuse(&order, &self.rm_name()) {
-            return out.reply(token, Reply::ToParent(answer));
+            return out.effects.push(waiter.answer(answer));
         }
-        let Some(planned) = planned else {
-            return out.reply(token, Reply::PlanParentHold);
+        let Some(outcome) = planned else {
+            let job = PlanJob::first(PlanTarget::ParentHold(order));
+            return out.reply(Reply::ParentHold(token, Next::Plan(job)));
         };
-        let planned = match self.refusal_of_replacing(&order) {
+        let outcome = match self.refusal_of_replacing(&order) {
             Some(refusal) => Err(refusal),
             None if order.one_way => {
                 let text = "behind a coordinator nothing is booked with one message";
                 Err(Refusal::new(Reason::Denied, text))
             }
-            None => planned.map(|candidates| self.with_parties_for_parent(&order, candidates)),
+            None => outcome.map(|candidates| self.with_parties_for_parent(&order, candidates)),
         };
         let id = format!("{}-{}-{}", self.config.name, self.config.tag, self.order.len() + 1);
         let id = ReservationId::composed(id);
         let record =
             CoordinatorRecord::ParentHoldOpened { reservation: id.clone(), order, at: now };
         self.record(record, out);
-        self.answer_parent(&id, MessageKind::Hold, token, out);
-        let planned = planned.map(|mut candidates| {
-            candidates.reverse();
-            candidates.pop().map(|first| (first, candidates))
-        });
-        match planned {
-            Ok(Some((first, rest))) => {
-                self.trying.insert(id.clone(), RetryState::for_parent(rest, token, now));
+        self.answer_parent(&id, MessageKind::Hold, waiter, out);
+        match best_first(outcome) {
+            Ok((first, rest)) => {
+                let trying = RetryState::for_parent(rest, Caller::ParentHold(token), now);
+                self.trying.insert(id.clone(), trying);
                 self.attempt(&id, first, now, out);
-            }
-            Ok(None) => {
-                let text = "the planner gave nothing to try";
-                self.conclude(&id, Refusal::new(Reason::NoRoute, text), now, out);
             }
             Err(refusal) => self.conclude(&id, refusal, now, out),
         }
+    }
+
+    /// What is known of a Hold that came. Refusals come in a fixed order, as a participant's: who, known before,
+    /// what.
+    fn known_hold(&self, order: &HoldOrder) -> Option<KnownHold> {
+        let answered = |answer| Some(KnownHold::Answered(answer));
+        if !order.txn.is_of(&order.coordinator) {
+            return answered(Answer::Denied);
+        }
+        if let Some(answer) = self.room.remembered(order, &self.rm_name()) {
+            return answered(answer);
+        }
+        if let Some(entry) = self.parent_entries.get(&order.txn) {
+            return match &entry.order {
+                _ if entry.coordinator != order.coordinator => answered(Answer::Denied),
+                Some((known, _)) if known != order => answered(Answer::OtherContent),
+                Some((_, id)) => Some(KnownHold::Opened(id.clone())),
+                None => {
+                    let text = format!("{} was ended before this Hold came", order.txn);
+                    answered(Answer::Refused(Refusal::new(Reason::Aborted, text)))
+                }
+            };
+        }
+        let is_served = self.parents.coordinators.contains(&order.coordinator);
+        if is_served { None } else { answered(Answer::Denied) }
     }
 
     fn parent_end(
@@ -237,17 +236,18 @@ impl Coordinator {
         txn: &TransactionId,
         by: CoordinatorName,
         kind: MessageKind,
-        token: Token,
+        token: Token<ParentReply>,
         now: Now,
         out: &mut StepOutput,
     ) {
+        let waiter = ParentWaiter::End(token);
         let known = self.parent_entries.get(txn);
         let allowed = match known {
             Some(entry) => entry.coordinator == by,
             None => self.parents.coordinators.contains(&by) && txn.is_of(&by),
         };
         if !allowed {
-            return out.reply(token, Reply::ToParent(Answer::Denied));
+            return out.effects.push(waiter.answer(Answer::Denied));
         }
         let Some((_, id)) = known.and_then(|entry| entry.order.clone()) else {
             if known.is_none() {
@@ -265,7 +265,7 @@ impl Coordinator {
                 }
                 MessageKind::Abort | MessageKind::Release => Answer::Done,
             };
-            return out.reply(token, Reply::ToParent(answer));
+            return out.effects.push(waiter.answer(answer));
         };
         match (kind, self.reservations.get(&id).map(|r| r.state)) {
             (MessageKind::Commit, Some(State::Held)) => self.parent_commit(&id, now, out),
@@ -283,7 +283,7 @@ impl Coordinator {
             (MessageKind::Release, Some(State::Terminated)) => self.supersede(&id, now, out),
             _ => {}
         }
-        self.answer_parent(&id, kind, token, out);
+        self.answer_parent(&id, kind, waiter, out);
     }
 
     fn parent_resolved(
@@ -423,28 +423,23 @@ impl Coordinator {
         &mut self,
         id: &ReservationId,
         kind: MessageKind,
-        token: Token,
+        waiter: ParentWaiter,
         out: &mut StepOutput,
     ) {
         match self.answer_to_parent(id, kind) {
-            Some(answer) => out.reply(token, Reply::ToParent(answer)),
-            // One waits, of each kind: who sends again has given up the call before.
+            Some(answer) => out.effects.push(waiter.answer(answer)),
             None => {
-                if let Some(before) = self.waiting_parents.insert((id.clone(), kind), token) {
-                    out.reply(before, Reply::Forgotten);
-                }
+                let before = self.conversations.wait_as_parent(id, kind, waiter);
+                let sent_again = before.map(|before| before.reply(ParentReply::SentAgain));
+                out.effects.extend(sent_again);
             }
         }
     }
 
-    /// Answers all from above whose answer is there.
+    /// Answers all parents whose answer is there.
     pub(super) fn answer_waiting_parents(&mut self, out: &mut StepOutput) {
-        if self.waiting_parents.is_empty() {
-            return;
-        }
-        let waiting = std::mem::take(&mut self.waiting_parents);
-        for ((id, kind), token) in waiting {
-            self.answer_parent(&id, kind, token, out);
+        for ((id, kind), waiter) in self.conversations.take_parents() {
+            self.answer_parent(&id, kind, waiter, out);
         }
     }
 

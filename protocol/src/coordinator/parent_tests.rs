@@ -6,8 +6,13 @@ mod giving_up;
 
 use coalloc_common::{Time, limits};
 
-use super::tests::{Bench, OTHER, USER, at, plan, refused, replies, resolution, sends};
+use super::tests::{
+    Bench, OTHER, USER, at, open_change, plan, plans_again, refused, replies, resolution, sends,
+};
 use super::*;
+use crate::conversation::{
+    Caller, ChangeEnd, ConversationInput, Next, Opening, ParentReply, PlanJob, PlanTarget,
+};
 use crate::message::{Answer, HoldOrder};
 
 /// The reservation for the parent's first hold; `TRY` is the transaction of its first attempt.
@@ -50,8 +55,8 @@ fn no_more() -> [CoordinatorEffect; 0] {
 impl Bench {
     /// A Hold arrives from the parent.
     fn parent_holds(&mut self, order: HoldOrder, now: Now) -> Vec<CoordinatorEffect> {
-        let upper = ParentInput::Hold { order, planned: None, token: USER };
-        self.step(CoordinatorInput::Parent(upper), now)
+        let opening = Opening::ParentHold(order, Token::new(USER));
+        self.step(ConversationInput::Open(opening).into(), now)
     }
 
     /// The same Hold again, with the result of its planning.
@@ -61,8 +66,17 @@ impl Bench {
         planned: Result<Vec<Candidate>, Refusal>,
         now: Now,
     ) -> Vec<CoordinatorEffect> {
-        let upper = ParentInput::Hold { order, planned: Some(planned), token: USER };
-        self.step(CoordinatorInput::Parent(upper), now)
+        self.planned(PlanJob::first(PlanTarget::ParentHold(order)), planned, now)
+    }
+
+    fn planned(
+        &mut self,
+        job: PlanJob,
+        outcome: Result<Vec<Candidate>, Refusal>,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
+        let (planned, caller) = (outcome.into(), Caller::ParentHold(Token::new(USER)));
+        self.step(ConversationInput::Planned { job, planned, caller }.into(), now)
     }
 
     fn parent_ends(&mut self, id: &str, kind: MessageKind, now: Now) -> Vec<CoordinatorEffect> {
@@ -77,7 +91,7 @@ impl Bench {
         now: Now,
     ) -> Vec<CoordinatorEffect> {
         let by = CoordinatorName::composed(by);
-        let upper = ParentInput::End { txn: txn(id), by, kind, token: OTHER };
+        let upper = ParentInput::End { txn: txn(id), by, kind, token: Token::new(OTHER) };
         self.step(CoordinatorInput::Parent(upper), now)
     }
 
@@ -87,8 +101,7 @@ impl Bench {
         outcome: Result<Vec<Candidate>, Refusal>,
         now: Now,
     ) -> Vec<CoordinatorEffect> {
-        let (reservation, token) = (ReservationId::composed(ID), USER);
-        self.step(CoordinatorInput::Replanned { reservation, outcome, token }, now)
+        self.planned(PlanJob::again(ReservationId::composed(ID), Vec::new()), outcome, now)
     }
 
     fn parent_resolves(&mut self, id: &str, is: Resolution, now: Now) -> Vec<CoordinatorEffect> {
@@ -99,9 +112,10 @@ impl Bench {
     /// The parent's transaction `u` is being held at `a` and `b` from 0 ms on.
     fn holding() -> Self {
         let mut bench = Self::child(parents());
+        let job = PlanJob::first(PlanTarget::ParentHold(order("u")));
         assert_eq!(
             replies(&bench.parent_holds(order("u"), at(0))),
-            [(USER, Reply::PlanParentHold)]
+            [Reply::ParentHold(Token::new(USER), Next::Plan(job))]
         );
         let sent = bench.planned_for_parent(order("u"), Ok(vec![plan(&["a", "b"])]), at(0));
         assert_eq!(sends(&sent), ["a Hold", "b Hold"]);
@@ -139,10 +153,13 @@ impl Bench {
 }
 
 /// The answers to the parent, by token.
-fn said(effects: &[CoordinatorEffect]) -> Vec<(Token, Answer)> {
-    let one = |(token, reply)| match reply {
-        Reply::ToParent(answer) => (token, answer),
-        other => panic!("an answer upward expected: {other:?}"),
+fn said(effects: &[CoordinatorEffect]) -> Vec<(u64, Answer)> {
+    let one = |reply| match reply {
+        Reply::ParentHold(token, Next::Done(ParentReply::Answered(answer))) => {
+            (token.number(), answer)
+        }
+        Reply::ParentEnd(token, ParentReply::Answered(answer)) => (token.number(), answer),
+        other => panic!("an answer to a parent expected: {other:?}"),
     };
     replies(effects).into_iter().map(one).collect()
 }
@@ -162,7 +179,7 @@ fn asks(effects: &[CoordinatorEffect]) -> Vec<String> {
     effects.iter().filter_map(one).collect()
 }
 
-const DONE: [(Token, Answer); 1] = [(OTHER, Answer::Done)];
+const DONE: [(u64, Answer); 1] = [(OTHER, Answer::Done)];
 
 #[test]
 fn held_committed_and_done_only_after_every_inner_acknowledgement() {
@@ -191,7 +208,7 @@ fn refused_inside_it_is_refused_above_and_nothing_is_left() {
     assert_eq!(sends(&effects), ["b Abort"]);
     assert_eq!(replies(&effects), [], "b still holds");
     let ended = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
-    assert_eq!(replies(&ended), [(USER, Reply::Replan(ReservationId::composed(ID)))]);
+    assert_eq!(plans_again(&ended), [(USER, ID.to_owned())]);
     let none = Err(Refusal::new(Reason::InsufficientCapacity, "nothing is free any more"));
     assert_eq!(reason(&bench.replanned(none, at(35))), Reason::InsufficientCapacity);
     assert_eq!((bench.state(ID), bench.core.unfinished()), (State::Failed, 0));
@@ -250,8 +267,7 @@ fn it_is_planned_again_once_while_somebody_waits_and_has_patience() {
         let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(refused_at));
         let done = Answer::Done;
         let effects = bench.answer("b", TRY, MessageKind::Abort, done, at(refused_at));
-        let again = |(_, reply): &(Token, Reply)| matches!(reply, Reply::Replan(_));
-        assert!(!replies(&effects).iter().any(again), "{effects:?}");
+        assert_eq!(plans_again(&effects), [], "{effects:?}");
         assert_eq!(bench.state(ID), State::Failed);
     }
 }
@@ -262,7 +278,7 @@ fn dropped_while_it_is_planned_again_it_is_over() {
     let _ = bench.planned_for_parent(order("u"), Ok(vec![plan(&["a"])]), at(0));
     let no = refused(Reason::InsufficientCapacity);
     let again = bench.answer("a", TRY, MessageKind::Hold, no, at(10));
-    assert!(matches!(replies(&again)[..], [(USER, Reply::Replan(_))]), "{again:?}");
+    assert_eq!(plans_again(&again), [(USER, ID.to_owned())]);
     assert_eq!(said(&bench.parent_ends("u", MessageKind::Abort, at(20))), DONE);
     let late = bench.replanned(Ok(vec![plan(&["a"])]), at(30));
     assert_eq!((sends(&late).len(), reason(&late)), (0, Reason::Aborted));
@@ -294,7 +310,7 @@ fn committed_before_it_was_held_it_is_refused_for_ever() {
     let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(30));
     let ended = bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(30));
     let answers = said(&ended);
-    let no = |(_, answer): &(Token, Answer)| matches!(answer, Answer::Refused(_));
+    let no = |(_, answer): &(u64, Answer)| matches!(answer, Answer::Refused(_));
     assert!(answers.len() == 2 && answers.iter().all(no), "the Hold and the Commit: {answers:?}");
     assert_eq!(reason(&bench.parent_ends("u", MessageKind::Commit, at(40))), Reason::NotHeld);
 }
@@ -302,17 +318,17 @@ fn committed_before_it_was_held_it_is_refused_for_ever() {
 #[test]
 fn a_booking_is_released_from_above_and_by_nobody_else() {
     let mut bench = Bench::booked();
-    let release =
-        CoordinatorInput::Release { reservation: ReservationId::composed(ID), token: OTHER };
-    assert_eq!(sends(&bench.step(release, at(70))), [""; 0], "I21");
+    assert_eq!(sends(&bench.release(ID, at(70))), [""; 0], "I21");
     assert_eq!(bench.state(ID), State::Confirmed);
     let ticket = ChangeTicket {
         reservation: ReservationId::composed(ID),
         change: RequestId::composed("c"),
         content: String::new(),
     };
-    let change = bench.step(CoordinatorInput::OpenChange { ticket, token: OTHER }, at(70));
-    assert!(matches!(replies(&change)[..], [(OTHER, Reply::NotConfirmed(_))]), "{change:?}");
+    let change = bench.step(open_change(ticket, OTHER), at(70));
+    let [Reply::Change(_, Next::Done(ChangeEnd::NotConfirmed(_)))] = &replies(&change)[..] else {
+        panic!("{change:?}")
+    };
 
     let effects = bench.parent_ends("u", MessageKind::Release, at(80));
     assert_eq!(sends(&effects), ["a Release", "b Release"]);
@@ -528,14 +544,16 @@ fn an_inner_refusal_to_book_is_a_mixed_outcome_above_too() {
 #[test]
 fn who_asks_again_takes_the_place_of_who_waited() {
     let mut bench = Bench::holding();
+    let sent_again = Reply::ParentHold(Token::new(USER), Next::Done(ParentReply::SentAgain));
     for round in 0..3 {
         let again = bench.parent_holds(order("u"), at(10 + round));
-        assert_eq!(replies(&again), [(USER, Reply::Forgotten)], "one waits, not {round}");
+        assert_eq!(replies(&again), [sent_again.clone()], "one waits, not {round}");
     }
     let first = bench.parent_ends("u", MessageKind::Abort, at(20));
     assert_eq!(replies(&first), []);
     let again = bench.parent_ends("u", MessageKind::Abort, at(30));
-    assert_eq!(replies(&again), [(OTHER, Reply::Forgotten)]);
+    let sent_again = Reply::ParentEnd(Token::new(OTHER), ParentReply::SentAgain);
+    assert_eq!(replies(&again), [sent_again]);
     let _ = bench.answer("a", TRY, MessageKind::Abort, Answer::Done, at(40));
     let ended = said(&bench.answer("b", TRY, MessageKind::Abort, Answer::Done, at(40)));
     assert_eq!(ended.len(), 2, "the last of each kind: {ended:?}");

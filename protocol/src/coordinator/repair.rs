@@ -17,10 +17,11 @@ use coalloc_common::{
 };
 
 use super::change::ChangeTicket;
-use super::giving_up::OfWhat;
+use super::giving_up::{GiveUpReply, OfWhat};
 use super::record::CoordinatorRecord;
-use super::reservation::State;
+use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput};
+use crate::conversation::{ChangeEnd, ChangeWaiter, Waiter};
 use crate::core::ReplayError;
 use crate::message::{Answer, Delivery, Message, Token};
 
@@ -38,10 +39,9 @@ pub enum Repair {
         /// RMs that do not have it.
         lost: Vec<RmName>,
         /// Who waits.
-        token: Token,
+        token: Token<ChangeEnd>,
     },
-    /// Release what an RM has of a transaction that stands nowhere here. Answered with [`Reply::Disowned`] once the
-    /// RM has acknowledged; with [`Reply::Stands`] when it stands, and nothing is done.
+    /// Release what an RM has of a transaction that stands nowhere here.
     Disown {
         /// Where.
         rm: RmName,
@@ -52,10 +52,9 @@ pub enum Repair {
         /// And why.
         why: String,
         /// Who waits.
-        token: Token,
+        token: Token<DisownReply>,
     },
-    /// Give up on an RM that does not acknowledge an end, see [`giving_up`](super::giving_up). Answered with
-    /// [`Reply::GaveUp`] or [`Reply::NotGivenUp`].
+    /// Give up on an RM that does not acknowledge an end, see [`giving_up`](super::giving_up).
     GiveUp {
         /// On which.
         rm: RmName,
@@ -66,8 +65,17 @@ pub enum Repair {
         /// And why.
         why: String,
         /// Who waits.
-        token: Token,
+        token: Token<GiveUpReply>,
     },
+}
+
+/// What [`Repair::Disown`] is answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DisownReply {
+    /// The RM has acknowledged: it has nothing of the transaction any more.
+    Released,
+    /// The transaction stands here, in this reservation; nothing was done.
+    Stands(Box<Reservation>),
 }
 
 /// What an RM is to release.
@@ -87,7 +95,7 @@ struct Sending {
     send_at: BootTime,
     pause: Span,
     /// Forgotten at a restart.
-    waiting: Vec<Token>,
+    waiting: Vec<Token<DisownReply>>,
 }
 
 impl Disowning {
@@ -143,33 +151,27 @@ impl Coordinator {
         &mut self,
         ticket: ChangeTicket,
         (booked, candidate, lost): (&TransactionId, Candidate, Vec<RmName>),
-        token: Token,
+        token: Token<ChangeEnd>,
         now: Now,
         out: &mut StepOutput,
     ) {
-        let id = ticket.reservation.clone();
-        let change = ticket.change.clone();
-        let known = self.find_change(&id, change.as_str()).is_some();
+        let (id, waiter) = (ticket.reservation.clone(), ChangeWaiter::Rebook(token));
+        let known = self.find_change(&id, ticket.change.as_str()).is_some();
         let stands = self.reservations.get(&id);
         if let Some(other) = stands.filter(|stands| stands.transaction.as_ref() != Some(booked))
             && !known
         {
-            return out.reply(token, Reply::NotConfirmed(Box::new(other.clone())));
-        }
-        let mut asked = StepOutput::default();
-        self.open_change(ticket, token, &mut asked);
-        let is_new = |effect: &CoordinatorEffect| {
-            matches!(effect, CoordinatorEffect::Reply { reply: Reply::PlanChange, .. })
-        };
-        if !asked.effects.iter().any(is_new) {
-            return out.effects.append(&mut asked.effects);
+            let end = ChangeEnd::NotConfirmed(Box::new(other.clone()));
+            return out.effects.push(waiter.reply(end));
         }
         // Nothing is planned: it is what it was.
-        let Some((ticket, _)) = self.changing.remove(&id) else { return };
+        if !self.admit_change(&ticket, waiter, out) {
+            return;
+        }
         let Some(reservation) = self.reservations.get(&id) else { return };
         let notes = reservation.notes.clone();
         let txn = TransactionId::composed(format!("{id}/{}", reservation.opened + 1));
-        self.waiting.entry(id.clone()).or_default().push(token);
+        self.conversations.wait(&id, [Waiter::Change(waiter)]);
         let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
         self.record(record, out);
         let mut candidates = self.with_old_parties(&id, vec![candidate]);
@@ -203,7 +205,7 @@ impl Coordinator {
         (rm, txn): (RmName, TransactionId),
         by: UserName,
         why: String,
-        token: Token,
+        token: Token<DisownReply>,
         now: Now,
         out: &mut StepOutput,
     ) {
@@ -211,7 +213,8 @@ impl Coordinator {
             let stands = reservation.transaction.as_ref() == Some(&txn)
                 && reservation.state == State::Confirmed;
             if stands || self.has_unfinished(&reservation.id) {
-                return out.reply(token, Reply::Stands(Box::new(reservation.clone())));
+                let stands = DisownReply::Stands(Box::new(reservation.clone()));
+                return out.reply(Reply::Disown(token, stands));
             }
         }
         let place = (rm.clone(), txn.clone());
@@ -258,7 +261,7 @@ impl Coordinator {
             return true;
         }
         for token in std::mem::take(&mut sending.waiting) {
-            out.reply(token, Reply::Disowned);
+            out.reply(Reply::Disown(token, DisownReply::Released));
         }
         let (rm, txn) = place;
         self.record(CoordinatorRecord::DisownEnded { txn, rm, state: None, at: now }, out);

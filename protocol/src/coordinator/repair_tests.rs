@@ -2,8 +2,9 @@
 
 use std::ops::RangeFrom;
 
-use super::tests::{Bench, OTHER, at, plan, refused, replies, rm, sends, txn};
+use super::tests::{Bench, OTHER, at, plan, refused, replies, rm, sends, stands, txn};
 use super::*;
+use crate::conversation::ChangeEnd;
 use crate::digest::{BookingSet, Listed, Part};
 use crate::message::{Answer, Delivery, Message};
 
@@ -39,12 +40,19 @@ fn rebook(lost: &[&str], id: &str) -> CoordinatorInput {
     };
     let lost = lost.iter().map(|name| rm(name)).collect();
     let (booked, candidate) = (txn("grc-t-1/1"), plan(&["a", "b"]));
-    CoordinatorInput::Repair(Repair::Rebook { ticket, booked, candidate, lost, token: OTHER })
+    CoordinatorInput::Repair(Repair::Rebook {
+        ticket,
+        booked,
+        candidate,
+        lost,
+        token: Token::new(OTHER),
+    })
 }
 
 fn disown(id: &str) -> CoordinatorInput {
     let (rm, txn, by) = (rm("a"), txn(id), UserName::composed("op"));
-    CoordinatorInput::Repair(Repair::Disown { rm, txn, by, why: "left".into(), token: OTHER })
+    let token = Token::new(OTHER);
+    CoordinatorInput::Repair(Repair::Disown { rm, txn, by, why: "left".into(), token })
 }
 
 #[test]
@@ -146,10 +154,10 @@ fn booked_again_the_loser_holds_anew_and_the_others_replace() {
     assert_eq!((reservation.state, reservation.version), (State::Confirmed, 2));
     assert_eq!(found(&bench.core, "a", &booked(&["grc-t-1/2"])), []);
     // The same repair again gets the same answer. A repair of what is no longer booked changes nothing.
-    let again = replies(&bench.step(rebook(&["a"], "again-1"), at(80)));
-    assert!(matches!(&again[..], [(OTHER, Reply::Stands(known))] if known.version == 2));
+    let again = stands(&bench.step(rebook(&["a"], "again-1"), at(80)));
+    assert!(matches!(&again[..], [(OTHER, known)] if known.version == 2));
     let late = replies(&bench.step(rebook(&["a"], "again-2"), at(90)));
-    assert!(matches!(&late[..], [(OTHER, Reply::NotConfirmed(_))]), "{late:?}");
+    assert!(matches!(&late[..], [Reply::Rebook(_, ChangeEnd::NotConfirmed(_))]), "{late:?}");
 }
 
 #[test]
@@ -160,8 +168,8 @@ fn where_the_capacity_is_sold_it_is_refused_and_stands_as_it_was() {
     let sold = refused(Reason::InsufficientCapacity);
     let _ = bench.answer("a", "grc-t-1/2", MessageKind::Hold, sold, at(60));
     let done = bench.answer("b", "grc-t-1/2", MessageKind::Abort, Answer::Done, at(70));
-    let told = replies(&done);
-    let [(OTHER, Reply::Stands(known))] = &told[..] else { panic!("{told:?}") };
+    let told = stands(&done);
+    let [(OTHER, known)] = &told[..] else { panic!("{told:?}") };
     let change = known.change.as_ref().unwrap();
     assert_eq!((known.state, change.state), (State::Confirmed, ChangeState::Refused));
     assert_eq!(change.refusal.as_ref().unwrap().reason, Reason::InsufficientCapacity);
@@ -172,8 +180,8 @@ fn where_the_capacity_is_sold_it_is_refused_and_stands_as_it_was() {
 #[test]
 fn what_is_nobodys_is_released_until_the_rm_acknowledges() {
     let mut bench = Bench::confirmed();
-    let stands = replies(&bench.step(disown("grc-t-1/1"), at(50)));
-    assert!(matches!(&stands[..], [(OTHER, Reply::Stands(_))]), "it stands: {stands:?}");
+    let known = replies(&bench.step(disown("grc-t-1/1"), at(50)));
+    assert!(matches!(&known[..], [Reply::Disown(_, DisownReply::Stands(_))]), "{known:?}");
     assert_eq!(sends(&bench.step(disown("grc-x-7/1"), at(60))), ["a Release"]);
     assert_eq!(found(&bench.core, "a", &booked(&["grc-t-1/1", "grc-x-7/1"])), [], "under way");
     let lost = CoordinatorInput::Delivered {
@@ -193,7 +201,7 @@ fn what_is_nobodys_is_released_until_the_rm_acknowledges() {
     assert_eq!(sends(&effects), ["a Release"]);
     let _ = bench.step(disown("grc-x-7/1"), at(92));
     let done = bench.answer("a", "grc-x-7/1", MessageKind::Release, Answer::Done, at(95));
-    assert_eq!(replies(&done), [(OTHER, Reply::Disowned)]);
+    assert_eq!(replies(&done), [Reply::Disown(Token::new(OTHER), DisownReply::Released)]);
     assert_eq!(bench.core.next_wake(), None);
     let _ = bench.restart(at(99));
     assert_eq!(bench.core.next_wake(), None);

@@ -125,6 +125,14 @@ impl Reservation {
         }
     }
 
+    /// Why the attempts failed that were made so far: at its change while there is one, else at itself.
+    pub(super) fn refusals_so_far(&self) -> Vec<Refusal> {
+        match self.change.as_ref().filter(|change| change.is_under_way()) {
+            Some(change) => change.attempt_refusals.clone(),
+            None => self.attempt_refusals.clone(),
+        }
+    }
+
     /// Is there nothing left to release?
     #[must_use]
     pub const fn is_over(&self) -> bool {

@@ -1,16 +1,17 @@
 //! From one attempt to the next: candidates in order, planning again when others were faster, and the
 //! end when nothing is left to try.
 
-use coalloc_common::{
-    BootTime, Now, Reason, Refusal, RequestId, ReservationId, Span, TransactionId, limits,
-};
+use coalloc_common::{BootTime, Now, Reason, Refusal, ReservationId, Span, TransactionId, limits};
 
 use super::change::ChangeState;
+use super::converse::best_first;
 use super::record::CoordinatorRecord;
 use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, MessageKind, Reply, StepOutput};
+use super::{Candidate, Coordinator, MessageKind, StepOutput};
+use crate::conversation::{
+    Caller, ChangeEnd, ChangeWaiter, ParentReply, ParentWaiter, PlanJob, RequestEnd,
+};
 use crate::disk_gate::no_room;
-use crate::message::Token;
 
 /// What an undecided reservation may still try.
 #[derive(Debug, Clone)]
@@ -18,7 +19,7 @@ pub(super) struct RetryState {
     /// Tried from the back, best first.
     candidates: Vec<Candidate>,
     /// Who planned, and plans again; `None` while that is under way.
-    planner: Option<Token>,
+    planner: Option<Caller>,
     /// How often it may be planned again yet.
     replans_left: u32,
     /// When the first attempt was opened, and how long after that another may be.
@@ -32,12 +33,12 @@ pub(super) const fn usual_replans(first: &Candidate) -> u32 {
 }
 
 impl RetryState {
-    /// The candidates after the first, to be tried from the back, planned by the caller of this token, who may
-    /// plan again so often.
+    /// The candidates after the first, to be tried from the back, planned by this caller, who may plan again
+    /// so often.
     pub(super) const fn new(
         candidates: Vec<Candidate>,
         replans_left: u32,
-        planner: Token,
+        planner: Caller,
         now: Now,
     ) -> Self {
         let (planner, since) = (Some(planner), now.boot);
@@ -45,7 +46,7 @@ impl RetryState {
     }
 
     /// The same of a hold from above: whoever waits there has less patience.
-    pub(super) const fn for_parent(candidates: Vec<Candidate>, planner: Token, now: Now) -> Self {
+    pub(super) const fn for_parent(candidates: Vec<Candidate>, planner: Caller, now: Now) -> Self {
         let (planner, since) = (Some(planner), now.boot);
         let replans_left = limits::UPWARD_REPLANS_MAX;
         Self { candidates, planner, replans_left, since, patience: limits::UPWARD_PATIENCE }
@@ -62,38 +63,6 @@ impl RetryState {
 }
 
 impl Coordinator {
-    /// A planned request becomes a reservation, and its best candidate the first attempt.
-    pub(super) fn reserve(
-        &mut self,
-        request: &RequestId,
-        (mut candidates, replans): (Vec<Candidate>, Option<u32>),
-        notes: String,
-        token: Token,
-        now: Now,
-        out: &mut StepOutput,
-    ) {
-        if self.has_no_room(request, token, out) {
-            return;
-        }
-        let Some((ticket, id)) = self.admit(request, token) else {
-            out.reply(token, Reply::Forgotten);
-            return;
-        };
-        candidates.reverse();
-        let Some(candidate) = candidates.pop() else {
-            let refusal = Refusal::new(Reason::NoRoute, "the planner gave nothing to try");
-            let record =
-                CoordinatorRecord::Refused { reservation: id, ticket, refusal, notes, at: now };
-            self.record(record, out);
-            return;
-        };
-        let replans = replans.unwrap_or_else(|| usual_replans(&candidate));
-        self.trying.insert(id.clone(), RetryState::new(candidates, replans, token, now));
-        let record = CoordinatorRecord::Opened { reservation: id.clone(), ticket, notes, at: now };
-        self.record(record, out);
-        self.attempt(&id, candidate, now, out);
-    }
-
     /// Opens the next attempt of a reservation: D1, then Hold to every RM at once, or to the first in its order.
     pub(super) fn attempt(
         &mut self,
@@ -166,73 +135,91 @@ impl Coordinator {
         }
         let planner = match is_above {
             // Whoever has sent the message last waits, and can plan as well as who has planned before.
-            true => self.waiting_parents.get(&(id.clone(), MessageKind::Hold)).copied(),
+            true => self.conversations.parent_planner(id),
             false => trying.planner,
         };
         if let Some(planner) = planner.filter(|_| again) {
             trying.planner = None;
             trying.replans_left -= 1;
-            self.waiting_parents.remove(&(id.clone(), MessageKind::Hold));
-            if let Some(waiting) = self.waiting.get_mut(id) {
-                waiting.retain(|token| *token != planner);
+            self.conversations.leave_as_parent(id);
+            if let Some(waiter) = planner.waiter() {
+                self.conversations.leave(id, waiter);
             }
-            out.reply(planner, Reply::Replan(id.clone()));
+            let known = self.reservations.get(id);
+            let refusals = known.map(Reservation::refusals_so_far).unwrap_or_default();
+            out.effects.push(planner.plan(PlanJob::again(id.clone(), refusals)));
             return;
         }
         self.conclude(id, last, now, out);
     }
 
+    /// Is it planned again, and still wanted?
+    pub(super) fn is_planned_again(&self, id: &ReservationId) -> bool {
+        let known = self.reservations.get(id);
+        let undecided = known.is_some_and(|k| k.state == State::Checking || k.is_changing());
+        undecided && self.trying.get(id).is_some_and(RetryState::is_replanned)
+    }
+
     /// The planner has planned again; or it could not, and the reservation ends.
-    pub(super) fn replanned(
+    pub(super) fn planned_again(
         &mut self,
         id: &ReservationId,
         outcome: Result<Vec<Candidate>, Refusal>,
-        token: Token,
+        caller: Caller,
         now: Now,
         out: &mut StepOutput,
     ) {
-        let Some(reservation) = self.reservations.get(id) else {
-            out.reply(token, Reply::Unknown);
-            return;
-        };
-        let undecided = reservation.state == State::Checking || reservation.is_changing();
-        let replanned = self.trying.get(id).is_some_and(RetryState::is_replanned);
-        let above = self.parent_order(reservation).cloned();
-        if !undecided || !replanned {
-            // Released meanwhile.
-            match above {
-                Some(_) => self.answer_parent(id, MessageKind::Hold, token, out),
-                None => out.reply(token, Reply::Stands(Box::new(reservation.clone()))),
+        let wanted = self.is_planned_again(id);
+        match (caller, self.reservations.get(id)) {
+            (Caller::Request(token), None) => {
+                return out.effects.push(RequestEnd::BrokenOff.to(token));
             }
-            return;
-        }
-        let outcome = match reservation.is_changing() {
-            true => outcome.map(|candidates| self.with_old_parties(id, candidates)),
-            false => outcome,
-        };
-        let outcome = match &above {
-            Some(order) => {
-                outcome.map(|candidates| self.with_parties_for_parent(order, candidates))
+            (Caller::Change(token), None) => {
+                let waiter = ChangeWaiter::Conversation(token);
+                return out.effects.push(waiter.reply(ChangeEnd::Unknown));
             }
-            None => outcome,
-        };
-        match above {
-            Some(_) => self.answer_parent(id, MessageKind::Hold, token, out),
-            None => self.waiting.entry(id.clone()).or_default().push(token),
-        }
-        let refusal = match outcome {
-            Ok(mut candidates) => {
-                candidates.reverse();
-                if let (Some(next), Some(trying)) = (candidates.pop(), self.trying.get_mut(id)) {
-                    trying.candidates = candidates;
-                    trying.planner = Some(token);
-                    return self.attempt(id, next, now, out);
+            (Caller::ParentHold(token), None) => {
+                return out.effects.push(ParentWaiter::Hold(token).reply(ParentReply::SentAgain));
+            }
+            (Caller::ParentHold(token), Some(_)) => {
+                self.answer_parent(id, MessageKind::Hold, ParentWaiter::Hold(token), out);
+            }
+            (Caller::Request(_) | Caller::Change(_), Some(known)) => {
+                let Some(waiter) = caller.waiter() else { return };
+                if !wanted {
+                    // Released meanwhile.
+                    return out.effects.push(waiter.stands(known));
                 }
-                Refusal::new(Reason::NoRoute, "the planner gave nothing to try")
+                self.conversations.wait(id, [waiter]);
             }
-            Err(refusal) => refusal,
-        };
-        self.conclude(id, refusal, now, out);
+        }
+        if !wanted {
+            return;
+        }
+        match best_first(outcome.map(|candidates| self.with_parties_of_old(id, candidates))) {
+            Ok((next, rest)) => {
+                if let Some(trying) = self.trying.get_mut(id) {
+                    trying.candidates = rest;
+                    trying.planner = Some(caller);
+                }
+                self.attempt(id, next, now, out);
+            }
+            Err(refusal) => self.conclude(id, refusal, now, out),
+        }
+    }
+
+    /// Candidates for the reservation itself, or of one that replaces another version with every RM of that.
+    fn with_parties_of_old(
+        &self,
+        id: &ReservationId,
+        candidates: Vec<Candidate>,
+    ) -> Vec<Candidate> {
+        let Some(known) = self.reservations.get(id) else { return candidates };
+        match self.parent_order(known) {
+            _ if known.is_changing() => self.with_old_parties(id, candidates),
+            Some(order) => self.with_parties_for_parent(order, candidates),
+            None => candidates,
+        }
     }
 
     /// Candidates are many times what a reservation itself takes: they are kept no longer than something
@@ -274,8 +261,7 @@ impl Coordinator {
         }
         // Patience is over already where something is unfinished: say so instead of keeping them.
         let Some(reservation) = self.reservations.get(id) else { return };
-        for token in self.waiting.remove(id).into_iter().flatten() {
-            out.reply(token, Reply::Stands(Box::new(reservation.clone())));
-        }
+        let waiting = self.conversations.take(id).into_iter();
+        out.effects.extend(waiting.map(|waiter| waiter.stands(reservation)));
     }
 }

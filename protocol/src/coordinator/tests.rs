@@ -4,11 +4,15 @@
 use coalloc_common::{Amount, ResourceId, Time, Window, limits};
 
 use super::*;
+use crate::conversation::{
+    Caller, ChangeEnd, ConversationInput, Next, Opening, PlanJob, PlanTarget, Planned, RequestEnd,
+};
 use crate::message::{Answer, Delivery};
 
-pub(super) const USER: Token = Token(1);
-pub(super) const RM: Token = Token(2);
-pub(super) const OTHER: Token = Token(3);
+// Numbers of callers.
+pub(super) const USER: u64 = 1;
+pub(super) const RM: u64 = 2;
+pub(super) const OTHER: u64 = 3;
 
 pub(super) fn at(ms: i64) -> Now {
     Now {
@@ -39,6 +43,42 @@ pub(super) fn plan(rms: &[&str]) -> Candidate {
     let segment = || Segment { resource: ResourceId::composed("r"), amount: Amount(1), window };
     let segments = rms.iter().map(|name| (rm(name), vec![segment()])).collect();
     Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
+}
+
+/// A request comes.
+pub(super) fn open(ticket: Ticket, who: u64) -> CoordinatorInput {
+    ConversationInput::Open(Opening::Request(ticket, Token::new(who))).into()
+}
+
+/// A change comes.
+pub(super) fn open_change(ticket: ChangeTicket, who: u64) -> CoordinatorInput {
+    ConversationInput::Open(Opening::Change(ticket, Token::new(who))).into()
+}
+
+/// A request was planned.
+pub(super) fn request_planned(
+    request: &str,
+    planned: impl Into<Planned>,
+    who: u64,
+) -> CoordinatorInput {
+    let job = PlanJob::first(PlanTarget::Request(RequestId::composed(request)));
+    let (planned, caller) = (planned.into(), Caller::Request(Token::new(who)));
+    ConversationInput::Planned { job, planned, caller }.into()
+}
+
+/// A change was planned.
+pub(super) fn change_planned(id: &str, plans: &[Candidate], who: u64) -> CoordinatorInput {
+    let job = PlanJob::first(PlanTarget::Change(ReservationId::composed(id)));
+    let planned = Planned { outcome: Ok(plans.to_vec()), replans: None, notes: "new".into() };
+    let caller = Caller::Change(Token::new(who));
+    ConversationInput::Planned { job, planned, caller }.into()
+}
+
+/// The request of a reservation was planned again.
+pub(super) fn planned_again(id: &str, plans: &[Candidate], who: u64) -> CoordinatorInput {
+    let job = PlanJob::again(ReservationId::composed(id), Vec::new());
+    let caller = Caller::Request(Token::new(who));
+    ConversationInput::Planned { job, planned: Ok(plans.to_vec()).into(), caller }.into()
 }
 
 /// A coordinator and everything it wrote.
@@ -109,12 +149,9 @@ impl Bench {
         plans: &[Candidate],
         now: Now,
     ) -> Vec<CoordinatorEffect> {
-        let open = CoordinatorInput::Open { ticket: ticket(request, "c"), token: USER };
-        assert_eq!(replies(&self.step(open, now)), [(USER, Reply::Plan)]);
-        let (request, candidates) = (RequestId::composed(request), plans.to_vec());
-        let notes = String::new();
-        let (replans, token) = (None, USER);
-        self.step(CoordinatorInput::Reserve { request, candidates, replans, notes, token }, now)
+        let opened = self.step(open(ticket(request, "c"), USER), now);
+        assert_eq!(replies(&opened), [plans_request(USER, request)]);
+        self.step(request_planned(request, Ok(plans.to_vec()), USER), now)
     }
 
     pub(super) fn answer(
@@ -142,11 +179,12 @@ impl Bench {
 
     pub(super) fn release(&mut self, id: &str, now: Now) -> Vec<CoordinatorEffect> {
         let reservation = ReservationId::composed(id);
-        self.step(CoordinatorInput::Release { reservation, token: OTHER }, now)
+        self.step(CoordinatorInput::Release { reservation, token: Token::new(OTHER) }, now)
     }
 
     pub(super) fn resolve(&mut self, id: &str, name: &str, now: Now) -> Vec<CoordinatorEffect> {
-        self.step(CoordinatorInput::Resolve { txn: txn(id), rm: rm(name), token: RM }, now)
+        let token = Token::new(RM);
+        self.step(CoordinatorInput::Resolve { txn: txn(id), rm: rm(name), token }, now)
     }
 
     /// One reservation over two RMs, up to "decided: commit" at 20 ms.
@@ -180,31 +218,75 @@ impl Bench {
 pub(super) fn sends(effects: &[CoordinatorEffect]) -> Vec<String> {
     let one = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { rm, message, .. } => Some(format!("{rm} {:?}", message.kind())),
-        CoordinatorEffect::Reply { .. } | CoordinatorEffect::AskParent { .. } => None,
+        CoordinatorEffect::Reply(_) | CoordinatorEffect::AskParent { .. } => None,
     };
     effects.iter().filter_map(one).collect()
 }
 
-pub(super) fn replies(effects: &[CoordinatorEffect]) -> Vec<(Token, Reply)> {
+pub(super) fn replies(effects: &[CoordinatorEffect]) -> Vec<Reply> {
     let one = |effect: &CoordinatorEffect| match effect {
         CoordinatorEffect::Send { .. } | CoordinatorEffect::AskParent { .. } => None,
-        CoordinatorEffect::Reply { token, reply } => Some((*token, reply.clone())),
+        CoordinatorEffect::Reply(reply) => Some(reply.clone()),
     };
     effects.iter().filter_map(one).collect()
 }
 
-/// The states that callers are told, by token.
-pub(super) fn told(effects: &[CoordinatorEffect]) -> Vec<(Token, State)> {
-    let one = |(token, reply)| match reply {
-        Reply::Stands(reservation) => (token, reservation.state),
+/// The reservations that callers are told, with the number of each caller.
+pub(super) fn stands(effects: &[CoordinatorEffect]) -> Vec<(u64, Reservation)> {
+    let one = |reply| match reply {
+        Reply::Request(token, Next::Done(RequestEnd::Stands(known))) => (token.number(), *known),
+        Reply::Change(token, Next::Done(ChangeEnd::Stands(known))) => (token.number(), *known),
+        Reply::Rebook(token, ChangeEnd::Stands(known)) => (token.number(), *known),
+        Reply::Release(token, ReleaseReply::Stands(known)) => (token.number(), *known),
         other => panic!("an outcome expected: {other:?}"),
     };
     replies(effects).into_iter().map(one).collect()
 }
 
+/// The states that callers are told, with the number of each caller.
+pub(super) fn told(effects: &[CoordinatorEffect]) -> Vec<(u64, State)> {
+    stands(effects).into_iter().map(|(who, known)| (who, known.state)).collect()
+}
+
+/// A caller is to plan its request.
+pub(super) fn plans_request(who: u64, request: &str) -> Reply {
+    let job = PlanJob::first(PlanTarget::Request(RequestId::composed(request)));
+    Reply::Request(Token::new(who), Next::Plan(job))
+}
+
+/// A caller is to plan its change.
+pub(super) fn plans_change(who: u64, id: &str) -> Reply {
+    let job = PlanJob::first(PlanTarget::Change(ReservationId::composed(id)));
+    Reply::Change(Token::new(who), Next::Plan(job))
+}
+
+/// Who is to plan again, and for which reservation.
+pub(super) fn plans_again(effects: &[CoordinatorEffect]) -> Vec<(u64, String)> {
+    let one = |reply| {
+        let (who, job) = match reply {
+            Reply::Request(token, Next::Plan(job)) => (token.number(), job),
+            Reply::Change(token, Next::Plan(job)) => (token.number(), job),
+            Reply::ParentHold(token, Next::Plan(job)) => (token.number(), job),
+            _ => return None,
+        };
+        Some((who, job.reservation()?.to_string()))
+    };
+    replies(effects).into_iter().filter_map(one).collect()
+}
+
+/// The end of a conversation about a request.
+pub(super) fn request_end(who: u64, end: RequestEnd) -> Reply {
+    Reply::Request(Token::new(who), Next::Done(end))
+}
+
+/// The end of a conversation about a change.
+pub(super) fn change_end(who: u64, end: ChangeEnd) -> Reply {
+    Reply::Change(Token::new(who), Next::Done(end))
+}
+
 pub(super) fn resolution(effects: &[CoordinatorEffect]) -> Resolution {
     match &replies(effects)[..] {
-        [(RM, Reply::Resolution(resolution))] => *resolution,
+        [Reply::Resolve(token, resolution)] if token.number() == RM => *resolution,
         other => panic!("one resolution expected: {other:?}"),
     }
 }
@@ -231,7 +313,7 @@ fn it_decides_no_when_a_hold_would_run_out_before_its_commit_came() {
 #[test]
 fn confirmed_is_said_after_every_acknowledgement_and_to_all_who_wait() {
     let mut bench = Bench::decided();
-    let again = CoordinatorInput::Open { ticket: ticket("r1", "c"), token: OTHER };
+    let again = open(ticket("r1", "c"), OTHER);
     assert_eq!(bench.step(again, at(25)), [], "it waits for the same outcome");
     let half = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
     assert_eq!(half, [], "I6");
@@ -240,8 +322,8 @@ fn confirmed_is_said_after_every_acknowledgement_and_to_all_who_wait() {
     let all = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
     assert_eq!(told(&all), [(USER, State::Confirmed), (OTHER, State::Confirmed)]);
     assert!(matches!(bench.last(), CoordinatorRecord::Finished { .. }));
-    let other = CoordinatorInput::Open { ticket: ticket("r1", "else"), token: OTHER };
-    assert_eq!(replies(&bench.step(other, at(50))), [(OTHER, Reply::OtherContent)], "I8");
+    let other = bench.step(open(ticket("r1", "else"), OTHER), at(50));
+    assert_eq!(replies(&other), [request_end(OTHER, RequestEnd::OtherContent)], "I8");
 }
 
 #[test]
@@ -310,15 +392,13 @@ fn released_while_it_is_being_committed_every_rm_is_told_release() {
 #[test]
 fn refused_for_want_of_capacity_it_is_planned_again_a_few_times_and_then_ends() {
     let mut bench = Bench::new();
-    let id = ReservationId::composed("grc-t-1");
     let _ = bench.reserve("r1", &[plan(&["a"])], at(0));
     let short = || refused(Reason::InsufficientCapacity);
     let mut txn = "grc-t-1/1".to_owned();
     for round in 1..=limits::REPLANS_MAX {
         let effects = bench.answer("a", &txn, MessageKind::Hold, short(), at(10));
-        assert_eq!(replies(&effects), [(USER, Reply::Replan(id.clone()))]);
-        let outcome = Ok(vec![plan(&["a"])]);
-        let input = CoordinatorInput::Replanned { reservation: id.clone(), outcome, token: USER };
+        assert_eq!(plans_again(&effects), [(USER, "grc-t-1".to_owned())]);
+        let input = planned_again("grc-t-1", &[plan(&["a"])], USER);
         assert_eq!(sends(&bench.step(input, at(20))), ["a Hold"]);
         txn = format!("grc-t-1/{}", round + 1);
     }
@@ -334,14 +414,11 @@ fn refused_for_want_of_capacity_it_is_planned_again_a_few_times_and_then_ends() 
 #[test]
 fn released_while_it_is_planned_again_it_ends_at_once_and_late_plans_are_dropped() {
     let mut bench = Bench::new();
-    let id = ReservationId::composed("grc-t-1");
     let _ = bench.reserve("r1", &[plan(&["a"])], at(0));
     let short = refused(Reason::InsufficientCapacity);
     let _ = bench.answer("a", "grc-t-1/1", MessageKind::Hold, short, at(10));
     assert_eq!(told(&bench.release("grc-t-1", at(20))).len(), 1);
-    let outcome = Ok(vec![plan(&["a"])]);
-    let input = CoordinatorInput::Replanned { reservation: id, outcome, token: USER };
-    let effects = bench.step(input, at(30));
+    let effects = bench.step(planned_again("grc-t-1", &[plan(&["a"])], USER), at(30));
     assert_eq!(sends(&effects), [""; 0]);
     assert_eq!(told(&effects), [(USER, State::Failed)]);
 }
@@ -356,7 +433,8 @@ fn released_when_it_is_confirmed_and_once_more_when_it_is_gone() {
     let _ = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Done, at(70));
     let effects = bench.release("grc-t-1", at(80));
     assert_eq!((sends(&effects), told(&effects)), (vec![], vec![(OTHER, State::Terminated)]));
-    assert_eq!(replies(&bench.release("grc-t-9", at(90))), [(OTHER, Reply::Unknown)]);
+    let unknown = Reply::Release(Token::new(OTHER), ReleaseReply::Unknown);
+    assert_eq!(replies(&bench.release("grc-t-9", at(90))), [unknown]);
 }
 
 #[test]
@@ -496,7 +574,7 @@ fn what_was_undecided_at_a_restart_is_aborted_and_nothing_else_is_tried() {
     assert_eq!(sends(&bench.restart(at(20))), ["a Abort"], "and so it is at the next one");
     let _ = bench.answer("a", "grc-t-1/1", MessageKind::Abort, Answer::Done, at(30));
     assert_eq!(bench.state("grc-t-1"), State::Failed);
-    let again = CoordinatorInput::Open { ticket: ticket("r1", "c"), token: OTHER };
+    let again = open(ticket("r1", "c"), OTHER);
     assert_eq!(told(&bench.step(again, at(40))), [(OTHER, State::Failed)], "I8");
     assert_eq!(bench.restart(at(50)), []);
 }

@@ -3,7 +3,9 @@
 
 use coalloc_common::limits;
 
-use super::tests::{Bench, USER, at, plan, refused, replies, rm, sends, txn};
+use super::tests::{
+    Bench, RM, USER, at, plan, planned_again, plans_again, refused, replies, rm, sends, txn,
+};
 use super::*;
 use crate::message::Answer;
 
@@ -23,8 +25,8 @@ fn asked() -> Bench {
     bench
 }
 
-fn replan() -> Reply {
-    Reply::Replan(ReservationId::composed("grc-t-1"))
+fn replan() -> (u64, String) {
+    (USER, "grc-t-1".to_owned())
 }
 
 #[test]
@@ -56,10 +58,8 @@ fn refused_at_the_second_the_first_is_let_go_the_third_never_hears_and_it_is_pla
     assert_eq!(sends(&sent), ["c Abort"]);
     let told = bench.answer("c", TRY, MessageKind::Abort, Answer::Done, at(30));
     assert_eq!(sends(&told), [] as [&str; 0], "the other candidate is not tried before");
-    assert_eq!(replies(&told), [(USER, replan())]);
-    let reservation = ReservationId::composed("grc-t-1");
-    let outcome = Ok(vec![in_turns(&["c", "b"])]);
-    let input = CoordinatorInput::Replanned { reservation, outcome, token: USER };
+    assert_eq!(plans_again(&told), [replan()]);
+    let input = planned_again("grc-t-1", &[in_turns(&["c", "b"])], USER);
     assert_eq!(sends(&bench.step(input, at(40))), ["c Hold"]);
 }
 
@@ -69,7 +69,7 @@ fn refused_at_the_first_there_is_nobody_to_tell() {
     let told =
         bench.answer("c", TRY, MessageKind::Hold, refused(Reason::InsufficientCapacity), at(10));
     assert_eq!(sends(&told), [] as [&str; 0]);
-    assert_eq!(replies(&told), [(USER, replan())]);
+    assert_eq!(plans_again(&told), [replan()]);
 }
 
 #[test]
@@ -87,11 +87,9 @@ fn choices_end_after_so_many_and_then_the_candidates_that_are_left_are_tried() {
         let id = format!("grc-t-1/{attempt}");
         let no = refused(Reason::InsufficientCapacity);
         let told = bench.answer("c", &id, MessageKind::Hold, no, at(now));
-        assert_eq!(replies(&told), [(USER, replan())], "attempt {attempt}");
-        let reservation = ReservationId::composed("grc-t-1");
-        let outcome = Ok(vec![in_turns(&["c", "a"]), plan(&["d"])]);
-        let _ =
-            bench.step(CoordinatorInput::Replanned { reservation, outcome, token: USER }, at(now));
+        assert_eq!(plans_again(&told), [replan()], "attempt {attempt}");
+        let plans = [in_turns(&["c", "a"]), plan(&["d"])];
+        let _ = bench.step(planned_again("grc-t-1", &plans, USER), at(now));
         now += 10;
     }
     let last = format!("grc-t-1/{}", limits::BACKTRACKS_MAX + 1);
@@ -131,8 +129,8 @@ fn one_who_asks_while_the_others_wait_for_their_turn_gets_abort_and_is_told_so()
     let _ = bench.held("c", TRY, 900, at(10));
     let effects = bench.resolve(TRY, "c", at(20));
     assert_eq!(sends(&effects), ["a Abort", "c Abort"]);
-    let aborted = Reply::Resolution(Resolution::Decided(Decision::Abort));
-    assert!(replies(&effects).iter().any(|(_, reply)| *reply == aborted));
+    let aborted = Reply::Resolve(Token::new(RM), Resolution::Decided(Decision::Abort));
+    assert!(replies(&effects).contains(&aborted));
     assert!(bench.core.is_aborted(&txn(TRY)));
 }
 

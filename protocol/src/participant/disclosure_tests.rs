@@ -25,19 +25,19 @@ fn answer(participant: &mut Participant, input: ParticipantInput, now: Now) -> A
 }
 
 fn hold(order: HoldOrder) -> ParticipantInput {
-    ParticipantInput::Hold { order, token: Token(1) }
+    ParticipantInput::Hold { order, token: Token::new(1) }
 }
 
 fn commit(name: &str) -> ParticipantInput {
-    ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token(1) }
+    ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token::new(1) }
 }
 
 fn abort(name: &str) -> ParticipantInput {
-    ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token(1) }
+    ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token::new(1) }
 }
 
 fn release(name: &str) -> ParticipantInput {
-    ParticipantInput::Release { txn: txn(name), by: grc(), token: Token(1) }
+    ParticipantInput::Release { txn: txn(name), by: grc(), token: Token::new(1) }
 }
 
 fn one_way(name: &str, amount: u64, window: Window) -> HoldOrder {

@@ -17,7 +17,7 @@ pub enum ParticipantInput {
         /// What to hold.
         order: HoldOrder,
         /// The caller that waits for the answer.
-        token: Token,
+        token: Token<Answer>,
     },
     /// Phase two: book what is held.
     Commit {
@@ -26,7 +26,7 @@ pub enum ParticipantInput {
         /// The coordinator that sent the message.
         by: CoordinatorName,
         /// The caller that waits for the answer.
-        token: Token,
+        token: Token<Answer>,
     },
     /// Phase two: end what is held.
     Abort {
@@ -35,7 +35,7 @@ pub enum ParticipantInput {
         /// The coordinator that sent the message.
         by: CoordinatorName,
         /// The caller that waits for the answer.
-        token: Token,
+        token: Token<Answer>,
     },
     /// End a booking, or whatever else is left of the transaction.
     Release {
@@ -44,7 +44,7 @@ pub enum ParticipantInput {
         /// The coordinator that sent the message.
         by: CoordinatorName,
         /// The caller that waits for the answer.
-        token: Token,
+        token: Token<Answer>,
     },
     /// The outcome of a [`ParticipantEffect::Ask`].
     Resolved {
@@ -65,7 +65,7 @@ pub enum ParticipantEffect {
     /// Answer a waiting caller.
     Reply {
         /// The caller that waits.
-        token: Token,
+        token: Token<Answer>,
         /// The answer.
         answer: Answer,
     },

@@ -4,19 +4,19 @@ use super::tests::{at, grc, order, participant, txn, window};
 use super::*;
 
 fn hold_of(order: HoldOrder) -> ParticipantInput {
-    ParticipantInput::Hold { order, token: Token(1) }
+    ParticipantInput::Hold { order, token: Token::new(1) }
 }
 
 fn commit_of(name: &str) -> ParticipantInput {
-    ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token(1) }
+    ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token::new(1) }
 }
 
 fn abort_of(name: &str) -> ParticipantInput {
-    ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token(1) }
+    ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token::new(1) }
 }
 
 fn release_of(name: &str) -> ParticipantInput {
-    ParticipantInput::Release { txn: txn(name), by: grc(), token: Token(1) }
+    ParticipantInput::Release { txn: txn(name), by: grc(), token: Token::new(1) }
 }
 
 fn room(p: &mut Participant, room: DiskSpace) {

@@ -156,21 +156,21 @@ fn answer(effects: Vec<ParticipantEffect>) -> Answer {
 }
 
 fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    answer(run(participant, ParticipantInput::Hold { order, token: Token(1) }, now))
+    answer(run(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now))
 }
 
 fn commit(participant: &mut Participant, name: &str, now: Now) -> Answer {
-    let input = ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token(2) };
+    let input = ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token::new(2) };
     answer(run(participant, input, now))
 }
 
 fn abort(participant: &mut Participant, name: &str, now: Now) -> Answer {
-    let input = ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token(3) };
+    let input = ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token::new(3) };
     answer(run(participant, input, now))
 }
 
 fn release(participant: &mut Participant, name: &str, now: Now) -> Answer {
-    let input = ParticipantInput::Release { txn: txn(name), by: grc(), token: Token(4) };
+    let input = ParticipantInput::Release { txn: txn(name), by: grc(), token: Token::new(4) };
     answer(run(participant, input, now))
 }
 
@@ -282,7 +282,7 @@ fn other_content_and_other_coordinators_change_nothing() {
     let other = CoordinatorName::composed("other");
     let stolen = HoldOrder { coordinator: other.clone(), ..order("t1", 600, day) };
     assert_eq!(hold(&mut p, stolen, at(1)), Answer::Denied);
-    let input = ParticipantInput::Abort { txn: txn("t1"), by: other, token: Token(9) };
+    let input = ParticipantInput::Abort { txn: txn("t1"), by: other, token: Token::new(9) };
     assert_eq!(answer(run(&mut p, input, at(1))), Answer::Denied, "I21");
     let stranger = CoordinatorName::composed("stranger");
     let strange = HoldOrder { coordinator: stranger, ..order("t2", 1, day) };
@@ -365,7 +365,7 @@ fn no_coordinator_holds_or_ends_what_another_ones_ids_name() {
     let other = CoordinatorName::composed("other");
     let stolen = HoldOrder { coordinator: other.clone(), ..order("t1", 1, window(3_600, 7_200)) };
     assert_eq!(hold(&mut p, stolen, at(0)), Answer::Denied);
-    let early = ParticipantInput::Abort { txn: txn("t1"), by: other, token: Token(9) };
+    let early = ParticipantInput::Abort { txn: txn("t1"), by: other, token: Token::new(9) };
     assert_eq!(answer(run(&mut p, early, at(0))), Answer::Denied, "no tombstone before it comes");
     let held = hold(&mut p, order("t1", 1, window(3_600, 7_200)), at(1));
     assert!(matches!(held, Answer::Held { .. }), "{held:?}");

@@ -98,21 +98,21 @@ fn hold(participant: &mut Participant, order: HoldOrder) -> Answer {
 }
 
 fn hold_at(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    step(participant, ParticipantInput::Hold { order, token: Token(1) }, now).unwrap()
+    step(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now).unwrap()
 }
 
 fn commit(participant: &mut Participant, number: usize) -> Answer {
-    let input = ParticipantInput::Commit { txn: txn(number), by: grc(), token: Token(1) };
+    let input = ParticipantInput::Commit { txn: txn(number), by: grc(), token: Token::new(1) };
     step(participant, input, at(1)).unwrap()
 }
 
 fn abort(participant: &mut Participant, number: usize) -> Answer {
-    let input = ParticipantInput::Abort { txn: txn(number), by: grc(), token: Token(1) };
+    let input = ParticipantInput::Abort { txn: txn(number), by: grc(), token: Token::new(1) };
     step(participant, input, at(1)).unwrap()
 }
 
 fn release(participant: &mut Participant, number: usize) -> Answer {
-    let input = ParticipantInput::Release { txn: txn(number), by: grc(), token: Token(1) };
+    let input = ParticipantInput::Release { txn: txn(number), by: grc(), token: Token::new(1) };
     step(participant, input, at(1)).unwrap()
 }
 

@@ -29,6 +29,7 @@ use coalloc_plan::RankedPlan;
 use coalloc_plan::abstracted::AbstractTopology;
 use coalloc_plan::ip::outside::Programs;
 use coalloc_protocol::Core;
+use coalloc_protocol::conversation::{ConversationInput, Next, Opening, RequestEnd};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, ParentConfig,
     ParentInput, Reply, Reservation, State, Ticket,
@@ -177,7 +178,7 @@ pub(super) struct World<'a> {
     wakes: BTreeSet<(Member, i64)>,
     numbers: BTreeMap<RequestId, usize>,
     /// Who waits for what a coordinator says, beside users, whose tokens are the numbers of their requests.
-    asking: BTreeMap<Token, ReplyTarget>,
+    asking: BTreeMap<u64, ReplyTarget>,
     /// Which coordinator each user asks.
     asked: Vec<usize>,
     /// Transactions that others whom it asked before have opened.
@@ -303,11 +304,24 @@ impl<'a> World<'a> {
     }
 
     /// A token that no user has.
-    fn token(&mut self, asker: ReplyTarget) -> Token {
+    fn token<A>(&mut self, asker: ReplyTarget) -> Token<A> {
         self.serial += 1;
-        let token = Token(self.arrivals.len() as u64 + self.serial);
-        self.asking.insert(token, asker);
-        token
+        let number = self.arrivals.len() as u64 + self.serial;
+        self.asking.insert(number, asker);
+        Token::new(number)
+    }
+
+    /// Who waits for an answer and is no user.
+    fn asker<A>(&mut self, token: Token<A>) -> Result<ReplyTarget, ModelError> {
+        let nobody = || ModelError::Defect(format!("nobody waits for the answer to {token:?}"));
+        self.asking.remove(&token.number()).ok_or_else(nobody)
+    }
+
+    /// The request of a user who waits for an answer.
+    fn request_of<A>(&self, token: Token<A>) -> Result<usize, ModelError> {
+        let nobody = || ModelError::Defect(format!("no user waits for the answer to {token:?}"));
+        let request = usize::try_from(token.number()).ok();
+        request.filter(|request| *request < self.arrivals.len()).ok_or_else(nobody)
     }
 
     fn now(&self) -> Now {
@@ -398,8 +412,8 @@ impl<'a> World<'a> {
             user: UserName::composed(self.user(request)),
             content: String::new(),
         };
-        let token = Token(request as u64);
-        self.step_grc(self.asked[request], CoordinatorInput::Open { ticket, token })
+        let opening = Opening::Request(ticket, Token::new(request as u64));
+        self.step_grc(self.asked[request], ConversationInput::Open(opening).into())
     }
 
     fn step_grc(&mut self, grc: usize, input: CoordinatorInput) -> Result<(), ModelError> {
@@ -412,10 +426,7 @@ impl<'a> World<'a> {
                     };
                     self.send(to, Event::ToMember { grc, to, txn, message });
                 }
-                CoordinatorEffect::Reply { token, reply } => match self.asking.remove(&token) {
-                    None => self.answered(grc, token.0 as usize, reply)?,
-                    Some(asker) => self.answered_asker(grc, asker, reply)?,
-                },
+                CoordinatorEffect::Reply(reply) => self.answered(grc, reply)?,
                 CoordinatorEffect::AskParent { coordinator, txn } => {
                     self.ask_coordinator(Member::Grc(grc), &coordinator, txn);
                 }
@@ -440,19 +451,48 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A coordinator answers a user.
-    fn answered(&mut self, grc: usize, request: usize, reply: Reply) -> Result<(), ModelError> {
-        if request >= self.arrivals.len() {
-            return Err(ModelError::Defect(format!("nobody waits for {reply:?}")));
-        }
+    /// A coordinator answers one of its callers.
+    fn answered(&mut self, grc: usize, reply: Reply) -> Result<(), ModelError> {
         match reply {
-            Reply::Plan => self.ask(Job::Request { request, again: None }),
-            Reply::Replan(again) => self.ask(Job::Request { request, again: Some(again) }),
-            Reply::Stands(known) if known.is_definite() => self.stands(grc, request, &known)?,
-            Reply::Stands(_) | Reply::Forgotten => {
-                self.at(self.now_us + ASK_AGAIN_US, Event::AsksAgain(request));
+            Reply::Request(token, Next::Plan(job)) => {
+                let request = self.request_of(token)?;
+                self.ask(Job::Request { request, job });
             }
-            other => return Err(ModelError::Defect(format!("a user is told {other:?}"))),
+            Reply::Request(token, Next::Done(end)) => {
+                let request = self.request_of(token)?;
+                match end {
+                    RequestEnd::Stands(known) if known.is_definite() => {
+                        self.stands(grc, request, &known)?;
+                    }
+                    RequestEnd::Stands(_) | RequestEnd::BrokenOff => {
+                        self.at(self.now_us + ASK_AGAIN_US, Event::AsksAgain(request));
+                    }
+                    RequestEnd::OtherContent | RequestEnd::DiskFull => {
+                        return Err(ModelError::Defect(format!("a user is told {end:?}")));
+                    }
+                }
+            }
+            Reply::ParentHold(token, next) => {
+                let asker = self.asker(token)?;
+                self.hold_answered(grc, asker, next)?;
+            }
+            Reply::ParentEnd(token, answer) => {
+                let asker = self.asker(token)?;
+                self.parent_answered(grc, asker, answer)?;
+            }
+            Reply::Resolve(token, resolution) => match self.asker(token)? {
+                ReplyTarget::Holder { member: to, txn } => {
+                    self.send(to, Event::Resolved { to, txn, resolution });
+                }
+                other => return Err(ModelError::Defect(format!("{other:?} asks nothing"))),
+            },
+            Reply::Change(..)
+            | Reply::Release(..)
+            | Reply::Rebook(..)
+            | Reply::Disown(..)
+            | Reply::GiveUp(..) => {
+                return Err(ModelError::Defect(format!("nobody waits for {reply:?}")));
+            }
         }
         Ok(())
     }

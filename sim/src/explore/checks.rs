@@ -147,12 +147,10 @@ fn ask_on(world: &Federation, state: &State, rm: usize, txn: &TransactionId) -> 
             let ParticipantEffect::Ask { txn, .. } = effect else { continue };
             questions += 1;
             let name = coalloc_common::RmName::composed(RMS[rm]);
-            let token = Token(0);
+            let token = Token::new(0);
             let input = CoordinatorInput::Resolve { txn: txn.clone(), rm: name, token };
             for effect in released(grc.step(input, now)) {
-                if let CoordinatorEffect::Reply { reply: Reply::Resolution(resolution), .. } =
-                    effect
-                {
+                if let CoordinatorEffect::Reply(Reply::Resolve(_, resolution)) = effect {
                     let txn = txn.clone();
                     let _ =
                         released(core.step(ParticipantInput::Resolved { txn, resolution }, now));

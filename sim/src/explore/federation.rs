@@ -9,8 +9,11 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use coalloc_common::{Reason, Refusal, RmName, limits};
-use coalloc_protocol::coordinator::{Coordinator, CoordinatorEffect, CoordinatorInput, Reply};
+use coalloc_common::{RmName, limits};
+use coalloc_protocol::conversation::{Caller, ChangeEnd, Next, ReleaseReply, RequestEnd};
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorEffect, CoordinatorInput, Reply, Reservation,
+};
 use coalloc_protocol::message::{Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::{Participant, ParticipantEffect, ParticipantInput};
 
@@ -19,7 +22,7 @@ use super::packet::{Content, Foreign, NOBODY, Node, Packet, status, strangers, t
 use super::scenarios::{RMS, Scenario, UserCall, coordinator_name};
 
 /// The token of an RM's question; those of users are the numbers of their calls.
-const ASKED: Token = Token(u64::MAX);
+const ASKED: u64 = u64::MAX;
 
 /// What may happen next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +207,7 @@ impl Federation {
         from: &State,
         Choice { what, dies, .. }: Choice,
     ) -> (State, Vec<(u64, String)>, Option<String>) {
-        let mut next = Next { state: from.clone(), told: Vec::new(), problem: None, dies };
+        let mut next = NextState { state: from.clone(), told: Vec::new(), problem: None, dies };
         match what {
             NextEvent::Take(packet) => self.delivered(&mut next, packet),
             NextEvent::Twice(packet) => {
@@ -241,7 +244,7 @@ impl Federation {
         (next.state, next.told, next.problem)
     }
 
-    fn delivered(&mut self, next: &mut Next, packet: Packet) {
+    fn delivered(&mut self, next: &mut NextState, packet: Packet) {
         next.remove(packet);
         let to = self.contents[packet.content as usize].to();
         self.give(next, to, Stimulus::Take(packet.content), packet.until);
@@ -264,7 +267,7 @@ impl Federation {
     }
 
     /// A process ends with all that it waits for, and another one begins.
-    fn restart(&mut self, next: &mut Next, node: Node) {
+    fn restart(&mut self, next: &mut NextState, node: Node) {
         let contents = &self.contents;
         let flight = std::mem::take(&mut next.state.flight);
         let kept = flight.into_iter().filter_map(|packet| {
@@ -284,7 +287,7 @@ impl Federation {
     }
 
     /// A node takes something; what it sends in answer is awaited as long as `until`.
-    fn give(&mut self, next: &mut Next, node: Node, stimulus: Stimulus, until: i64) {
+    fn give(&mut self, next: &mut NextState, node: Node, stimulus: Stimulus, until: i64) {
         let now = next.state.now;
         let number = match node {
             Node::Grc => &mut next.state.grc,
@@ -348,18 +351,15 @@ impl Federation {
                         let rm = usize::from(rm.as_str() == RMS[1]);
                         sends.push(self.content(Content::Request { rm, txn, message }));
                     }
-                    CoordinatorEffect::Reply { reply: Reply::Resolution(resolution), .. } => {
+                    CoordinatorEffect::Reply(Reply::Resolve(_, resolution)) => {
                         if let Some(Content::Question { rm, txn }) = asked.clone() {
                             sends.push(self.content(Content::Resolution { rm, txn, resolution }));
                         }
                     }
-                    CoordinatorEffect::Reply { token, reply } => {
-                        let input = self.follow(token, &reply);
-                        if input.is_none() {
-                            told.push((token.0, print(&reply)));
-                        }
-                        follow.extend(input);
-                    }
+                    CoordinatorEffect::Reply(reply) => match self.planned(reply) {
+                        Ok(input) => follow.push(input),
+                        Err((call, end)) => told.push((call, end)),
+                    },
                     CoordinatorEffect::AskParent { .. } => {}
                 }
             }
@@ -372,19 +372,28 @@ impl Federation {
         }
     }
 
-    /// Planning, which takes no time.
-    fn follow(&self, token: Token, reply: &Reply) -> Option<CoordinatorInput> {
-        match reply {
-            Reply::Plan | Reply::PlanChange => {
-                self.scenario.planned(usize::try_from(token.0).unwrap_or(usize::MAX))
+    /// What planning comes to, if that is what the coordinator wants; else the number of the call that is answered,
+    /// and the answer.
+    fn planned(&self, reply: Reply) -> Result<CoordinatorInput, (u64, String)> {
+        let (number, job, caller) = match reply {
+            Reply::Request(token, Next::Plan(job)) => (token.number(), job, Caller::Request(token)),
+            Reply::Change(token, Next::Plan(job)) => (token.number(), job, Caller::Change(token)),
+            Reply::Request(token, Next::Done(RequestEnd::Stands(known))) => {
+                return Err((token.number(), print(&known)));
             }
-            Reply::Replan(reservation) => Some(CoordinatorInput::Replanned {
-                reservation: reservation.clone(),
-                outcome: Err(Refusal::new(Reason::InsufficientCapacity, "no other plan")),
-                token,
-            }),
-            _ => None,
-        }
+            Reply::Change(token, Next::Done(ChangeEnd::Stands(known))) => {
+                return Err((token.number(), print(&known)));
+            }
+            Reply::Release(token, ReleaseReply::Stands(known)) => {
+                return Err((token.number(), print(&known)));
+            }
+            Reply::Request(token, end) => return Err((token.number(), format!("{end:?}"))),
+            Reply::Change(token, end) => return Err((token.number(), format!("{end:?}"))),
+            Reply::Release(token, end) => return Err((token.number(), format!("{end:?}"))),
+            other => return Err((ASKED, format!("{other:?}"))),
+        };
+        let step = usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(self.scenario.planned(step, job, caller).into())
     }
 
     fn told_coordinator(&self, stimulus: Stimulus) -> Option<CoordinatorInput> {
@@ -399,7 +408,7 @@ impl Federation {
                 }
                 Content::Question { rm, txn } => {
                     let rm = RmName::composed(RMS[rm]);
-                    return Some(CoordinatorInput::Resolve { txn, rm, token: ASKED });
+                    return Some(CoordinatorInput::Resolve { txn, rm, token: Token::new(ASKED) });
                 }
                 Content::Request { .. } | Content::Resolution { .. } => return None,
             },
@@ -427,7 +436,7 @@ impl Federation {
             }
             _ => None,
         };
-        let (token, by) = (ASKED, coordinator_name());
+        let (token, by) = (Token::new(ASKED), coordinator_name());
         let input = match content.clone() {
             None => None,
             Some(Content::Request { txn, message, .. }) => Some(match message {
@@ -480,14 +489,14 @@ impl Federation {
 }
 
 /// A state in the making.
-struct Next {
+struct NextState {
     state: State,
     told: Vec<(u64, String)>,
     problem: Option<String>,
     dies: bool,
 }
 
-impl Next {
+impl NextState {
     fn add(&mut self, packet: Packet) {
         self.state.flight.push(packet);
         tidy(&mut self.state.flight);
@@ -500,14 +509,9 @@ impl Next {
     }
 }
 
-fn print(reply: &Reply) -> String {
-    match reply {
-        Reply::Stands(known) => {
-            let change = known.change.as_ref().map(|change| change.state);
-            let change = change.map_or(String::new(), |change| format!(", change {change:?}"));
-            let definite = if known.is_definite() { "definite" } else { "not definite" };
-            format!("{:?}{change}, {definite}", known.state)
-        }
-        other => format!("{other:?}"),
-    }
+fn print(known: &Reservation) -> String {
+    let change = known.change.as_ref().map(|change| change.state);
+    let change = change.map_or(String::new(), |change| format!(", change {change:?}"));
+    let definite = if known.is_definite() { "definite" } else { "not definite" };
+    format!("{:?}{change}, {definite}", known.state)
 }

@@ -1,9 +1,10 @@
 //! The scenarios: what a user asks of two resource managers, step by step.
 
 use coalloc_common::{
-    Amount, CoordinatorName, RequestId, ReservationId, ResourceId, RmName, Segment, Span, UserName,
-    Window,
+    Amount, CoordinatorName, Reason, Refusal, RequestId, ReservationId, ResourceId, RmName,
+    Segment, Span, UserName, Window,
 };
+use coalloc_protocol::conversation::{Caller, ConversationInput, Opening, PlanJob};
 use coalloc_protocol::coordinator::{
     Candidate, ChangeTicket, CoordinatorConfig, CoordinatorInput, Details, Ticket,
 };
@@ -131,36 +132,31 @@ impl Scenario {
         }
     }
 
-    /// The coordinator's input with which a call begins.
+    /// The coordinator's input with which a call begins. The token of a call is its number.
     pub(super) fn begin(&self, step: usize) -> Option<CoordinatorInput> {
-        let token = Token(step as u64);
+        let number = step as u64;
+        let open = |opening| ConversationInput::Open(opening).into();
         Some(match self.calls.get(step)? {
-            UserCall::Reserve(_) => CoordinatorInput::Open { ticket: ticket(), token },
-            UserCall::Modify(_) => CoordinatorInput::OpenChange { ticket: change(), token },
-            UserCall::Release => CoordinatorInput::Release { reservation: reservation(), token },
+            UserCall::Reserve(_) => open(Opening::Request(ticket(), Token::new(number))),
+            UserCall::Modify(_) => open(Opening::Change(change(), Token::new(number))),
+            UserCall::Release => {
+                let (reservation, token) = (reservation(), Token::new(number));
+                CoordinatorInput::Release { reservation, token }
+            }
         })
     }
 
-    /// The input with the plans, for a call that is new to the coordinator; planning takes no time here.
-    pub(super) fn planned(&self, step: usize) -> Option<CoordinatorInput> {
-        let (token, notes) = (Token(step as u64), String::new());
+    /// What planning comes to, which takes no time here: the plans of a call that is new to the coordinator, and
+    /// nothing for one that was refused.
+    pub(super) fn planned(&self, step: usize, job: PlanJob, caller: Caller) -> ConversationInput {
         let candidates = |plans: &[Plan]| plans.iter().map(|plan| self.candidate(*plan)).collect();
-        match self.calls.get(step)? {
-            UserCall::Reserve(plans) => Some(CoordinatorInput::Reserve {
-                request: RequestId::composed(REQUEST),
-                candidates: candidates(plans),
-                replans: None,
-                notes,
-                token,
-            }),
-            UserCall::Modify(plans) => Some(CoordinatorInput::Modify {
-                reservation: reservation(),
-                outcome: Ok(candidates(plans)),
-                notes,
-                token,
-            }),
-            UserCall::Release => None,
-        }
+        let planned = match (job.reservation(), self.calls.get(step)) {
+            (None, Some(UserCall::Reserve(plans) | UserCall::Modify(plans))) => {
+                Ok(candidates(plans)).into()
+            }
+            _ => Err(Refusal::new(Reason::InsufficientCapacity, "no other plan")).into(),
+        };
+        ConversationInput::Planned { job, planned, caller }
     }
 
     fn candidate(&self, plan: Plan) -> Candidate {

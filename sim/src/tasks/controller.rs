@@ -29,7 +29,7 @@ use crate::forgetful::released;
 const EPOCH: u64 = 1;
 
 /// The token of every caller. An answer is given within the step, so there is only one caller at a time.
-const CALLER: Token = Token(0);
+const CALLER: Token<Answer> = Token::new(0);
 
 /// A controller.
 pub(super) struct Controller {

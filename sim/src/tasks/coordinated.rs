@@ -21,6 +21,9 @@ use coalloc_common::{
     UserName,
 };
 use coalloc_protocol::Core;
+use coalloc_protocol::conversation::{
+    Caller, ConversationInput, Next, Opening, PlanJob, PlanTarget, Planned, RequestEnd,
+};
 use coalloc_protocol::coordinator::{
     Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Details,
     MessageKind, Reply, Reservation, State, Ticket,
@@ -93,8 +96,9 @@ fn request_of(number: u32) -> RequestId {
     RequestId::composed(format!("t{number}"))
 }
 
-fn token_of(number: u32) -> Token {
-    Token(u64::from(number))
+/// A token is the number of a task.
+fn token_of(number: u32) -> Token<Next<RequestEnd>> {
+    Token::new(u64::from(number))
 }
 
 impl World<'_> {
@@ -107,7 +111,8 @@ impl World<'_> {
     pub(super) fn open(&mut self, number: u32) -> Result<(), String> {
         let request = request_of(number);
         let ticket = Ticket { request, user: UserName::composed("user"), content: String::new() };
-        self.tell_coordinator(number, CoordinatorInput::Open { ticket, token: token_of(number) })
+        let opening = Opening::Request(ticket, token_of(number));
+        self.tell_coordinator(number, ConversationInput::Open(opening))
     }
 
     /// A plan is the next thing that the coordinator of a task tries.
@@ -128,37 +133,28 @@ impl World<'_> {
         }
         let details = Details::default();
         let candidates = vec![Candidate { segments, order, one_way: in_turn, details }];
-        let token = token_of(number);
-        let input = match state.reservation.clone() {
-            Some(reservation) => {
-                CoordinatorInput::Replanned { reservation, outcome: Ok(candidates), token }
-            }
-            None => {
-                let left = self.settings.reservation.tries.saturating_sub(state.asked);
-                let (request, notes) = (request_of(number), String::new());
-                CoordinatorInput::Reserve { request, candidates, replans: Some(left), notes, token }
-            }
-        };
-        self.tell_coordinator(number, input)
+        let left = self.settings.reservation.tries.saturating_sub(state.asked);
+        let planned = Planned { replans: Some(left), ..Ok(candidates).into() };
+        self.planned(number, planned)
     }
 
     /// There is no plan for a task, and no other will be made.
     pub(super) fn refuse(&mut self, number: u32, refusal: Refusal) -> Result<(), String> {
-        let token = token_of(number);
-        let input = match self.tasks[number as usize].reservation.clone() {
-            Some(reservation) => {
-                CoordinatorInput::Replanned { reservation, outcome: Err(refusal), token }
-            }
-            None => {
-                let (request, notes) = (request_of(number), String::new());
-                CoordinatorInput::Refuse { request, refusal, notes, token }
-            }
-        };
-        self.tell_coordinator(number, input)
+        self.planned(number, Err(refusal).into())
     }
 
-    fn tell_coordinator(&mut self, number: u32, input: CoordinatorInput) -> Result<(), String> {
-        self.step_coordinator(self.tasks[number as usize].scheduler, input).map(|_| ())
+    fn planned(&mut self, number: u32, planned: Planned) -> Result<(), String> {
+        let job = match self.tasks[number as usize].reservation.clone() {
+            // What refusals have told is believed already.
+            Some(reservation) => PlanJob::again(reservation, Vec::new()),
+            None => PlanJob::first(PlanTarget::Request(request_of(number))),
+        };
+        let caller = Caller::Request(token_of(number));
+        self.tell_coordinator(number, ConversationInput::Planned { job, planned, caller })
+    }
+
+    fn tell_coordinator(&mut self, number: u32, input: ConversationInput) -> Result<(), String> {
+        self.step_coordinator(self.tasks[number as usize].scheduler, input.into()).map(|_| ())
     }
 
     /// Steps a coordinator, and does what it wants done. What it says of a transaction that it was asked
@@ -175,12 +171,12 @@ impl World<'_> {
                 CoordinatorEffect::Send { rm, txn, message } => {
                     self.post(scheduler, &rm, txn, message)?;
                 }
-                CoordinatorEffect::Reply { reply: Reply::Resolution(resolution), .. } => {
-                    said = Some(resolution);
+                CoordinatorEffect::Reply(Reply::Resolve(_, resolution)) => said = Some(resolution),
+                CoordinatorEffect::Reply(Reply::Request(token, next)) => {
+                    self.replied(token.number() as u32, next)?;
                 }
-                CoordinatorEffect::Reply { token, reply } => {
-                    // A token is the number of a task.
-                    self.replied(token.0 as u32, reply)?;
+                CoordinatorEffect::Reply(other) => {
+                    return Err(format!("nobody waits for {other:?}"));
                 }
                 CoordinatorEffect::AskParent { .. } => return Err("nobody is above".to_owned()),
             }
@@ -213,23 +209,25 @@ impl World<'_> {
     }
 
     /// What a coordinator says of a task.
-    fn replied(&mut self, number: u32, reply: Reply) -> Result<(), String> {
-        match reply {
-            Reply::Plan => {
-                let takes = Span::from_us(self.settings.planning.takes_us);
-                self.send(takes, Event::Plan(number));
-                Ok(())
-            }
-            Reply::Replan(reservation) => {
-                self.end_attempt(number, Some(reservation));
-                // What was refused was told with what is free: there is nothing to wait for.
-                self.again(number, Span::ZERO)
-            }
-            Reply::Stands(known) => {
+    fn replied(&mut self, number: u32, next: Next<RequestEnd>) -> Result<(), String> {
+        match next {
+            Next::Plan(job) => match job.reservation() {
+                None => {
+                    let takes = Span::from_us(self.settings.planning.takes_us);
+                    self.send(takes, Event::Plan(number));
+                    Ok(())
+                }
+                Some(reservation) => {
+                    self.end_attempt(number, Some(reservation.clone()));
+                    // What was refused was told with what is free: there is nothing to wait for.
+                    self.again(number, Span::ZERO)
+                }
+            },
+            Next::Done(RequestEnd::Stands(known)) => {
                 self.stands(number, &known);
                 Ok(())
             }
-            other => Err(format!("the scheduler of task {number} is told {other:?}")),
+            Next::Done(other) => Err(format!("the scheduler of task {number} is told {other:?}")),
         }
     }
 
@@ -389,7 +387,7 @@ impl World<'_> {
     /// A controller asks what became of a hold.
     pub(super) fn asked(&mut self, letter: CoordinatorMessage<()>) -> Result<(), String> {
         let CoordinatorMessage { scheduler, place, txn, attempt, content: () } = letter;
-        let (rm, token) = (self.net.places[place].name.clone(), Token(u64::MAX));
+        let (rm, token) = (self.net.places[place].name.clone(), Token::new(u64::MAX));
         let input = CoordinatorInput::Resolve { txn: txn.clone(), rm, token };
         if let Some(resolution) = self.step_coordinator(scheduler, input)? {
             let letter = CoordinatorMessage { scheduler, place, txn, attempt, content: resolution };

@@ -1,10 +1,12 @@
-//! Users, and the part of a coordinator's shell that serves them: they call, are planned for, and
-//! call again until they have heard an outcome. What they are told is compared with what they have
+//! Users: they call a coordinator, and call again until they have heard an outcome. What they are told is compared with what they have
 //! been told before (I8) and with what the RMs have on disk (I6).
 
-use coalloc_common::{Reason, Refusal, RequestId, ReservationId, UserName};
+use coalloc_common::{Reason, RequestId, ReservationId, UserName};
+use coalloc_protocol::conversation::{
+    ChangeEnd, ConversationInput, Opening, ReleaseReply, RequestEnd,
+};
 use coalloc_protocol::coordinator::{
-    Candidate, ChangeState, ChangeTicket, CoordinatorInput, Reply, Reservation, State, Ticket,
+    Candidate, ChangeState, ChangeTicket, CoordinatorInput, Reservation, State, Ticket,
 };
 use coalloc_protocol::message::Token;
 
@@ -86,14 +88,8 @@ pub enum Visit {
     Open(usize),
     /// Sends it again if there is no outcome yet, and the release if one is wanted.
     Again(usize),
-    /// The shell has planned it.
-    Planned { demand: usize, life: u64, token: u64 },
-    /// The shell has planned it again.
-    Replanned { demand: usize, life: u64, token: u64, reservation: ReservationId },
     /// Sends this change, if the reservation is known.
     Change { demand: usize, wish: usize },
-    /// The shell has planned it.
-    ChangePlanned { demand: usize, wish: usize, life: u64, token: u64 },
     /// Wants it released from now on.
     Release(usize),
     /// Is gone for good, whatever it waits for.
@@ -139,14 +135,7 @@ impl World {
             }
             Visit::Open(demand) => self.open(demand),
             Visit::Again(demand) => self.again(demand),
-            Visit::Planned { demand, life, token } => self.planned(demand, life, token),
-            Visit::Replanned { demand, life, token, reservation } => {
-                self.replanned(demand, life, token, reservation)
-            }
             Visit::Change { demand, wish } => self.change(demand, wish),
-            Visit::ChangePlanned { demand, wish, life, token } => {
-                self.change_planned(demand, wish, life, token)
-            }
             Visit::Release(demand) => {
                 let known = &mut self.clients.demands[demand];
                 known.release = true;
@@ -167,7 +156,8 @@ impl World {
         }
         let token = self.fresh();
         self.waiters.insert(token, Waiter::User { demand });
-        self.grcs[grc].post(CoordinatorInput::Open { ticket, token: Token(token) });
+        let opening = Opening::Request(ticket, Token::new(token));
+        self.grcs[grc].post(ConversationInput::Open(opening).into());
         self.begin(Address::Grc(grc))
     }
 
@@ -204,75 +194,31 @@ impl World {
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Changer { demand, wish });
         let ticket = ChangeTicket { reservation, change, content: "content".to_owned() };
-        self.grcs[grc].post(CoordinatorInput::OpenChange { ticket, token: Token(token) });
-        self.begin(Address::Grc(grc))
-    }
-
-    fn change_planned(
-        &mut self,
-        demand: usize,
-        wish: usize,
-        life: u64,
-        token: u64,
-    ) -> Result<(), String> {
-        let grc = self.clients.demands[demand].grc;
-        let Some(reservation) = self.known_id(demand) else { return Ok(()) };
-        if self.grcs[grc].life != life {
-            return Ok(());
-        }
-        let candidates = self.clients.demands[demand].changes[wish].candidates.clone();
-        let input = if self.dice.per_mille(self.clients.planning_fails) {
-            self.waiters.remove(&token);
-            CoordinatorInput::ForgetChange { reservation }
-        } else {
-            let outcome = match candidates.is_empty() {
-                true => Err(Refusal::new(Reason::NoRoute, "there is no plan")),
-                false => Ok(candidates),
-            };
-            let (notes, token) = (String::new(), Token(token));
-            CoordinatorInput::Modify { reservation, outcome, notes, token }
-        };
-        self.grcs[grc].post(input);
+        let opening = Opening::Change(ticket, Token::new(token));
+        self.grcs[grc].post(ConversationInput::Open(opening).into());
         self.begin(Address::Grc(grc))
     }
 
     /// A coordinator answers a user that wanted a change.
-    pub fn tell_changer(
+    pub(super) fn tell_changer(
         &mut self,
         grc: usize,
-        (demand, wish): (usize, usize),
-        token: Token,
-        reply: Reply,
+        demand: usize,
+        wish: usize,
+        end: &ChangeEnd,
     ) -> Result<(), String> {
-        let (life, token) = (self.grcs[grc].life, token.0);
-        let us = self.clients.planning_us;
-        match reply {
-            Reply::PlanChange => {
-                self.waiters.insert(token, Waiter::Changer { demand, wish });
-                let visit = Visit::ChangePlanned { demand, wish, life, token };
-                self.after(us, Event::Visit(visit));
-                return Ok(());
+        self.say_user(demand, false, &print::change_end(end));
+        match end {
+            ChangeEnd::Stands(known) => self.heard_of_change(demand, wish, known),
+            ChangeEnd::UnderWay(_)
+            | ChangeEnd::NotConfirmed(_)
+            | ChangeEnd::Spent
+            | ChangeEnd::BrokenOff => Ok(()),
+            ChangeEnd::DiskFull => self.no_room(grc),
+            ChangeEnd::Unknown if self.is_lost(demand) => Ok(()),
+            ChangeEnd::Unknown | ChangeEnd::OtherContent => {
+                Err(format!("demand {demand} wants a change and is told {end:?}"))
             }
-            Reply::Replan(reservation) => {
-                self.waiters.insert(token, Waiter::Changer { demand, wish });
-                let candidates = self.clients.demands[demand].changes[wish].candidates.clone();
-                let outcome = Ok(candidates);
-                let token = Token(token);
-                self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
-                return self.begin(Address::Grc(grc));
-            }
-            _ => {}
-        }
-        self.say_user(demand, false, &print::reply(&reply));
-        match reply {
-            Reply::Stands(reservation) => self.heard_of_change(demand, wish, &reservation),
-            Reply::ChangeUnderWay(_)
-            | Reply::NotConfirmed(_)
-            | Reply::ChangesSpent
-            | Reply::Forgotten => Ok(()),
-            Reply::NoRoom => self.no_room(grc),
-            Reply::Unknown if self.is_lost(demand) => Ok(()),
-            other => Err(format!("demand {demand} wants a change and is told {other:?}")),
         }
     }
 
@@ -318,149 +264,62 @@ impl World {
         }
         let token = self.fresh();
         self.waiters.insert(token, Waiter::User { demand });
-        self.grcs[grc].post(CoordinatorInput::Release { reservation, token: Token(token) });
+        self.grcs[grc].post(CoordinatorInput::Release { reservation, token: Token::new(token) });
         self.begin(Address::Grc(grc))
     }
 
-    /// Planning has ended, if the coordinator still lives that wanted it.
-    fn planned(&mut self, demand: usize, life: u64, token: u64) -> Result<(), String> {
-        let Demand { grc, ticket, candidates, .. } = self.clients.demands[demand].clone();
-        if self.grcs[grc].life != life {
-            return Ok(());
-        }
-        let (request, notes, token) = (ticket.request, String::new(), Token(token));
-        let input = if self.dice.per_mille(self.clients.planning_fails) {
-            self.waiters.remove(&token.0);
-            CoordinatorInput::Forget { request }
-        } else if candidates.is_empty() {
-            let refusal = Refusal::new(Reason::NoRoute, "there is no plan");
-            CoordinatorInput::Refuse { request, refusal, notes, token }
-        } else {
-            CoordinatorInput::Reserve { request, candidates, replans: None, notes, token }
-        };
-        self.grcs[grc].post(input);
-        self.begin(Address::Grc(grc))
-    }
-
-    /// The same candidates once more, as if the picture had changed; or nothing, now and then. Of a search that
-    /// goes back, what no refusal has excluded.
-    fn replanned(
-        &mut self,
-        demand: usize,
-        life: u64,
-        token: u64,
-        reservation: ReservationId,
-    ) -> Result<(), String> {
-        let Demand { grc, candidates, .. } = self.clients.demands[demand].clone();
-        if self.grcs[grc].life != life {
-            return Ok(());
-        }
-        let goes_back = candidates.first().is_some_and(|first| !first.order.is_empty());
-        let nothing = Refusal::new(Reason::InsufficientCapacity, "nothing is free any more");
-        let outcome = if self.dice.per_mille(self.clients.planning_fails) {
-            Err(nothing)
-        } else if goes_back {
-            let left = self.not_refused(grc, &reservation, candidates);
-            if left.is_empty() { Err(nothing) } else { Ok(left) }
-        } else {
-            Ok(candidates)
-        };
-        let token = Token(token);
-        self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
-        self.begin(Address::Grc(grc))
-    }
-
-    /// The candidates that want nothing that a refusal of this reservation said was not there.
-    fn not_refused(
-        &self,
-        grc: usize,
-        reservation: &ReservationId,
-        candidates: Vec<Candidate>,
-    ) -> Vec<Candidate> {
-        let core = self.grcs[grc].core.as_ref();
-        let known = core.and_then(|core| core.find(reservation.as_str()));
-        let refusals = known.map(|known| known.attempt_refusals.clone()).unwrap_or_default();
-        let is_refused = |candidate: &Candidate| {
-            refusals.iter().any(|refusal| {
-                let asked = refusal.rm.as_ref().and_then(|rm| candidate.segments.get(rm));
-                asked.into_iter().flatten().any(|segment| {
-                    Some(&segment.resource) == refusal.resource.as_ref()
-                        && refusal.window == Some(segment.window)
-                        && refusal.available.is_some_and(|there| there < segment.amount)
-                })
-            })
-        };
-        candidates.into_iter().filter(|candidate| !is_refused(candidate)).collect()
-    }
-
-    /// A coordinator answers a user.
-    pub fn tell(
+    /// A coordinator answers a user's request.
+    pub(super) fn tell_end(
         &mut self,
         grc: usize,
         demand: usize,
-        token: Token,
-        reply: Reply,
+        end: &RequestEnd,
     ) -> Result<(), String> {
-        if matches!(reply, Reply::Plan) {
-            self.waiters.insert(token.0, Waiter::User { demand });
-            let (life, token) = (self.grcs[grc].life, token.0);
-            let us = self.clients.planning_us;
-            self.after(us, Event::Visit(Visit::Planned { demand, life, token }));
-            return Ok(());
-        }
-        if let Reply::Replan(reservation) = reply {
-            self.waiters.insert(token.0, Waiter::User { demand });
-            let (life, token) = (self.grcs[grc].life, token.0);
-            let us = self.clients.planning_us;
-            let visit = Visit::Replanned { demand, life, token, reservation };
-            self.after(us, Event::Visit(visit));
-            return Ok(());
-        }
-        self.say_user(demand, false, &print::reply(&reply));
-        match reply {
-            Reply::Stands(reservation) => {
-                let was_content = self.clients.demands[demand].is_content();
-                self.heard(demand, &reservation)?;
-                let known = &self.clients.demands[demand];
-                // Whoever had heard all asked no more, until an answer to another call came after all.
-                if was_content && !known.is_content() && known.patience_us > 0 {
-                    self.after(known.patience_us, Event::Visit(Visit::Again(demand)));
-                }
-                Ok(())
-            }
-            Reply::OtherContent => {
+        self.say_user(demand, false, &print::request_end(end));
+        match end {
+            RequestEnd::Stands(known) => self.tell_stands(demand, known),
+            RequestEnd::OtherContent => {
                 self.counts.stolen += 1;
                 let known = &mut self.clients.demands[demand];
                 known.told_other_content = true;
-                let impostors = self.clients.demands.iter().filter(|other| {
-                    other.impostor
-                        && other.ticket.request == self.clients.demands[demand].ticket.request
-                });
-                if impostors.count() == 0 {
-                    return Err(format!("I8: demand {demand} is told OtherContent, wrongly"));
+                let request = known.ticket.request.clone();
+                let stole = |other: &Demand| other.impostor && other.ticket.request == request;
+                if self.clients.demands.iter().any(stole) {
+                    return Ok(());
                 }
-                Ok(())
+                Err(format!("I8: demand {demand} is told OtherContent, wrongly"))
             }
-            Reply::Forgotten => Ok(()),
-            Reply::NoRoom => self.no_room(grc),
-            Reply::Unknown if self.is_lost(demand) => {
+            RequestEnd::BrokenOff => Ok(()),
+            RequestEnd::DiskFull => self.no_room(grc),
+        }
+    }
+
+    /// A coordinator answers a user's release.
+    pub(super) fn tell_released(
+        &mut self,
+        demand: usize,
+        answer: &ReleaseReply,
+    ) -> Result<(), String> {
+        self.say_user(demand, false, &print::released(answer));
+        match answer {
+            ReleaseReply::Stands(known) => self.tell_stands(demand, known),
+            ReleaseReply::Unknown if self.is_lost(demand) => {
                 self.clients.demands[demand].lost = true;
                 Ok(())
             }
-            Reply::Plan
-            | Reply::Replan(_)
-            | Reply::Unknown
-            | Reply::PlanChange
-            | Reply::ChangeUnderWay(_)
-            | Reply::NotConfirmed(_)
-            | Reply::ChangesSpent
-            | Reply::Resolution(_)
-            | Reply::PlanParentHold
-            | Reply::Disowned
-            | Reply::GaveUp(_)
-            | Reply::NotGivenUp(_)
-            | Reply::ToParent(_) => Err(format!("demand {demand} is told {reply:?}")),
+            ReleaseReply::Unknown => Err(format!("demand {demand} is told {answer:?}")),
         }
+    }
+
+    fn tell_stands(&mut self, demand: usize, reservation: &Reservation) -> Result<(), String> {
+        let was_content = self.clients.demands[demand].is_content();
+        self.heard(demand, reservation)?;
+        let known = &self.clients.demands[demand];
+        // Whoever had heard all asked no more, until an answer to another call came after all.
+        if was_content && !known.is_content() && known.patience_us > 0 {
+            self.after(known.patience_us, Event::Visit(Visit::Again(demand)));
+        }
+        Ok(())
     }
 
     /// Nothing was begun for want of room: asked again later, it may be (I17).

@@ -2,8 +2,9 @@
 //! each answer finds the node that waits for it.
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_protocol::conversation::{Caller, Next};
 use coalloc_protocol::coordinator::{CoordinatorInput, ParentInput, Reply};
-use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
+use coalloc_protocol::message::{Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
 use super::network::{OpenCall, Packet, PacketFate, Question};
@@ -107,7 +108,7 @@ impl World {
             (Address::Rm(index), Packet::Message { call, txn, message }) => {
                 let Some(caller) = self.calls.get(&call) else { return Ok(()) };
                 let by = self.grc_names[caller.grc].clone();
-                let token = Token(call);
+                let token = Token::new(call);
                 if self.dice.per_mille(self.weather.deny) {
                     let text = "a status that is not the RM's".to_owned();
                     self.send(to, from, Packet::Rejected { call, text });
@@ -134,7 +135,7 @@ impl World {
                 let token = self.fresh();
                 self.waiters.insert(token, Waiter::Rm { by: from, ask });
                 let name = RmName::composed(self.name(from));
-                let token = Token(token);
+                let token = Token::new(token);
                 self.grcs[index].post(CoordinatorInput::Resolve { txn, rm: name, token });
                 self.begin(to)
             }
@@ -184,28 +185,54 @@ impl World {
         self.begin(by)
     }
 
-    pub(super) fn reply(&mut self, grc: usize, token: Token, reply: Reply) -> Result<(), String> {
-        match (self.waiters.remove(&token.0), reply) {
-            (Some(Waiter::Parent { call, order }), reply) => {
-                self.answer_to_parent(grc, call, order, reply)
+    /// A coordinator answers one of its callers.
+    pub(super) fn reply(&mut self, grc: usize, reply: Reply) -> Result<(), String> {
+        match reply {
+            Reply::Request(token, Next::Plan(job)) => self.plan(grc, job, Caller::Request(token)),
+            Reply::Change(token, Next::Plan(job)) => self.plan(grc, job, Caller::Change(token)),
+            Reply::ParentHold(token, Next::Plan(job)) => {
+                self.plan(grc, job, Caller::ParentHold(token))
             }
-            (Some(Waiter::Rm { by, ask }), Reply::Resolution(resolution)) => {
-                let packet = Packet::Resolution { ask, resolution };
-                self.send(Address::Grc(grc), by, packet);
-                Ok(())
+            Reply::Request(token, Next::Done(end)) => match self.take_waiter(token)? {
+                Waiter::User { demand } => self.tell_end(grc, demand, &end),
+                other => Err(format!("{other:?} is told {end:?}")),
+            },
+            Reply::Release(token, answer) => match self.take_waiter(token)? {
+                Waiter::User { demand } => self.tell_released(demand, &answer),
+                other => Err(format!("{other:?} is told {answer:?}")),
+            },
+            Reply::Change(token, Next::Done(end)) => match self.take_waiter(token)? {
+                Waiter::Changer { demand, wish } => self.tell_changer(grc, demand, wish, &end),
+                other => Err(format!("{other:?} is told {end:?}")),
+            },
+            Reply::ParentHold(token, Next::Done(answer)) => {
+                let waiter = self.take_waiter(token)?;
+                self.answer_to_parent(grc, &waiter, answer)
             }
-            (Some(Waiter::User { demand }), reply) => self.tell(grc, demand, token, reply),
-            (Some(Waiter::Changer { demand, wish }), reply) => {
-                self.tell_changer(grc, (demand, wish), token, reply)
+            Reply::ParentEnd(token, answer) => {
+                let waiter = self.take_waiter(token)?;
+                self.answer_to_parent(grc, &waiter, answer)
             }
-            (Some(Waiter::Operator), reply) => self.tell_operator(grc, &reply),
-            (Some(Waiter::Meddler { .. }), Reply::ToParent(Answer::Denied)) => Ok(()),
-            (Some(Waiter::Meddler { txn }), reply) => {
-                let name = &self.grcs[grc].name;
-                Err(format!("I21: {name} answers a meddler about {txn}: {reply:?}"))
+            Reply::Resolve(token, resolution) => match self.take_waiter(token)? {
+                Waiter::Rm { by, ask } => {
+                    let packet = Packet::Resolution { ask, resolution };
+                    self.send(Address::Grc(grc), by, packet);
+                    Ok(())
+                }
+                other => Err(format!("{other:?} is told {resolution:?}")),
+            },
+            Reply::GiveUp(token, answer) => match self.take_waiter(token)? {
+                Waiter::Operator => self.tell_operator(grc, &answer),
+                other => Err(format!("{other:?} is told {answer:?}")),
+            },
+            Reply::Rebook(..) | Reply::Disown(..) => {
+                Err(format!("nobody repairs anything here: {reply:?}"))
             }
-            (None, reply) => Err(format!("token {} is answered twice: {reply:?}", token.0)),
-            (waiter, reply) => Err(format!("{waiter:?} is told {reply:?}")),
         }
+    }
+
+    fn take_waiter<A>(&mut self, token: Token<A>) -> Result<Waiter, String> {
+        let number = token.number();
+        self.waiters.remove(&number).ok_or_else(|| format!("token {number} is answered twice"))
     }
 }

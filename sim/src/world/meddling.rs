@@ -9,6 +9,7 @@
 //! configuration names, whom the shells turn away.
 
 use coalloc_common::{CoordinatorName, TransactionId, UserName};
+use coalloc_protocol::conversation::{ConversationInput, Opening};
 use coalloc_protocol::coordinator::{CoordinatorInput, MessageKind, ParentInput};
 use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
 use coalloc_protocol::participant::ParticipantInput;
@@ -43,10 +44,11 @@ impl World {
             |world| format!("{by} -> {}", world.name(node)),
             |_| format!("{kind:?} {txn}, which is not its own"),
         );
-        let token = Token(self.fresh());
+        let number = self.fresh();
         match node {
             Address::Rm(rm) => {
-                self.meddled.insert(token.0, txn.clone());
+                let token = Token::new(number);
+                self.meddled.insert(number, txn.clone());
                 self.rms[rm].post(match message {
                     Message::Hold(order) => ParticipantInput::Hold { order, token },
                     Message::Commit => ParticipantInput::Commit { txn, by, token },
@@ -55,11 +57,17 @@ impl World {
                 });
             }
             Address::Grc(grc) => {
-                self.waiters.insert(token.0, Waiter::Meddler { txn: txn.clone() });
-                self.grcs[grc].post(CoordinatorInput::Parent(match message {
-                    Message::Hold(order) => ParentInput::Hold { order, planned: None, token },
-                    _ => ParentInput::End { txn, by, kind, token },
-                }));
+                self.waiters.insert(number, Waiter::Meddler { txn: txn.clone() });
+                self.grcs[grc].post(match message {
+                    Message::Hold(order) => {
+                        let opening = Opening::ParentHold(order, Token::new(number));
+                        ConversationInput::Open(opening).into()
+                    }
+                    _ => {
+                        let token = Token::new(number);
+                        CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+                    }
+                });
             }
         }
         self.begin(node)

@@ -1,7 +1,7 @@
 //! An operator of a coordinator, who gives up on resource managers. Only stories have operators.
 
 use coalloc_common::{RmName, UserName};
-use coalloc_protocol::coordinator::{CoordinatorInput, OfWhat, Repair, Reply, Reservation};
+use coalloc_protocol::coordinator::{CoordinatorInput, GiveUpReply, OfWhat, Repair, Reservation};
 use coalloc_protocol::message::Token;
 
 use super::{Address, Waiter, World, print};
@@ -21,19 +21,19 @@ impl World {
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Operator);
         let (of, by) = (OfWhat::Reservation(reservation), UserName::composed("operator"));
-        let (why, token) = ("it is gone".to_owned(), Token(token));
+        let (why, token) = ("it is gone".to_owned(), Token::new(token));
         let input = CoordinatorInput::Repair(Repair::GiveUp { rm, of, by, why, token });
         self.grcs[grc].post(input);
         self.begin(Address::Grc(grc))
     }
 
-    pub(super) fn tell_operator(&mut self, grc: usize, reply: &Reply) -> Result<(), String> {
+    pub(super) fn tell_operator(&mut self, grc: usize, reply: &GiveUpReply) -> Result<(), String> {
         match reply {
-            Reply::GaveUp(_) | Reply::NotGivenUp(_) => {
-                self.say_operator(grc, false, &print::reply(reply));
+            GiveUpReply::GaveUp(_) | GiveUpReply::NotGivenUp(_) => {
+                self.say_operator(grc, false, &print::gave_up(reply));
                 Ok(())
             }
-            other => Err(format!("an operator is told {other:?}")),
+            GiveUpReply::Unknown => Err("an operator is told that there is none".to_owned()),
         }
     }
 

@@ -2,12 +2,20 @@
 
 use coalloc_common::RmName;
 use coalloc_common::{Segment, Span};
-use coalloc_protocol::coordinator::{Candidate, CoordinatorRecord, MendTarget, Reply, Reservation};
+use coalloc_protocol::conversation::{ChangeEnd, ReleaseReply, RequestEnd};
+use coalloc_protocol::coordinator::{
+    Candidate, CoordinatorRecord, GiveUpReply, MendTarget, Reservation,
+};
 use coalloc_protocol::message::{Answer, Cause, Decision, HoldOrder, Message, Resolution};
 use coalloc_protocol::participant::ParticipantRecord;
 
 use super::network::Packet;
 use super::node::WALL_START;
+
+const DISK_FULL: &str = "DiskFull: the disk is nearly full, send it again later";
+const OTHER_CONTENT: &str = "OtherContent: the id is known with other content";
+const BROKEN_OFF: &str = "BrokenOff: send it again";
+const UNKNOWN: &str = "Unknown: there is none";
 
 /// One line of the transcript.
 pub fn line(now_us: i64, who: &str, what: &str) -> String {
@@ -191,28 +199,46 @@ pub fn reservation(reservation: &Reservation) -> String {
     format!("{state:?} {id} after {attempts} attempt{s}{why}{version}{change}")
 }
 
-/// A coordinator's reply in the transcript.
-pub fn reply(reply: &Reply) -> String {
-    match reply {
-        Reply::Plan => "new, to be planned".to_owned(),
-        Reply::Replan(id) => format!("{id}: to be planned again"),
-        Reply::Stands(known) => reservation(known),
-        Reply::NoRoom => "NoRoom: the disk is nearly full, send it again later".to_owned(),
-        Reply::OtherContent => "OtherContent: the id is known with other content".to_owned(),
-        Reply::Forgotten => "Forgotten: send it again".to_owned(),
-        Reply::Unknown => "Unknown: there is none".to_owned(),
-        Reply::PlanChange => "a new change, to be planned".to_owned(),
-        Reply::ChangeUnderWay(change) => format!("ChangeUnderWay: {change}"),
-        Reply::ChangesSpent => "ChangesSpent: it was changed as often as it may be".to_owned(),
-        Reply::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
-        Reply::Resolution(resolution) => format!("{resolution:?}"),
-        Reply::Disowned => "released".to_owned(),
-        Reply::GaveUp(on) => {
+/// How a conversation about a request ends, in the transcript.
+pub fn request_end(end: &RequestEnd) -> String {
+    match end {
+        RequestEnd::Stands(known) => reservation(known),
+        RequestEnd::DiskFull => DISK_FULL.to_owned(),
+        RequestEnd::OtherContent => OTHER_CONTENT.to_owned(),
+        RequestEnd::BrokenOff => BROKEN_OFF.to_owned(),
+    }
+}
+
+/// How a conversation about a change ends, in the transcript.
+pub fn change_end(end: &ChangeEnd) -> String {
+    match end {
+        ChangeEnd::Stands(known) => reservation(known),
+        ChangeEnd::DiskFull => DISK_FULL.to_owned(),
+        ChangeEnd::OtherContent => OTHER_CONTENT.to_owned(),
+        ChangeEnd::BrokenOff => BROKEN_OFF.to_owned(),
+        ChangeEnd::Unknown => UNKNOWN.to_owned(),
+        ChangeEnd::UnderWay(change) => format!("ChangeUnderWay: {change}"),
+        ChangeEnd::Spent => "ChangesSpent: it was changed as often as it may be".to_owned(),
+        ChangeEnd::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
+    }
+}
+
+/// What a release is answered with, in the transcript.
+pub fn released(answer: &ReleaseReply) -> String {
+    match answer {
+        ReleaseReply::Stands(known) => reservation(known),
+        ReleaseReply::Unknown => UNKNOWN.to_owned(),
+    }
+}
+
+/// What an operator is told who gives up on an RM, in the transcript.
+pub fn gave_up(answer: &GiveUpReply) -> String {
+    match answer {
+        GiveUpReply::GaveUp(on) => {
             let of: Vec<&str> = on.reservations.iter().map(|id| id.as_str()).collect();
             format!("given up of {}", of.join(" "))
         }
-        Reply::NotGivenUp(why) => format!("not given up: {why:?}"),
-        Reply::PlanParentHold => "new, to be planned".to_owned(),
-        Reply::ToParent(answer) => format!("{answer:?}"),
+        GiveUpReply::NotGivenUp(why) => format!("not given up: {why:?}"),
+        GiveUpReply::Unknown => UNKNOWN.to_owned(),
     }
 }

@@ -5,16 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{Reason, Refusal, ReservationId, RmName, Segment, Span, TransactionId};
+use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
+use coalloc_protocol::conversation::{ConversationInput, Opening, ParentReply};
 use coalloc_protocol::coordinator::{
     Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
-    MessageKind, ParentConfig, ParentInput, Reply, Reservation, State,
+    MessageKind, ParentConfig, ParentInput, Reservation, State,
 };
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Message, Token};
 
 use super::network::Packet;
 use super::node::Node;
-use super::{Address, Event, Fault, Waiter, World};
+use super::{Address, Fault, Waiter, World};
 
 /// The time that planning below takes.
 const PLANNING_US: i64 = 50_000;
@@ -51,86 +52,63 @@ impl World {
         let Some(caller) = self.calls.get(&call) else { return Ok(()) };
         let by = self.grc_names[caller.grc].clone();
         let kind = message.kind();
-        let order = match &message {
-            Message::Hold(order) => Some(order.clone()),
-            _ => None,
-        };
-        let token = self.wait_for_parent(call, order);
-        self.grcs[grc].post(CoordinatorInput::Parent(match message {
-            Message::Hold(order) => ParentInput::Hold { order, planned: None, token },
-            _ => ParentInput::End { txn, by, kind, token },
-        }));
+        let token = self.fresh();
+        self.waiters.insert(token, Waiter::Parent { call });
+        self.grcs[grc].post(match message {
+            Message::Hold(order) => {
+                ConversationInput::Open(Opening::ParentHold(order, Token::new(token))).into()
+            }
+            _ => {
+                let token = Token::new(token);
+                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+            }
+        });
         self.begin(Address::Grc(grc))
     }
 
-    fn wait_for_parent(&mut self, call: u64, order: Option<HoldOrder>) -> Token {
-        let token = self.fresh();
-        self.waiters.insert(token, Waiter::Parent { call, order });
-        Token(token)
-    }
-
-    /// What a coordinator says upward.
+    /// What a coordinator answers to its parent.
     pub(super) fn answer_to_parent(
         &mut self,
         grc: usize,
-        call: u64,
-        order: Option<HoldOrder>,
-        reply: Reply,
+        waiter: &Waiter,
+        reply: ParentReply,
     ) -> Result<(), String> {
+        let call = match waiter {
+            Waiter::Parent { call } => *call,
+            Waiter::Meddler { .. } if reply == ParentReply::Answered(Answer::Denied) => {
+                return Ok(());
+            }
+            Waiter::Meddler { txn } => {
+                let name = &self.grcs[grc].name;
+                return Err(format!("I21: {name} answers a meddler about {txn}: {reply:?}"));
+            }
+            other => return Err(format!("{other:?} is told {reply:?}")),
+        };
         let Some(known) = self.calls.get(&call) else { return Ok(()) };
         let caller = known.grc;
         match reply {
-            Reply::PlanParentHold => {
-                let order = order.ok_or("only a Hold is planned")?;
-                let life = self.grcs[grc].life;
-                let us = self.planning_us();
-                self.after(us, Event::PlannedForParent { grc, life, call, order });
-                Ok(())
-            }
-            Reply::Replan(reservation) => {
-                let life = self.grcs[grc].life;
-                let planned = Event::ReplannedForParent { grc, life, call, reservation };
-                self.counts.replanned_below += 1;
-                self.after(self.planning_us(), planned);
-                Ok(())
-            }
             // Another copy of the message has the answer.
-            Reply::Forgotten => Ok(()),
-            Reply::ToParent(answer) => {
+            ParentReply::SentAgain => Ok(()),
+            ParentReply::Answered(answer) => {
                 self.watch_answer_to_parent(grc, call, &answer)?;
                 let packet = Packet::Answer { call, answer };
                 self.send(Address::Grc(grc), Address::Grc(caller), packet);
                 Ok(())
             }
-            other => Err(format!("a coordinator above is told {other:?}")),
         }
-    }
-
-    /// The shell below has planned.
-    pub(super) fn planned_for_parent(
-        &mut self,
-        grc: usize,
-        life: u64,
-        call: u64,
-        order: HoldOrder,
-    ) -> Result<(), String> {
-        if self.grcs[grc].life != life {
-            return Ok(());
-        }
-        let planned = self.plan_at_child(grc, &order).ok_or_else(no_plan);
-        let token = self.wait_for_parent(call, None);
-        let hold = ParentInput::Hold { order, planned: Some(planned), token };
-        self.grcs[grc].post(CoordinatorInput::Parent(hold));
-        self.begin(Address::Grc(grc))
     }
 
     /// In a story planning takes nothing.
-    fn planning_us(&self) -> i64 {
+    pub(super) const fn planning_below_us(&self) -> i64 {
         if self.is_story() { 0 } else { PLANNING_US }
     }
 
     /// What to try below: at each RM what it has, all of them or one after the other.
-    fn plan_at_child(&mut self, grc: usize, order: &HoldOrder) -> Option<Vec<Candidate>> {
+    pub(super) fn plan_at_child(
+        &mut self,
+        grc: usize,
+        order: &HoldOrder,
+    ) -> Option<Vec<Candidate>> {
         let own = self.members.get(&grc).cloned().unwrap_or_default();
         let in_turns = self.dice.per_mille(self.in_turns);
         let of = |rm: &RmName| -> Vec<Segment> {
@@ -174,26 +152,6 @@ impl World {
                 .map(|(rm, _)| rm.clone())
                 .collect(),
         )
-    }
-
-    /// The shell below has planned again.
-    pub(super) fn replanned_for_parent(
-        &mut self,
-        grc: usize,
-        life: u64,
-        call: u64,
-        reservation: ReservationId,
-    ) -> Result<(), String> {
-        if self.grcs[grc].life != life {
-            return Ok(());
-        }
-        let core = self.grcs[grc].core.as_ref();
-        let known = core.and_then(|core| core.parent_order(core.find(reservation.as_str())?));
-        let order = known.cloned().ok_or("what is planned again is known")?;
-        let outcome = self.plan_at_child(grc, &order).ok_or_else(no_plan);
-        let token = self.wait_for_parent(call, None);
-        self.grcs[grc].post(CoordinatorInput::Replanned { reservation, outcome, token });
-        self.begin(Address::Grc(grc))
     }
 
     /// What a coordinator has made of a transaction of one above.
@@ -392,8 +350,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-fn no_plan() -> Refusal {
-    Refusal::new(Reason::InsufficientCapacity, "there is no plan")
 }

@@ -1,6 +1,7 @@
 //! Every state of a child coordinator's transaction for its parent, and every message of the parent.
 
 use coalloc_common::{CoordinatorName, RmName, Span, TransactionId};
+use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob, PlanTarget};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorInput, MessageKind, ParentConfig, ParentInput,
 };
@@ -23,14 +24,14 @@ fn make() -> Coordinator {
 }
 
 fn hold(amount: u64) -> CoordinatorInput {
-    let planned = Some(Ok(vec![candidate()]));
-    let token = Token(50);
-    CoordinatorInput::Parent(ParentInput::Hold { order: order(TXN, amount, None), planned, token })
+    let job = PlanJob::first(PlanTarget::ParentHold(order(TXN, amount, None)));
+    let (planned, caller) = (Ok(vec![candidate()]).into(), Caller::ParentHold(Token::new(50)));
+    ConversationInput::Planned { job, planned, caller }.into()
 }
 
 fn end(kind: MessageKind) -> CoordinatorInput {
     let (txn, by) = (TransactionId::composed(TXN), CoordinatorName::composed("grc"));
-    CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token: Token(60) })
+    CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token: Token::new(60) })
 }
 
 fn answered(resolution: Resolution) -> CoordinatorInput {
@@ -97,7 +98,7 @@ pub(crate) fn table() -> String {
     let inner = CoordinatorInput::Resolve {
         txn: TransactionId::composed("grc-1-1/1"),
         rm: RmName::composed("b"),
-        token: Token(70),
+        token: Token::new(70),
     };
     let decided = |decision| answered(Resolution::Decided(decision));
     let inputs: Vec<(&str, CoordinatorInput, i64)> = vec![

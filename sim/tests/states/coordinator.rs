@@ -6,9 +6,13 @@ use coalloc_common::{
     UserName,
 };
 use coalloc_protocol::Core;
+use coalloc_protocol::conversation::{
+    Caller, ConversationInput, Next, Opening, ParentReply, PlanJob, PlanTarget, ReleaseReply,
+    RequestEnd,
+};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord,
-    MessageKind, Reply, Ticket,
+    DisownReply, MessageKind, Reply, Ticket,
 };
 use coalloc_protocol::message::{Answer, Delivery, Resolution, Token};
 use coalloc_sim::world::script::coordinator_point;
@@ -43,7 +47,7 @@ impl Grc {
                     (format!("{:?} to", message.kind()), rm.to_string())
                 }
                 CoordinatorEffect::AskParent { .. } => ("asks above".to_owned(), String::new()),
-                CoordinatorEffect::Reply { reply, .. } => (reply_text(&reply), String::new()),
+                CoordinatorEffect::Reply(reply) => (reply_text(&reply), String::new()),
             };
             match said.iter_mut().find(|(known, _)| *known == what) {
                 Some((_, names)) => *names = format!("{names} {to}"),
@@ -88,16 +92,21 @@ impl coalloc_protocol::Log for Silent {
 }
 
 fn reply_text(reply: &Reply) -> String {
-    match reply {
-        Reply::Stands(known) => format!("user: {:?}", known.state),
-        Reply::Resolution(Resolution::Decided(decision)) => format!("answers {decision:?}"),
-        Reply::Resolution(Resolution::NotMine) => "answers NotMine".to_owned(),
-        Reply::Resolution(Resolution::Lost) => "no answer yet".to_owned(),
-        Reply::ToParent(answer) => told(answer),
-        Reply::Disowned => "released".to_owned(),
-        Reply::PlanParentHold => "to be planned".to_owned(),
+    let parent = |reply: &ParentReply| match reply {
+        ParentReply::Answered(answer) => told(answer),
         // The parent's earlier call has timed out, so nobody waits for this reply.
-        Reply::Forgotten => "waits".to_owned(),
+        ParentReply::SentAgain => "waits".to_owned(),
+    };
+    match reply {
+        Reply::Request(_, Next::Done(RequestEnd::Stands(known)))
+        | Reply::Release(_, ReleaseReply::Stands(known)) => format!("user: {:?}", known.state),
+        Reply::Resolve(_, Resolution::Decided(decision)) => format!("answers {decision:?}"),
+        Reply::Resolve(_, Resolution::NotMine) => "answers NotMine".to_owned(),
+        Reply::Resolve(_, Resolution::Lost) => "no answer yet".to_owned(),
+        Reply::ParentHold(_, Next::Done(reply)) | Reply::ParentEnd(_, reply) => parent(reply),
+        Reply::ParentHold(_, Next::Plan(_)) => "to be planned".to_owned(),
+        Reply::Disown(_, DisownReply::Released) => "released".to_owned(),
+        Reply::Request(_, Next::Plan(job)) if job.reservation().is_some() => "Replan".to_owned(),
         other => format!("{other:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
     }
 }
@@ -124,11 +133,11 @@ pub(crate) fn refused() -> Answer {
 }
 
 fn resolve(rm: &str) -> CoordinatorInput {
-    CoordinatorInput::Resolve { txn: txn(), rm: RmName::composed(rm), token: Token(7) }
+    CoordinatorInput::Resolve { txn: txn(), rm: RmName::composed(rm), token: Token::new(7) }
 }
 
 fn released() -> CoordinatorInput {
-    CoordinatorInput::Release { reservation: reservation(), token: Token(8) }
+    CoordinatorInput::Release { reservation: reservation(), token: Token::new(8) }
 }
 
 /// Every state, and a coordinator that has reached it.
@@ -137,13 +146,11 @@ fn states() -> Vec<(&'static str, Grc)> {
         let mut grc = Grc::new(make);
         let (request, user) = (RequestId::composed("r1"), UserName::composed("alice"));
         let ticket = Ticket { request: request.clone(), user, content: "c".to_owned() };
-        grc.step(CoordinatorInput::Open { ticket, token: Token(1) }, at(1));
-        let (candidates, notes) = (vec![candidate()], String::new());
-        let token = Token(2);
-        grc.step(
-            CoordinatorInput::Reserve { request, candidates, replans: None, notes, token },
-            at(2),
-        );
+        let opening = Opening::Request(ticket, Token::new(1));
+        grc.step(ConversationInput::Open(opening).into(), at(1));
+        let job = PlanJob::first(PlanTarget::Request(request));
+        let (planned, caller) = (Ok(vec![candidate()]).into(), Caller::Request(Token::new(2)));
+        grc.step(ConversationInput::Planned { job, planned, caller }.into(), at(2));
         grc.delivered("a", MessageKind::Hold, held(), 10);
         grc
     };

@@ -60,7 +60,7 @@ impl Rm {
 
     fn hold(&self) -> ParticipantInput {
         let order = HoldOrder { one_way: self.one_way, ..order(TXN, self.amount, None) };
-        ParticipantInput::Hold { order, token: Token(1) }
+        ParticipantInput::Hold { order, token: Token::new(1) }
     }
 }
 
@@ -92,15 +92,15 @@ fn by(name: &str) -> CoordinatorName {
 }
 
 fn commit(id: &str) -> ParticipantInput {
-    ParticipantInput::Commit { txn: txn(id), by: by("grc"), token: Token(1) }
+    ParticipantInput::Commit { txn: txn(id), by: by("grc"), token: Token::new(1) }
 }
 
 fn abort() -> ParticipantInput {
-    ParticipantInput::Abort { txn: txn(TXN), by: by("grc"), token: Token(1) }
+    ParticipantInput::Abort { txn: txn(TXN), by: by("grc"), token: Token::new(1) }
 }
 
 fn release() -> ParticipantInput {
-    ParticipantInput::Release { txn: txn(TXN), by: by("grc"), token: Token(1) }
+    ParticipantInput::Release { txn: txn(TXN), by: by("grc"), token: Token::new(1) }
 }
 
 fn resolved(resolution: Resolution) -> ParticipantInput {
@@ -125,7 +125,7 @@ fn states() -> Vec<(&'static str, Rm)> {
         }
         rm
     };
-    let newer = ParticipantInput::Hold { order: order(NEWER, 20, Some(TXN)), token: Token(1) };
+    let newer = ParticipantInput::Hold { order: order(NEWER, 20, Some(TXN)), token: Token::new(1) };
     let mut refused = Rm { amount: 101, ..Rm::new() };
     refused.step(refused.hold(), 10);
     let states = vec![
@@ -156,9 +156,9 @@ fn states() -> Vec<(&'static str, Rm)> {
 }
 
 pub(crate) fn table() -> String {
-    let other = ParticipantInput::Hold { order: order(TXN, 11, None), token: Token(1) };
-    let stranger = ParticipantInput::Abort { txn: txn(TXN), by: by("grc-2"), token: Token(1) };
-    let unknown = ParticipantInput::Abort { txn: txn(TXN), by: by("who"), token: Token(1) };
+    let other = ParticipantInput::Hold { order: order(TXN, 11, None), token: Token::new(1) };
+    let stranger = ParticipantInput::Abort { txn: txn(TXN), by: by("grc-2"), token: Token::new(1) };
+    let unknown = ParticipantInput::Abort { txn: txn(TXN), by: by("who"), token: Token::new(1) };
     let decided = |decision| resolved(Resolution::Decided(decision));
     let inputs: Vec<(&str, Option<ParticipantInput>, i64)> = vec![
         ("Hold", None, 50),

@@ -9,6 +9,9 @@ use coalloc_common::{
     RmName, Segment, Span, Time, TransactionId, Unit, UserName, Window,
 };
 use coalloc_ledger::{Identity, SqliteLedger};
+use coalloc_protocol::conversation::{
+    Caller, ConversationInput, Opening, PlanJob, PlanTarget, Planned,
+};
 use coalloc_protocol::coordinator::{
     Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, Details, MessageKind, Ticket,
 };
@@ -80,7 +83,7 @@ pub(crate) fn of_participant() -> Vec<Value> {
         keeps_old: false,
         one_way: false,
     };
-    let token = Token(1);
+    let token = Token::new(1);
     let hold = |name, old| ParticipantInput::Hold { order: order(name, old), token };
     let one_way = |name| {
         let order = HoldOrder { one_way: true, ..order(name, None) };
@@ -114,7 +117,6 @@ pub(crate) fn of_participant() -> Vec<Value> {
 }
 
 pub(crate) fn of_coordinator() -> Vec<Value> {
-    let token = Token(1);
     let request = |name: &str| RequestId::composed(name);
     let ticket = |name: &str| Ticket {
         request: request(name),
@@ -129,12 +131,14 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
         one_way: false,
     };
     let mut inputs = vec![(CoordinatorInput::Start, at(0))];
-    let reserve = |name: &str| CoordinatorInput::Reserve {
-        request: request(name),
-        candidates: vec![candidate(), candidate()],
-        replans: None,
-        notes: "n".to_owned(),
-        token,
+    let open =
+        |name: &str| ConversationInput::Open(Opening::Request(ticket(name), Token::new(1))).into();
+    let reserve = |name: &str| {
+        let job = PlanJob::first(PlanTarget::Request(request(name)));
+        let outcome = Ok(vec![candidate(), candidate()]);
+        let planned = Planned { outcome, replans: None, notes: "n".to_owned() };
+        let caller = Caller::Request(Token::new(1));
+        ConversationInput::Planned { job, planned, caller }.into()
     };
     let told = |rm: &RmName, txn: &str, kind, answer| CoordinatorInput::Delivered {
         rm: rm.clone(),
@@ -144,7 +148,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
     };
     let held = || Answer::Held { expires_in: Span::from_secs(900) };
     for name in ["r1", "r2"] {
-        inputs.push((CoordinatorInput::Open { ticket: ticket(name), token }, at(1)));
+        inputs.push((open(name), at(1)));
         inputs.push((reserve(name), at(2)));
     }
     let one = "grc-1a2b3c4d-1/1";
@@ -157,6 +161,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
     let no = Answer::Refused(Refusal::new(Reason::UnknownResource, "no"));
     inputs.push((told(&rms[0], "grc-1a2b3c4d-2/1", MessageKind::Hold, no), at(5)));
     let reservation = ReservationId::composed("grc-1a2b3c4d-1");
+    let token = Token::new(1);
     inputs.push((CoordinatorInput::Release { reservation, token }, at(6)));
     for rm in &rms {
         inputs.push((told(rm, one, MessageKind::Release, Answer::Done), at(7)));

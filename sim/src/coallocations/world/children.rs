@@ -3,13 +3,16 @@
 //!
 //! What is asked inside and what is said upward is the daemon's: [`coalloc_plan::abstracted`].
 
-use coalloc_common::{Reason, Refusal, ReservationId, TransactionId};
+use coalloc_common::{Reason, Refusal, TransactionId};
 use coalloc_plan::Instance;
 use coalloc_plan::abstracted::periods::periods;
 use coalloc_plan::abstracted::refused::{RoutedLink, is_short, outward, unplanned, words};
 use coalloc_plan::abstracted::{Inner, short};
+use coalloc_protocol::conversation::{
+    Caller, ConversationInput, Next, Opening, ParentReply, PlanJob,
+};
 use coalloc_protocol::coordinator::{
-    Candidate, CoordinatorInput, Details, MessageKind, ParentInput, Reply, Ticket,
+    Candidate, CoordinatorInput, Details, MessageKind, ParentInput, Ticket,
 };
 use coalloc_protocol::message::{Answer, HoldOrder, Message};
 
@@ -51,41 +54,53 @@ impl World<'_> {
             Message::Commit | Message::Abort | Message::Release => None,
         };
         let asker = ReplyTarget::Parent { from, txn: txn.clone(), kind, order: order.clone() };
-        let token = self.token(asker);
-        let upper = match order {
-            Some(order) => ParentInput::Hold { order, planned: None, token },
-            None => ParentInput::End { txn, by, kind, token },
+        let input = match order {
+            Some(order) => {
+                ConversationInput::Open(Opening::ParentHold(order, self.token(asker))).into()
+            }
+            None => {
+                let token = self.token(asker);
+                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+            }
         };
-        self.step_grc(lower, CoordinatorInput::Parent(upper))
+        self.step_grc(lower, input)
     }
 
-    /// A coordinator answers somebody who is no user.
-    pub(super) fn answered_asker(
+    /// A child coordinator answers a Hold of its parent, or has it planned.
+    pub(super) fn hold_answered(
         &mut self,
         grc: usize,
         asker: ReplyTarget,
-        reply: Reply,
+        next: Next<ParentReply>,
     ) -> Result<(), ModelError> {
-        match (asker, reply) {
-            (ReplyTarget::Holder { member: to, txn }, Reply::Resolution(resolution)) => {
-                self.send(to, Event::Resolved { to, txn, resolution });
+        match (asker, next) {
+            (asker, Next::Done(reply)) => self.parent_answered(grc, asker, reply),
+            (ReplyTarget::Parent { from, order: Some(order), .. }, Next::Plan(job)) => {
+                self.ask(Job::Hold { grc, from, order, job });
+                Ok(())
             }
-            (ReplyTarget::Parent { from, order: Some(order), .. }, Reply::PlanParentHold) => {
-                self.ask(Job::Hold { grc, from, order, again: None });
-            }
-            (ReplyTarget::Parent { from, order: Some(order), .. }, Reply::Replan(again)) => {
-                self.ask(Job::Hold { grc, from, order, again: Some(again) });
-            }
-            (ReplyTarget::Parent { from, txn, kind, order }, Reply::ToParent(answer)) => {
-                self.answer_parent(grc, from, (txn, kind), order.as_ref(), answer);
-            }
-            // Another copy of the message has the answer.
-            (ReplyTarget::Parent { .. }, Reply::Forgotten) => {}
-            (asker, reply) => {
-                return Err(ModelError::Defect(format!("{asker:?} is told {reply:?}")));
+            (asker, Next::Plan(job)) => {
+                Err(ModelError::Defect(format!("{asker:?} is to plan {:?}", job.target)))
             }
         }
-        Ok(())
+    }
+
+    /// A child coordinator answers a message of its parent.
+    pub(super) fn parent_answered(
+        &mut self,
+        grc: usize,
+        asker: ReplyTarget,
+        reply: ParentReply,
+    ) -> Result<(), ModelError> {
+        match (asker, reply) {
+            (ReplyTarget::Parent { from, txn, kind, order }, ParentReply::Answered(answer)) => {
+                self.answer_parent(grc, from, (txn, kind), order.as_ref(), answer);
+                Ok(())
+            }
+            // Another copy of the message has the answer.
+            (ReplyTarget::Parent { .. }, ParentReply::SentAgain) => Ok(()),
+            (asker, reply) => Err(ModelError::Defect(format!("{asker:?} is told {reply:?}"))),
+        }
     }
 
     fn answer_parent(
@@ -118,7 +133,7 @@ impl World<'_> {
         &mut self,
         grc: usize,
         order: &HoldOrder,
-        again: Option<&ReservationId>,
+        job: &PlanJob,
     ) -> Result<Result<ChildCandidate, Refusal>, ModelError> {
         let Some(shown) = self.grcs[grc].shown.clone() else {
             return Err(ModelError::Defect(format!("{} is below nobody", self.grcs[grc].name)));
@@ -132,7 +147,7 @@ impl World<'_> {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let mut views = self.picture(grc, &[*window], &order.user);
-        self.believe(grc, again, &mut views);
+        self.believe(grc, job, &mut views);
         let ticket = self.parent_ticket(&order.txn);
         let number = ticket.and_then(|ticket| self.numbers.get(&ticket.request)).copied();
         let number =
@@ -160,7 +175,7 @@ impl World<'_> {
         job: Job,
         outcome: Result<ChildCandidate, Refusal>,
     ) -> Result<(), ModelError> {
-        let Job::Hold { grc, from, order, again } = job else {
+        let Job::Hold { grc, from, order, job } = job else {
             return Err(ModelError::Defect("a request was planned as a hold".to_owned()));
         };
         let outcome = outcome.map(|way| {
@@ -169,15 +184,9 @@ impl World<'_> {
             candidates
         });
         let (txn, kind) = (order.txn.clone(), MessageKind::Hold);
-        let asker = ReplyTarget::Parent { from, txn, kind, order: Some(order.clone()) };
-        let token = self.token(asker);
-        let input = match again {
-            Some(reservation) => CoordinatorInput::Replanned { reservation, outcome, token },
-            None => {
-                CoordinatorInput::Parent(ParentInput::Hold { order, planned: Some(outcome), token })
-            }
-        };
-        self.step_grc(grc, input)
+        let asker = ReplyTarget::Parent { from, txn, kind, order: Some(order) };
+        let (planned, caller) = (outcome.into(), Caller::ParentHold(self.token(asker)));
+        self.step_grc(grc, ConversationInput::Planned { job, planned, caller }.into())
     }
 
     /// The request that a transaction of an upper coordinator serves.

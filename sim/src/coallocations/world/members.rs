@@ -13,7 +13,7 @@ impl World<'_> {
     pub(super) fn rm_hears(&mut self, grc: usize, rm: usize, txn: TransactionId, message: Message) {
         let (kind, by) = (message.kind(), self.grcs[grc].name.clone());
         // One message is handled at a time, and answered within its step.
-        let token = Token(0);
+        let token = Token::new(0);
         let input = match message {
             Message::Hold(order) => ParticipantInput::Hold { order, token },
             Message::Commit => ParticipantInput::Commit { txn: txn.clone(), by, token },

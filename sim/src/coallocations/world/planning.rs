@@ -7,19 +7,18 @@
 use std::cmp::Reverse;
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{
-    CoAllocation, Reason, Refusal, ReservationId, Topology, UserName, Window, limits,
-};
+use coalloc_common::{CoAllocation, Reason, Refusal, Topology, UserName, Window, limits};
 use coalloc_plan::RankedPlan;
 use coalloc_plan::learned::{believe, believed};
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_protocol::coordinator::{Candidate, CoordinatorInput, Details};
+use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob};
+use coalloc_protocol::coordinator::{Candidate, Details};
 use coalloc_protocol::message::{HoldOrder, Token};
 
 use super::super::federation::Disclosed;
 use super::super::planning::Question;
 use super::super::settings::First;
-use super::{Event, Member, World, request_id};
+use super::{Event, Member, World};
 use crate::experiment::{ModelError, TraceEvent};
 
 /// All plans of a request, best first, or the refusal.
@@ -30,9 +29,9 @@ type Outcome = Result<Vec<RankedPlan>, Refusal>;
 pub(super) enum Job {
     /// A user's request at the coordinator that got it. `again` names the reservation that is planned again
     /// because other requests were faster.
-    Request { request: usize, again: Option<ReservationId> },
+    Request { request: usize, job: PlanJob },
     /// What a parent coordinator wants a child coordinator to hold.
-    Hold { grc: usize, from: usize, order: HoldOrder, again: Option<ReservationId> },
+    Hold { grc: usize, from: usize, order: HoldOrder, job: PlanJob },
 }
 
 impl World<'_> {
@@ -83,15 +82,8 @@ impl World<'_> {
     }
 
     /// Lowers views to the amounts in earlier refusals of a reservation.
-    pub(super) fn believe(
-        &self,
-        grc: usize,
-        again: Option<&ReservationId>,
-        views: &mut [FrameView],
-    ) {
-        let grc = &self.grcs[grc];
-        let known = again.and_then(|id| grc.core.find(id.as_str()));
-        let refusals = known.map_or(&[][..], |known| &known.attempt_refusals);
+    pub(super) fn believe(&self, grc: usize, job: &PlanJob, views: &mut [FrameView]) {
+        let (grc, refusals) = (&self.grcs[grc], &job.refusals);
         for view in views {
             believe(&grc.topology, refusals, believed(self.planning.solver()), view);
         }
@@ -100,12 +92,12 @@ impl World<'_> {
     pub(super) fn plan(&mut self, job: Job) -> Result<(), ModelError> {
         let later = self.now_us + self.way_us(&job) + self.settings.planning_us;
         let event = match job {
-            Job::Request { request, ref again } => {
-                let outcome = self.plan_request(request, again.as_ref())?;
+            Job::Request { request, job: ref plan } => {
+                let outcome = self.plan_request(request, plan)?;
                 Event::Planned(job, outcome)
             }
-            Job::Hold { grc, ref order, ref again, .. } => {
-                let outcome = self.plan_at_child(grc, order, again.as_ref())?;
+            Job::Hold { grc, ref order, job: ref plan, .. } => {
+                let outcome = self.plan_at_child(grc, order, plan)?;
                 Event::PlannedBelow(job, outcome)
             }
         };
@@ -114,16 +106,12 @@ impl World<'_> {
     }
 
     /// All plans of a request, best first.
-    fn plan_request(
-        &mut self,
-        request: usize,
-        again: Option<&ReservationId>,
-    ) -> Result<Outcome, ModelError> {
+    fn plan_request(&mut self, request: usize, job: &PlanJob) -> Result<Outcome, ModelError> {
         let (wanted, grc) = (self.request(request), self.asked[request]);
         let frames = wanted.timing.frames(self.settings.frames);
         let user = UserName::composed(self.user(request));
         let mut views = self.picture(grc, &frames, &user);
-        self.believe(grc, again, &mut views);
+        self.believe(grc, job, &mut views);
         let topology = self.grcs[grc].topology.clone();
         let answers = self.solve(&topology, request, &wanted, &views)?;
         let (mut plans, refused) = best(answers, limits::ATTEMPTS_MAX);
@@ -156,7 +144,7 @@ impl World<'_> {
 
     /// Hands the plans to the coordinator that the user's request went to.
     pub(super) fn planned(&mut self, job: Job, outcome: Outcome) -> Result<(), ModelError> {
-        let Job::Request { request, again } = job else {
+        let Job::Request { request, job: plan } = job else {
             return Err(ModelError::Defect("a hold was planned as a request".to_owned()));
         };
         let (wanted, grc) = (self.request(request), self.asked[request]);
@@ -178,17 +166,8 @@ impl World<'_> {
             });
         }
         self.tried[request] = outcome.unwrap_or_default();
-        let token = Token(request as u64);
-        let (id, notes) = (request_id(request), String::new());
-        let input = match (again, candidates) {
-            (Some(reservation), outcome) => {
-                CoordinatorInput::Replanned { reservation, outcome, token }
-            }
-            (None, Ok(candidates)) => {
-                CoordinatorInput::Reserve { request: id, candidates, replans: None, notes, token }
-            }
-            (None, Err(refusal)) => CoordinatorInput::Refuse { request: id, refusal, notes, token },
-        };
-        self.step_grc(grc, input)
+        let (planned, caller) = (candidates.into(), Caller::Request(Token::new(request as u64)));
+        let input = ConversationInput::Planned { job: plan, planned, caller };
+        self.step_grc(grc, input.into())
     }
 }

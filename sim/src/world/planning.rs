@@ -1,0 +1,146 @@
+//! The planners of the coordinators' shells. Whatever a coordinator wants planned in a conversation is planned here: a
+//! user's request, a change, and what a parent coordinator wants held.
+//!
+//! Planning takes its time, in which the process may die. Then it posts what it came to, or, now and then, that it
+//! broke off.
+//!
+//! Left out: real planners. The plans of a request were drawn with its demand; a child coordinator draws its plan
+//! ([`tree`](super::tree)).
+
+use coalloc_common::{Reason, Refusal};
+use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob, PlanTarget, Planned};
+use coalloc_protocol::coordinator::Candidate;
+use coalloc_protocol::message::HoldOrder;
+
+use super::{Address, Event, Waiter, World};
+
+/// A job that a coordinator's shell plans.
+#[derive(Debug, Clone)]
+pub struct ShellJob {
+    grc: usize,
+    /// The life of the process that was to plan it.
+    life: u64,
+    job: PlanJob,
+    caller: Caller,
+}
+
+impl World {
+    /// A coordinator wants a job planned by one of its callers.
+    pub(super) fn plan(&mut self, grc: usize, job: PlanJob, caller: Caller) -> Result<(), String> {
+        let again = job.reservation().is_some();
+        let takes_us = match self.waiter(caller)? {
+            Waiter::User { .. } => self.clients.planning_us,
+            // The new version is what it was: nothing is searched.
+            Waiter::Changer { .. } if again => 0,
+            Waiter::Changer { .. } => self.clients.planning_us,
+            Waiter::Parent { .. } => {
+                self.counts.replanned_below += u64::from(again);
+                self.planning_below_us()
+            }
+            other => return Err(format!("{other:?} is to plan {:?}", job.target)),
+        };
+        let of_change = matches!(caller, Caller::Change(_));
+        let planned = ShellJob { grc, life: self.grcs[grc].life, job, caller };
+        if again && of_change {
+            return self.job_planned(planned);
+        }
+        self.after(takes_us, Event::Planned(Box::new(planned)));
+        Ok(())
+    }
+
+    /// A job is planned, if the process still lives that was to plan it.
+    pub(super) fn job_planned(&mut self, planned: ShellJob) -> Result<(), String> {
+        let ShellJob { grc, life, job, caller } = planned;
+        if self.grcs[grc].life != life {
+            return Ok(());
+        }
+        let planned = match self.waiter(caller)?.clone() {
+            Waiter::User { demand } => self.plan_of_request(demand, &job),
+            Waiter::Changer { demand, wish } => self.plan_of_change(demand, wish, &job),
+            Waiter::Parent { .. } => Some(self.plan_of_parent(grc, &job)?),
+            other => return Err(format!("{other:?} has planned {:?}", job.target)),
+        };
+        let input = match planned {
+            Some(planned) => ConversationInput::Planned { job, planned, caller },
+            None => {
+                self.waiters.remove(&number(caller));
+                ConversationInput::BrokenOff(job)
+            }
+        };
+        self.grcs[grc].post(input.into());
+        self.begin(Address::Grc(grc))
+    }
+
+    fn waiter(&self, caller: Caller) -> Result<&Waiter, String> {
+        self.waiters.get(&number(caller)).ok_or_else(|| format!("{caller:?} waits for nothing"))
+    }
+
+    /// The plans of a demand. When it is planned again: the same plans once more, as if the picture had changed, or
+    /// nothing, now and then; of a search that goes back, what no refusal has excluded.
+    fn plan_of_request(&mut self, demand: usize, job: &PlanJob) -> Option<Planned> {
+        let candidates = self.clients.demands[demand].candidates.clone();
+        let fails = self.dice.per_mille(self.clients.planning_fails);
+        if job.reservation().is_none() {
+            return (!fails).then(|| some_of(candidates));
+        }
+        let goes_back = candidates.first().is_some_and(|first| !first.order.is_empty());
+        let left = match goes_back {
+            true => candidates.into_iter().filter(|one| !is_refused(one, &job.refusals)).collect(),
+            false => candidates,
+        };
+        let nothing = Refusal::new(Reason::InsufficientCapacity, "nothing is free any more");
+        let outcome = if fails || (goes_back && left.is_empty()) { Err(nothing) } else { Ok(left) };
+        Some(outcome.into())
+    }
+
+    fn plan_of_change(&mut self, demand: usize, wish: usize, job: &PlanJob) -> Option<Planned> {
+        let candidates = self.clients.demands[demand].changes[wish].candidates.clone();
+        if job.reservation().is_some() {
+            return Some(Ok(candidates).into());
+        }
+        let fails = self.dice.per_mille(self.clients.planning_fails);
+        (!fails).then(|| some_of(candidates))
+    }
+
+    fn plan_of_parent(&mut self, grc: usize, job: &PlanJob) -> Result<Planned, String> {
+        let order = match &job.target {
+            PlanTarget::ParentHold(order) => Some(order.clone()),
+            PlanTarget::Again(id) => {
+                let core = self.grcs[grc].core.as_ref();
+                core.and_then(|core| core.parent_order(core.find(id.as_str())?)).cloned()
+            }
+            PlanTarget::Request(_) | PlanTarget::Change(_) => None,
+        };
+        let order: HoldOrder = order.ok_or("what a parent wants planned is known")?;
+        let plans = self.plan_at_child(grc, &order);
+        let none = || Refusal::new(Reason::InsufficientCapacity, "there is no plan");
+        Ok(plans.ok_or_else(none).into())
+    }
+}
+
+const fn number(caller: Caller) -> u64 {
+    match caller {
+        Caller::Request(token) => token.number(),
+        Caller::Change(token) => token.number(),
+        Caller::ParentHold(token) => token.number(),
+    }
+}
+
+fn some_of(candidates: Vec<Candidate>) -> Planned {
+    match candidates.is_empty() {
+        true => Err(Refusal::new(Reason::NoRoute, "there is no plan")).into(),
+        false => Ok(candidates).into(),
+    }
+}
+
+/// Does a candidate want something that one of these refusals said was not there?
+fn is_refused(candidate: &Candidate, refusals: &[Refusal]) -> bool {
+    refusals.iter().any(|refusal| {
+        let asked = refusal.rm.as_ref().and_then(|rm| candidate.segments.get(rm));
+        asked.into_iter().flatten().any(|segment| {
+            Some(&segment.resource) == refusal.resource.as_ref()
+                && refusal.window == Some(segment.window)
+                && refusal.available.is_some_and(|there| there < segment.amount)
+        })
+    })
+}
