@@ -20,7 +20,6 @@ use coalloc_common::timetable::Layer;
 use coalloc_common::{Segment, TransactionId};
 
 use super::footprint::Footprint;
-use super::record::Take;
 use super::{Entry, Participant, Phase, TransactionEnd};
 use crate::core::ReplayError;
 
@@ -61,12 +60,8 @@ impl Participant {
         Ok(())
     }
 
-    /// Ends what is kept of a replaced transaction. A hold that counts on it now takes what it needs of it itself.
-    pub(super) fn fold_settled(
-        &mut self,
-        txn: &TransactionId,
-        take: Take,
-    ) -> Result<(), ReplayError> {
+    /// Ends what is kept of a replaced transaction. A hold that counts on it now takes over what it needs of it.
+    pub(super) fn fold_settled(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
         let Some(entry) = self.entries.get_mut(txn) else { return Ok(()) };
         let kept = std::mem::take(&mut entry.kept);
         self.give_back(Layer::Booked, &kept)?;
@@ -77,17 +72,17 @@ impl Participant {
         };
         let change = self.replacing.iter().find(|(booked, _)| is_new(booked));
         match change.map(|(booked, held)| (booked.clone(), held.clone())) {
-            Some((booked, held)) => self.take_what_lacks(&booked, &held, take),
+            Some((booked, held)) => self.take_over(&booked, &held),
             None => Ok(()),
         }
     }
 
-    /// Makes the hold of a new version take all that it needs beyond the booking.
-    fn take_what_lacks(
+    /// Makes the hold of a new version take all that it needs beyond the booking. It takes no more than was kept,
+    /// so the capacity is not checked: the inventory may have shrunk meanwhile.
+    fn take_over(
         &mut self,
         booked: &TransactionId,
         held: &TransactionId,
-        take: Take,
     ) -> Result<(), ReplayError> {
         let Some(own) = self.own(Some(booked)) else { return Ok(()) };
         let Some(entry) = self.entries.get_mut(held) else { return Ok(()) };
@@ -97,7 +92,8 @@ impl Participant {
         hold.taken = lacks.segments();
         for segment in &more {
             let timetable = self.timetable_of(&segment.resource);
-            take(timetable, Layer::Held, segment.window, segment.amount).map_err(|problem| {
+            let taken = timetable.restore(Layer::Held, segment.window, segment.amount);
+            taken.map_err(|problem| {
                 ReplayError(format!("hold of {held}: {}: {problem}", segment.resource))
             })?;
         }

@@ -166,7 +166,7 @@ impl Participant {
             }
             ParticipantRecord::Booked { txn, .. } => self.fold_booked(txn),
             ParticipantRecord::Ended { txn, coordinator, ending, .. } => {
-                self.fold_ended(txn, coordinator, *ending, take)
+                self.fold_ended(txn, coordinator, *ending)
             }
         }
     }
@@ -245,7 +245,7 @@ impl Participant {
         }
         if let Some(old) = &order.replaces {
             if planted::is(Bug::OldReleasedAtHold) {
-                self.fold_ended(old, &order.coordinator, TransactionEnd::Replaced, take)?;
+                self.fold_ended(old, &order.coordinator, TransactionEnd::Replaced)?;
             }
             self.replacing.insert(old.clone(), order.txn.clone());
         }
@@ -334,7 +334,6 @@ impl Participant {
         txn: &TransactionId,
         coordinator: &CoordinatorName,
         ending: TransactionEnd,
-        take: Take,
     ) -> Result<(), ReplayError> {
         self.clear_alarm(txn);
         let phase = Phase::Ended(ending);
@@ -348,7 +347,7 @@ impl Participant {
             return Err(ReplayError(format!("{txn} ends twice")));
         };
         if !entry.kept.is_empty() {
-            return self.fold_settled(txn, take);
+            return self.fold_settled(txn);
         }
         let replaces = entry.order.as_ref().and_then(|order| order.replaces.clone());
         self.give_back(layer, &segments)?;

@@ -52,17 +52,22 @@ fn order(number: usize, user: &str, segments: &[Segment], replaces: Option<usize
 }
 
 fn participant() -> Participant {
-    let mut participant = Participant::new(ParticipantConfig {
+    let mut participant = of_capacity(CAPACITY);
+    let _ = participant.step(ParticipantInput::Start { boot: "one".into() }, at(0));
+    participant
+}
+
+/// An RM that has not started yet.
+fn of_capacity(capacity: u64) -> Participant {
+    Participant::new(ParticipantConfig {
         name: RmName::composed("crm"),
-        resources: vec![(resource(), Amount(CAPACITY))],
+        resources: vec![(resource(), Amount(capacity))],
         unit: Unit::Cpus,
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
         levels: [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),
         inside: None,
-    });
-    let _ = participant.step(ParticipantInput::Start { boot: "one".into() }, at(0));
-    participant
+    })
 }
 
 /// Runs a step, checks the invariants and that replay gives the same state, and returns the answer.
@@ -372,6 +377,33 @@ impl Model {
             }
         }
     }
+}
+
+/// The hold counts on what is kept. It takes that over as it is: nothing more is taken than before, however little
+/// the resource has by now.
+#[test]
+fn what_was_kept_passes_to_a_hold_also_when_the_inventory_has_shrunk() {
+    let (mut p, mut log) = (participant(), Vec::new());
+    let new = |number, segments: &[Segment], old| HoldOrder {
+        keeps_old: true,
+        ..order(number, "u", segments, Some(old))
+    };
+    for order in [order(1, "u", &[segment(15, 0, 4)], None), new(2, &[segment(5, 0, 4)], 1)] {
+        let (txn, token) = (order.txn.clone(), Token::new(1));
+        let commit = ParticipantInput::Commit { txn, by: grc(), token };
+        for input in [ParticipantInput::Hold { order, token }, commit] {
+            log.extend(p.step(input, at(0)).records().iter().cloned());
+        }
+    }
+    assert_eq!(levels(&p)[0], (0, 15));
+    let mut p = of_capacity(10);
+    log.iter().for_each(|record| p.apply(record).unwrap());
+    let _ = p.step(ParticipantInput::Start { boot: "two".into() }, at(0));
+    assert!(is_held(&hold(&mut p, new(3, &[segment(15, 0, 4)], 2))));
+    assert_eq!(release(&mut p, 1), Answer::Done);
+    assert_eq!(levels(&p)[0], (10, 5));
+    assert_eq!(commit(&mut p, 3), Answer::Done);
+    assert_eq!(levels(&p)[0], (0, 15));
 }
 
 #[test]
