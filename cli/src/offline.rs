@@ -15,7 +15,7 @@ use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, Reason, ResourceId, RmName, Segment,
     Span, Time, Topology, Window, limits,
 };
-use coalloc_grc::libraries::Libraries;
+use coalloc_grc::planning::libraries::Libraries;
 use coalloc_net::convert::{
     RequestOptions, check_references, file_topology, plan_options, plan_to_wire, refusal_to_wire,
     request_from_wire, taken, window_to_wire,

@@ -17,8 +17,9 @@ use coalloc_common::{
     Amount, CoordinatorName, Reason, Refusal, RequestId, ReservationId, ResourceId, RmName,
     Segment, Span, TransactionId, UserName, Window,
 };
-use coalloc_grc::shell::{Handle, Node};
-use coalloc_grc::{kept, listing, shell, view};
+use coalloc_grc::node::shell;
+use coalloc_grc::node::shell::{Handle, Node};
+use coalloc_grc::views::{kept, listing, view};
 use coalloc_net::machine::System;
 use coalloc_net::node;
 use coalloc_proto::v1;

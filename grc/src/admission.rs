@@ -13,8 +13,8 @@ use coalloc_protocol::coordinator::Ticket;
 use sha2::{Digest as _, Sha256};
 use tonic::Status;
 
-use crate::federation::Snapshot;
-use crate::plan_cache::check_digest;
+use crate::availability::federation::Snapshot;
+use crate::planning::plan_cache::check_digest;
 
 /// An admitted request.
 #[derive(Debug, Clone)]

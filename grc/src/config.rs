@@ -1,5 +1,8 @@
 //! What a GRC is told at start, checked.
 
+pub mod parents;
+pub mod tasks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -11,8 +14,8 @@ use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 use tonic::transport::Endpoint;
 
-use crate::parent_settings::ParentSettings;
-use crate::tasks::TaskSettings;
+use crate::config::parents::ParentSettings;
+use crate::config::tasks::TaskSettings;
 
 /// One configured resource manager.
 #[derive(Debug, Clone)]

@@ -10,16 +10,17 @@ use coalloc_net::telemetry::Telemetry;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
 use tonic::service::Routes;
 
+use crate::availability::federation::Federation;
+use crate::calls::parents::ParentService;
+use crate::calls::service::GrcService;
 use crate::config::GrcConfig;
-use crate::federation::Federation;
-use crate::parents::ParentService;
-use crate::pauses::Pauses;
-use crate::plan_cache::PlanCache;
+use crate::meters;
+use crate::node::pauses::Pauses;
+use crate::node::reconcile::Reconciler;
+use crate::node::shell;
+use crate::pictures::Pictures;
 use crate::planning::Planners;
-use crate::reconcile::Reconciler;
-use crate::service::GrcService;
-use crate::tasks::Pictures;
-use crate::{meters, shell};
+use crate::planning::plan_cache::PlanCache;
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
 ///
@@ -52,8 +53,12 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let tasks = config.tasks.clone();
     let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
     let (node, ledger_id) = shell::start(&config, host, opened, &federation, &pictures)?;
-    let readers =
-        vec![node.reader.clone(), meters::reader(federation.clone(), node.handle.clone())];
+    let handle = node.handle.clone();
+    let owed = move || {
+        let handle = handle.clone();
+        async move { handle.read(Coordinator::owed).await.ok() }
+    };
+    let readers = vec![node.reader.clone(), meters::reader(federation.clone(), owed)];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     let reconciler = Reconciler::new(&config.name, &federation, &node.handle);

@@ -1,55 +1,31 @@
 //! The global resource coordinator: from a user's request to bookings at every resource manager.
 //!
-//! In the order a request passes them:
-//! * [`service`]: the gRPC handlers.
-//! * [`attempts`]: the next hops in their order, for a reserve call and for planning again.
-//! * [`admission`]: who is it, are the numbers sane; bytes become types here.
-//! * [`picture`]: which frames, and what is free in them: one query per RM, all at once.
-//! * [`planning`]: a plan per frame, on threads of their own, under a time budget; [`fair`] shares them by user.
-//! * [`alternatives`]: what would do instead, when nothing can be planned.
-//! * [`shell`]: the coordinator of `protocol` with its ledger, and its messages to RMs.
+//! In the order of a request's way:
+//! * [`calls`]: the gRPC handlers, and what each call does until its outcome: reserve, modify, tasks, a hold of a
+//!   parent coordinator, and the operators' calls.
+//! * [`admission`]: who calls, and are the numbers sane? Bytes become types here.
+//! * [`availability`]: the resource managers and their topology, and what is free in a request's frames: one query to
+//!   each of them, all at once.
+//! * [`planning`]: a plan for each frame, on threads of their own, within a time budget.
+//! * [`node`]: the conversation with the coordinator core, the core with its ledger, and its messages.
 //!
-//! Tasks go another way, from [`tasks`] on.
+//! Beside the way: [`pictures`], what is believed of profiles, on which tasks are planned; [`views`], what a
+//! reservation looks like to clients; [`meters`], what Prometheus sees; [`config`], what the GRC is told; [`daemon`],
+//! which puts all of it into one process.
 //!
-//! * [`parents`]: the same federation as one resource manager to parent coordinators.
-//!
-//! Beside it: [`federation`] knows the RMs and their topology, [`inquiry`] asks them for several requests at
-//! once, [`reconcile`] compares bookings with theirs and [`repair`] mends what differs,
-//! [`giving_up`] waits no longer for an RM that is gone, [`choice`] takes a plan
-//! that was shown, [`modify`] plans changes, [`config`] is what the GRC is told, [`daemon`] puts all of it into one
-//! process, [`libraries`] runs outside solvers, [`kept`] is what the ledger keeps of a plan, [`view`] shows
-//! reservations, [`listing`] pages of them, [`events`] tells their
-//! changes, [`meters`] is what Prometheus sees. Source: Takefusa 2010, section 3.1, stages 1 to 4.
+//! Nothing imports what comes before it: `calls` uses all that follows, `config` nothing. Source: Takefusa 2010,
+//! section 3.1, stages 1 to 4.
 
 pub mod admission;
-pub mod alternatives;
-pub mod attempts;
-pub mod choice;
+pub mod availability;
+pub mod calls;
 pub mod config;
-mod conversation;
 pub mod daemon;
-pub mod events;
-mod fair;
-pub mod federation;
-mod giving_up;
-pub mod inquiry;
-pub mod kept;
-pub mod libraries;
-pub mod listing;
 pub mod meters;
-mod modify;
-pub mod parent_settings;
-pub mod parents;
-pub mod pauses;
-pub mod picture;
-pub mod plan_cache;
+pub mod node;
+pub mod pictures;
 pub mod planning;
-pub mod reconcile;
-mod repair;
-pub mod service;
-pub mod shell;
-pub mod tasks;
-pub mod view;
+pub mod views;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -7,11 +7,10 @@ use std::time::Instant;
 
 use coalloc_common::{RmName, TransactionId, limits};
 use coalloc_net::metrics::{grc, scrape, seconds, tasks};
-use coalloc_protocol::coordinator::{Coordinator, MessageKind, Owed};
+use coalloc_protocol::coordinator::{MessageKind, Owed};
 use coalloc_protocol::message::Delivery;
 
-use crate::federation::Federation;
-use crate::shell::Handle;
+use crate::availability::federation::Federation;
 
 /// When each RM last told what is free.
 static TOLD: Mutex<BTreeMap<RmName, Instant>> = Mutex::new(BTreeMap::new());
@@ -29,7 +28,13 @@ pub fn queried(rm: &RmName, begun: Instant, answered: bool) {
 }
 
 /// Reads which RMs answer, how old the picture of each is, and what each has not acknowledged.
-pub fn reader(federation: Federation, handle: Handle) -> scrape::Reader {
+pub fn reader<F>(
+    federation: Federation,
+    owed: impl Fn() -> F + Send + Sync + 'static,
+) -> scrape::Reader
+where
+    F: Future<Output = Option<BTreeMap<RmName, Owed>>> + Send + 'static,
+{
     // From the start, so that a first event is seen as a step from zero.
     for status in federation.statuses() {
         for kind in
@@ -55,10 +60,10 @@ pub fn reader(federation: Federation, handle: Handle) -> scrape::Reader {
         for (rm, told) in &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
             grc.picture_age.with([rm.as_str()]).set(seconds(told.elapsed()));
         }
-        let (handle, known) = (handle.clone(), Arc::clone(&known));
+        let (owed, known) = (owed(), Arc::clone(&known));
         async move {
             // A coordinator that is stopping, or too busy, shows the figures of the scrape before.
-            let Ok(owed) = handle.read(Coordinator::owed).await else { return };
+            let Some(owed) = owed.await else { return };
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             known.extend(owed.keys().cloned());
             for rm in &*known {

@@ -1,6 +1,10 @@
 //! Hop 4: plans, best first. Stages 2iii and 2iv of Takefusa 2010, section 3.1: a plan per frame, all
 //! frames at once on threads of their own, under one time budget; then sorted by the objectives.
 
+mod fair;
+pub mod libraries;
+pub mod plan_cache;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +23,10 @@ use rayon::prelude::*;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tonic::Status;
 
-use crate::fair::{Places, PlanningSlot, TurnQueue};
-use crate::federation::Snapshot;
-use crate::libraries::Libraries;
-use crate::picture::FrameAvailability;
+use crate::availability::FrameAvailability;
+use crate::availability::federation::Snapshot;
+use crate::planning::fair::{Places, PlanningSlot, TurnQueue};
+use crate::planning::libraries::Libraries;
 
 /// What planning came to.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use coalloc_common::{
     Amount, CoordinatorName, ResourceId, RmName, Segment, Span, Unit, Window, limits,
 };
-use coalloc_grc::events::ReservationEvents;
-use coalloc_grc::view;
+use coalloc_grc::views::events::ReservationEvents;
+use coalloc_grc::views::view;
 use coalloc_ledger::Entry;
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;

@@ -88,7 +88,7 @@ pub(crate) async fn serve(hardware: Arc<Hardware>, trace: Trace) -> turmoil::Res
     let forever = std::future::pending();
     if name == GRC {
         let config = configs().grc.clone();
-        let mut core = coalloc_grc::shell::coordinator(&config, &host);
+        let mut core = coalloc_grc::node::shell::coordinator(&config, &host);
         let ledger = SimLedger::open(&hardware, &mut core)?;
         let planners = Planners::at_once()?;
         let opened = (core, ledger);

@@ -187,7 +187,7 @@ fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
 /// From a coordinator to a resource manager, or from a parent coordinator to a child coordinator.
 pub(crate) fn holds(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::HoldRequest>(bytes) else { return false };
-    let _ = taken(coalloc_grc::parents::order_from_wire(&wire));
+    let _ = taken(coalloc_grc::calls::parents::order_from_wire(&wire));
     let Some(order) = taken(coalloc_rm::service::hold_order(&wire)) else { return false };
     assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
     let again = v1::HoldRequest {
@@ -228,7 +228,8 @@ pub(crate) fn reserves(bytes: &[u8]) -> bool {
     let defaults = convert::plan_options(None, RequestOptions::default()).unwrap();
     let options = taken(convert::plan_options(wire.options.as_ref(), defaults));
     assert!(options.is_none_or(|o| o.frames <= limits::FRAMES_MAX));
-    let _ = coalloc_grc::plan_cache::check_digest(&wire.plan_digest).inspect_err(is_helpful);
+    let _ =
+        coalloc_grc::planning::plan_cache::check_digest(&wire.plan_digest).inspect_err(is_helpful);
     ticket.is_ok() && options.is_some()
 }
 

@@ -47,6 +47,6 @@ pub(crate) fn tokens(bytes: &[u8]) -> bool {
     if let Err(error) = &token {
         assert_eq!(error.field, "resume_token");
     }
-    let _ = coalloc_grc::plan_cache::check_digest(text);
+    let _ = coalloc_grc::planning::plan_cache::check_digest(text);
     token.is_ok()
 }

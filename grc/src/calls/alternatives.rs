@@ -1,0 +1,262 @@
+//! What would do instead, when nothing can be planned: the nearest window in which the request fits,
+//! and smaller requests that fit in the asked time.
+//!
+//! The searches are pure ([`coalloc_plan::nearest`], [`coalloc_plan::smaller`]); here they are given
+//! answers of the RMs and a planner. Both begin only after the request was refused, on the planners'
+//! threads and within a time of their own, so that they delay neither the protocol nor other
+//! requests. What they find is a hint like every plan: nothing is held.
+//!
+//! Left out: starts before the asked one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{CoAllocation, Reason, Refusal, Span, Time, Window, limits};
+use coalloc_net::convert::{
+    RequestOptions, plan_to_wire, smaller_to_wire, time_to_wire, window_to_wire,
+};
+use coalloc_net::machine::Host;
+use coalloc_plan::nearest::NearestWindowSearch;
+use coalloc_plan::smaller::{SmallerRequest, smaller};
+use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan, explain};
+use coalloc_proto::v1;
+use tonic::Status;
+
+use crate::admission::Admitted;
+use crate::availability;
+use crate::availability::federation::{Federation, Snapshot};
+use crate::planning::{ExplainedFrames, Planners, PlanningOutcome, ip_options};
+
+/// Who is asked, and who plans.
+#[derive(Debug)]
+pub struct AlternativeSearch<'a> {
+    /// Whose clocks count.
+    pub host: &'a Host,
+    /// The RMs.
+    pub federation: &'a Federation,
+    /// As they were when the request was planned.
+    pub snapshot: &'a Arc<Snapshot>,
+    /// The planners' threads.
+    pub planners: &'a Planners,
+}
+
+/// Does a client that said nothing of it want to hear of alternatives, or one that did?
+#[must_use]
+pub fn wanted(options: Option<&v1::PlanOptions>, unless_said: bool) -> bool {
+    options.and_then(|options| options.alternatives).unwrap_or(unless_said)
+}
+
+/// Frames without a plan, and why.
+type Refused = Vec<(Window, Refusal)>;
+
+/// How far the search for a window came.
+struct SearchExtent {
+    nearest: Option<RankedPlan>,
+    until: Time,
+    complete: bool,
+    tried: u64,
+}
+
+impl AlternativeSearch<'_> {
+    /// Everything that would do instead of a request of which nothing could be planned.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when too many requests are being planned, INTERNAL when a planner panicked.
+    pub async fn seek(
+        &self,
+        wire: &v1::CoAllocationRequest,
+        admitted: &Admitted,
+        planned: &mut PlanningOutcome,
+    ) -> Result<v1::Alternatives, Status> {
+        // What is beyond the empty federation fits at no time.
+        let beyond = |reason| matches!(reason, Reason::BeyondCapacity);
+        // Of an RM that is silent nothing is known: what it has may be what is missing.
+        let silent = !self.snapshot.missing.is_empty() || !planned.unreachable.is_empty();
+        let hopeless = !silent && planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
+        let refused = planned.refused.clone();
+        let nearest =
+            async { if hopeless { Ok(None) } else { self.nearest(admitted).await.map(Some) } };
+        let (nearest, smaller) =
+            tokio::join!(nearest, self.smaller(admitted, refused, planned.explained));
+        let (nearest, (smaller, refused)) = (nearest?, smaller?);
+        planned.refused = refused;
+        let topology = &self.snapshot.topology;
+        let mut found = v1::Alternatives::default();
+        if let Some(searched) = nearest {
+            found.searched_until = Some(time_to_wire(searched.until));
+            found.complete = searched.complete && (!silent || searched.nearest.is_some());
+            found.starts_tried = searched.tried;
+            if let Some(plan) = &searched.nearest {
+                found.nearest_window = Some(window_to_wire(plan.plan.window));
+                found.nearest_plan = Some(plan_to_wire(topology, &admitted.request, plan));
+            }
+        } else {
+            found.complete = true;
+        }
+        found.smaller = smaller
+            .into_iter()
+            .map(|smaller| v1::SmallerRequest {
+                change: smaller.change,
+                plan: Some(plan_to_wire(topology, &smaller.request, &smaller.plan)),
+                request: Some(smaller_to_wire(wire, &smaller.request)),
+            })
+            .collect();
+        Ok(found)
+    }
+
+    /// The nearest window: asks in rounds, plans what may fit, earliest first.
+    async fn nearest(&self, admitted: &Admitted) -> Result<SearchExtent, Status> {
+        let begun = self.host.now();
+        let now = begun.wall;
+        let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
+        let timing = admitted.request.timing;
+        let end = availability::horizon_end(self.snapshot, now);
+        let first = timing.earliest_start.max(soonest);
+        let mut search =
+            NearestWindowSearch::new(first, end.saturating_sub(timing.duration), timing.duration);
+        let mut nearest = None;
+        let mut all_answered = true;
+        for _ in 0..limits::ALTERNATIVES_ROUNDS_MAX {
+            let left = limits::ALTERNATIVES_TIME_MAX
+                .saturating_sub(self.host.now().boot.since(begun.boot));
+            let frames = search.questions(limits::FRAMES_MAX as usize);
+            if left <= Span::ZERO || frames.is_empty() {
+                break;
+            }
+            let user = &admitted.user;
+            let answers =
+                availability::query(self.federation, self.snapshot, &frames, user, None).await;
+            all_answered &= answers.unreachable.is_empty();
+            for (view, change) in answers.views.into_iter().zip(answers.changes) {
+                search.learn(view, change);
+            }
+            let (snapshot, request) = (Arc::clone(self.snapshot), admitted.request.clone());
+            let options = admitted.options;
+            let planner = self.planners.planner(options, left);
+            let work = move |stop: &AtomicBool| {
+                let by = (options, planner.as_ref());
+                let found = follow(&mut search, |view| plan(&snapshot, by, &request, view, stop));
+                (search, found)
+            };
+            let found;
+            (search, found) = self.planners.run(options.solver, left, work).await?;
+            match found {
+                KnownOutcome::Fits(plan) => {
+                    nearest = Some(*plan);
+                    break;
+                }
+                KnownOutcome::Stopped => break,
+                KnownOutcome::AskMore => {}
+            }
+        }
+        Ok(SearchExtent {
+            complete: ((search.is_complete() && all_answered) || nearest.is_some())
+                && admitted.options.solver.is_complete(),
+            until: search.searched_until(),
+            tried: search.tried() + u64::from(nearest.is_some()),
+            nearest,
+        })
+    }
+
+    /// Smaller requests that fit in one of the asked frames; and the frames' refusals, in which those
+    /// that name no bottleneck name what the plan that comes closest lacks, where all are to be read of.
+    async fn smaller(
+        &self,
+        admitted: &Admitted,
+        mut refused: Refused,
+        explained: ExplainedFrames,
+    ) -> Result<(Vec<SmallerRequest<RankedPlan>>, Refused), Status> {
+        let frames = refused.iter().map(|(window, _)| *window).collect();
+        let (frames, _) = availability::bookable(self.snapshot, frames, self.host.now().wall);
+        if frames.is_empty() {
+            return Ok((Vec::new(), refused));
+        }
+        let picture =
+            availability::query(self.federation, self.snapshot, &frames, &admitted.user, None)
+                .await;
+        let (snapshot, request) = (Arc::clone(self.snapshot), admitted.request.clone());
+        let options = admitted.options;
+        let planner = self.planners.planner(options, limits::ALTERNATIVES_TIME_MAX);
+        let work = move |stop: &AtomicBool| {
+            let by = (options, planner.as_ref());
+            let fits = |tried: &CoAllocation, view: &FrameView| match plan(
+                &snapshot, by, tried, view, stop,
+            ) {
+                FrameOutcome::Fits(plan) => Some(*plan),
+                FrameOutcome::Not | FrameOutcome::Stopped => None,
+            };
+            let found = smaller(&request, &mut |tried| {
+                picture.views.iter().find_map(|view| fits(tried, view))
+            });
+            let ip = ip_options(options);
+            // What a solver that may miss plans comes close to says nothing of what is missing.
+            let told = explained == ExplainedFrames::All && options.solver.is_complete();
+            let frames = if told { &mut refused[..] } else { &mut [] };
+            for (window, refusal) in frames {
+                if let Some(view) = picture.views.iter().find(|view| view.window == *window) {
+                    let mut plan =
+                        |wider: &FrameView| fits(&request, wider).map(|judged| judged.plan);
+                    let topology = &snapshot.topology;
+                    let told = refusal.clone();
+                    *refusal = explain::combination(topology, &request, view, &ip, told, &mut plan);
+                }
+            }
+            (found, refused)
+        };
+        self.planners.run(options.solver, limits::ALTERNATIVES_TIME_MAX, work).await
+    }
+}
+
+/// What planning one frame came to.
+enum FrameOutcome {
+    Fits(Box<RankedPlan>),
+    Not,
+    /// The time is over, or the planner's budget: it is not known.
+    Stopped,
+}
+
+fn plan(
+    snapshot: &Snapshot,
+    (options, planner): (RequestOptions, &dyn FramePlanner),
+    request: &CoAllocation,
+    view: &FrameView,
+    stop: &AtomicBool,
+) -> FrameOutcome {
+    if stop.load(Ordering::Relaxed) {
+        return FrameOutcome::Stopped;
+    }
+    // An outside solver does not hear `stop`, so that no single answer of it may take long.
+    let (nodes, solver_time) = (limits::PLANNING_NODES_MAX, limits::ALTERNATIVES_SOLVER_TIME);
+    let budget = Budget { nodes, solver_time, stop };
+    let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
+    let packing = Packing::new(&snapshot.topology, request, view, ranking, edges);
+    match packing.solve(planner, &budget) {
+        Ok(plan) => FrameOutcome::Fits(Box::new(plan)),
+        Err(refusal) if refusal.reason == Reason::BudgetExhausted => FrameOutcome::Stopped,
+        Err(_) => FrameOutcome::Not,
+    }
+}
+
+/// How far what is known led.
+enum KnownOutcome {
+    Fits(Box<RankedPlan>),
+    /// No start that is known fits.
+    AskMore,
+    Stopped,
+}
+
+/// Tries the starts whose availability is known, in their order.
+fn follow(
+    search: &mut NearestWindowSearch,
+    plan: impl Fn(&FrameView) -> FrameOutcome,
+) -> KnownOutcome {
+    while let Some(view) = search.candidate() {
+        match plan(view) {
+            FrameOutcome::Fits(plan) => return KnownOutcome::Fits(plan),
+            FrameOutcome::Stopped => return KnownOutcome::Stopped,
+            FrameOutcome::Not => search.refute(),
+        }
+    }
+    KnownOutcome::AskMore
+}

@@ -1,0 +1,276 @@
+//! The Coordinator and Resolver services of gRPC: what comes is checked and passed on to the file that has the call.
+//!
+//! Left out: what a call does until its outcome.
+
+use coalloc_common::{ReservationId, RmName, TransactionId};
+use coalloc_net::convert::{plan_to_wire, refusal_to_wire, user_name, window_to_wire};
+use coalloc_net::traces::Span as Traced;
+use coalloc_net::watch::Watch;
+use coalloc_net::{status, traces};
+use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
+use coalloc_proto::v1::resolver_server::Resolver;
+use coalloc_protocol::conversation::ReleaseReply;
+use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput};
+use coalloc_protocol::message::{Decision, Resolution};
+use tonic::{Request, Response, Status};
+
+use super::service::{CallSubject, GrcService, patient};
+use super::{alternatives, giving_up};
+use crate::admission;
+use crate::pictures::read;
+use crate::planning::ExplainedFrames;
+use crate::views::events::ReservationEvents;
+use crate::views::listing;
+
+#[tonic::async_trait]
+impl CoordinatorRpc for GrcService {
+    type WatchStream = Watch<v1::WatchResponse>;
+
+    async fn submit_task(
+        &self,
+        request: Request<v1::SubmitTaskRequest>,
+    ) -> Result<Response<v1::SubmitTaskResponse>, Status> {
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.request_id.clone();
+        let about = CallSubject("request", &id);
+        let task = match patient(about, async move { service.submit_whole(wire).await }).await? {
+            Some(receipt) => receipt,
+            None => about.still(self.task_still(&id).await)?,
+        };
+        Ok(Response::new(v1::SubmitTaskResponse { task: Some(task) }))
+    }
+
+    async fn plan_task(
+        &self,
+        request: Request<v1::PlanTaskRequest>,
+    ) -> Result<Response<v1::PlanTaskResponse>, Status> {
+        let v1::PlanTaskRequest { task, options } = request.into_inner();
+        let planned = self.plan_task_now(task.as_ref(), options.as_ref()).await?;
+        Ok(Response::new(v1::PlanTaskResponse { answer: Some(planned.to_wire()) }))
+    }
+
+    async fn read_picture(
+        &self,
+        request: Request<v1::ReadPictureRequest>,
+    ) -> Result<Response<v1::ReadPictureResponse>, Status> {
+        let topology = &self.federation.snapshot().topology;
+        let now = self.handle.now().wall;
+        read::picture(&self.pictures, topology, &request.into_inner(), now).map(Response::new)
+    }
+
+    async fn modify(
+        &self,
+        request: Request<v1::ModifyRequest>,
+    ) -> Result<Response<v1::ModifyResponse>, Status> {
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.id.clone();
+        let about = CallSubject("reservation", &id);
+        let whole = async move { service.modify_whole(wire).await };
+        let reservation = match patient(about, whole).await? {
+            Some(reservation) => reservation,
+            None => about.still(self.still(&id).await)?,
+        };
+        Ok(Response::new(v1::ModifyResponse { reservation: Some(reservation) }))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<v1::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let v1::WatchRequest { resume_token, id, user } = request.into_inner();
+        if !user.is_empty() {
+            user_name("user", &user).map_err(|error| status::invalid(&error))?;
+        }
+        if !id.is_empty() && self.find(&id).await?.is_none() {
+            return Err(status::not_found("reservation", &id));
+        }
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let events = ReservationEvents { id: some(id), user: some(user) };
+        Ok(Response::new(self.handle.watch(&resume_token, events).await?))
+    }
+
+    async fn plan(
+        &self,
+        request: Request<v1::PlanRequest>,
+    ) -> Result<Response<v1::PlanResponse>, Status> {
+        let wire = request.into_inner();
+        let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
+        let (mut federation, admitted) = self.admitted(request, options).await?;
+        let planned =
+            self.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::All);
+        let mut planned = planned.await?;
+        let alternatives = match &wire.request {
+            Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
+                self.alternatives(&federation, request, &admitted, &mut planned).await
+            }
+            _ => None,
+        };
+        let plan = |plan| plan_to_wire(&federation.topology, &admitted.request, plan);
+        let refused = planned.refused.iter().map(|(window, refusal)| v1::RefusedFrame {
+            window: Some(window_to_wire(*window)),
+            refusal: Some(refusal_to_wire(&planned.blame(refusal.clone()))),
+        });
+        let plans: Vec<v1::Plan> = planned.plans.iter().map(plan).collect();
+        self.plans.remember(&admission::request_digest(wire.request.as_ref()), &plans);
+        Ok(Response::new(v1::PlanResponse {
+            plans,
+            refused: refused.collect(),
+            unreachable: planned.unreachable.iter().map(ToString::to_string).collect(),
+            alternatives,
+        }))
+    }
+
+    async fn reserve(
+        &self,
+        request: Request<v1::ReserveRequest>,
+    ) -> Result<Response<v1::ReserveResponse>, Status> {
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.request_id.clone();
+        let whole = async move {
+            let (mut reservation, fresh) = service.reserve_whole(wire.clone()).await?;
+            let failed = reservation.state() == v1::ReservationState::Failed;
+            if failed && reservation.definite && alternatives::wanted(wire.options.as_ref(), false)
+            {
+                reservation.alternatives = service.alternatives_to(&wire).await;
+            }
+            Ok((reservation, fresh))
+        };
+        let about = CallSubject("request", &id);
+        let (reservation, fresh_plans) = match patient(about, whole).await? {
+            Some(outcome) => outcome,
+            None => (about.still(self.still(&id).await)?, Vec::new()),
+        };
+        Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation), fresh_plans }))
+    }
+
+    async fn get(
+        &self,
+        request: Request<v1::GetRequest>,
+    ) -> Result<Response<v1::GetResponse>, Status> {
+        let id = request.into_inner().id;
+        let found = self.find(&id).await?;
+        let reservation = found.ok_or_else(|| status::not_found("reservation", &id))?;
+        Ok(Response::new(v1::GetResponse { reservation: Some(reservation) }))
+    }
+
+    async fn list(
+        &self,
+        request: Request<v1::ListRequest>,
+    ) -> Result<Response<v1::ListResponse>, Status> {
+        listing::page(&self.handle, request.into_inner()).await.map(Response::new)
+    }
+
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseReservationRequest>,
+    ) -> Result<Response<v1::ReleaseReservationResponse>, Status> {
+        let v1::ReleaseReservationRequest { id, user } = request.into_inner();
+        let found = self.find(&id).await?.ok_or_else(|| status::not_found("reservation", &id))?;
+        if !user.is_empty() && user != found.user {
+            return Err(status::denied(format!("{id} is not a reservation of user {user}")));
+        }
+        if found.id.is_empty() {
+            let text = "it is still being planned, so there is nothing to release yet; ask again";
+            return Err(status::not_now("request", &id, text));
+        }
+        let reservation = ReservationId::composed(found.id);
+        let asked = reservation.clone();
+        let above = move |core: &Coordinator| {
+            core.find(asked.as_str()).is_some_and(|known| known.parent_transaction.is_some())
+        };
+        if self.handle.read(above).await? {
+            let text = "it belongs to a coordinator above; only that one may release it";
+            return Err(status::denied(text));
+        }
+        let (service, shown) = (self.clone(), id.clone());
+        Traced::current().set("coalloc.reservation", &reservation);
+        let release = async move {
+            let _followed = traces::follow_reservation(&reservation);
+            let input = |token| CoordinatorInput::Release { reservation, token };
+            match service.handle.call(input).await? {
+                ReleaseReply::Stands(known) => Ok(service.shown(&known)),
+                ReleaseReply::Unknown => Err(status::not_found("reservation", &shown)),
+            }
+        };
+        let about = CallSubject("reservation", &id);
+        let reservation = match patient(about, release).await? {
+            Some(reservation) => Some(reservation),
+            None => Some(about.still(self.still(&id).await)?),
+        };
+        Ok(Response::new(v1::ReleaseReservationResponse { reservation }))
+    }
+
+    async fn list_differences(
+        &self,
+        request: Request<v1::ListDifferencesRequest>,
+    ) -> Result<Response<v1::ListDifferencesResponse>, Status> {
+        self.differences(request.get_ref()).await.map(Response::new)
+    }
+
+    async fn repair(
+        &self,
+        request: Request<v1::RepairRequest>,
+    ) -> Result<Response<v1::RepairResponse>, Status> {
+        self.repair_one(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn give_up(
+        &self,
+        request: Request<v1::GiveUpRequest>,
+    ) -> Result<Response<v1::GiveUpResponse>, Status> {
+        self.give_up_on(request.into_inner()).await.map(Response::new)
+    }
+
+    async fn describe_federation(
+        &self,
+        _: Request<v1::DescribeFederationRequest>,
+    ) -> Result<Response<v1::DescribeFederationResponse>, Status> {
+        let mut owed = self.handle.read(Coordinator::owed).await?;
+        let managers = self.reconciler.noted(self.federation.statuses());
+        let resource_managers = giving_up::with_owed(managers, &mut owed);
+        // What is left is owed to nobody that is configured.
+        let not_configured = giving_up::elsewhere(owed);
+        let snapshot = self.federation.snapshot();
+        let vertices = snapshot.topology.vertices().iter();
+        let exchange_points = vertices.filter(|vertex| vertex.compute.is_none());
+        Ok(Response::new(v1::DescribeFederationResponse {
+            coordinator: self.name.clone(),
+            resource_managers,
+            not_configured,
+            exchange_points: exchange_points.map(|vertex| vertex.name.to_string()).collect(),
+            ledger_id: self.ledger_id.clone(),
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl Resolver for GrcService {
+    async fn resolve(
+        &self,
+        request: Request<v1::ResolveRequest>,
+    ) -> Result<Response<v1::ResolveResponse>, Status> {
+        let v1::ResolveRequest { transaction, resource_manager } = request.into_inner();
+        let txn = TransactionId::parse("transaction", &transaction);
+        let rm = RmName::parse("resource_manager", &resource_manager);
+        let (txn, rm) = match (txn, rm) {
+            (Ok(txn), Ok(rm)) => (txn, rm),
+            (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
+        };
+        tracing::info!(%txn, %rm, "asked what became of a transaction");
+        let answer = self.handle.post(|token| CoordinatorInput::Resolve { txn, rm, token })?;
+        let decision = match answer.await.map_err(|_| status::stopping())? {
+            Resolution::Decided(Decision::Commit) => v1::Decision::Commit,
+            Resolution::Decided(Decision::Abort) => v1::Decision::Abort,
+            Resolution::Lost => {
+                let text = "no answer yet: the parent coordinator decides";
+                return Err(Status::unavailable(text));
+            }
+            Resolution::NotMine => return Err(status::not_found("transaction", &transaction)),
+        };
+        Ok(Response::new(v1::ResolveResponse { decision: decision.into() }))
+    }
+}

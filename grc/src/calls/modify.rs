@@ -1,0 +1,503 @@
+//! A change of a reservation: what its new version may be, its plans, and the way of one modify call.
+//!
+//! The request is the whole new version. Sites that both versions have are pinned to where they are,
+//! unless they may move; what is free is asked for with the old booking counted as free; then the new
+//! version is held and booked beside the old one like any other (`protocol::coordinator`). A reservation
+//! that has begun keeps what it has until [`cut`], and is planned anew from there on only.
+//!
+//! Left out: changing the start of what has begun, the past of anything, and holding one by one: whatever the
+//! solver, a change is held at all resource managers at once.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, Timing, Topology,
+    TransactionId, UserName, Window, limits,
+};
+use coalloc_net::convert::{
+    plan_digest, plan_to_wire, segments_to_wire, span_from_wire, time_from_wire, time_to_wire,
+    user_name, window_from_wire, window_to_wire,
+};
+use coalloc_net::status;
+use coalloc_plan::objectives::price_of;
+use coalloc_proto::v1;
+use coalloc_protocol::conversation::{ChangeEnd, PlanJob, Planned};
+use coalloc_protocol::coordinator::{Candidate, ChangeTicket, Coordinator, Reservation};
+use tonic::Status;
+
+use crate::admission;
+use crate::calls::reserve::Candidates;
+use crate::calls::service::GrcService;
+use crate::node::conversation::{JobPlanner, converse};
+use crate::planning::ExplainedFrames;
+use crate::views::kept;
+use crate::views::receipt;
+use crate::views::view;
+
+/// What is booked, as a change sees it.
+#[derive(Debug, Clone)]
+struct CurrentBooking {
+    id: ReservationId,
+    user: UserName,
+    transaction: Option<TransactionId>,
+    segments: BTreeMap<RmName, Vec<Segment>>,
+    plan: Option<v1::Plan>,
+    /// How it was searched.
+    options: v1::PlanOptions,
+}
+
+impl CurrentBooking {
+    fn of(reservation: &Reservation) -> Self {
+        let candidate = reservation.candidate.as_ref();
+        Self {
+            id: reservation.id.clone(),
+            user: reservation.ticket.user.clone(),
+            transaction: reservation.transaction.clone(),
+            segments: candidate.map(|candidate| candidate.segments.clone()).unwrap_or_default(),
+            plan: view::plan(candidate),
+            options: view::options(&reservation.notes).unwrap_or_default(),
+        }
+    }
+
+    /// How a new version of it is searched: as it was itself, but for what is asked otherwise.
+    fn options(&self, asked: Option<&v1::PlanOptions>) -> v1::PlanOptions {
+        let (own, asked) = (self.options.clone(), asked.cloned().unwrap_or_default());
+        v1::PlanOptions {
+            frames: asked.frames.or(own.frames),
+            max_paths_per_link: asked.max_paths_per_link.or(own.max_paths_per_link),
+            solver: asked.solver.or(own.solver),
+            objectives: if asked.objectives.is_empty() { own.objectives } else { asked.objectives },
+            plans: asked.plans.or(own.plans),
+            alternatives: None,
+        }
+    }
+}
+
+/// What a new version is planned for.
+#[derive(Debug, Clone, PartialEq)]
+struct Version {
+    /// With its start, and with pins where sites stay.
+    request: v1::CoAllocationRequest,
+    /// Of what has begun: the whole window, and from when on it is planned anew.
+    active: Option<(Window, Time)>,
+}
+
+/// From when on a reservation that has begun can be anything else: the change needs its time, and after
+/// the end of the old version nothing is left of it to keep.
+fn cut(old: Window, now: Time) -> Time {
+    now.saturating_add(limits::SOONEST_LEAD).next_second().min(old.end())
+}
+
+/// The new version of what is booked.
+fn version(
+    wire: &v1::CoAllocationRequest,
+    (old, plan): (Window, &v1::Plan),
+    may_move: bool,
+    now: Time,
+) -> Result<Version, InvalidField> {
+    let mut request = wire.clone();
+    if !may_move {
+        pin(&mut request, plan)?;
+    }
+    let start = match &request.earliest_start {
+        None => old.start(),
+        Some(start) => time_from_wire("earliest_start", start)?,
+    };
+    request.earliest_start = Some(time_to_wire(start));
+    if old.start() > now {
+        return Ok(Version { request, active: None });
+    }
+    let latest = match &request.latest_start {
+        None => start,
+        Some(latest) => time_from_wire("latest_start", latest)?,
+    };
+    for (field, at) in [("earliest_start", start), ("latest_start", latest)] {
+        if at != old.start() {
+            let allowed = format!("{}, when it began", old.start());
+            return Err(InvalidField::new(field, at, allowed));
+        }
+    }
+    let duration = request.duration.as_ref();
+    let duration = duration.map_or(Ok(Span::ZERO), |wire| span_from_wire("duration", wire))?;
+    let cut = cut(old, now);
+    let whole = Window::starting(start, duration).filter(|whole| whole.end() > cut);
+    let Some(whole) = whole else {
+        let allowed = format!(
+            "more than {}: it has begun, and can be changed from {cut} on",
+            cut.since(start)
+        );
+        return Err(InvalidField::new("duration", duration, allowed));
+    };
+    Ok(Version { request, active: Some((whole, cut)) })
+}
+
+/// Sites that both versions have stay where they are.
+fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), InvalidField> {
+    for (index, site) in request.sites.iter_mut().enumerate() {
+        let Some(old) = plan.placements.iter().find(|old| old.site == site.name) else { continue };
+        match &site.pinned_to {
+            Some(pinned) if *pinned != old.at => {
+                let allowed = format!("{}, where it is, unless sites may move", old.at);
+                return Err(InvalidField::new(
+                    format!("sites[{index}].pinned_to"),
+                    InvalidField::quoted(pinned),
+                    allowed,
+                ));
+            }
+            _ => site.pinned_to = Some(old.at.clone()),
+        }
+    }
+    Ok(())
+}
+
+/// What is kept of the old version until `cut`, then the new one; equal neighbours are one segment.
+fn joined(
+    old: &BTreeMap<RmName, Vec<Segment>>,
+    cut: Time,
+    mut new: BTreeMap<RmName, Vec<Segment>>,
+) -> BTreeMap<RmName, Vec<Segment>> {
+    for (rm, segments) in old {
+        let kept = segments.iter().filter_map(|segment| {
+            let window = segment.window;
+            let window = Window::new(window.start(), window.end().min(cut))?;
+            Some(Segment { window, ..segment.clone() })
+        });
+        let kept: Vec<Segment> = kept.collect();
+        if !kept.is_empty() {
+            new.entry(rm.clone()).or_default().extend(kept);
+        }
+    }
+    merged(new)
+}
+
+/// Equal neighbours as one segment.
+pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName, Vec<Segment>> {
+    for segments in all.values_mut() {
+        segments.sort_by_key(|segment| (segment.resource.clone(), segment.window));
+        let mut merged: Vec<Segment> = Vec::with_capacity(segments.len());
+        for segment in segments.drain(..) {
+            if let Some(last) = merged.last_mut()
+                && (&last.resource, last.amount) == (&segment.resource, segment.amount)
+                && last.window.end() == segment.window.start()
+                && let Some(window) = Window::new(last.window.start(), segment.window.end())
+            {
+                last.window = window;
+            } else {
+                merged.push(segment);
+            }
+        }
+        *segments = merged;
+    }
+    all
+}
+
+/// The plan of what is left of an active reservation as one of all of it. What counts time, its start and
+/// its price, counts from the beginning; amounts are those from now on.
+fn as_whole(
+    plan: &mut v1::Plan,
+    window: Window,
+    segments: &BTreeMap<RmName, Vec<Segment>>,
+    topology: &Topology,
+) {
+    plan.window = Some(window_to_wire(window));
+    plan.digest = plan_digest(segments);
+    let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
+    plan.segments = segments.iter().flat_map(of).collect();
+    plan.values.retain_mut(|value| {
+        let whole = match value.objective() {
+            v1::Objective::Start => Some(window.start().as_us().unsigned_abs()),
+            v1::Objective::Price => price_of(topology, segments),
+            _ => Some(value.value),
+        };
+        value.value = whole.unwrap_or_default();
+        whole.is_some()
+    });
+}
+
+impl GrcService {
+    /// The whole way of one modify call.
+    pub(crate) async fn modify_whole(
+        &self,
+        wire: v1::ModifyRequest,
+    ) -> Result<v1::Reservation, Status> {
+        let standing = self.standing(&wire.id).await?;
+        let ticket = ticket(&wire, &standing)?;
+        let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
+        let mut planner = ChangePlanner { service: self, wire: &wire, id: &id };
+        let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
+        self.change_end(end, &id, &change)
+    }
+
+    /// What is booked under an id, by the reservation's or the request's.
+    async fn standing(&self, id: &str) -> Result<CurrentBooking, Status> {
+        let wanted = id.to_owned();
+        let look = move |coordinator: &Coordinator| {
+            let found = coordinator.find(&wanted);
+            let above = found.is_some_and(|found| found.parent_transaction.is_some());
+            let task = found.is_some_and(|found| receipt::is_task(&found.notes));
+            (found.map(CurrentBooking::of), coordinator.planning(&wanted).is_some(), (above, task))
+        };
+        match self.handle.read(look).await? {
+            (_, _, (true, _)) => {
+                let text = "it belongs to a coordinator above; only that one may change it";
+                Err(status::denied(text))
+            }
+            (_, _, (_, true)) => {
+                let text = "it is a task, and tasks are not changed: release it and submit another";
+                Err(status::precondition("task", id, text))
+            }
+            (Some(standing), ..) => Ok(standing),
+            (None, true, _) => {
+                let text = format!("{id} is still being planned; nothing was done, ask again");
+                Err(status::precondition("checking", id, text))
+            }
+            (None, false, _) => Err(status::not_found("reservation", id)),
+        }
+    }
+
+    /// Plans of the new version, best first, or why there is none; and who did not answer.
+    async fn change_candidates(
+        &self,
+        wire: &v1::ModifyRequest,
+        standing: &CurrentBooking,
+        refusals: &[Refusal],
+    ) -> Result<(Vec<RmName>, Candidates), Status> {
+        let now = self.handle.now().wall;
+        let (old, plan) = booked(standing)?;
+        if old.end() <= now {
+            let text = format!("{} is over since {}; nothing was done", standing.id, old.end());
+            return Err(status::precondition("passed_end_time", standing.id.as_str(), text));
+        }
+        let request = wire.request.as_ref();
+        let missing = || InvalidField::new("request", "nothing", "the whole new version");
+        let request = request.ok_or_else(|| status::invalid(&missing()))?;
+        let version = version(request, (old, plan), wire.may_move, now)
+            .map_err(|error| status::invalid(&error.within("request")))?;
+        let options = standing.options(wire.options.as_ref());
+        let (mut federation, mut admitted) =
+            self.admitted(Some(&version.request), Some(&options)).await?;
+        if let Some((whole, cut)) = version.active {
+            let duration = whole.end().since(cut);
+            admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
+        }
+        let replaces = standing.transaction.as_ref();
+        let planned = self
+            .plan_admitted(&mut federation, &admitted, replaces, refusals, ExplainedFrames::Closest)
+            .await?;
+        tracing::info!(
+            reservation = %standing.id,
+            change = wire.change_id,
+            plans = planned.plans.len(),
+            active = version.active.is_some(),
+            "planned a change"
+        );
+        if planned.plans.is_empty() {
+            let refusal = planned.refusal();
+            return Ok((planned.unreachable, Err(refusal)));
+        }
+        let candidates = planned.plans.iter().map(|plan| {
+            let mut wire = plan_to_wire(&federation.topology, &admitted.request, plan);
+            let mut segments = plan.plan.segments(&federation.topology, &admitted.request);
+            if let Some((whole, cut)) = version.active {
+                segments = joined(&standing.segments, cut, segments);
+                as_whole(&mut wire, whole, &segments, &federation.topology);
+            }
+            Candidate {
+                segments,
+                order: Vec::new(),
+                details: kept::co_allocation(&wire).into(),
+                one_way: false,
+            }
+        });
+        let candidates = candidates.collect();
+        Ok((planned.unreachable, Ok(candidates)))
+    }
+
+    /// How a conversation about a change ends, as its caller is told.
+    pub(crate) fn change_end(
+        &self,
+        end: ChangeEnd,
+        id: &ReservationId,
+        change: &RequestId,
+    ) -> Result<v1::Reservation, Status> {
+        Err(match end {
+            ChangeEnd::Stands(known) => return Ok(self.shown(&known)),
+            ChangeEnd::OtherContent => status::other_content("change", change.as_str()),
+            ChangeEnd::DiskFull => status::disk_full("nothing was changed"),
+            ChangeEnd::BrokenOff => status::broken_off("the planning of this change"),
+            ChangeEnd::Unknown => status::not_found("reservation", id.as_str()),
+            ChangeEnd::UnderWay(other) => {
+                let text =
+                    format!("change {other} of {id} is under way; nothing was done, ask again");
+                status::precondition("changing", id.as_str(), text)
+            }
+            ChangeEnd::Spent => {
+                let most = limits::CHANGES_MAX;
+                let text = format!(
+                    "{id} was changed {most} times already, refused changes included, and may not be \
+                     changed more often; it stays as it is, nothing was done"
+                );
+                status::precondition("changes_spent", id.as_str(), text)
+            }
+            ChangeEnd::NotConfirmed(known) => {
+                let state = view::reservation(&known, self.handle.now().wall).state();
+                let state = state.as_str_name().trim_start_matches("RESERVATION_STATE_");
+                let state = state.to_lowercase();
+                let text = format!(
+                    "{id} is {state}; only what is confirmed can be changed, nothing was done"
+                );
+                status::precondition(&state, id.as_str(), text)
+            }
+        })
+    }
+}
+
+/// Plans a change.
+struct ChangePlanner<'a> {
+    service: &'a GrcService,
+    wire: &'a v1::ModifyRequest,
+    id: &'a ReservationId,
+}
+
+impl JobPlanner for ChangePlanner<'_> {
+    async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
+        let (service, wire) = (self.service, self.wire);
+        // Read again: no other change can come between from the first planning on.
+        let current = service.standing(self.id.as_str()).await?;
+        let (unreachable, outcome) =
+            service.change_candidates(wire, &current, &job.refusals).await?;
+        let options = current.options(wire.options.as_ref());
+        let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
+        Ok(Planned { outcome, replans: None, notes })
+    }
+}
+
+/// Who asks for which change, checked: the first things that are wrong with a modify call.
+fn ticket(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<ChangeTicket, Status> {
+    let user = wire.request.as_ref().map_or("", |request| request.user.as_str());
+    let user = user_name("request.user", user).map_err(|error| status::invalid(&error))?;
+    if user != standing.user {
+        let text = format!("{} is not a reservation of user {user}", wire.id);
+        return Err(status::denied(text));
+    }
+    let change = RequestId::parse("change_id", &wire.change_id);
+    // Both ids of the reservation mean the same change.
+    let same = v1::ModifyRequest { id: standing.id.to_string(), ..wire.clone() };
+    Ok(ChangeTicket {
+        reservation: standing.id.clone(),
+        change: change.map_err(|error| status::invalid(&error))?,
+        content: admission::digest(&same),
+    })
+}
+
+/// The window and the plan of what is booked.
+fn booked(standing: &CurrentBooking) -> Result<(Window, &v1::Plan), Status> {
+    let unknown = || {
+        let text = format!("the plan of {} cannot be read, so it cannot be changed", standing.id);
+        Status::internal(text)
+    };
+    let plan = standing.plan.as_ref().ok_or_else(unknown)?;
+    let window = window_from_wire("window", plan.window.as_ref()).map_err(|_| unknown())?;
+    Ok((window, plan))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coalloc_common::{Amount, ResourceId};
+    use coalloc_net::convert::span_to_wire;
+
+    fn at(s: i64) -> Time {
+        Time::from_us((1_000_000 + s) * 1_000_000)
+    }
+
+    fn window(start: i64, end: i64) -> Window {
+        Window::new(at(start), at(end)).unwrap()
+    }
+
+    fn booked(start: i64, end: i64) -> (Window, v1::Plan) {
+        let placement = |site: &str, at: &str| v1::Placement {
+            site: site.to_owned(),
+            at: at.to_owned(),
+            cpus: 4,
+        };
+        let placements = vec![placement("a", "N0"), placement("b", "N1")];
+        (window(start, end), v1::Plan { placements, ..v1::Plan::default() })
+    }
+
+    fn asked(duration_s: i64) -> v1::CoAllocationRequest {
+        let site = |name: &str| v1::SiteRequest {
+            name: name.to_owned(),
+            cpus: 4,
+            ..v1::SiteRequest::default()
+        };
+        v1::CoAllocationRequest {
+            sites: vec![site("a"), site("c")],
+            duration: Some(span_to_wire(Span::from_secs(duration_s))),
+            ..v1::CoAllocationRequest::default()
+        }
+    }
+
+    #[test]
+    fn an_unset_start_stays_and_known_sites_stay_where_they_are() {
+        let (old, plan) = booked(100, 200);
+        let new = version(&asked(500), (old, &plan), false, at(0)).unwrap();
+        assert_eq!(new.request.earliest_start, Some(time_to_wire(at(100))));
+        assert_eq!(new.request.sites[0].pinned_to.as_deref(), Some("N0"));
+        assert_eq!((new.request.sites[1].pinned_to.as_ref(), new.active), (None, None));
+        let new = version(&asked(500), (old, &plan), true, at(0)).unwrap();
+        assert_eq!(new.request.sites[0].pinned_to, None, "it may move");
+        let mut elsewhere = asked(500);
+        elsewhere.sites[0].pinned_to = Some("N7".to_owned());
+        let error = version(&elsewhere, (old, &plan), false, at(0)).unwrap_err();
+        assert_eq!(error.field, "sites[0].pinned_to");
+        assert!(error.allowed.contains("N0"), "{error}");
+        assert!(version(&elsewhere, (old, &plan), true, at(0)).is_ok());
+    }
+
+    #[test]
+    fn what_has_begun_keeps_its_start_and_ends_no_sooner_than_it_can_be_changed() {
+        let (old, plan) = booked(0, 1_000);
+        let (lead, now) = (limits::SOONEST_LEAD.as_us() / 1_000_000, at(100));
+        let new = version(&asked(2_000), (old, &plan), false, now).unwrap();
+        assert_eq!(new.active, Some((window(0, 2_000), at(100 + lead))));
+        assert!(version(&asked(101 + lead), (old, &plan), false, now).is_ok());
+        let error = version(&asked(100 + lead), (old, &plan), false, now).unwrap_err();
+        assert_eq!(error.field, "duration", "{error}");
+        let moved = |earliest, latest| v1::CoAllocationRequest {
+            earliest_start: Some(time_to_wire(at(earliest))),
+            latest_start: Some(time_to_wire(at(latest))),
+            ..asked(2_000)
+        };
+        assert!(version(&moved(0, 0), (old, &plan), false, now).is_ok());
+        let error = version(&moved(1, 1), (old, &plan), false, now).unwrap_err();
+        assert_eq!(error.field, "earliest_start", "{error}");
+        let error = version(&moved(0, 1), (old, &plan), false, now).unwrap_err();
+        assert_eq!(error.field, "latest_start", "{error}");
+    }
+
+    #[test]
+    fn what_ends_before_it_could_be_changed_can_still_be_extended_without_a_gap() {
+        let (old, plan) = booked(0, 110);
+        let new = version(&asked(500), (old, &plan), false, at(100)).unwrap();
+        assert_eq!(new.active, Some((window(0, 500), at(110))));
+    }
+
+    #[test]
+    fn the_past_is_kept_the_rest_is_new_and_equal_neighbours_are_one() {
+        let rm = RmName::composed("crm");
+        let segment = |resource: &str, amount, start, end| Segment {
+            resource: ResourceId::composed(resource),
+            amount: Amount(amount),
+            window: window(start, end),
+        };
+        let of = |segments: Vec<Segment>| BTreeMap::from([(rm.clone(), segments)]);
+        let old = of(vec![segment("A", 4, 0, 100), segment("B", 4, 0, 100)]);
+        let new = of(vec![segment("B", 8, 50, 200), segment("A", 4, 50, 200)]);
+        let whole =
+            of(vec![segment("A", 4, 0, 200), segment("B", 4, 0, 50), segment("B", 8, 50, 200)]);
+        assert_eq!(joined(&old, at(50), new), whole);
+        let dropped = joined(&old, at(50), BTreeMap::new());
+        assert_eq!(dropped, of(vec![segment("A", 4, 0, 50), segment("B", 4, 0, 50)]));
+    }
+}

@@ -1,0 +1,300 @@
+//! What to try inside for a hold from above: each period of it as a request of its own, with sites pinned
+//! and each path a link between its ends, planned by the usual planner on what is free.
+//!
+//! What cannot be planned is refused in the words of the one above: the first site or path that does not
+//! fit beside those before it, and how much of it would.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use coalloc_common::topology::FrameView;
+use coalloc_common::{
+    Amount, Reason, Refusal, RmName, Segment, Time, TransactionId, UserName, Window, limits,
+};
+use coalloc_net::convert;
+use coalloc_plan::abstracted::periods::{Periods, WantedAmounts, kept, least, periods};
+use coalloc_plan::abstracted::refused::{is_short, of_resource, unplanned};
+use coalloc_plan::abstracted::{Inner, short};
+use coalloc_plan::{Budget, Instance, learned};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Candidate, Coordinator, Details, State};
+use coalloc_protocol::message::HoldOrder;
+use tonic::Status;
+
+use super::ParentService;
+use super::snapshot::AbstractSnapshot;
+use crate::availability::{self, FrameAvailability};
+use crate::calls::modify::merged;
+use crate::planning::{ExplainedFrames, PlanningOutcome};
+use crate::views::kept;
+use crate::views::view;
+
+/// What is booked here for a transaction of the one above.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReplacedBooking {
+    /// As the one above knows it.
+    pub(super) wanted: Vec<Segment>,
+    /// The transaction inside.
+    pub(super) transaction: Option<TransactionId>,
+    /// What that has booked.
+    inside: BTreeMap<RmName, Vec<Segment>>,
+    details: Details,
+}
+
+/// What may be taken: never less than one's own, and of what is free, own included, the share.
+pub(super) fn may_take(own: Amount, free: Amount, share: u32) -> Amount {
+    let part = u128::from(free.0) * u128::from(share) / 100;
+    // No more than `free`.
+    own.max(Amount(part as u64))
+}
+
+impl ParentService {
+    /// What is booked here under a transaction of the one above; nothing when it is not booked.
+    pub(super) async fn standing(
+        &self,
+        txn: &TransactionId,
+    ) -> Result<Option<ReplacedBooking>, Status> {
+        let txn = txn.clone();
+        let look = move |core: &Coordinator| {
+            let known = core.reservation_for_parent(&txn)?;
+            let (order, booked) = (core.parent_order(known)?, known.candidate.as_ref()?);
+            (known.state == State::Confirmed).then(|| ReplacedBooking {
+                wanted: order.segments.clone(),
+                transaction: known.transaction.clone(),
+                inside: booked.segments.clone(),
+                details: booked.details.clone(),
+            })
+        };
+        self.service.handle.read(look).await
+    }
+
+    /// Percent of what is free that a user of the one above may take: of an unknown one the least that anybody
+    /// is given, so that nobody gets more by another name.
+    pub(super) fn share(&self, user: &UserName) -> u32 {
+        let levels = &self.config.levels;
+        levels.get(user).or_else(|| levels.values().min()).copied().unwrap_or(100)
+    }
+
+    /// From when until when it books for those above.
+    pub(super) fn open_between(&self, now: Time) -> (Time, Time) {
+        (now.saturating_sub(limits::START_GRACE), now.saturating_add(self.config.horizon))
+    }
+
+    /// Plans what a hold wants inside, believing `refusals` of earlier attempts at it.
+    pub(super) async fn plan(
+        &self,
+        order: &HoldOrder,
+        refusals: &[Refusal],
+    ) -> Result<Result<Candidate, Refusal>, Status> {
+        let standing = match &order.replaces {
+            None => ReplacedBooking::default(),
+            Some(old) => match self.standing(old).await? {
+                Some(standing) => standing,
+                None => {
+                    let text = format!("{old} is not booked here, so not replaced");
+                    return Ok(Err(Refusal::new(Reason::NotHeld, text)));
+                }
+            },
+        };
+        let now = self.service.handle.now().wall;
+        let parts = periods(&order.segments, &standing.wanted, now);
+        if let Err(refusal) = self.check_periods(&parts, now) {
+            return Ok(Err(refusal));
+        }
+        let stays = kept(&standing.inside, &parts.kept);
+        if parts.planned.is_empty() {
+            let old = at_once(BTreeMap::new(), standing.details);
+            let plan = view::plan(Some(&old)).filter(|_| !stays.is_empty());
+            let segments = merged(stays);
+            let details = kept::co_allocation(&joined(plan.into_iter().collect(), &segments));
+            return Ok(Ok(at_once(segments, details.into())));
+        }
+        let shown = self.shown()?;
+        let mut wires = Vec::with_capacity(parts.planned.len());
+        let mut all = stays;
+        let planned = self.plan_periods(&shown, order, &parts, &standing, refusals).await?;
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        for (inner, planned) in &planned {
+            let topology = &shown.snapshot.topology;
+            let Some(best) = planned.plans.first() else { continue };
+            wires.push(convert::plan_to_wire(topology, &inner.request, best));
+            for (rm, segments) in best.plan.segments(topology, &inner.request) {
+                all.entry(rm).or_default().extend(segments);
+            }
+        }
+        let segments = merged(all);
+        let details = kept::co_allocation(&joined(wires, &segments));
+        Ok(Ok(at_once(segments, details.into())))
+    }
+
+    /// Is all that has to be planned within what is booked for those above?
+    fn check_periods(&self, parts: &Periods, now: Time) -> Result<(), Refusal> {
+        let (first, last) = self.open_between(now);
+        let open = |window: &Window| window.start() >= first && window.end() <= last;
+        if let Some((window, _)) = parts.planned.iter().find(|(window, _)| !open(window)) {
+            let text = format!("{}: {window} is not within {first} to {last}", self.service.name);
+            let refusal = Refusal::new(Reason::OutsideHorizon, text);
+            return Err(Refusal { window: Some(*window), ..refusal });
+        }
+        let (count, max) = (parts.planned.len(), limits::UPWARD_PERIODS_MAX);
+        if count > max {
+            let text = format!("a hold of {count} different periods; at most {max} are planned");
+            return Err(Refusal::new(Reason::BeyondCapacity, text));
+        }
+        Ok(())
+    }
+
+    /// A plan for each period, or why one has none.
+    async fn plan_periods(
+        &self,
+        shown: &AbstractSnapshot,
+        order: &HoldOrder,
+        parts: &Periods,
+        standing: &ReplacedBooking,
+        refusals: &[Refusal],
+    ) -> Result<Result<Vec<(Inner, PlanningOutcome)>, Refusal>, Status> {
+        let federation = &shown.snapshot;
+        let mut requests = Vec::with_capacity(parts.planned.len());
+        for (window, wanted) in &parts.planned {
+            match shown.all.request(*window, wanted) {
+                Ok(inner) => requests.push((inner, *window, wanted)),
+                // It may be an RM's that has not answered yet since the start.
+                Err(refusal)
+                    if refusal.reason == Reason::UnknownResource
+                        && !federation.missing.is_empty() =>
+                {
+                    return Err(Status::unavailable(format!(
+                        "{refusal}; some members are missing"
+                    )));
+                }
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        let windows = parts.planned.iter().map(|(window, _)| *window).collect();
+        let (windows, outside) =
+            availability::bookable(federation, windows, self.service.handle.now().wall);
+        if let Some((_, refusal)) = outside.into_iter().next() {
+            return Ok(Err(refusal));
+        }
+        let (rms, replaces) = (&self.service.federation, standing.transaction.as_ref());
+        let FrameAvailability { views, unreachable, .. } =
+            availability::query(rms, federation, &windows, &order.user, replaces).await;
+        let mut planned = Vec::with_capacity(requests.len());
+        for ((inner, window, wanted), mut view) in requests.into_iter().zip(views) {
+            let believed = learned::believed(self.service.defaults.solver);
+            learned::believe(&federation.topology, refusals, believed, &mut view);
+            let asked = (&order.user, window, wanted);
+            if let Some(refusal) = self.beyond_level(shown, &view, asked, standing) {
+                return Ok(Err(refusal));
+            }
+            let (views, unreachable) = (vec![view.clone()], unreachable.clone());
+            let picture = FrameAvailability { views, changes: Vec::new(), unreachable };
+            let (request, options) = (inner.request.clone(), self.service.defaults);
+            let federation = Arc::clone(federation);
+            let one = self
+                .service
+                .planners
+                .of(&order.user)
+                .plan(federation, request, options, picture, ExplainedFrames::Closest)
+                .await?;
+            if one.plans.is_empty() {
+                return Ok(Err(self.short(shown, &inner, view, &one).await));
+            }
+            planned.push((inner, one));
+        }
+        Ok(Ok(planned))
+    }
+
+    /// Why a user may not take as much, though it is there.
+    fn beyond_level(
+        &self,
+        shown: &AbstractSnapshot,
+        view: &FrameView,
+        (user, window, wanted): (&UserName, Window, &WantedAmounts),
+        standing: &ReplacedBooking,
+    ) -> Option<Refusal> {
+        let share = self.share(user);
+        if share == 100 {
+            return None;
+        }
+        for (resource, free) in shown.all.resources().iter().zip(shown.all.free(view)) {
+            let Some(amount) = wanted.get(&resource.name) else { continue };
+            let most = may_take(least(&standing.wanted, &resource.name, window), free, share);
+            if *amount > most && *amount <= free {
+                let (has, asked) = (resource.what.show(most), resource.what.show(*amount));
+                let detail = format!(
+                    "the user's service level is {share} % of what is free: {has} of {} in \
+                     {window}, {asked} were asked for",
+                    resource.name
+                );
+                let of = (&resource.name, window, *amount, most);
+                return Some(of_resource(Reason::ServiceLevel, of, detail));
+            }
+        }
+        None
+    }
+
+    /// Why there is no plan, by what the one above knows.
+    async fn short(
+        &self,
+        shown: &AbstractSnapshot,
+        inner: &Inner,
+        view: FrameView,
+        planned: &PlanningOutcome,
+    ) -> Refusal {
+        let (why, window) = (planned.refusal(), view.window);
+        if !is_short(&why) {
+            return why;
+        }
+        let (federation, request) = (Arc::clone(&shown.snapshot), inner.request.clone());
+        let options = self.service.defaults;
+        let planner = self.service.planners.planner(options, limits::UPWARD_SHORT_TIME);
+        let look = move |stop: &std::sync::atomic::AtomicBool| {
+            let nodes = limits::EXACT_NODES_MAX;
+            let budget = Budget { nodes, solver_time: limits::ALTERNATIVES_SOLVER_TIME, stop };
+            let instance = Instance::new(&federation.topology, &request, &view);
+            short(&instance, planner.as_ref(), &budget)
+        };
+        let time = limits::UPWARD_SHORT_TIME;
+        // Without an answer it is still refused, only with less said.
+        let found = self.service.planners.run(options.solver, time, look).await.ok().flatten();
+        unplanned(&shown.all, inner, window, why, found)
+    }
+}
+
+/// What is held at all at once: a refusal inside ends it, and the next choice is for the one above to make.
+fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
+    Candidate { segments, order: Vec::new(), details, one_way: false }
+}
+
+/// One plan of those of several periods and of what stays.
+fn joined(wires: Vec<v1::Plan>, segments: &BTreeMap<RmName, Vec<Segment>>) -> v1::Plan {
+    let mut wires = wires.into_iter();
+    let mut plan = wires.next().unwrap_or_default();
+    plan.routes.extend(wires.flat_map(|wire| wire.routes));
+    let windows = || segments.values().flatten().map(|segment| segment.window);
+    let (start, end) = (windows().map(|w| w.start()).min(), windows().map(|w| w.end()).max());
+    if let (Some(start), Some(end)) = (start, end) {
+        plan.window = Window::new(start, end).map(convert::window_to_wire).or(plan.window);
+    }
+    plan.digest = convert::plan_digest(segments);
+    let of =
+        |(rm, segments): (&RmName, &Vec<Segment>)| convert::segments_to_wire(Some(rm), segments);
+    plan.segments = segments.iter().flat_map(of).collect();
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_may_take_the_share_and_never_less_than_ones_own() {
+        let most = |own, free, share| may_take(Amount(own), Amount(free), share).0;
+        assert_eq!((most(0, 7, 50), most(5, 7, 50), most(0, 7, 100)), (3, 5, 7));
+        assert_eq!(most(0, u64::MAX, 100), u64::MAX);
+    }
+}

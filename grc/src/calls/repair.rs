@@ -1,0 +1,298 @@
+//! What differs at which RM and what is offered for it, and the way of one repair.
+//!
+//! A difference that is repaired is one that a comparison has found ([`crate::node::reconcile`]); what is done is an
+//! ordinary transaction of the core. Of a reservation that has begun only what is left of it is booked again where it
+//! was lost.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{
+    Amount, InvalidField, Now, RequestId, ReservationId, RmName, Segment, Time, TransactionId,
+    UserName, Window, limits,
+};
+use coalloc_net::convert::{plan_digest, segments_to_wire, time_to_wire, user_name};
+use coalloc_net::status;
+use coalloc_net::traces;
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{
+    Candidate, ChangeTicket, Coordinator, CoordinatorInput, Difference, Differs, DisownReply,
+    Repair, Reservation, State,
+};
+use tonic::Status;
+
+use crate::calls::service::{CallSubject, GrcService, patient};
+use crate::views::kept::{self, KeptPlan};
+use crate::views::view;
+
+/// What is offered for a difference, and why; `None`: nothing.
+struct RepairOffer {
+    repair: Option<v1::RepairKind>,
+    why: String,
+    user: String,
+}
+
+fn offer(core: &Coordinator, difference: &Difference) -> RepairOffer {
+    let known = difference.reservation.as_ref().and_then(|id| core.find(id.as_str()));
+    let user = known.map(|known| known.ticket.user.to_string()).unwrap_or_default();
+    let (repair, why) = match (difference.differs, known) {
+        (Differs::MissingThere | Differs::OtherContent, Some(known))
+            if known.parent_transaction.is_some() =>
+        {
+            (
+                None,
+                format!(
+                    "{} is booked for a coordinator above: released and reserved there",
+                    known.id
+                ),
+            )
+        }
+        (Differs::MissingThere, _) => {
+            let why = "it is confirmed here; it is booked again where that is free".to_owned();
+            (Some(v1::RepairKind::BookAgain), why)
+        }
+        (Differs::OtherContent, _) => {
+            let why = "it is confirmed here otherwise; it is booked again as it is here".to_owned();
+            (Some(v1::RepairKind::BookAgain), why)
+        }
+        (Differs::UnknownHere, Some(known)) => {
+            (Some(v1::RepairKind::Release), stands_not(known, &difference.txn))
+        }
+        (Differs::UnknownHere, None) => {
+            let why =
+                "another ledger of this coordinator's name opened it: whether anybody counts \
+                       on it is not known here"
+                    .to_owned();
+            (Some(v1::RepairKind::Release), why)
+        }
+    };
+    RepairOffer { repair, why, user }
+}
+
+fn stands_not(known: &Reservation, txn: &TransactionId) -> String {
+    let id = &known.id;
+    match known.state {
+        _ if known.transaction.as_ref() != Some(txn) => {
+            format!("an attempt at {id}, or a version of it, that is over")
+        }
+        State::Terminated => format!("{id} was released"),
+        _ => format!("{id} came to nothing"),
+    }
+}
+
+const fn kind(differs: Differs) -> v1::DifferenceKind {
+    match differs {
+        Differs::MissingThere => v1::DifferenceKind::MissingThere,
+        Differs::UnknownHere => v1::DifferenceKind::UnknownHere,
+        Differs::OtherContent => v1::DifferenceKind::OtherContent,
+    }
+}
+
+fn shown(core: &Coordinator, difference: &Difference) -> v1::BookingDifference {
+    let RepairOffer { repair, why, user } = offer(core, difference);
+    v1::BookingDifference {
+        transaction: difference.txn.to_string(),
+        kind: kind(difference.differs).into(),
+        reservation: difference.reservation.as_ref().map(ToString::to_string).unwrap_or_default(),
+        user,
+        ends: Some(time_to_wire(difference.ends)),
+        repair: repair.unwrap_or(v1::RepairKind::Unspecified).into(),
+        why,
+    }
+}
+
+/// A repair as it was asked for.
+struct ParsedRepair {
+    id: RequestId,
+    rm: RmName,
+    txn: TransactionId,
+    by: UserName,
+    why: String,
+}
+
+impl ParsedRepair {
+    fn parse(wire: v1::RepairRequest) -> Result<Self, InvalidField> {
+        let why = wire.why;
+        let length = check_range("why", why.chars().count(), 0..=limits::WHY_MAX, "characters");
+        length.map_err(|error| InvalidField::new("why", "too long", error.allowed))?;
+        Ok(Self {
+            id: RequestId::parse("repair_id", &wire.repair_id)?,
+            rm: RmName::parse("resource_manager", &wire.resource_manager)?,
+            txn: TransactionId::parse("transaction", &wire.transaction)?,
+            by: user_name("by", &wire.by)?,
+            why,
+        })
+    }
+}
+
+/// What of these segments is not over.
+fn left(segments: &[Segment], now: Time) -> Vec<Segment> {
+    let left = |segment: &Segment| {
+        let window = segment.window;
+        let window = Window::new(window.start().max(now), window.end())?;
+        Some(Segment { window, ..segment.clone() }).filter(|left| left.amount > Amount::ZERO)
+    };
+    segments.iter().filter_map(left).collect()
+}
+
+/// What is booked, but where it was lost only what of it is not over.
+fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
+    let mut again = booked.clone();
+    for rm in lost {
+        if let Some(segments) = again.segments.get_mut(rm) {
+            *segments = left(segments, now);
+        }
+    }
+    // A task's plan says nothing of segments.
+    let plan = match kept::read(&again.details.text()) {
+        Some(KeptPlan::CoAllocation(plan)) => Some(*plan),
+        Some(KeptPlan::Task(_)) | None => None,
+    };
+    if let Some(plan) = plan.filter(|_| again.segments != booked.segments) {
+        let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
+        let digest = plan_digest(&again.segments);
+        let segments = again.segments.iter().flat_map(of).collect();
+        again.details = kept::co_allocation(&v1::Plan { digest, segments, ..plan }).into();
+    }
+    again
+}
+
+impl GrcService {
+    /// What the last comparisons found, or fresh ones.
+    pub(crate) async fn differences(
+        &self,
+        wire: &v1::ListDifferencesRequest,
+    ) -> Result<v1::ListDifferencesResponse, Status> {
+        let mut names = self.federation.names();
+        let wanted = &wire.resource_manager;
+        if !wanted.is_empty() {
+            names.retain(|rm| rm.as_str() == wanted);
+            if names.is_empty() {
+                return Err(status::not_found("resource manager", wanted));
+            }
+        }
+        if wire.fresh {
+            self.reconciler.compare_all(names.clone()).await;
+        }
+        let compared: BTreeMap<RmName, _> =
+            names.into_iter().map(|rm| (rm.clone(), self.reconciler.compared(&rm))).collect();
+        let look = move |core: &Coordinator| {
+            let one = |(rm, compared): (&RmName, &crate::node::reconcile::ComparisonResult)| {
+                let all = &compared.differences;
+                let told = all.iter().take(limits::DIFFERENCES_KEPT);
+                let more = all.len().saturating_sub(limits::DIFFERENCES_KEPT);
+                v1::ComparedBookings {
+                    resource_manager: rm.to_string(),
+                    time: compared.at.map(time_to_wire),
+                    problem: compared.problem.clone(),
+                    differences: told.map(|difference| shown(core, difference)).collect(),
+                    more: u32::try_from(more).unwrap_or(u32::MAX),
+                }
+            };
+            compared.iter().map(one).collect()
+        };
+        let resource_managers = self.handle.read(look).await?;
+        Ok(v1::ListDifferencesResponse { resource_managers })
+    }
+
+    /// The whole way of one repair.
+    pub(crate) async fn repair_one(
+        &self,
+        wire: v1::RepairRequest,
+    ) -> Result<v1::RepairResponse, Status> {
+        let asked = ParsedRepair::parse(wire).map_err(|error| status::invalid(&error))?;
+        let found = self.reconciler.compared(&asked.rm).differences;
+        let Some(difference) = found.into_iter().find(|one| one.txn == asked.txn) else {
+            if let Some(done) = self.repaired(&asked).await? {
+                return Ok(done);
+            }
+            let ParsedRepair { rm, txn, .. } = &asked;
+            let text = format!("no difference at {rm} is known of it; it may be repaired by now");
+            return Err(status::not_now("transaction", txn.as_str(), text));
+        };
+        let looked = difference.clone();
+        let offered = self.handle.read(move |core| offer(core, &looked)).await?;
+        match (offered.repair, difference.reservation) {
+            (Some(v1::RepairKind::BookAgain), Some(id)) => self.book_again(asked, id).await,
+            (Some(v1::RepairKind::Release), _) => self.release_nobodys(asked).await,
+            _ => Err(status::not_now("transaction", asked.txn.as_str(), offered.why)),
+        }
+    }
+
+    /// The answer to a repair that was made before, when it was a change.
+    async fn repaired(&self, asked: &ParsedRepair) -> Result<Option<v1::RepairResponse>, Status> {
+        let (id, txn) = (asked.id.clone(), asked.txn.clone());
+        let now = self.handle.now();
+        let look = move |core: &Coordinator| {
+            let reservation = core.reservation_of(&txn)?;
+            core.find_change(&reservation.id, id.as_str())?;
+            Some(view::shown(reservation, core.hold_ends(reservation), now))
+        };
+        let reservation = self.handle.read(look).await?;
+        Ok(reservation
+            .map(|known| v1::RepairResponse { reservation: Some(known), released: false }))
+    }
+
+    async fn book_again(
+        &self,
+        asked: ParsedRepair,
+        id: ReservationId,
+    ) -> Result<v1::RepairResponse, Status> {
+        let ParsedRepair { id: change, txn, .. } = asked;
+        let is_lost = |one: &Difference| one.txn == txn && one.differs == Differs::MissingThere;
+        let has_lost = |rm: &RmName| self.reconciler.compared(rm).differences.iter().any(is_lost);
+        let lost: Vec<RmName> = self.federation.names().into_iter().filter(has_lost).collect();
+        let Now { wall: now, .. } = self.handle.now();
+        let wanted = id.clone();
+        let booked = move |core: &Coordinator| core.find(wanted.as_str())?.candidate.clone();
+        let booked = self.handle.read(booked).await?;
+        let booked = booked.ok_or_else(|| status::not_found("reservation", id.as_str()))?;
+        let candidate = again(&booked, &lost, now);
+        let ticket = ChangeTicket {
+            reservation: id.clone(),
+            change: change.clone(),
+            content: format!("book {txn} again"),
+        };
+        let service = self.clone();
+        let (own, asked_id, rms) = (id.clone(), change.clone(), lost.clone());
+        let rebook = async move {
+            let _followed = traces::follow_reservation(&own);
+            let input = |token| {
+                let lost = rms;
+                Repair::Rebook { ticket, booked: txn, candidate, lost, token }
+            };
+            let end = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
+            service.change_end(end, &own, &asked_id)
+        };
+        let reservation = match patient(CallSubject("reservation", id.as_str()), rebook).await? {
+            Some(reservation) => reservation,
+            None => self.still(id.as_str()).await?,
+        };
+        let state = reservation.change.as_ref().map(|change| change.state().as_str_name());
+        tracing::info!(reservation = %id, repair = %change, state, "booked again, or not");
+        lost.iter().for_each(|rm| self.reconciler.compare_soon(rm));
+        Ok(v1::RepairResponse { reservation: Some(reservation), released: false })
+    }
+
+    async fn release_nobodys(&self, asked: ParsedRepair) -> Result<v1::RepairResponse, Status> {
+        let ParsedRepair { rm, txn, by, why, .. } = asked;
+        tracing::info!(%rm, %txn, %by, why, "what is nobody's is released");
+        let (service, own) = (self.clone(), rm.clone());
+        let shown = txn.clone();
+        let release = async move {
+            let input = |token| Repair::Disown { rm: own, txn, by, why, token };
+            service.handle.call(|token| CoordinatorInput::Repair(input(token))).await
+        };
+        let about = CallSubject("transaction", shown.as_str());
+        let released = match patient(about, release).await? {
+            None => false,
+            Some(DisownReply::Released) => true,
+            Some(DisownReply::Stands(_)) => {
+                let text = "it stands here, or something is under way; compare again";
+                return Err(status::not_now("transaction", shown.as_str(), text));
+            }
+        };
+        self.reconciler.compare_soon(&rm);
+        Ok(v1::RepairResponse { reservation: None, released })
+    }
+}

@@ -1,0 +1,165 @@
+//! What all calls share: the parts of the coordinator's process, reservations as callers are told of them, and how long
+//! a call may wait.
+//!
+//! Left out: the calls themselves, see [`crate::calls`].
+
+use std::sync::Arc;
+
+use coalloc_common::limits;
+use coalloc_net::convert::RequestOptions;
+use coalloc_net::status;
+use coalloc_net::traces::Span as Traced;
+use coalloc_proto::v1;
+use coalloc_protocol::conversation::RequestEnd;
+use coalloc_protocol::coordinator::{Coordinator, Reservation};
+use tonic::Status;
+
+use crate::availability::federation::Federation;
+use crate::node::pauses::Pauses;
+use crate::node::reconcile::Reconciler;
+use crate::node::shell::{self, Handle};
+use crate::pictures::Pictures;
+use crate::planning::Planners;
+use crate::planning::plan_cache::PlanCache;
+use crate::views::view;
+
+/// The handlers.
+#[derive(Debug, Clone)]
+pub struct GrcService {
+    /// The coordinator's name.
+    pub name: String,
+    /// Identity of its ledger.
+    pub ledger_id: String,
+    /// How plans are searched when the request does not say.
+    pub defaults: RequestOptions,
+    /// The RMs.
+    pub federation: Federation,
+    /// The planners' threads.
+    pub planners: Planners,
+    /// The coordinator core.
+    pub handle: Handle,
+    /// The plans it has shown.
+    pub plans: PlanCache,
+    /// How long to wait before planning again.
+    pub pauses: Arc<Pauses>,
+    /// What it believes of profiles, and how it plans tasks.
+    pub pictures: Pictures,
+    /// What RMs have otherwise than it counts on.
+    pub reconciler: Reconciler,
+}
+
+impl GrcService {
+    /// A reservation as a caller is told of it now.
+    pub(crate) fn shown(&self, reservation: &Reservation) -> v1::Reservation {
+        let shown = view::reservation(reservation, self.handle.now().wall);
+        tracing::info!(
+            reservation = %reservation.id,
+            txn = shown.transaction,
+            state = ?reservation.state,
+            attempts = reservation.attempts,
+            "stands"
+        );
+        shown
+    }
+
+    /// Where something stands that has no outcome yet.
+    pub(crate) async fn still(&self, id: &str) -> Result<v1::Reservation, Status> {
+        self.find(id).await?.ok_or_else(|| status::not_found("reservation", id))
+    }
+
+    /// A reservation by its id or its request's; a request that is being planned has no id yet.
+    pub(crate) async fn find(&self, id: &str) -> Result<Option<v1::Reservation>, Status> {
+        let id = id.to_owned();
+        // Its texts are read here, not on the core's thread.
+        let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
+            Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
+            None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
+        };
+        let found = self.handle.read(look).await?;
+        let now = self.handle.now();
+        Ok(found.map(|found| match found {
+            Ok((reservation, ends)) => view::shown(&reservation, ends, now),
+            Err(ticket) => view::planning(&ticket),
+        }))
+    }
+
+    /// How the ids of this coordinator's reservations begin.
+    pub(crate) fn own_ids(&self) -> String {
+        format!("{}-{}-", self.name, shell::tag(&self.ledger_id))
+    }
+}
+
+/// The reservation that a conversation about a request ends with, or how the call comes to nothing.
+pub(crate) fn stands(end: RequestEnd, id: &str) -> Result<Box<Reservation>, Status> {
+    match end {
+        RequestEnd::Stands(known) => Ok(known),
+        RequestEnd::OtherContent => Err(status::other_content("request", id)),
+        RequestEnd::DiskFull => Err(status::disk_full("nothing was reserved")),
+        RequestEnd::BrokenOff => Err(status::broken_off("the planning of this request")),
+    }
+}
+
+/// What a call is about: of which kind, and the id by which it can be asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallSubject<'a>(pub(crate) &'static str, pub(crate) &'a str);
+
+impl CallSubject<'_> {
+    fn unknown(self) -> Status {
+        status::outcome_unknown(self.0, self.1)
+    }
+
+    /// The same, or that the outcome is unknown, and of what.
+    fn unless_known(self, status: Status) -> Status {
+        if status::is_unknown(&status) { self.unknown() } else { status }
+    }
+
+    /// Where something stands that goes on; who cannot be told does not know the outcome.
+    pub(crate) fn still<T>(self, found: Result<T, Status>) -> Result<T, Status> {
+        let known = |status: &Status| status.code() == tonic::Code::NotFound;
+        found.map_err(|status| if known(&status) { status } else { self.unknown() })
+    }
+}
+
+/// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself. A call that breaks off
+/// on its way, or whose answer is lost, may have done what it was for; `about` is what can be asked for then.
+pub(crate) async fn patient<T>(
+    about: CallSubject<'_>,
+    call: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<Option<T>, Status>
+where
+    T: Send + 'static,
+{
+    let task = tokio::spawn(Traced::current().carry(call));
+    match tokio::time::timeout(limits::RESERVE_PATIENCE.to_std(), task).await {
+        Ok(Ok(ended)) => ended.map(Some).map_err(|status| about.unless_known(status)),
+        Ok(Err(broken)) => {
+            tracing::error!(%broken, kind = about.0, id = about.1, "a call broke off");
+            Err(about.unknown())
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_is_never_told_as_if_nothing_was_done() {
+        let about = CallSubject("request", "r7");
+        let broken = patient::<()>(about, async { panic!("after a Hold has left") }).await;
+        let lost = patient::<()>(about, async { Err(status::answer_lost()) }).await;
+        for status in [broken.unwrap_err(), lost.unwrap_err()] {
+            assert!(status::is_unknown(&status), "{status:?}");
+            let text = status.message();
+            assert!(text.contains("\"r7\"") && !text.contains("nothing was done"), "{text}");
+        }
+        // What is known is said as it is.
+        let busy = patient::<()>(about, async { Err(status::busy()) }).await.unwrap_err();
+        assert_eq!(busy.code(), tonic::Code::ResourceExhausted);
+        assert!(!status::is_unknown(&busy));
+        // While it goes on, nobody knows that nothing was done because nobody could be asked.
+        let still = about.still::<()>(Err(status::busy())).unwrap_err();
+        assert!(status::is_unknown(&still), "{still:?}");
+    }
+}

@@ -1,0 +1,298 @@
+//! The shell around the coordinator of `protocol`: its owner thread with the ledger, and its messages
+//! to RMs. Nothing is decided here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_ledger::{Ledger, SqliteLedger};
+use coalloc_net::client;
+use coalloc_net::convert;
+use coalloc_net::daemon::DaemonError;
+use coalloc_net::machine::Host;
+use coalloc_net::node;
+use coalloc_net::status::{self, Effect};
+use coalloc_net::traces::{self, SpanKind};
+use coalloc_net::waiters::Waiters;
+use coalloc_proto::v1;
+use coalloc_proto::v1::resolver_client::ResolverClient;
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord,
+    ParentInput, Reply,
+};
+use coalloc_protocol::message::{Answer, Decision, Delivery, Message, Resolution};
+use tokio::sync::mpsc;
+use tonic::{Request, Status};
+
+use crate::availability::federation::{Federation, RmClient};
+use crate::config::GrcConfig;
+use crate::config::parents::ParentSettings;
+use crate::meters::{self, Messages};
+use crate::pictures::Pictures;
+
+/// Hexadecimal digits of the ledger's id that go into every id this coordinator gives.
+const TAG_DIGITS: usize = 8;
+
+/// What every id that this coordinator gives has of its ledger's identity.
+#[must_use]
+pub fn tag(ledger_id: &str) -> &str {
+    ledger_id.get(..TAG_DIGITS).unwrap_or(ledger_id)
+}
+
+/// A running coordinator.
+pub type Node = node::Node<Coordinator>;
+/// Handlers' way to it.
+pub type Handle = node::Handle<Coordinator>;
+
+/// The coordinator of an empty ledger.
+#[must_use]
+pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
+    let mut coordinator = Coordinator::new(CoordinatorConfig {
+        name: config.name.clone(),
+        tag: String::new(),
+        hold_for: config.hold_for,
+    });
+    if let Some(upward) = &config.upward {
+        coordinator.serve_parents(upward.parents(host.boot_id()));
+    }
+    coordinator
+}
+
+/// Opens the ledger's file and replays it: the coordinator as it was when the daemon last stopped.
+///
+/// # Errors
+/// When the ledger cannot be used, or a daemon has it.
+pub fn open(
+    config: &GrcConfig,
+    host: &Host,
+) -> Result<(Coordinator, SqliteLedger<CoordinatorRecord>), DaemonError> {
+    let mut coordinator = coordinator(config, host);
+    let path = &config.daemon.ledger;
+    let ledger = node::open_ledger(path, "grc", config.name.as_str(), &mut coordinator)?;
+    Ok((coordinator, ledger))
+}
+
+/// Starts the coordinator as its ledger says it is; also says the ledger's identity. Needs a tokio runtime
+/// around it.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn start<L: Ledger<Record = CoordinatorRecord>>(
+    config: &GrcConfig,
+    host: &Host,
+    (mut coordinator, ledger): (Coordinator, L),
+    federation: &Federation,
+    pictures: &Pictures,
+) -> Result<(Node, String), DaemonError> {
+    let ledger_id = ledger.identity();
+    coordinator.set_tag(tag(&ledger_id).to_owned());
+    let (outbox, outgoing) = mpsc::unbounded_channel();
+    let (questions, asked) = mpsc::unbounded_channel();
+    let node = Node::start("coordinator", host, coordinator, ledger, move |effect, waiters| {
+        match effect {
+            CoordinatorEffect::Reply(reply) => complete(waiters, reply),
+            CoordinatorEffect::AskParent { coordinator, txn } => {
+                // The asker ends only with the process.
+                let _ = questions.send((coordinator, txn));
+            }
+            CoordinatorEffect::Send { rm, txn, message } => {
+                // The sender ends only with the process.
+                let _ = outbox.send((rm, txn, message));
+            }
+        }
+    })?;
+    node.handle.tell(CoordinatorInput::Start);
+    let (name, federation) = (config.name.to_string(), federation.clone());
+    if let Some(upward) = config.upward.clone() {
+        let (name, handle) = (name.clone(), node.handle.clone());
+        tokio::spawn(ask_all(name, upward, asked, handle));
+    }
+    let pictures = pictures.clone();
+    tokio::spawn(send_all(name, (federation, pictures), outgoing, node.handle.clone()));
+    Ok((node, ledger_id))
+}
+
+/// Gives a caller its answer.
+pub fn complete(waiters: &Waiters, reply: Reply) {
+    match reply {
+        Reply::Request(token, next) => waiters.complete(token, next),
+        Reply::Change(token, next) => waiters.complete(token, next),
+        Reply::ParentHold(token, next) => waiters.complete(token, next),
+        Reply::ParentEnd(token, answer) => waiters.complete(token, answer),
+        Reply::Release(token, answer) => waiters.complete(token, answer),
+        Reply::Resolve(token, resolution) => waiters.complete(token, resolution),
+        Reply::Rebook(token, end) => waiters.complete(token, end),
+        Reply::Disown(token, answer) => waiters.complete(token, answer),
+        Reply::GiveUp(token, answer) => waiters.complete(token, answer),
+    }
+}
+
+/// Asks coordinators above what became of their transactions, each question on its own.
+async fn ask_all(
+    own: String,
+    config: ParentSettings,
+    mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
+    handle: Handle,
+) {
+    while let Some((coordinator, txn)) = asked.recv().await {
+        let address = config.coordinators.get(&coordinator);
+        // Checked when the configuration was read; a new connection each time, questions are rare.
+        let endpoint = address.and_then(|address| client::endpoint("address", address).ok());
+        let Some(endpoint) = endpoint else { continue };
+        let channel = handle.host().connect(&endpoint);
+        let (own, handle) = (own.clone(), handle.clone());
+        tokio::spawn(async move {
+            let mut request = Request::new(v1::ResolveRequest {
+                transaction: txn.to_string(),
+                resource_manager: own,
+            });
+            request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
+            let resolution = match ResolverClient::new(channel).resolve(request).await {
+                Ok(answer) => match answer.into_inner().decision() {
+                    v1::Decision::Commit => Resolution::Decided(Decision::Commit),
+                    v1::Decision::Abort => Resolution::Decided(Decision::Abort),
+                    v1::Decision::Unspecified => Resolution::Lost,
+                },
+                Err(status) if status.code() == tonic::Code::NotFound => Resolution::NotMine,
+                Err(_) => Resolution::Lost,
+            };
+            tracing::info!(%txn, %coordinator, ?resolution, "asked above what became of a hold");
+            // Busy: the alarm of the promise asks again.
+            handle.tell(CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }));
+        });
+    }
+}
+
+/// Sends each message on its own, so that a slow RM delays nobody, and posts what became of it.
+async fn send_all(
+    coordinator: String,
+    (federation, pictures): (Federation, Pictures),
+    mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
+    handle: Handle,
+) {
+    let messages = Arc::new(Messages::default());
+    let mut not_configured = BTreeSet::new();
+    while let Some((rm, txn, message)) = outgoing.recv().await {
+        let kind = message.kind();
+        let (coordinator, handle) = (coordinator.clone(), handle.clone());
+        let client = federation.client(&rm);
+        if client.is_none() && not_configured.insert(rm.clone()) {
+            let todo = "configure it again; `coalloc topology` says what is owed";
+            tracing::warn!(%rm, %txn, ?kind, todo, "something is owed to an RM that is not configured");
+        }
+        let messages = Arc::clone(&messages);
+        messages.sent(&rm, &txn, kind);
+        let pictures = pictures.clone();
+        tokio::spawn(async move {
+            let begun = Instant::now();
+            let span = traces::of_transaction(&txn).child(meters::method(kind), SpanKind::Client);
+            let delivery = match client {
+                Some(client) => {
+                    let sent = send((client, &pictures), &rm, &coordinator, &txn, message);
+                    span.carry(sent).await
+                }
+                None => Delivery::Rejected(format!("{rm} is not configured")),
+            };
+            span.set("coalloc.rm", &rm);
+            span.set("coalloc.transaction", &txn);
+            drop(span);
+            messages.ended(&rm, &txn, kind, (begun, &delivery));
+            tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
+            // Busy: the message's own alarm sends it again.
+            handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });
+        });
+    }
+}
+
+/// Sends one message and says what became of it.
+async fn send(
+    (mut client, pictures): (RmClient, &Pictures),
+    rm: &RmName,
+    coordinator: &str,
+    txn: &TransactionId,
+    message: Message,
+) -> Delivery {
+    let transaction = txn.to_string();
+    let (coordinator, resource_manager) = (coordinator.to_owned(), rm.to_string());
+    match message {
+        Message::Hold(order) => {
+            let request = v1::HoldRequest {
+                transaction,
+                coordinator,
+                user: order.user.to_string(),
+                segments: convert::segments_to_wire(None, &order.segments),
+                hold_for: order.hold_for.map(convert::span_to_wire),
+                resource_manager,
+                replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
+                keeps_old: order.keeps_old,
+                one_way: order.one_way,
+            };
+            let answer = client.hold(timed(request)).await.map(tonic::Response::into_inner);
+            // Before anybody hears of the answer: whoever plans again then plans on these facts.
+            if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {
+                pictures.learn(rm, facts);
+            }
+            delivered(answer.map(held))
+        }
+        Message::Commit => {
+            let request = v1::CommitRequest { transaction, coordinator, resource_manager };
+            let answer = client.commit(timed(request)).await;
+            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+        }
+        Message::Abort => {
+            let request = v1::AbortRequest { transaction, coordinator, resource_manager };
+            let answer = client.abort(timed(request)).await;
+            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+        }
+        Message::Release => {
+            let request = v1::ReleaseRequest { transaction, coordinator, resource_manager };
+            let answer = client.release(timed(request)).await;
+            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+        }
+    }
+}
+
+fn timed<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
+    traces::Span::current().inject(request.metadata_mut());
+    request
+}
+
+fn held(wire: v1::HoldResponse) -> Option<Answer> {
+    use v1::hold_response::Answer as Wire;
+    match wire.answer? {
+        Wire::Held(held) => {
+            let expires_in = convert::span_from_wire("expires_in", &held.expires_in?).ok()?;
+            Some(Answer::Held { expires_in })
+        }
+        Wire::Refused(refusal) => done(Some(refusal)),
+    }
+}
+
+fn done(refused: Option<v1::Refusal>) -> Option<Answer> {
+    match refused {
+        None => Some(Answer::Done),
+        Some(refusal) if refusal.reason() == v1::Reason::Denied => Some(Answer::Denied),
+        // Whatever else it says, and if this version does not know the reason: it is a refusal.
+        Some(refusal) => Some(Answer::Refused(convert::refusal_from_wire(&refusal))),
+    }
+}
+
+/// What a call says of its message. Only the body of an answer is the RM's own word: a status may be anybody's on
+/// the way. An answer that cannot be read is no answer.
+fn delivered(result: Result<Option<Answer>, Status>) -> Delivery {
+    match result {
+        Ok(Some(answer)) => Delivery::Answered(answer),
+        Ok(None) => Delivery::Lost,
+        Err(status) => match status::effect(&status) {
+            Effect::Unknown => Delivery::Lost,
+            Effect::Rejected => Delivery::Rejected(format!(
+                "the call was turned away with {:?}: {}",
+                status.code(),
+                status.message()
+            )),
+        },
+    }
+}

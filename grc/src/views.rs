@@ -1,0 +1,11 @@
+//! What clients see of the coordinator. Nothing here changes anything.
+//!
+//! * [`view`]: a reservation; [`receipt`]: a task; both from what the ledger keeps of a plan ([`kept`]).
+//! * [`listing`]: pages of reservations.
+//! * [`events`]: changes of reservations, for those who watch.
+
+pub mod events;
+pub mod kept;
+pub mod listing;
+pub mod receipt;
+pub mod view;

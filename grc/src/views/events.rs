@@ -1,0 +1,331 @@
+//! What the coordinator's records tell those who watch: one record, at most one event.
+//!
+//! The mapping is pure and knows nothing of today: an event told a year later is the same event. What a
+//! record does not say is whose reservation its attempt belongs to, and that never changes. Where a
+//! reservation stands after a record is in the record, or follows from its kind.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId};
+use coalloc_ledger::Entry;
+use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
+use coalloc_net::watch::Events;
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{
+    Coordinator, CoordinatorRecord, Differs, MendTarget, State, Ticket,
+};
+use coalloc_protocol::message::Decision;
+
+use crate::views::view;
+
+/// State changes of the reservations that somebody wants to hear of.
+#[derive(Debug, Clone, Default)]
+pub struct ReservationEvents {
+    /// Only this reservation, or that of this request.
+    pub id: Option<String>,
+    /// Only those of this user.
+    pub user: Option<String>,
+}
+
+/// Whose an attempt or a reservation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptOwner {
+    reservation: ReservationId,
+    request_id: String,
+    user: String,
+    /// The attempt was decided against.
+    aborted: bool,
+    /// RMs were given up of the attempt; when it is finished that changes no more.
+    given_up: bool,
+}
+
+/// By the id of the attempt, or of the reservation.
+pub type Owners = BTreeMap<String, AttemptOwner>;
+
+impl Events<Coordinator> for ReservationEvents {
+    type Message = v1::WatchResponse;
+    type Facts = Owners;
+
+    fn needs_facts(record: &CoordinatorRecord) -> bool {
+        !matches!(subject(record), Subject::Ticket(..))
+    }
+
+    fn facts(records: &[Entry<CoordinatorRecord>], core: &Coordinator) -> Owners {
+        let owner = |entry: &Entry<CoordinatorRecord>| {
+            let (id, found, (aborted, given_up)) = match subject(&entry.record) {
+                Subject::Ticket(..) => return None,
+                Subject::Reservation(id) => {
+                    (id.to_string(), core.find(id.as_str())?, (false, false))
+                }
+                Subject::Transaction(txn) => {
+                    let found = core.reservation_of(txn)?;
+                    let given_up = found.given_up.iter().any(|one| one.txn == *txn);
+                    (txn.to_string(), found, (core.is_aborted(txn), given_up))
+                }
+            };
+            Some((
+                id,
+                AttemptOwner { aborted, given_up, ..AttemptOwner::of(&found.id, &found.ticket) },
+            ))
+        };
+        records.iter().filter_map(owner).collect()
+    }
+
+    fn event(
+        &self,
+        entry: &Entry<CoordinatorRecord>,
+        owners: &Owners,
+        token: &dyn Fn() -> String,
+    ) -> Option<v1::WatchResponse> {
+        let record = &entry.record;
+        let whose = match subject(record) {
+            Subject::Ticket(id, ticket) => AttemptOwner::of(id, ticket),
+            Subject::Reservation(id) => owners.get(id.as_str())?.clone(),
+            Subject::Transaction(txn) => owners.get(txn.as_str())?.clone(),
+        };
+        if !self.wants(&whose) {
+            return None;
+        }
+        let change = change(record, &whose);
+        let unknown = v1::ReservationState::Unspecified;
+        let state = change.state.map_or(unknown, |state| view::state(state, false));
+        let event = v1::ReservationEvent {
+            sequence: entry.sequence,
+            resume_token: token(),
+            time: Some(time_to_wire(change.at.wall)),
+            reservation: whose.reservation.to_string(),
+            request_id: whose.request_id,
+            user: whose.user,
+            state: state.into(),
+            version: change.version,
+            what: change.what,
+            transaction: change.txn.map(ToString::to_string).unwrap_or_default(),
+            refusal: change.refusal.map(refusal_to_wire),
+            expires_in: change.expires_in.map(span_to_wire),
+        };
+        Some(v1::WatchResponse { what: Some(v1::watch_response::What::Event(event)) })
+    }
+
+    fn progress(&self, resume_token: String) -> v1::WatchResponse {
+        let progress = v1::WatchProgress { resume_token };
+        v1::WatchResponse { what: Some(v1::watch_response::What::Progress(progress)) }
+    }
+}
+
+impl ReservationEvents {
+    fn wants(&self, whose: &AttemptOwner) -> bool {
+        let id = |id: &String| whose.reservation.as_str() == id || whose.request_id == *id;
+        self.id.as_ref().is_none_or(id) && self.user.as_ref().is_none_or(|user| whose.user == *user)
+    }
+}
+
+impl AttemptOwner {
+    fn of(id: &ReservationId, ticket: &Ticket) -> Self {
+        Self {
+            reservation: id.clone(),
+            request_id: ticket.request.to_string(),
+            user: ticket.user.to_string(),
+            aborted: false,
+            given_up: false,
+        }
+    }
+}
+
+/// What a record is about, as far as it says so itself.
+enum Subject<'a> {
+    Ticket(&'a ReservationId, &'a Ticket),
+    Reservation(&'a ReservationId),
+    Transaction(&'a TransactionId),
+}
+
+const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
+    match record {
+        CoordinatorRecord::Refused { reservation, ticket, .. }
+        | CoordinatorRecord::Opened { reservation, ticket, .. } => {
+            Subject::Ticket(reservation, ticket)
+        }
+        CoordinatorRecord::Intent { reservation, .. }
+        | CoordinatorRecord::ChangeRefused { reservation, .. }
+        | CoordinatorRecord::ParentHoldOpened { reservation, .. }
+        | CoordinatorRecord::ReplacedForParent { reservation, .. }
+        | CoordinatorRecord::Superseded { reservation, .. }
+        | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
+        CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
+        // A tombstone is of no transaction of ours: nothing is told of it.
+        CoordinatorRecord::ParentTombstone { txn, .. }
+        | CoordinatorRecord::Prepared { txn, .. }
+        | CoordinatorRecord::Decided { txn, .. }
+        | CoordinatorRecord::Mixed { txn, .. }
+        | CoordinatorRecord::Split { txn, .. }
+        | CoordinatorRecord::Releasing { txn, .. }
+        | CoordinatorRecord::Disowned { txn, .. }
+        | CoordinatorRecord::DisownEnded { txn, .. }
+        | CoordinatorRecord::Differs { txn, .. }
+        | CoordinatorRecord::Settled { txn, .. }
+        | CoordinatorRecord::GaveUp { txn, .. }
+        | CoordinatorRecord::Finished { txn, .. } => Subject::Transaction(txn),
+    }
+}
+
+/// A state change.
+struct Change<'a> {
+    /// `None` in a log of before states were in it.
+    state: Option<State>,
+    version: u32,
+    what: String,
+    txn: Option<&'a TransactionId>,
+    refusal: Option<&'a Refusal>,
+    expires_in: Option<Span>,
+    at: Now,
+}
+
+impl Change<'_> {
+    const fn new(state: State, what: String, at: Now) -> Self {
+        let version = match state {
+            State::Confirmed | State::Terminating | State::Terminated => 1,
+            State::Checking | State::Held | State::Committing | State::Aborting | State::Failed => {
+                0
+            }
+        };
+        Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
+    }
+
+    /// Of an attempt that stands nowhere: its reservation stays as it is, which the record does not say.
+    fn over(what: String, at: Now) -> Self {
+        Self { state: None, ..Self::new(State::Terminated, what, at) }
+    }
+
+    /// With the version that the record says is booked.
+    fn booked(self, version: Option<u32>) -> Self {
+        Self { version: version.unwrap_or(self.version), ..self }
+    }
+}
+
+/// The change that a record is, of an attempt of somebody's.
+fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a> {
+    match record {
+        CoordinatorRecord::Refused { refusal, at, .. } => {
+            let new = Change::new(State::Failed, "there is no plan".into(), *at);
+            Change { refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Opened { at, .. } => {
+            Change::new(State::Checking, "planned; about to be held".into(), *at)
+        }
+        CoordinatorRecord::Intent { txn, candidate, replaces, mends, version, at, .. } => {
+            let rms: Vec<&str> = candidate.segments.keys().map(RmName::as_str).collect();
+            let (state, kind) = match (replaces, mends) {
+                (_, Some(MendTarget::New)) => (State::Confirmed, " the new version everywhere"),
+                (_, Some(MendTarget::Old)) => (State::Confirmed, " the old version everywhere"),
+                (Some(_), None) => (State::Confirmed, " a new version"),
+                (None, None) => (State::Checking, ""),
+            };
+            let what = format!("asking {} to hold{kind}", rms.join(", "));
+            Change { txn: Some(txn), ..Change::new(state, what, *at).booked(*version) }
+        }
+        CoordinatorRecord::ChangeOpened { ticket, version, at, .. } => {
+            let what = format!("change {} planned; about to be held", ticket.change);
+            Change::new(State::Confirmed, what, *at).booked(*version)
+        }
+        CoordinatorRecord::ChangeRefused { refusal, version, at, .. } => {
+            let what = "the change is refused; the version that was booked stays".into();
+            let new = Change::new(State::Confirmed, what, *at).booked(*version);
+            Change { refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Decided { txn, decision, refusal, state, expires_in, version, at } => {
+            let (usual, what) = match decision {
+                Decision::Commit => (State::Committing, "all hold; it will be booked"),
+                Decision::Abort => (State::Checking, "this attempt is over; its holds are dropped"),
+            };
+            let new = Change::new(state.unwrap_or(usual), what.into(), *at).booked(*version);
+            Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
+        }
+        CoordinatorRecord::ParentHoldOpened { order, at, .. } => {
+            let what = format!("{} wants it held", order.coordinator);
+            Change::new(State::Checking, what, *at)
+        }
+        CoordinatorRecord::Prepared { txn, expires_in, at, .. } => {
+            let new = Change::new(State::Held, "all hold; the one above decides".into(), *at);
+            Change { txn: Some(txn), expires_in: Some(*expires_in), ..new }
+        }
+        CoordinatorRecord::ParentTombstone { at, .. } => {
+            Change::new(State::Failed, "nothing was held for the one above".into(), *at)
+        }
+        CoordinatorRecord::Mixed { txn, rm, refusal, at } => {
+            let what = format!("{rm} did not book; the other bookings are released");
+            let new = Change::new(State::Aborting, what, *at);
+            Change { txn: Some(txn), refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Split { txn, refused, state, at } => {
+            let late: Vec<&str> = refused.keys().map(RmName::as_str).collect();
+            let late = late.join(", ");
+            let what = format!("{late} did not book the new version; nothing is released");
+            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
+            Change { txn: Some(txn), refusal: refused.values().next(), ..new }
+        }
+        CoordinatorRecord::Releasing { txn, by, version, at } => {
+            let new = Change::new(State::Terminating, format!("released by {by}"), *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::Finished { txn, state, version, at } => {
+            let what = match state {
+                _ if whose.given_up => "nobody else has anything of this attempt any more",
+                _ if whose.aborted => "the holds of this attempt are dropped",
+                Some(State::Confirmed) => "booked everywhere",
+                Some(State::Terminated | State::Failed) => "nothing is booked any more",
+                None => "every resource manager has acknowledged",
+                Some(
+                    State::Checking
+                    | State::Held
+                    | State::Committing
+                    | State::Aborting
+                    | State::Terminating,
+                ) => "every resource manager has acknowledged; an earlier attempt is not over yet",
+            };
+            let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::ReplacedForParent { by, at, .. } => {
+            let what = format!("{by} of the one above has taken its place");
+            Change::new(State::Terminated, what, *at)
+        }
+        CoordinatorRecord::Superseded { at, .. } => {
+            Change::over("the one above needs its old version no more".into(), *at)
+        }
+        CoordinatorRecord::Settled { txn, state, version, at } => {
+            let what = "no resource manager keeps anything of a version before".into();
+            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::Disowned { txn, rm, by, why, at } => {
+            let what = format!("{rm} still has a booking of it; {by} has that released: {why}");
+            Change { txn: Some(txn), ..Change::over(what, *at) }
+        }
+        CoordinatorRecord::GaveUp { txn, rm, by, why, until, state, version, at } => {
+            let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+            let what = format!(
+                "{rm} was given up on by {by} ({why}): it may still have it{until}, and is told to end it when it \
+                 returns"
+            );
+            let new = Change::new(state.unwrap_or(State::Terminating), what, *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::Differs { txn, rm, differs, state, version, at } => {
+            let what = match differs {
+                Some(Differs::MissingThere) => format!("{rm} has lost its booking"),
+                Some(Differs::OtherContent) => format!("{rm} has booked something else for it"),
+                Some(Differs::UnknownHere) => format!("{rm} still has a booking of it"),
+                None => format!("{rm} has what is counted on again"),
+            };
+            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
+            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::DisownEnded { txn, rm, state, at } => {
+            let what = format!("{rm} has nothing of it any more");
+            Change { state: *state, txn: Some(txn), ..Change::over(what, *at) }
+        }
+        CoordinatorRecord::Concluded { refusal, state, at, .. } => {
+            let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);
+            Change { refusal: Some(refusal), ..new }
+        }
+    }
+}

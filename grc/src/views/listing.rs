@@ -1,0 +1,120 @@
+//! Pages of reservations. The core's thread only copies what a page may show, a slice at a time between its inputs;
+//! plans and requests, which are kept as text, are read on threads where that holds up nobody.
+//!
+//! Left out: an index by user or state. Whoever asks for few of many waits for all to be looked at; nobody else does.
+
+use std::collections::BTreeSet;
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{BootTime, InvalidField, Now, limits};
+use coalloc_net::{machine, status};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{Coordinator, Reservation};
+use prost::Message as _;
+use tonic::Status;
+
+use crate::node::shell::Handle;
+use crate::views::view;
+
+/// What a listing shows, checked.
+#[derive(Debug, Clone)]
+struct ListFilter {
+    /// Empty: of everybody.
+    user: String,
+    /// Empty: in any.
+    states: BTreeSet<i32>,
+    size: usize,
+}
+
+impl ListFilter {
+    fn parse(wire: &v1::ListRequest) -> Result<Self, InvalidField> {
+        let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
+        let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")? as usize;
+        let states = wire.states.iter().copied().collect();
+        Ok(Self { user: wire.user.clone(), states, size })
+    }
+
+    /// May it be shown? What depends on the time is decided when it is read.
+    fn may_show(&self, one: &Reservation) -> bool {
+        (self.user.is_empty() || one.ticket.user.as_str() == self.user)
+            && (self.states.is_empty()
+                || view::states(one).any(|state| self.states.contains(&state)))
+    }
+
+    fn shows(&self, one: &v1::Reservation) -> bool {
+        self.states.is_empty() || self.states.contains(&one.state)
+    }
+}
+
+/// A part of what a page is made of, as the core's thread copies it.
+struct Slice {
+    copies: Vec<(Reservation, Option<BootTime>)>,
+    /// Where the next one begins; `None` after the last reservation.
+    next: Option<usize>,
+}
+
+impl Slice {
+    /// What may be shown from this place on, as far as one slice goes.
+    fn copy(core: &Coordinator, from: usize, wanted: &ListFilter) -> Self {
+        let mut copies = Vec::new();
+        for (looked, one) in core.reservations_from(from).enumerate() {
+            if looked == limits::LIST_SLICE_LOOKS || copies.len() == limits::LIST_SLICE_COPIES {
+                return Self { copies, next: Some(from + looked) };
+            }
+            if wanted.may_show(one) {
+                copies.push((one.clone(), core.hold_ends(one)));
+            }
+        }
+        Self { copies, next: None }
+    }
+
+    /// Reads the texts of the copies.
+    fn show(self, wanted: &ListFilter, now: Now) -> Vec<v1::Reservation> {
+        let copies = self.copies.iter();
+        let shown = copies.map(|(one, ends)| view::shown(one, *ends, now));
+        shown.filter(|one| wanted.shows(one)).collect()
+    }
+}
+
+/// One page.
+///
+/// # Errors
+/// INVALID_ARGUMENT for a size out of range, or what is no token of a page; as [`Handle::read`].
+pub async fn page(handle: &Handle, wire: v1::ListRequest) -> Result<v1::ListResponse, Status> {
+    let wanted = ListFilter::parse(&wire).map_err(|error| status::invalid(&error))?;
+    let mut next = match wire.page_token.as_str() {
+        "" => Some(0),
+        token => Some(after(handle, token).await?),
+    };
+    let now = handle.now();
+    let (mut reservations, mut bytes, mut more) = (Vec::<v1::Reservation>::new(), 0, false);
+    while let Some(from) = next.filter(|_| !more) {
+        let looked = wanted.clone();
+        let slice = handle.read(move |core| Slice::copy(core, from, &looked)).await?;
+        next = slice.next;
+        let shows = wanted.clone();
+        let shown = machine::off_the_runtime(handle.host(), move || slice.show(&shows, now)).await;
+        for one in shown.ok_or_else(status::stopping)? {
+            if reservations.len() == wanted.size || bytes >= limits::PAGE_BYTES {
+                more = true;
+                break;
+            }
+            bytes += one.encoded_len();
+            reservations.push(one);
+        }
+    }
+    let last = reservations.last().filter(|_| more);
+    let next_page_token = last.map(|one| one.id.clone()).unwrap_or_default();
+    Ok(v1::ListResponse { reservations, next_page_token })
+}
+
+/// The place after the reservation that a token names.
+async fn after(handle: &Handle, token: &str) -> Result<usize, Status> {
+    let id = token.to_owned();
+    let place = handle.read(move |core| core.place_of(&id)).await?;
+    let bad = || {
+        let value = InvalidField::quoted(token);
+        status::invalid(&InvalidField::new("page_token", value, "the `next_page_token` of a page"))
+    };
+    Ok(place.ok_or_else(bad)? + 1)
+}

@@ -1,0 +1,167 @@
+//! Reservations as users see them.
+
+use coalloc_common::{BootTime, Now, Span, Time};
+use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire, window_from_wire};
+use coalloc_proto::v1;
+use coalloc_protocol::coordinator::{
+    Candidate, Change, ChangeState, GivenUp, Reservation, State, Ticket,
+};
+use serde_json::Value;
+
+use crate::views::kept::{self, KeptPlan};
+use crate::views::receipt;
+
+/// What the coordinator core keeps for the shell without looking at it: who was missing when it was
+/// planned, what was asked for, and how it was searched.
+#[must_use]
+pub fn notes(
+    unreachable: &[coalloc_common::RmName],
+    request: Option<&v1::CoAllocationRequest>,
+    options: Option<&v1::PlanOptions>,
+) -> String {
+    let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
+    // Alternatives are wanted in one answer, not of a reservation.
+    let options = options.map(|options| v1::PlanOptions { alternatives: None, ..options.clone() });
+    let options = options.filter(|options| *options != v1::PlanOptions::default());
+    serde_json::json!({ "unreachable": names, "request": request, "options": options }).to_string()
+}
+
+/// How a reservation was searched, as its notes say it; ledgers of older releases do not.
+#[must_use]
+pub fn options(notes: &str) -> Option<v1::PlanOptions> {
+    let notes: Value = serde_json::from_str(notes).unwrap_or_default();
+    serde_json::from_value(notes["options"].clone()).ok()
+}
+
+/// The plan of a candidate as it was kept; a task's as one of a reservation.
+#[must_use]
+pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
+    match kept::read(&candidate?.details.text())? {
+        KeptPlan::CoAllocation(plan) => Some(*plan),
+        KeptPlan::Task(task) => receipt::plan_of(task.task_plan),
+    }
+}
+
+/// A change in the schema.
+fn change(change: &Change) -> v1::Change {
+    v1::Change {
+        change_id: change.id.to_string(),
+        state: match change.state {
+            ChangeState::Checking => v1::ChangeState::Checking,
+            ChangeState::Committing => v1::ChangeState::Committing,
+            ChangeState::Done => v1::ChangeState::Done,
+            ChangeState::Aborting | ChangeState::Refused => v1::ChangeState::Refused,
+        }
+        .into(),
+        plan: plan(change.candidate.as_ref()),
+        refusal: change.refusal.as_ref().map(refusal_to_wire),
+        attempts: change.attempts,
+    }
+}
+
+/// An RM that was given up on, in the schema.
+fn given_up(one: &GivenUp) -> v1::GivenUp {
+    v1::GivenUp {
+        resource_manager: one.rm.to_string(),
+        transaction: one.txn.to_string(),
+        by: one.by.to_string(),
+        why: one.why.clone(),
+        time: Some(time_to_wire(one.at)),
+        booked_until: one.until.map(time_to_wire),
+        ended: one.ended.map(time_to_wire),
+    }
+}
+
+/// A reservation in the schema, as it stands at `now`.
+#[must_use]
+pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
+    let plan = plan(reservation.candidate.as_ref());
+    let over = plan
+        .as_ref()
+        .and_then(|plan| window_from_wire("window", plan.window.as_ref()).ok())
+        .is_some_and(|window| window.end() <= now);
+    let notes: Value = serde_json::from_str(&reservation.notes).unwrap_or_default();
+    let unreachable = notes["unreachable"].as_array().into_iter().flatten();
+    v1::Reservation {
+        id: reservation.id.to_string(),
+        request_id: reservation.ticket.request.to_string(),
+        user: reservation.ticket.user.to_string(),
+        state: state(reservation.state, over).into(),
+        plan,
+        refusal: reservation.refusal.as_ref().map(refusal_to_wire),
+        definite: reservation.is_definite(),
+        attempts: reservation.attempts,
+        transaction: reservation.transaction.as_ref().map(ToString::to_string).unwrap_or_default(),
+        created: Some(time_to_wire(reservation.created)),
+        unreachable: unreachable.filter_map(Value::as_str).map(str::to_owned).collect(),
+        attempt_refusals: reservation.attempt_refusals.iter().map(refusal_to_wire).collect(),
+        request: serde_json::from_value(notes["request"].clone()).ok(),
+        version: reservation.version,
+        change: reservation.change.as_ref().map(change),
+        options: options(&reservation.notes),
+        given_up: reservation.given_up.iter().map(given_up).collect(),
+        ..v1::Reservation::default()
+    }
+}
+
+/// A reservation in the schema, with what only the running coordinator knows of it: when the first of its
+/// holds ends.
+#[must_use]
+pub fn shown(one: &Reservation, ends: Option<BootTime>, now: Now) -> v1::Reservation {
+    let left = |ends: BootTime| span_to_wire(ends.since(now.boot).max(Span::ZERO));
+    v1::Reservation { expires_in: ends.map(left), ..reservation(one, now.wall) }
+}
+
+/// A request that is being planned: nothing is held, and it has no id yet.
+#[must_use]
+pub fn planning(ticket: &Ticket) -> v1::Reservation {
+    v1::Reservation {
+        request_id: ticket.request.to_string(),
+        user: ticket.user.to_string(),
+        state: v1::ReservationState::Checking.into(),
+        ..v1::Reservation::default()
+    }
+}
+
+/// The states that a reservation may be shown in, whatever the time is.
+pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
+    [false, true].into_iter().map(|over| state(reservation.state, over).into())
+}
+
+pub(crate) const fn state(state: State, over: bool) -> v1::ReservationState {
+    match state {
+        State::Checking => v1::ReservationState::Checking,
+        State::Held => v1::ReservationState::Held,
+        State::Committing => v1::ReservationState::Committing,
+        State::Confirmed if over => v1::ReservationState::PassedEndTime,
+        State::Confirmed => v1::ReservationState::Confirmed,
+        State::Aborting => v1::ReservationState::Aborting,
+        State::Failed => v1::ReservationState::Failed,
+        State::Terminating => v1::ReservationState::Terminating,
+        State::Terminated => v1::ReservationState::Terminated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_it_was_searched_is_kept_and_older_ledgers_say_nothing() {
+        let asked = v1::PlanOptions {
+            objectives: vec![v1::Objective::Price.into()],
+            solver: Some("mip".to_owned()),
+            alternatives: Some(true),
+            ..v1::PlanOptions::default()
+        };
+        let kept = v1::PlanOptions { alternatives: None, ..asked.clone() };
+        assert_eq!(options(&notes(&[], None, Some(&asked))), Some(kept));
+        let nothing = v1::PlanOptions { alternatives: Some(true), ..v1::PlanOptions::default() };
+        for said in [None, Some(&nothing)] {
+            assert_eq!(options(&notes(&[], None, said)), None);
+        }
+        for older in ["", r#"{"unreachable":["nrm"],"request":null}"#] {
+            assert_eq!(options(older), None, "{older:?}");
+        }
+    }
+}
