@@ -163,7 +163,7 @@ async fn send(args: &BenchArgs, client: rpc::Coordinator) -> Result<load::Outcom
     };
     let warmup = Duration::from_secs(args.warmup);
     let measured = Duration::from_secs(args.seconds);
-    text::note(&format!("load: {pace}, {} s and {} s before", args.seconds, args.warmup));
+    text::note(&format!("load: {pace}, {} s after {} s of warm-up", args.seconds, args.warmup));
     Load { pace, warmup, measured }.run(client, WorkloadKind::CoAllocations(requests)).await
 }
 

@@ -203,7 +203,7 @@ async fn send(
     }
     let mut all = Vec::new();
     while let Some(ended) = senders.join_next().await {
-        let died = |error| Failure::internal(format!("a sender died: {error}"));
+        let died = |error| Failure::internal(format!("a sending task failed: {error}"));
         let answers: Result<Vec<_>, Failure> = ended.map_err(died)?;
         all.extend(answers?);
     }

@@ -85,7 +85,10 @@ pub fn run(args: &ComposeArgs) -> Result<Answer, Failure> {
         std::fs::write(&path, text).map_err(failed)?;
     }
     if !file.taken.is_empty() {
-        text::note("what the file says is taken is for planning offline; a testbed begins empty");
+        text::note(
+            "`taken` in the file is only for planning offline; a testbed starts with nothing \
+             booked",
+        );
     }
     let (out, managers, domains) = (args.out.display(), plan.managers.len(), plan.domains.len());
     Ok(Answer::done(format!(

@@ -243,7 +243,9 @@ pub(crate) async fn start_as(
         folder.display()
     ));
     if !file.taken.is_empty() {
-        text::note("what the file says is taken is for planning offline; a demo begins empty");
+        text::note(
+            "`taken` in the file is only for planning offline; a demo starts with nothing booked",
+        );
     }
     // The parent coordinator starts last: if it looked at a child coordinator that has not yet reached all
     // of its resource managers, it would see only a part of them.
@@ -347,7 +349,8 @@ async fn wait_reachable(
         if Instant::now() > end {
             let seconds = START_PATIENCE.as_secs();
             let problems = problems.join("\n");
-            let text = format!("not everyone is reachable after {seconds} s\n{problems}");
+            let text =
+                format!("not all resource managers are reachable after {seconds} s\n{problems}");
             return Err(Failure::internal(text));
         }
         tokio::time::sleep(PAUSE).await;
@@ -443,8 +446,7 @@ impl Folder {
         let failed = |error| Failure::bad_input(format!("--dir {}: {error}", path.display()));
         std::fs::create_dir_all(path).map_err(failed)?;
         if std::fs::read_dir(path).map_err(failed)?.next().is_some() {
-            let text =
-                "is not empty; a demo begins with new ledgers, so it needs a folder of its own";
+            let text = "is not empty; a demo starts with new ledgers and needs an empty folder";
             return Err(Failure::bad_input(format!("--dir {}: {text}", path.display())));
         }
         // Daemons are started with this path and may outlive this process, so the path must not depend on

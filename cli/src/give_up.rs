@@ -95,7 +95,7 @@ async fn ask(client: &mut Coordinator, args: &GiveUpArgs) -> Result<v1::GiveUpRe
             Err(Failure::new(Exit::Refused, status.message()))
         }
         Err(status) => {
-            let what_to_do = "ask the same again: nothing is done twice";
+            let what_to_do = "send the same command again: nothing is done twice";
             Err(rpc::failure_of_change(&status, what_to_do))
         }
     }
@@ -105,44 +105,23 @@ fn tell(rm: &str, total: &v1::GiveUpResponse) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail, here and below.
     for id in &total.given_up {
-        let _ = writeln!(out, "{id}: {rm} is not waited for any more");
+        let _ = writeln!(out, "{id}: {rm} is no longer waited for");
     }
     let _ = match total.given_up.len() {
-        0 => writeln!(out, "{rm} owes no end that could be given up"),
+        0 => writeln!(out, "no reservation that is ending waits for {rm}"),
         count => {
             let count = text::count(count, "reservation");
-            writeln!(out, "{count}; {rm} is told to end what it has of them when it returns")
+            writeln!(out, "{count}; {rm} is told to end what it still has of them when it returns")
         }
     };
     if total.wanted > 0 {
         let count = text::count(total.wanted as usize, "reservation");
         let _ = writeln!(
             out,
-            "{count} as before: still wanted, and to be released first, or of a coordinator above"
+            "{count} not given up: still wanted (release them first), or of a parent coordinator"
         );
     }
     out
-}
-
-/// A resource manager that was given up on, as a sentence for people.
-#[must_use]
-pub fn sentence(one: &v1::GivenUp) -> String {
-    let v1::GivenUp { resource_manager: rm, by, why, .. } = one;
-    let time = text::instant(one.time.as_ref());
-    let begin = format!("{rm} was given up on by {by} ({why}) at {time}");
-    match (&one.ended, &one.booked_until) {
-        (Some(ended), _) => {
-            let ended = text::instant(Some(ended));
-            format!("{begin}; it has returned, and has nothing of it since {ended}")
-        }
-        (None, Some(until)) => {
-            let until = text::instant(Some(until));
-            format!(
-                "{begin}: it may still have it booked until {until}, and is told to end it when it returns"
-            )
-        }
-        (None, None) => format!("{begin}: it is told to end what it has of it when it returns"),
-    }
 }
 
 #[cfg(test)]
@@ -150,6 +129,7 @@ mod tests {
     use coalloc_proto::Timestamp;
 
     use super::*;
+    use crate::reservations::sentences;
 
     #[test]
     fn whoever_looks_is_told_what_may_be_left_until_it_is_not() {
@@ -162,7 +142,7 @@ mod tests {
             booked_until: at(1_795_266_000),
             ..v1::GivenUp::default()
         };
-        let text = sentence(&one);
+        let text = sentences::given_up(&one);
         assert!(text.contains("by alice (disk burnt) at 2026-11-21T12:00:00Z"), "{text}");
         assert!(text.contains("may still have it booked until 2026-11-21T13:00:00Z"), "{text}");
         let reservation = v1::Reservation {
@@ -174,8 +154,8 @@ mod tests {
         };
         assert!(!reservations::describe(&reservation).contains("nothing is held"));
         one.ended = at(1_795_269_600);
-        let text = sentence(&one);
-        assert!(text.contains("has nothing of it since 2026-11-21T14:00:00Z"), "{text}");
+        let text = sentences::given_up(&one);
+        assert!(text.contains("has had nothing of it since 2026-11-21T14:00:00Z"), "{text}");
         let reservation = v1::Reservation { given_up: vec![one], ..reservation };
         assert!(reservations::describe(&reservation).contains("nothing is held"));
     }
@@ -185,10 +165,10 @@ mod tests {
         let given_up = vec!["grc-1-1".to_owned(), "grc-1-2".to_owned()];
         let total = v1::GiveUpResponse { given_up, wanted: 1, ..Default::default() };
         let text = tell("crm-b", &total);
-        assert!(text.contains("grc-1-1: crm-b is not waited for any more\n"), "{text}");
+        assert!(text.contains("grc-1-1: crm-b is no longer waited for\n"), "{text}");
         assert!(
             text.contains("2 reservations; crm-b is told")
-                && text.contains("1 reservation as before")
+                && text.contains("1 reservation not given up")
         );
     }
 }

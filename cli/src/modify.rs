@@ -182,8 +182,8 @@ impl ModifyArgs {
         }
         let id = &self.id;
         Err(Failure::bad_input(format!(
-            "nothing of {id} would change: say what, like `coalloc modify {id} --extend 1h` or `--cpus \
-             SITE=8`; `coalloc modify --help` lists all that can change"
+            "nothing of {id} would change: say what to change, like `coalloc modify {id} --extend \
+             1h` or `--cpus SITE=8`; `coalloc modify --help` lists all that can change"
         )))
     }
 
@@ -202,7 +202,7 @@ impl ModifyArgs {
             return Ok(());
         }
         let id = &self.id;
-        Err(Failure::bad_input(format!("{id} is as that already: nothing would change")))
+        Err(Failure::bad_input(format!("{id} is like that already: nothing would change")))
     }
 
     /// The version that was last asked for, with the flags applied.
@@ -218,7 +218,7 @@ impl ModifyArgs {
         let mut request = old.request.clone().ok_or_else(unknown)?;
         let plan = old.plan.as_ref().ok_or_else(|| {
             let (id, state) = (&self.id, text::state(old.state()));
-            Failure::new(Exit::Refused, format!("{id} is {state}: it has nothing to change"))
+            Failure::new(Exit::Refused, format!("{id} is {state}: there is nothing to change"))
         })?;
         let window = plan.window.as_ref();
         let ends =
@@ -302,7 +302,7 @@ fn failure(
     }
     rpc::failure_of_change(
         status,
-        &format!("ask `coalloc show {id}`; it may be going on by itself"),
+        &format!("ask `coalloc show {id}`: the change may still be going on"),
     )
 }
 
@@ -336,24 +336,6 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
         let _ = writeln!(out, "was {}\nis  {}\n", shown(old), shown(new));
     }
     out + &describe(new)
-}
-
-/// One sentence about the last change of a reservation.
-#[must_use]
-pub fn sentence(change: &v1::Change, definite: bool) -> String {
-    use v1::ChangeState as C;
-    let id = &change.change_id;
-    let attempts = text::count(change.attempts as usize, "attempt");
-    let why = change.refusal.as_ref().map(text::refusal).unwrap_or_default();
-    match change.state() {
-        C::Done => format!("change {id}: done, {attempts}"),
-        C::Refused if definite => format!("change {id}: refused, nothing has changed: {why}"),
-        C::Refused => format!("change {id}: refused, holds are being dropped: {why}"),
-        C::Committing => format!("change {id}: decided, being booked"),
-        C::Checking | C::Unspecified => {
-            format!("change {id}: being held; until it is decided nothing changes")
-        }
-    }
 }
 
 #[cfg(test)]

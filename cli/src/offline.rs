@@ -264,10 +264,10 @@ fn take(
     segment: &Segment,
 ) -> Result<(), (Amount, String)> {
     let Some(timetable) = timetables.get_mut(&(rm, segment.resource.clone())) else {
-        return Err((segment.amount, "an amount of a resource of the file".to_owned()));
+        return Err((segment.amount, "an amount of a resource that the file lists".to_owned()));
     };
     timetable.add(Layer::Booked, segment.window, segment.amount).map_err(|short| {
         let free = short.available;
-        (segment.amount, format!("at most {free}, which is left by what stands before it"))
+        (segment.amount, format!("at most {free}, which is what the entries before it leave free"))
     })
 }

@@ -14,9 +14,7 @@ pub fn differing(response: &v1::DescribeFederationResponse) -> Option<String> {
     let count: usize = differs.map(|manager| manager.differences as usize).sum();
     let told = || {
         let (count, names) = (text::count(count, "difference"), text::enumerate(&names));
-        format!(
-            "{count} between what it counts on and what is booked at {names}: see `coalloc repair`"
-        )
+        format!("{count} between its own records and the bookings at {names}: see `coalloc repair`")
     };
     (count > 0).then(told)
 }
@@ -38,8 +36,8 @@ pub fn owed(response: &v1::DescribeFederationResponse) -> impl Iterator<Item = S
 fn sentence(name: &str, which: &str, (decisions, releases): (u32, u32)) -> Option<String> {
     let decisions = match decisions {
         0 => None,
-        1 => Some("1 decision that is waited for".to_owned()),
-        count => Some(format!("{count} decisions that are waited for")),
+        1 => Some("1 decision that a reservation waits for".to_owned()),
+        count => Some(format!("{count} decisions that reservations wait for")),
     };
     let hint = match decisions {
         Some(_) => format!(" (is it gone for good? `coalloc give-up --rm {name}`)"),
@@ -72,8 +70,8 @@ mod tests {
             ..Default::default()
         };
         let all: Vec<String> = owed(&response).collect();
-        let expected = "crm-b, which does not answer, is owed 1 decision that is waited for (is it gone for \
-                        good? `coalloc give-up --rm crm-b`)";
+        let expected = "crm-b, which does not answer, is owed 1 decision that a reservation waits \
+                        for (is it gone for good? `coalloc give-up --rm crm-b`)";
         assert_eq!(all, [expected]);
         let differ = differing(&response).unwrap();
         assert!(
@@ -85,7 +83,10 @@ mod tests {
         response.not_configured = vec![v1::OwedElsewhere { name, owed: owed_there, releases_owed }];
         let all: Vec<String> = owed(&response).collect();
         assert!(
-            all[0].contains("which is not configured, is owed 2 decisions that are waited for and 1 release that nobody"),
+            all[0].contains(
+                "which is not configured, is owed 2 decisions that reservations wait \
+                 for and 1 release that nobody"
+            ),
             "{all:?}"
         );
         assert_eq!(differing(&response), None);

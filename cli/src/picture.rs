@@ -159,7 +159,7 @@ fn slot_of(horizon: Span) -> Span {
 /// The part of the picture that comes from one resource manager, with its age.
 fn told(part: &v1::PicturePart, grid: SlotGrid, from: Time) -> Result<Group, InvalidField> {
     let age = part.age.as_ref().map(|age| span_from_wire("age", age)).transpose()?;
-    let age = age.map_or("nothing has come yet".to_owned(), |age| format!("{} old", about(age)));
+    let age = age.map_or("nothing received yet".to_owned(), |age| format!("{} old", about(age)));
     let v1::PicturePart { resource_manager, revision, updates, bytes, ignored, .. } = part;
     let ignored = match ignored {
         0 => String::new(),
@@ -273,7 +273,7 @@ mod tests {
         (part.age, part.ignored) = (None, 2);
         let title = told(&part, grid, from).unwrap().title;
         assert!(
-            title.contains("nothing has come yet") && title.ends_with(", 2 ignored"),
+            title.contains("nothing received yet") && title.ends_with(", 2 ignored"),
             "{title}"
         );
     }

@@ -7,7 +7,8 @@ use coalloc_common::Span;
 use coalloc_net::convert::window_from_wire;
 use coalloc_proto::v1;
 
-use crate::{plan, text};
+use crate::plan::described;
+use crate::text;
 
 /// How many names a line lists before it only counts the rest.
 const NAMES_SHOWN: usize = 8;
@@ -114,13 +115,17 @@ fn names(all: &[String]) -> String {
 /// What would be possible instead.
 #[must_use]
 pub fn alternatives(found: &v1::Alternatives) -> String {
-    let mut out = String::from("what would do instead:\n");
+    let mut out = String::from("what would fit instead:\n");
     let tried = text::count(found.starts_tried as usize, "start");
     let until = text::instant(found.searched_until.as_ref());
     match (&found.nearest_plan, &found.searched_until) {
         (Some(plan), _) => {
-            let _ = writeln!(out, "  later: {} (the first of {tried} tried)", plan::headline(plan));
-            for line in plan::body(plan).lines() {
+            let _ = writeln!(
+                out,
+                "  later: {} (the first of {tried} tried)",
+                described::headline(plan)
+            );
+            for line in described::body(plan).lines() {
                 let _ = writeln!(out, "  {line}");
             }
             out += &how_to_ask(found).unwrap_or_default();
@@ -129,18 +134,19 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
             let _ = writeln!(out, "  later: no start until {until} fits ({tried} tried)");
         }
         (None, Some(_)) => {
-            let unknown = "a later one may do, or one that somebody silent could serve";
+            let unknown = "a later start may fit, or one that a resource manager that did not \
+                           answer could serve";
             let _ =
                 writeln!(out, "  later: no start before {until} fits ({tried} tried); {unknown}");
         }
-        (None, None) => out += "  later: never; it does not fit when nothing is booked\n",
+        (None, None) => out += "  later: never; it does not fit even when nothing is booked\n",
     }
     for smaller in &found.smaller {
-        let plan = smaller.plan.as_ref().map(plan::headline).unwrap_or_default();
+        let plan = smaller.plan.as_ref().map(described::headline).unwrap_or_default();
         let _ = writeln!(out, "  smaller: {}: {plan}", smaller.change);
     }
     if found.smaller.is_empty() {
-        out += "  smaller: no smaller amounts fit in the asked time\n";
+        out += "  smaller: no smaller amounts fit in the requested time\n";
     }
     out
 }
@@ -204,6 +210,6 @@ mod tests {
                 .contains("no start until 2026-11-21T12:00:00Z fits (7 starts tried)")
         );
         let cut = v1::Alternatives { complete: false, ..cut };
-        assert!(alternatives(&cut).contains("a later one may do"), "{}", alternatives(&cut));
+        assert!(alternatives(&cut).contains("a later start may fit"), "{}", alternatives(&cut));
     }
 }

@@ -4,7 +4,7 @@
 //! netem`. `tc netem` needs a kernel module and root in a network namespace; the relay needs neither, and
 //! runs in a container that holds nothing but this program. It cannot do what TCP hides from programs: it
 //! sees no packets to drop or to reorder. A lost packet is therefore simulated by its effect on the sender,
-//! a pause ([`line`]).
+//! a pause ([`mod@line`]).
 //!
 //! Access control (the network decides who may connect) and reading the traffic are deliberately not here.
 
@@ -121,7 +121,7 @@ pub async fn run(args: &RelayArgs) -> Result<Answer, Failure> {
     for (listener, to) in listeners {
         // If port 0 was asked for, this is the actual port.
         if let Ok(address) = listener.local_addr() {
-            text::note(&format!("{address} is passed on to {to}, {weather}"));
+            text::note(&format!("{address} is forwarded to {to}, {weather}"));
         }
         tokio::spawn(Arc::clone(&relay).accept(listener, to));
     }
@@ -135,7 +135,7 @@ impl RelayArgs {
         if delay > limits::RELAY_DELAY_MAX {
             let most = limits::RELAY_DELAY_MAX;
             return Err(Failure::bad_input(format!(
-                "--delay is {delay} together, allowed: up to {most}"
+                "--delay is {delay} in total, allowed: up to {most}"
             )));
         }
         let (delay, jitter) = (delay.to_std(), self.jitter.0.to_std());
@@ -193,7 +193,7 @@ impl Target {
         let problem = match reached {
             Ok(Ok(stream)) => {
                 if self.lost.swap(false, Ordering::Relaxed) {
-                    text::note(&format!("{} is reached again", self.address));
+                    text::note(&format!("{} can be reached again", self.address));
                 }
                 return Some(stream);
             }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!((some.jitter, some.loss), (Duration::from_millis(5), 500));
         for (bad, allowed) in [
             ("--delay 11s", "up to 10 s"),
-            ("--delay 6s --delay 6s", "12 s together, allowed: up to 10 s"),
+            ("--delay 6s --delay 6s", "12 s in total, allowed: up to 10 s"),
             ("--jitter quick", "a time like 20ms"),
             ("--loss 101", "0 to 100"),
             ("--loss NaN", "0 to 100"),

@@ -98,7 +98,7 @@ pub async fn run(args: &RepairArgs) -> Result<Answer, Failure> {
     if let Some(id) =
         args.ids.iter().find(|id| !found.iter().any(|one| one.is_named(&[(*id).clone()])))
     {
-        let text = format!("nothing of {id} differs at any resource manager that was compared");
+        let text = format!("{id} differs at none of the resource managers that were compared");
         return Err(Failure::new(Exit::NotFound, text));
     }
     if !args.apply {
@@ -269,10 +269,13 @@ fn describe(response: &v1::ListDifferencesResponse, found: &[LocatedDifference])
     }
     let (compared, all) = (text::count(compared, "resource manager"), found.len());
     let _ = match all {
-        0 => writeln!(out, "{compared} compared: bookings are what the coordinator counts on"),
+        0 => writeln!(
+            out,
+            "{compared} compared: all bookings agree with the records of the coordinator"
+        ),
         _ => {
             let all = text::count(all, "difference");
-            writeln!(out, "{compared} compared, {all}; --apply does what is offered")
+            writeln!(out, "{compared} compared, {all}; --apply makes the offered repairs")
         }
     };
     out

@@ -1,14 +1,17 @@
 //! `coalloc list`, `show` and `release`: the outcome of requests.
 
+pub mod sentences;
+
 use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
 use coalloc_proto::v1;
 
 use crate::exit::{Answer, Exit, Failure};
+use crate::plan::described;
 use crate::request::flags;
 use crate::rpc::{self, GrcArgs, all_reservations};
-use crate::{give_up, modify, plan, refused, text};
+use crate::{refused, text};
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -229,8 +232,8 @@ pub fn describe(one: &v1::Reservation) -> String {
         }
     }
     if let Some(plan) = &one.plan {
-        let _ = writeln!(out, "  {}", plan::headline(plan));
-        for line in plan::body(plan).lines().chain(times(plan).lines()) {
+        let _ = writeln!(out, "  {}", described::headline(plan));
+        for line in described::body(plan).lines().chain(times(plan).lines()) {
             let _ = writeln!(out, "  {line}");
         }
     }
@@ -242,10 +245,10 @@ pub fn describe(one: &v1::Reservation) -> String {
         let _ = writeln!(out, "  planned without {names}, which did not answer");
     }
     for given_up in &one.given_up {
-        let _ = writeln!(out, "  {}", give_up::sentence(given_up));
+        let _ = writeln!(out, "  {}", sentences::given_up(given_up));
     }
     if let Some(change) = &one.change {
-        let _ = writeln!(out, "  {}", modify::sentence(change, one.definite));
+        let _ = writeln!(out, "  {}", sentences::change(change, one.definite));
     }
     if let Some(found) = &one.alternatives {
         for line in refused::alternatives(found).lines() {

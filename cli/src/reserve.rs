@@ -69,13 +69,13 @@ fn instead(plans: Vec<v1::Plan>, asked: &ParsedRequest) -> String {
         return String::new();
     }
     let response = v1::PlanResponse { plans, ..v1::PlanResponse::default() };
-    format!("\nwhat can be made now:\n\n{}", plan::describe_as(&response, asked))
+    format!("\nplans that can be made now:\n\n{}", plan::describe_as(&response, asked))
 }
 
 /// What the user can do when the answer was lost.
 fn what_to_do(request_id: &str) -> String {
     // The advice is not "send it again": times relative to now would make a different request.
-    format!("ask `coalloc show {request_id}`; it may be going on by itself")
+    format!("ask `coalloc show {request_id}`: the request may still be going on")
 }
 
 /// How a request to reserve ended.

@@ -57,7 +57,7 @@ impl GrcArgs {
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", CONNECT_PATIENCE.as_secs()),
         };
-        let hint = "start one with `coalloc serve grc` or `coalloc demo --keep`, or say where it \
+        let hint = "start one with `coalloc serve grc` or `coalloc demo --keep`, or say where one \
                     is with --grc ADDR or COALLOC_GRC";
         let message = format!("no coordinator at {address}: {problem}\n{hint}");
         Err(Failure::new(Exit::CallFailed, message))
@@ -84,7 +84,8 @@ pub async fn check_is_coordinator(address: &str) -> Result<(), Failure> {
     let Ok(Some(said)) = tokio::time::timeout(CONNECT_PATIENCE, asked).await else { return Ok(()) };
     let kind = if said.paths.is_empty() { "a CRM" } else { "an NRM" };
     let message = format!(
-        "{address} is {}, {kind}, not a coordinator; say where that is with --grc ADDR or COALLOC_GRC",
+        "{address} is {}, {kind}, not a coordinator; say where the coordinator is with --grc ADDR \
+         or COALLOC_GRC",
         said.name
     );
     Err(Failure::new(Exit::CallFailed, message))
@@ -117,7 +118,7 @@ pub fn failure(status: &Status) -> Failure {
     match status.code() {
         Code::InvalidArgument => Failure::bad_input(message),
         Code::AlreadyExists => Failure::bad_input(format!(
-            "{message}\n(times relative to now, like now+2h, are other content each time)"
+            "{message}\n(times relative to now, like now+2h, make the content different each time)"
         )),
         Code::NotFound => Failure::new(Exit::NotFound, message),
         Code::PermissionDenied => Failure::new(Exit::Refused, message),

@@ -167,7 +167,7 @@ impl Soak {
 }
 
 fn finished(ended: Result<Result<(), Failure>, tokio::task::JoinError>) -> Result<(), Failure> {
-    ended.map_err(|error| Failure::internal(format!("a customer died: {error}")))?
+    ended.map_err(|error| Failure::internal(format!("a simulated customer failed: {error}")))?
 }
 
 /// Runs `coalloc soak`.

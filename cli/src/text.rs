@@ -87,7 +87,7 @@ pub fn span(wire: Option<&Duration>) -> String {
 pub fn hold_ends(left: &Duration) -> String {
     let left = span_from_wire("expires_in", left).unwrap_or(Span::ZERO);
     let left = Span::from_us(left.as_us().max(0) / 1_000_000 * 1_000_000);
-    format!("held: the first of its holds ends in {left}, unless it is booked before")
+    format!("held: the first of its holds ends in {left}, unless it is booked before then")
 }
 
 /// Both ends of a window, with the day only once if it is the same: `2026-11-21 10:00 to 11:00 UTC`.

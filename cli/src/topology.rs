@@ -108,8 +108,8 @@ pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String
     let name = &response.coordinator;
     all.then(|| {
         format!(
-            "no resource manager accepts {name}: it can plan, and reserve nothing, until `coordinators` \
-             in their configurations names it"
+            "no resource manager accepts {name}: it can plan, but not reserve, until \
+             `coordinators` in their configurations names it"
         )
     })
 }

@@ -138,44 +138,50 @@ impl Bug {
     #[must_use]
     pub const fn what(self) -> (&'static str, &'static str) {
         match self {
-            Self::SkippedSync => ("ledger", "says a record is durable that is only written"),
-            Self::SentWithoutSync => ("shell", "a failed append does not keep its effects back"),
+            Self::SkippedSync => ("ledger", "reports a record as durable when it is only written"),
+            Self::SentWithoutSync => ("shell", "sends the effects of a failed append"),
             Self::ReplayMissesLast => ("ledger", "a replay leaves out the last record"),
             Self::NoTombstone => ("RM", "Abort of an unknown transaction leaves no tombstone"),
-            Self::EndInclusive => ("RM", "a window's end counts as inside it"),
+            Self::EndInclusive => ("RM", "counts a window's end as part of the window"),
             Self::SumForMinimum => {
-                ("RM", "sums all that overlaps a window, for what is free in it")
+                ("RM", "sums all reservations that overlap a window, even at different times")
             }
             Self::ExpiryUnrecorded => ("RM", "an expiry is not recorded"),
-            Self::StaleBoot => ("RM", "deadlines of an earlier boot are compared with this one's"),
-            Self::ExpiryFromRestart => ("RM", "a hold's interval begins anew at a reboot"),
-            Self::CommitOfExpired => ("RM", "acknowledges a Commit of what has expired"),
-            Self::SegmentKept => ("RM", "Abort gives back all segments but the last"),
-            Self::RefusalForgotten => ("RM", "a refusal is answered and not recorded"),
-            Self::OldReleasedAtHold => ("RM", "Hold of a new version releases the old one"),
-            Self::ReleaseUnrecorded => ("RM", "acknowledges a Release before its record"),
-            Self::CommitBeforeDecision => ("GRC", "sends Commit to whoever holds, undecided"),
-            Self::IdReused => ("GRC", "ids leave out the tag of the ledger"),
-            Self::OtherContentTaken => ("GRC", "takes other content under a known id for a retry"),
-            Self::MarginIgnored => ("GRC", "decides although a hold is about to run out"),
-            Self::ExpiryFromAnswer => ("GRC", "counts a hold's interval from its answer"),
-            Self::DecisionForgotten => ("GRC", "a restart aborts what was decided"),
-            Self::ResolveUnrecorded => ("GRC", "answers Resolve with abort, unrecorded"),
-            Self::StrangerAborts => ("GRC", "answers abort for what it never opened"),
-            Self::LostForRefused => ("GRC", "takes a Hold without an answer for refused"),
-            Self::ConfirmedEarly => ("GRC", "confirms when one acknowledgement is missing"),
-            Self::PromisedEarly => ("GRC below", "promises when the first of its RMs holds"),
+            Self::StaleBoot => {
+                ("RM", "compares deadlines of an earlier boot with this boot's clock")
+            }
+            Self::ExpiryFromRestart => ("RM", "starts a hold's interval anew at a reboot"),
+            Self::CommitOfExpired => ("RM", "acknowledges the Commit of an expired hold"),
+            Self::SegmentKept => ("RM", "Abort frees all segments but the last"),
+            Self::RefusalForgotten => ("RM", "sends a refusal without recording it"),
+            Self::OldReleasedAtHold => ("RM", "the Hold of a new version releases the old one"),
+            Self::ReleaseUnrecorded => ("RM", "acknowledges a Release before recording it"),
+            Self::CommitBeforeDecision => {
+                ("GRC", "sends Commit to an RM that holds before it has decided")
+            }
+            Self::IdReused => ("GRC", "leaves the ledger's tag out of ids"),
+            Self::OtherContentTaken => ("GRC", "treats other content under a known id as a retry"),
+            Self::MarginIgnored => ("GRC", "decides to commit although a hold is about to expire"),
+            Self::ExpiryFromAnswer => {
+                ("GRC", "counts a hold's interval from the arrival of the answer")
+            }
+            Self::DecisionForgotten => ("GRC", "a restart aborts transactions that were decided"),
+            Self::ResolveUnrecorded => ("GRC", "answers Resolve with abort without recording it"),
+            Self::StrangerAborts => ("GRC", "answers abort for a transaction it never opened"),
+            Self::LostForRefused => ("GRC", "counts a Hold without an answer as refused"),
+            Self::ConfirmedEarly => ("GRC", "confirms while one acknowledgement is missing"),
+            Self::PromisedEarly => ("child GRC", "promises as soon as the first of its RMs holds"),
             Self::ShortHoldUnasked => ("RM", "asks about a short hold only when it has ended"),
-            Self::StatusForAnswer => ("GRC", "takes a foreign status for an answer to Commit"),
-            Self::DeniedForDone => ("GRC", "takes a denied Abort for an acknowledged one"),
+            Self::StatusForAnswer => ("GRC", "counts a foreign status as an answer to Commit"),
+            Self::DeniedForDone => ("GRC", "counts a denied Abort as acknowledged"),
             Self::ChangeDestroyed => ("GRC", "releases both versions when one RM books too late"),
-            Self::AnybodysId => ("RM", "obeys a coordinator about an id that is another's"),
-            Self::AskPauseFixed => ("RM", "asks no more often when a hold is about to end"),
-            Self::PromiseUnasked => ("GRC below", "does not ask about a promise before its end"),
-            Self::LeftOutDenied => ("RM", "denies what it has for one that is left out by now"),
-            Self::DeniedForBooked => ("GRC", "takes a denied Commit for an acknowledged one"),
-            Self::UnknownForLost => ("GRC", "takes a refusal it does not understand for none"),
-            Self::Canary => ("harness", "every run fails: failures are reported"),
+            Self::AnybodysId => ("RM", "obeys a coordinator about another coordinator's id"),
+            Self::AskPauseFixed => ("RM", "does not ask more often when a hold is about to end"),
+            Self::PromiseUnasked => ("child GRC", "does not ask about a promise before its end"),
+            Self::LeftOutDenied => ("RM", "denies what it has for a coordinator that was removed"),
+            Self::DeniedForBooked => ("GRC", "counts a denied Commit as acknowledged"),
+            Self::UnknownForLost => ("GRC", "counts a refusal it does not understand as no answer"),
+            Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }
     }
 }

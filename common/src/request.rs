@@ -105,7 +105,7 @@ impl CoAllocation {
         for (index, site) in self.sites.iter().enumerate() {
             let field = |name: &str| format!("sites[{index}].{name}");
             if let Some(first) = names.insert(&site.name, index) {
-                let allowed = format!("a name of its own; sites[{first}] has it");
+                let allowed = format!("a name that no other site has; sites[{first}] has it");
                 return Err(InvalidField::new(field("name"), &site.name, allowed));
             }
             check_amount(&field("cpus"), site.cpus.0, limits::CPUS_MAX, "CPUs")?;
@@ -114,11 +114,11 @@ impl CoAllocation {
                 return Err(InvalidField::new(
                     field("pinned_to"),
                     pin,
-                    "a site that is not excluded as well",
+                    "a site that is not also excluded",
                 ));
             }
             if let Some(first) = pins.insert(pin, index) {
-                let allowed = format!("a site of its own; sites[{first}] is pinned there");
+                let allowed = format!("a site to which no other is pinned; sites[{first}] is");
                 return Err(InvalidField::new(field("pinned_to"), pin, allowed));
             }
         }
@@ -140,12 +140,12 @@ impl CoAllocation {
             }
             if link.from == link.to {
                 let name = &self.sites[link.to].name;
-                return Err(InvalidField::new(field("to"), name, "another site than `from`"));
+                return Err(InvalidField::new(field("to"), name, "a site other than `from`"));
             }
             if let Some(first) = pairs.insert((link.from, link.to), index) {
                 let value =
                     format!("{} to {}", self.sites[link.from].name, self.sites[link.to].name);
-                let allowed = format!("each pair once; links[{first}] asks for it already");
+                let allowed = format!("each pair once; links[{first}] already has this pair");
                 return Err(InvalidField::new(format!("links[{index}]"), value, allowed));
             }
             let max = limits::BANDWIDTH_MAX_BPS;

@@ -92,7 +92,9 @@ pub struct Shortfall {
 /// More was to be removed from a layer than is in it at some instant of the window: the caller's
 /// records differ from the timetable's. Nothing was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{requested} to be taken out, {available} {layer} over the whole window, short at {at}")]
+#[error(
+    "{requested} to be removed, but only {available} {layer} over the whole window, short at {at}"
+)]
 pub struct Underflow {
     /// The layer that has too little.
     pub layer: Layer,
@@ -349,12 +351,14 @@ impl Timetable {
         for (time, Level { held, booked }) in walk.by_ref() {
             if held < 0 || booked < 0 || held + booked > ceiling {
                 let text = format!("I1 at {time}: {held} held, {booked} booked of {capacity}");
-                return Err(format!("{text}, {ceiling} with what was restored"));
+                return Err(format!("{text} ({ceiling} with restored amounts)"));
             }
             most = most.max(held + booked);
         }
         if ceiling != capacity.max(most) {
-            return Err(format!("{ceiling} are allowed, {most} of {capacity} are taken at most"));
+            return Err(format!(
+                "the ceiling is {ceiling}, but at most {most} of {capacity} are taken"
+            ));
         }
         match walk.level() {
             Level::ZERO => Ok(()),

@@ -240,7 +240,7 @@ impl Topology {
         }
         if edge.a == edge.b {
             let name = &self.vertices[edge.b.at()].name;
-            return Err(InvalidField::new("b", name, "another end point than `a`"));
+            return Err(InvalidField::new("b", name, "an end point other than `a`"));
         }
         let capacity = edge.capacity.0;
         check_range("capacity_bps", capacity, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;

@@ -1,12 +1,14 @@
-//! What requests wait for the coordinator's thread while others list its reservations.
+//! How long requests wait for the coordinator's thread while another client lists its reservations.
 //!
-//! A core with so many confirmed reservations, its owner on a thread, its ledger on a disk. One caller posts a
-//! request that is refused (two inputs, one append, as much as D1 of a Hold takes), again and again: first alone, then while another
-//! lists all reservations in pages, again and again. Both figures are of one run: compare them with each other.
+//! The core has many confirmed reservations and runs on its own thread, with its ledger on a disk. One caller posts
+//! requests that are refused, one after the other: each takes two inputs and one append, as much as D1 of a Hold. It
+//! does so first alone, and then while another caller lists all reservations in pages, again and again. Both figures
+//! come from the same run: compare them with each other.
 //!
-//! `cargo bench -p coalloc-grc --bench listing -- 100000` (in target/: a disk, not a memory).
+//! `cargo bench -p coalloc-grc --bench listing -- 100000` (the ledger is written in target/, which must be on a disk
+//! and not in memory).
 
-// A bench is test code all through.
+// A benchmark is test code throughout.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;
@@ -30,7 +32,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::Decision;
 
-/// Requests measured each time.
+/// Requests in each measurement.
 const REQUESTS: usize = 2_000;
 
 fn ticket(n: usize) -> Ticket {
@@ -38,7 +40,7 @@ fn ticket(n: usize) -> Ticket {
     Ticket { request: RequestId::composed(format!("request-{n}")), user, content: "digest".into() }
 }
 
-/// A confirmed reservation of two sites and a link, as records.
+/// The records of a confirmed reservation of two sites and a link.
 fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
     let at = System::host().now();
     let reservation = ReservationId::composed(format!("bench-tag-{n}"));
@@ -108,7 +110,7 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
     ]
 }
 
-/// Posts requests, and says how long each took.
+/// Posts requests, and returns how long each took, shortest first.
 async fn requests(handle: &Handle, next: &mut usize) -> Vec<Duration> {
     let mut took = Vec::with_capacity(REQUESTS);
     for _ in 0..REQUESTS {
@@ -129,7 +131,7 @@ async fn requests(handle: &Handle, next: &mut usize) -> Vec<Duration> {
     took
 }
 
-/// Lists all, page by page, until told to stop.
+/// Lists all reservations, page by page, until `stop` is set.
 async fn list(handle: Handle, stop: Arc<AtomicBool>, listed: Arc<AtomicUsize>) {
     let mut page_token = String::new();
     while !stop.load(Ordering::Relaxed) {
@@ -183,7 +185,7 @@ fn main() {
     for end in ["", "-wal", "-shm", ".tip", ".lock"] {
         let mut file = path.clone().into_os_string();
         file.push(end);
-        // Those that there are.
+        // Some of the files may not exist.
         let _ = std::fs::remove_file(file);
     }
 }

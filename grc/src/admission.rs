@@ -1,5 +1,6 @@
-//! Hop 2: who is it, are the numbers sane. Bytes become types here, and nothing that is malformed
-//! gets any further.
+//! Hop 2: who calls, and are the numbers sane? Bytes become types here, and nothing malformed gets any further.
+//!
+//! Left out: whether anything is free, which the resource managers are asked afterwards ([`crate::availability`]).
 
 use std::fmt::Write as _;
 
@@ -19,15 +20,15 @@ use crate::planning::plan_cache::check_digest;
 /// An admitted request.
 #[derive(Debug, Clone)]
 pub struct Admitted {
-    /// What is wanted.
+    /// The sites, links and times that are wanted.
     pub request: CoAllocation,
-    /// For whom.
+    /// The user it is for.
     pub user: UserName,
-    /// How to search.
+    /// How plans are searched: the request's options, and the coordinator's defaults for the rest.
     pub options: RequestOptions,
 }
 
-/// Reads what is to be planned, at this time.
+/// Reads the request and its options. `now` sets the earliest start of a request that names none.
 ///
 /// # Errors
 /// INVALID_ARGUMENT naming field, value and allowed range.
@@ -50,11 +51,11 @@ pub fn read(
     inner().map_err(|error: InvalidField| status::invalid(&error))
 }
 
-/// Are the places of a request known in the federation?
+/// Checks that the sites and places that a request names are known in the federation.
 ///
 /// # Errors
-/// UNAVAILABLE when no RM has described itself yet, or when a site is unknown while some RM has not, because
-/// it may be that one's; else INVALID_ARGUMENT.
+/// UNAVAILABLE when no RM has described itself yet, or when a site is unknown while some RM has not described itself,
+/// because the site may belong to that RM; otherwise INVALID_ARGUMENT.
 pub fn check_places(admitted: &Admitted, federation: &Snapshot) -> Result<(), Status> {
     let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
     if federation.members.is_empty() && !missing.is_empty() {
@@ -68,7 +69,7 @@ pub fn check_places(admitted: &Admitted, federation: &Snapshot) -> Result<(), St
     })
 }
 
-/// Admits what is to be planned, at this time.
+/// Admits a request: [`read`], then [`check_places`].
 ///
 /// # Errors
 /// As [`read`] and [`check_places`].
@@ -84,17 +85,18 @@ pub fn admit(
     Ok(admitted)
 }
 
-/// The ticket of a reserve call: its id, its user, and a digest of all that was asked for as it came
-/// over the wire, so that a request without a start time is the same request when it is resent.
-/// `own_ids` is how the ids of this coordinator's reservations begin.
+/// The ticket of a reserve call: its id, its user, and a digest of the message as it came over the wire. The digest
+/// does not depend on default values, so a request without a start time is the same request when it is sent again.
+/// `own_ids` is the prefix of the ids of this coordinator's reservations.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when the id or the user is not a name, or the id looks like a reservation's.
+/// INVALID_ARGUMENT when the id or the user is not a name, when the id begins with `own_ids`, or when the plan digest
+/// is malformed.
 pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status> {
     let user = wire.request.as_ref().map_or("", |request| request.user.as_str());
     let inner = || {
         if wire.request_id.starts_with(own_ids) {
-            // Get and Release take either id: a request must not bear a reservation's.
+            // Get and Release take both kinds of id, so a request must not have an id that looks like a reservation's.
             let allowed = format!("an id that does not begin with {own_ids}");
             let value = InvalidField::quoted(&wire.request_id);
             return Err(InvalidField::new("request_id", value, allowed));
@@ -111,7 +113,7 @@ pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status
     inner().map_err(|error: InvalidField| status::invalid(&error))
 }
 
-/// Digest of a request as it came over the wire: of what plans are shown for.
+/// Digest of a request as it came over the wire. It tells for which request a plan was shown.
 #[must_use]
 pub fn request_digest(request: Option<&v1::CoAllocationRequest>) -> String {
     request.map_or_else(|| digest(&()), digest)

@@ -1,8 +1,8 @@
 //! Hop 3: the resource managers, what they describe, and what they say is free.
 //!
 //! * [`federation`]: the resource managers, their descriptions, and the topology that follows.
-//! * [`inquiry`]: one query of a resource manager at a time, for all requests that wait for one.
-//! * [`query`]: the frames of a request, and what is free in them.
+//! * [`inquiry`]: the availability queries to one resource manager, in batches of all requests that wait.
+//! * [`mod@query`]: the frames of a request, and what is free in them.
 
 pub mod federation;
 pub mod inquiry;

@@ -1,12 +1,12 @@
-//! Hop 1: the calls. Each runs in a task of its own: the caller waits for it, and a caller that goes away does not
-//! stop it.
+//! Hop 1: the calls. Each call runs in a task of its own. The caller waits for the task, but the task goes on when the
+//! caller goes away.
 //!
 //! * [`handlers`]: the Coordinator and Resolver services of gRPC.
 //! * [`service`]: what all calls share.
-//! * [`reserve`]: a request, with [`choice`] of a plan that was shown and [`alternatives`] to what cannot be had.
+//! * [`reserve`]: a request; [`choice`] of a plan that was shown before; [`alternatives`] to a request that is refused.
 //! * [`modify`]: a change of a reservation.
 //! * [`tasks`]: a task, planned on profiles.
-//! * [`parents`]: the whole federation as one resource manager to parent coordinators.
+//! * [`parents`]: the whole federation, served as one resource manager to parent coordinators.
 //! * [`repair`] and [`giving_up`]: what operators do about resource managers that have lost something, or are gone.
 
 pub mod alternatives;

@@ -1,4 +1,4 @@
-//! What a GRC is told at start, checked.
+//! The configuration of a GRC, read from its file and checked.
 
 pub mod parents;
 pub mod tasks;
@@ -20,26 +20,26 @@ use crate::config::tasks::TaskSettings;
 /// One configured resource manager.
 #[derive(Debug, Clone)]
 pub struct RmPeer {
-    /// host:port.
+    /// Where it listens, as host:port.
     pub address: String,
-    /// How to connect there.
+    /// The endpoint for connections to `address`.
     pub endpoint: Endpoint,
 }
 
 /// A GRC's configuration.
 #[derive(Debug, Clone)]
 pub struct GrcConfig {
-    /// Listening and ledger.
+    /// The address it listens on, its ledger, and the other settings that every daemon has.
     pub daemon: DaemonSettings,
-    /// Its name in the federation.
+    /// The coordinator's name in the federation.
     pub name: CoordinatorName,
-    /// The RMs it coordinates.
+    /// The resource managers that it coordinates.
     pub rms: BTreeMap<RmName, RmPeer>,
-    /// How plans are searched when the request does not say.
+    /// The options for the search of plans, used where a request does not set them.
     pub planning: RequestOptions,
-    /// How long its holds last before RMs ask.
+    /// Soft expiry of its holds: how long an RM waits for the decision before it asks. `None`: each RM's default.
     pub hold_for: Option<Span>,
-    /// What it is to coordinators above it, if there are any.
+    /// How it serves parent coordinators, if it has any.
     pub upward: Option<ParentSettings>,
     /// How it plans tasks.
     pub tasks: TaskSettings,

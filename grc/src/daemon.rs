@@ -1,4 +1,4 @@
-//! A GRC as one process: ledger, coordinator, planners, services, until it is told to stop.
+//! A GRC as one process: its ledger, coordinator, planners and services, from the start until the process is stopped.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use crate::planning::plan_cache::PlanCache;
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
 ///
 /// # Errors
-/// When the address is taken, the ledger cannot be used, or the transport fails.
+/// When the address is taken, the ledger cannot be used, the planners get no threads, or the transport fails.
 pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
-    // The address first: a second daemon of this configuration ends here, or at the ledger's lock.
+    // The address is bound first: a second daemon of this configuration fails here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
     let host = System::host();
     let opened = shell::open(&config, &host)?;
@@ -35,10 +35,10 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     serve_on(config, &host, listener, opened, planners, server::stop_signal()).await
 }
 
-/// Serves on any machine, until `stop` is done.
+/// Serves on any machine until the future `stop` ends.
 ///
 /// # Errors
-/// When the transport fails.
+/// When no thread can be started, or the transport fails.
 pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     config: GrcConfig,
     host: &Host,
@@ -53,12 +53,13 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let tasks = config.tasks.clone();
     let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
     let (node, ledger_id) = shell::start(&config, host, opened, &federation, &pictures)?;
-    let handle = node.handle.clone();
+    let (handle, known) = (node.handle.clone(), federation.clone());
+    let statuses = move || known.statuses();
     let owed = move || {
         let handle = handle.clone();
         async move { handle.read(Coordinator::owed).await.ok() }
     };
-    let readers = vec![node.reader.clone(), meters::reader(federation.clone(), owed)];
+    let readers = vec![node.reader.clone(), meters::reader(statuses, owed)];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     let reconciler = Reconciler::new(&config.name, &federation, &node.handle);
@@ -89,7 +90,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     }
     let stop = async {
         stop.await;
-        // A stream never ends by itself.
+        // A stream of events never ends by itself.
         node.handle.end_watches();
     };
     server::serve(listener, routes, &services, node.room.clone(), stop).await?;

@@ -1,20 +1,19 @@
-//! The global resource coordinator: from a user's request to bookings at every resource manager.
+//! The global resource coordinator (GRC): it turns a user's request into bookings at every resource manager.
 //!
-//! In the order of a request's way:
+//! A request passes through these modules in this order:
 //! * [`calls`]: the gRPC handlers, and what each call does until its outcome: reserve, modify, tasks, a hold of a
 //!   parent coordinator, and the operators' calls.
-//! * [`admission`]: who calls, and are the numbers sane? Bytes become types here.
-//! * [`availability`]: the resource managers and their topology, and what is free in a request's frames: one query to
-//!   each of them, all at once.
+//! * [`admission`]: who calls, and whether the numbers are sane. Bytes become types here.
+//! * [`availability`]: the resource managers and their topology, and what is free in a request's frames. Each resource
+//!   manager gets one query, and all queries are sent at once.
 //! * [`planning`]: a plan for each frame, on threads of their own, within a time budget.
 //! * [`node`]: the conversation with the coordinator core, the core with its ledger, and its messages.
 //!
-//! Beside the way: [`pictures`], what is believed of profiles, on which tasks are planned; [`views`], what a
-//! reservation looks like to clients; [`meters`], what Prometheus sees; [`config`], what the GRC is told; [`daemon`],
-//! which puts all of it into one process.
+//! Four modules serve all of these: [`pictures`] keeps what is believed of profiles, on which tasks are planned;
+//! [`views`] shows reservations to clients; [`meters`] reports to Prometheus; [`config`] reads the configuration.
+//! [`daemon`] puts everything into one process.
 //!
-//! Nothing imports what comes before it: `calls` uses all that follows, `config` nothing. Source: Takefusa 2010,
-//! section 3.1, stages 1 to 4.
+//! Only `daemon` imports `calls`; `config` imports no other module. Source: Takefusa 2010, section 3.1, stages 1 to 4.
 
 pub mod admission;
 pub mod availability;
@@ -33,7 +32,7 @@ use std::process::ExitCode;
 use coalloc_net::daemon::{DaemonError, Workers};
 use coalloc_net::telemetry::LogFormat;
 
-/// Runs the daemon until it is told to stop. This is what the binary `grc` and `coalloc serve grc` do.
+/// Runs the daemon until it is stopped. The binary `grc` and `coalloc serve grc` both do this.
 #[must_use]
 pub fn run(config: &Path, log: LogFormat) -> ExitCode {
     coalloc_net::daemon::run(log, Workers::EachCore, || async {

@@ -1,5 +1,7 @@
-//! What Prometheus gets to see of the coordinator's shell: which RMs answer, how old the picture of each
-//! is, and which messages had to be sent again.
+//! The metrics of the coordinator's shell for Prometheus: which RMs answer, how old the knowledge of each RM is, and
+//! which messages had to be sent again.
+//!
+//! Left out: the metrics themselves, which are in [`coalloc_net::metrics`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,15 +9,14 @@ use std::time::Instant;
 
 use coalloc_common::{RmName, TransactionId, limits};
 use coalloc_net::metrics::{grc, scrape, seconds, tasks};
+use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{MessageKind, Owed};
 use coalloc_protocol::message::Delivery;
 
-use crate::availability::federation::Federation;
-
-/// When each RM last told what is free.
+/// When each RM last answered an availability query.
 static TOLD: Mutex<BTreeMap<RmName, Instant>> = Mutex::new(BTreeMap::new());
 
-/// An RM was asked what is free, and answered or did not.
+/// Counts an availability query to an RM that was sent at `begun`, and whether the RM answered.
 pub fn queried(rm: &RmName, begun: Instant, answered: bool) {
     let grc = grc();
     grc.query_seconds.observe(seconds(begun.elapsed()));
@@ -27,16 +28,18 @@ pub fn queried(rm: &RmName, begun: Instant, answered: bool) {
     }
 }
 
-/// Reads which RMs answer, how old the picture of each is, and what each has not acknowledged.
+/// At each scrape, reads which RMs answer, how old the knowledge of each is, and what each has not acknowledged.
 pub fn reader<F>(
-    federation: Federation,
+    statuses: impl Fn() -> Vec<v1::ResourceManagerStatus> + Send + Sync + 'static,
     owed: impl Fn() -> F + Send + Sync + 'static,
 ) -> scrape::Reader
 where
     F: Future<Output = Option<BTreeMap<RmName, Owed>>> + Send + 'static,
 {
     // From the start, so that a first event is seen as a step from zero.
-    for status in federation.statuses() {
+    let first = statuses();
+    // Every label exists from the start, so that the first event shows as a step from zero.
+    for status in &first {
         for kind in
             [MessageKind::Hold, MessageKind::Commit, MessageKind::Abort, MessageKind::Release]
         {
@@ -49,12 +52,12 @@ where
         tasks().ignored.with([&status.name, "gap"]);
         grc().given_up.with([&status.name]);
     }
-    // Those that something was ever owed to, besides the configured ones: nothing may be by now.
+    // The configured RMs, and every other RM that something was ever owed to: its gauge must return to zero.
     let known: Arc<Mutex<BTreeSet<RmName>>> =
-        Arc::new(Mutex::new(federation.names().into_iter().collect()));
+        Arc::new(Mutex::new(first.iter().map(|one| RmName::composed(&*one.name)).collect()));
     scrape::reader(move || {
         let grc = grc();
-        for status in federation.statuses() {
+        for status in statuses() {
             grc.reachable.with([&status.name]).set(i64::from(status.reachable));
         }
         for (rm, told) in &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -62,7 +65,7 @@ where
         }
         let (owed, known) = (owed(), Arc::clone(&known));
         async move {
-            // A coordinator that is stopping, or too busy, shows the figures of the scrape before.
+            // A coordinator that is stopping or too busy leaves the figures of the previous scrape.
             let Some(owed) = owed.await else { return };
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             known.extend(owed.keys().cloned());
@@ -77,14 +80,14 @@ where
     })
 }
 
-/// Messages of which nothing was heard: the next like it is the same one again.
+/// The messages that were lost. The next message with the same RM, transaction and kind is a retry.
 #[derive(Debug, Default)]
 pub struct Messages {
     lost: Mutex<BTreeSet<(TransactionId, RmName, &'static str)>>,
 }
 
 impl Messages {
-    /// One leaves.
+    /// Counts a message that is about to be sent, as a retry if the same message was lost before.
     pub fn sent(&self, rm: &RmName, txn: &TransactionId, kind: MessageKind) {
         let again = (txn.clone(), rm.clone(), word(kind));
         if self.lost().remove(&again) {
@@ -92,7 +95,7 @@ impl Messages {
         }
     }
 
-    /// This became of it.
+    /// Counts how a message that was sent at `begun` ended, and how long it took.
     pub fn ended(
         &self,
         rm: &RmName,
@@ -127,7 +130,7 @@ const fn word(kind: MessageKind) -> &'static str {
     }
 }
 
-/// The RPC that carries a message.
+/// The full name of the RPC that carries a message of this kind.
 #[must_use]
 pub const fn method(kind: MessageKind) -> &'static str {
     match kind {

@@ -1,7 +1,7 @@
 //! What a coordinator believes of every resource manager's profiles: the pictures on which tasks are planned.
 //!
-//! * [`store`]: the pictures. Mode `distributed`: the updates of [`follow`] keep them young; mode `central`: every task
-//!   asks anew, in [`rounds`].
+//! * [`store`]: the pictures. In mode `distributed` the updates of [`follow`] keep them up to date. In mode `central`
+//!   the profiles are queried anew for every task, in [`rounds`].
 //! * [`believed`]: a picture as planners take it.
 //! * [`read`]: a picture as people look at it.
 //!

@@ -1,5 +1,7 @@
-//! Hop 4: plans, best first. Stages 2iii and 2iv of Takefusa 2010, section 3.1: a plan per frame, all
-//! frames at once on threads of their own, under one time budget; then sorted by the objectives.
+//! Hop 4: plans, best first. One plan is searched for each frame. All frames are searched at once, on threads of their
+//! own and under one time budget; then the plans are sorted by the objectives.
+//!
+//! Left out: how a plan is searched (`coalloc_plan`). Source: Takefusa 2010, section 3.1, stages 2iii and 2iv.
 
 mod fair;
 pub mod libraries;
@@ -28,32 +30,32 @@ use crate::availability::federation::Snapshot;
 use crate::planning::fair::{Places, PlanningSlot, TurnQueue};
 use crate::planning::libraries::Libraries;
 
-/// What planning came to.
+/// The result of planning a request.
 #[derive(Debug)]
 pub struct PlanningOutcome {
-    /// Best first, at most as many as were asked for.
+    /// The plans, best first: at most as many as the request asked for.
     pub plans: Vec<RankedPlan>,
-    /// The frames without one, and why, earliest first.
+    /// The frames without a plan, earliest first, each with the reason.
     pub refused: Vec<(Window, Refusal)>,
-    /// Which of them are explained.
+    /// Which of the refused frames are explained.
     pub explained: ExplainedFrames,
-    /// RMs that were not asked, or did not answer.
+    /// The RMs that were not asked or did not answer.
     pub unreachable: Vec<RmName>,
 }
 
-/// Which refused frames are explained: each takes some milliseconds of a planner's thread in a large
-/// federation, and of a reservation one refusal is shown, if any.
+/// Which refused frames are explained, that is, what is missing there. An explanation takes some milliseconds of a
+/// planner's thread in a large federation, and a failed reservation shows one refusal at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainedFrames {
-    /// Each of them.
+    /// Every refused frame.
     All,
-    /// When there is no plan at all, the one that came closest.
+    /// If there is no plan at all, the frame that came closest to one; otherwise none.
     Closest,
 }
 
 impl PlanningOutcome {
-    /// Why there is no plan at all, when there is none: the refusal of the frame that came closest,
-    /// and which RMs were missing.
+    /// Why there is no plan at all: the refusal of the frame that came closest to one, and which RMs were missing. Only
+    /// to be used when there is no plan.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
         let explained = self.refused.iter().find(|(_, refusal)| refusal.bottleneck.is_some());
@@ -63,7 +65,7 @@ impl PlanningOutcome {
         self.blame(refusal.map_or_else(none, |(_, refusal)| refusal.clone()))
     }
 
-    /// Is there no plan, and will there be none as long as the resource managers are what they say?
+    /// Is there no plan, and will there be none while the resource managers own what they describe now?
     #[must_use]
     pub fn is_for_good(&self) -> bool {
         let mut refused = self.refused.iter();
@@ -72,7 +74,8 @@ impl PlanningOutcome {
             && refused.any(|(_, refusal)| !refusal.reason.transient())
     }
 
-    /// The refusal of a frame; where RMs were silent it is theirs, and no shortage is proven.
+    /// The refusal of a frame. If RMs did not answer, the reason is that they are unreachable, since no shortage is
+    /// proven.
     #[must_use]
     pub fn blame(&self, refusal: Refusal) -> Refusal {
         if self.unreachable.is_empty() || refusal.reason == Reason::OutsideHorizon {
@@ -85,12 +88,12 @@ impl PlanningOutcome {
     }
 }
 
-/// The refused frame that came closest to a plan; of several, the last.
+/// The index of the refused frame that came closest to a plan; if several did, the last of them.
 fn closest(refused: &[(Window, Refusal)]) -> Option<usize> {
     (0..refused.len()).max_by_key(|at| closeness(&refused[*at].1))
 }
 
-/// How far a frame got before it was refused: a missing route comes after enough CPUs were found.
+/// How far a frame got before it was refused; higher is further. A missing route is found only after enough CPUs.
 fn closeness(refusal: &Refusal) -> u32 {
     match refusal.reason {
         Reason::BudgetExhausted => 3,
@@ -100,48 +103,49 @@ fn closeness(refusal: &Refusal) -> u32 {
     }
 }
 
-/// The planners' threads, of three kinds, so that nobody waits for what takes longer than his own:
+/// The threads of the planners, in three pools, so that no request waits for work that takes much longer than its own:
 ///
-/// * for what is planned in no time, with the priority of everybody else: on a busy machine most requests
-///   would otherwise wait for their planner;
-/// * for searches of our own that go on, which stop when they are told, and
-/// * for what waits for outside solvers, which do not; those work on threads of their own, [`Libraries`].
+/// * `quick`, for planning that takes next to no time. It has normal priority: otherwise most requests would wait for
+///   their planner on a busy machine.
+/// * `search`, for long searches of our own planners, which stop on request.
+/// * `outside`, for work that waits for outside solvers, which do not stop on request. The solvers themselves run on
+///   threads of their own, see [`Libraries`].
 ///
-/// All but the first have the lowest priority, and are one fewer than there are cores. A core that no planner keeps busy
-/// answers holds at once; the lowest priority alone leaves them waiting for the scheduler's next tick, 4 ms on
-/// many systems (`docs/FIGURES.md`).
+/// The last two pools have the lowest priority, and one thread fewer than there are cores. A core without a planner at
+/// work answers holds at once. The lowest priority alone would leave holds waiting for the scheduler's next tick, 4 ms
+/// on many systems (`docs/FIGURES.md`).
 #[derive(Debug, Clone)]
 pub struct Planners {
     quick: Arc<rayon::ThreadPool>,
     search: Arc<rayon::ThreadPool>,
     outside: Arc<rayon::ThreadPool>,
     libraries: Libraries,
-    /// How work gets onto a pool.
+    /// Hands work to a pool, and returns at once or after the work is done.
     hand: fn(&rayon::ThreadPool, PoolJob),
-    /// Search nodes of the first stage.
+    /// Search nodes for each frame in the first, short stage.
     quick_nodes: u64,
-    /// Requests that may be planned at once, or wait for it.
+    /// Limits the requests that are being planned or wait for it.
     places: Places,
-    /// For whom; nobody in particular unless said.
+    /// The user who is planned for; "anonymous" unless set.
     user: UserName,
 }
 
-/// How far a search goes: on which threads it is.
+/// How far a search goes, which decides on which threads it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// As far as takes no time to speak of.
+    /// Only as far as takes a negligible time.
     Short,
-    /// To its end, or that of its time.
+    /// To its end, or until its time is over.
     Whole,
 }
 
-/// What a pool is to do.
+/// A piece of work for a pool.
 type PoolJob = Box<dyn FnOnce() + Send>;
 
-/// Niceness of planners that are at it for long: the least there is.
+/// Niceness of the threads for long work: 19 is the lowest priority there is.
 const PLANNER_NICENESS: i32 = 19;
 
-/// Says stop when its request is no longer waited for.
+/// Sets the stop flag of a search when the request that waits for it goes away.
 struct StopWhenDropped(Arc<AtomicBool>);
 
 impl Drop for StopWhenDropped {
@@ -151,10 +155,10 @@ impl Drop for StopWhenDropped {
 }
 
 impl Planners {
-    /// Starts the threads.
+    /// Starts the threads of all pools.
     ///
     /// # Errors
-    /// When the system gives none.
+    /// When the system gives no threads.
     pub fn start() -> std::io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let pool = |name: &'static str, threads: usize| {
@@ -182,11 +186,11 @@ impl Planners {
         })
     }
 
-    /// Planners whose callers wait, on one thread: in a simulation no time passes meanwhile, and the same
-    /// run has the same answers at the same moments.
+    /// Planners on one thread, whose callers block until the work is done. For simulations: no simulated time passes
+    /// meanwhile, and the same run gets the same answers at the same moments.
     ///
     /// # Errors
-    /// When the system gives none.
+    /// When the system gives no threads.
     pub fn at_once() -> std::io::Result<Self> {
         let one = built(rayon::ThreadPoolBuilder::new().num_threads(1))?;
         let places = Places::new(limits::PLANNINGS_MAX);
@@ -205,18 +209,18 @@ impl Planners {
         })
     }
 
-    /// The same planners for a user: places and turns are shared fairly by user.
+    /// The same planners for a user. Places and turns are shared fairly between users.
     #[must_use]
     pub fn of(&self, user: &UserName) -> Self {
         Self { user: user.clone(), ..self.clone() }
     }
 
-    /// Plans every frame of a picture. The async threads only wait; the time budget begins when a
-    /// planner's thread does. A caller that goes away stops its planning.
+    /// Plans every frame of a picture. Async threads only wait; the time budget begins when a planner's thread begins.
+    /// If the caller goes away, its planning stops.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when too many requests are being planned already; INTERNAL when a planner
-    /// panicked. Neither says anything about the request.
+    /// RESOURCE_EXHAUSTED when too many requests are being planned already; INTERNAL when a planner panicked. Neither
+    /// means that anything is wrong with the request.
     pub async fn plan(
         &self,
         federation: Arc<Snapshot>,
@@ -251,7 +255,7 @@ impl Planners {
         Ok(PlanningOutcome { plans, refused, explained, unreachable })
     }
 
-    /// Says of some of the refused frames what binds there, on the threads for what may take long.
+    /// Adds to some of the refused frames the resource that is the bottleneck there.
     async fn explain(
         &self,
         job: &Arc<Job>,
@@ -263,8 +267,8 @@ impl Planners {
         }
         let (sender, explained) = tokio::sync::oneshot::channel();
         let job = Arc::clone(job);
-        // One takes some milliseconds and does not wait behind the searches of others; many of a what-if plan
-        // may take seconds.
+        // One explanation takes some milliseconds, and does not wait behind other requests' searches. The many of a
+        // what-if plan may take seconds.
         let pool = if wanted.len() == 1 { &self.quick } else { &self.search };
         let work = move || {
             let explain = || {
@@ -282,7 +286,7 @@ impl Planners {
         explained.await.ok().and_then(Result::ok).ok_or_else(broken_off)
     }
 
-    /// Of a request without a plan: refuses all frames for good when the empty federation has none either.
+    /// For a request without a plan: refuses all its frames for good if even a federation without bookings has no plan.
     async fn never(
         &self,
         place: &PlanningSlot,
@@ -297,7 +301,7 @@ impl Planners {
             None => {
                 let job = Arc::clone(job);
                 let work = move |stop: &AtomicBool| job.never(window, stop);
-                // One who waits behind the searches of others hears of it another time.
+                // If this waits too long behind other requests' searches, the refusal stays transient.
                 let on = (&*self.search, Some(TurnQueue::Search));
                 let answer = self.work(place, on, limits::NEVER_TIME, work).await;
                 answer.or_else(|status| match status.code() {
@@ -307,7 +311,7 @@ impl Planners {
             }
         };
         let Some(never) = never else { return Ok(refused) };
-        // What lies in the past or beyond the horizon has its own reason.
+        // A frame in the past or beyond the horizon keeps its own reason.
         let frames = refused.iter_mut().map(|(_, refusal)| refusal);
         for refusal in frames.filter(|refusal| refusal.reason.transient()) {
             *refusal = never.clone();
@@ -315,8 +319,8 @@ impl Planners {
         Ok(refused)
     }
 
-    /// First a short search of each frame, then a whole one of those that it leaves open: it begins
-    /// anew, because a short search is soon repeated.
+    /// Searches each frame for a short time first, then those frames to the end that the short search left open. The
+    /// long search begins anew, because it soon repeats the short one.
     async fn in_two_stages(
         &self,
         place: &PlanningSlot,
@@ -329,7 +333,7 @@ impl Planners {
         if !open.is_empty() {
             let whole = self.in_turn(place, job, open.clone()).await?;
             for (frame, answer) in open.into_iter().zip(whole) {
-                // It may have been stopped before it found what the short search has.
+                // The long search may have been stopped before it found what the short one has.
                 if !is_worse(&answer.1, &answers[frame].1) {
                     answers[frame] = answer;
                 }
@@ -338,7 +342,7 @@ impl Planners {
         Ok(answers)
     }
 
-    /// Searches frames whole, once it is this request's turn.
+    /// Searches frames to the end, once it is this request's turn.
     async fn in_turn(
         &self,
         place: &PlanningSlot,
@@ -350,8 +354,8 @@ impl Planners {
         self.on(self.long(solver), job, Stage::Whole, frames).await
     }
 
-    /// Plans some frames of a job on the threads of a pool: one answer each, in their order; a solver that
-    /// slides answers none after the first that fits.
+    /// Plans some frames of a job on the threads of a pool: one answer for each frame, in their order. A solver that
+    /// slides gives no answers after the first frame that fits.
     async fn on(
         &self,
         pool: &rayon::ThreadPool,
@@ -365,7 +369,7 @@ impl Planners {
         let (stopped, job) = (Arc::clone(&stop.0), Arc::clone(job));
         let (libraries, outside) = (self.libraries.clone(), self.outside.current_num_threads());
         let work = move || {
-            // The caller may be gone, both times.
+            // The caller may be gone, here and below.
             let _ = started.send(());
             let plan = || job.plan(stage, &frames, (&libraries, outside), &stopped);
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
@@ -384,12 +388,12 @@ impl Planners {
         outcome.ok().and_then(Result::ok).ok_or_else(broken_off)
     }
 
-    /// The threads for what a solver may be at for long.
+    /// The pool for long work of a solver.
     const fn long(&self, solver: Solver) -> &Arc<rayon::ThreadPool> {
         if solver.is_outside() { &self.outside } else { &self.search }
     }
 
-    /// Searches on the threads of a depth, as [`Planners::run`] does other work.
+    /// Searches on the threads for this depth, for `time` at most; otherwise as [`Planners::run`].
     ///
     /// # Errors
     /// As [`Planners::run`].
@@ -406,7 +410,7 @@ impl Planners {
         self.run_on(pool, line, time, work).await
     }
 
-    /// The planner of a solver for work that has so much time; `exact` hands nothing over there.
+    /// The planner of a solver, for work that may take `time`. Planners of our own need no outside solver.
     #[must_use]
     pub fn planner(&self, options: RequestOptions, time: Span) -> Box<dyn FramePlanner> {
         let outside = options.solver.is_outside();
@@ -414,11 +418,11 @@ impl Planners {
         options.solver.planner(ip_options(options), elsewhere)
     }
 
-    /// Does other work with a planner on its threads: until it is done, its time is over, or nobody
-    /// waits for it any more; the last two it is told by the flag.
+    /// Does other work with a solver on the solver's threads. The flag is set when `time` is over, or when nobody waits
+    /// for the result any more; the work must end soon after that.
     ///
     /// # Errors
-    /// As [`Planners::plan`]; RESOURCE_EXHAUSTED also when no thread was free in that time.
+    /// As [`Planners::plan`]; also RESOURCE_EXHAUSTED when no thread was free within `time`.
     pub async fn run<T: Send + 'static>(
         &self,
         solver: Solver,
@@ -439,7 +443,7 @@ impl Planners {
         self.work(&place, (pool, line), time, work).await
     }
 
-    /// The same for who has a place already.
+    /// As [`Planners::run`], for a request that has its place already.
     async fn work<T: Send + 'static>(
         &self,
         place: &PlanningSlot,
@@ -461,7 +465,7 @@ impl Planners {
         let (sender, mut done) = tokio::sync::oneshot::channel();
         let stopped = Arc::clone(&stop.0);
         let work = move || {
-            // The caller may be gone, both times.
+            // The caller may be gone, here and below.
             let _ = started.send(());
             let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(&stopped))));
         };
@@ -471,7 +475,7 @@ impl Planners {
             Ok(outcome) => outcome,
             Err(_) => {
                 stop.0.store(true, Ordering::Relaxed);
-                // What waits behind the searches of others is not waited for; what works stops soon.
+                // Work that still waits for a thread is given up; work that has begun stops soon, and is awaited.
                 has_started.try_recv().map_err(|_| status::busy())?;
                 done.await
             }
@@ -480,12 +484,12 @@ impl Planners {
     }
 }
 
-/// Whose turn it is at what a solver may be at for long.
+/// The queue in which long work of a solver waits for its turn.
 const fn line(solver: Solver) -> TurnQueue {
     if solver.is_outside() { TurnQueue::Outside } else { TurnQueue::Search }
 }
 
-/// The user of what is planned for nobody in particular, as of requests without a name.
+/// The user for requests without a user name.
 fn nobody() -> UserName {
     UserName::composed("anonymous")
 }
@@ -499,10 +503,10 @@ fn broken_off() -> Status {
     status::internal("the planner broke off; nothing was done")
 }
 
-/// Lets every thread of the protocol, of this and of other processes, go before this one: a planner
-/// that is at full load takes what is left.
+/// Gives every other thread, of this process and of others, precedence over the calling one: a planner at full load
+/// takes only what they leave.
 fn yield_to_others() {
-    // On Linux this is the calling thread's own. Without it plans are as good, holds only slower.
+    // On Linux this sets the priority of the calling thread alone. If it fails, plans are as good but holds slower.
     if let Err(error) = rustix::process::setpriority_process(None, PLANNER_NICENESS) {
         tracing::warn!(%error, "planners run with the priority of everybody else");
     }
@@ -511,8 +515,8 @@ fn yield_to_others() {
     }
 }
 
-/// Keeps the calling thread from the first of the cores that it may use, when there are others. Fewer
-/// threads than cores are not enough: moved from one core to another they are in the way on both.
+/// Keeps the calling thread off the first core that it may use, if there are others. It is not enough to have fewer
+/// threads than cores: threads that move from one core to another disturb both.
 fn leave_a_core() -> std::io::Result<()> {
     let mut cores = sched_getaffinity(None)?;
     let first = (0..CpuSet::MAX_CPU).find(|core| cores.is_set(*core));
@@ -523,17 +527,17 @@ fn leave_a_core() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What planning one request came to.
+/// Counts the result of planning one request.
 fn count(begun: Instant, plans: &[RankedPlan], refused: &[(Window, Refusal)]) {
     let grc = metrics::grc();
     grc.planning_seconds.observe(metrics::seconds(begun.elapsed()));
-    // At most `FRAMES_MAX` of each.
+    // There are at most `FRAMES_MAX` of each.
     grc.plans.observe(plans.len() as f64);
     grc.frames.with(["planned"]).inc_by(plans.len() as u64);
     grc.frames.with(["refused"]).inc_by(refused.len() as u64);
 }
 
-/// What is planned; the threads that do it share it.
+/// A request and the frames to plan it in; shared by the threads that search.
 struct Job {
     federation: Arc<Snapshot>,
     request: CoAllocation,
@@ -545,14 +549,14 @@ struct Job {
 /// How far a frame is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// So many nodes, by `exact`; what is open then is left so.
+    /// This many search nodes, by the solver `exact`. The answer may stay open.
     Short(u64),
-    /// As far as the time reaches, by the solver of the options.
+    /// As far as the time allows, by the solver of the options.
     Whole,
 }
 
 impl Job {
-    /// The refusal of a frame, with what binds there.
+    /// The refusal of a frame, with the bottleneck.
     fn explain(&self, (window, refusal): &(Window, Refusal)) -> Refusal {
         let Self { federation, request, options, views, .. } = self;
         let view = views.iter().find(|view| view.window == *window);
@@ -565,7 +569,7 @@ impl Job {
         )
     }
 
-    /// The refusal for good, when nothing can be planned even with nothing booked.
+    /// The refusal for good, if there is no plan even with nothing booked.
     fn never(&self, window: Window, stop: &AtomicBool) -> Option<Refusal> {
         let Self { federation, request, options, .. } = self;
         let budget = Budget { nodes: limits::NEVER_NODES, solver_time: Span::ZERO, stop };
@@ -585,7 +589,7 @@ impl Job {
         let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
         let elsewhere = || libraries.until(end);
         let planner = solver.planner(ip, (stage == Stage::Whole).then(elsewhere));
-        // An outside solver does not hear `stop`: the frames share the time that all may take (I19).
+        // An outside solver does not see `stop`, so each frame gets a share of the time that all may take (I19).
         let rounds = frames.len().div_ceil(outside.max(1)).max(1);
         let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
         let nodes = match stage {
@@ -608,7 +612,7 @@ impl Job {
     }
 }
 
-/// Did the search end before it was clear whether there is a plan, and a better one?
+/// Did the search end before it was proven that there is no plan, or no better one?
 fn is_open(answer: &Answer) -> bool {
     match answer {
         Ok(judged) => !judged.plan.is_proven_optimal(),
@@ -624,7 +628,7 @@ fn is_worse(answer: &Answer, than: &Answer) -> bool {
     }
 }
 
-/// What every planner of the integer program is told.
+/// The options of the integer program, which are the same for every solver.
 #[must_use]
 pub const fn ip_options(options: RequestOptions) -> IpOptions {
     IpOptions { route_edges_max: options.route_edges_max, exclude_opposite_arcs: true }

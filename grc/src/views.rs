@@ -1,8 +1,8 @@
 //! What clients see of the coordinator. Nothing here changes anything.
 //!
-//! * [`view`]: a reservation; [`receipt`]: a task; both from what the ledger keeps of a plan ([`kept`]).
+//! * [`view`]: a reservation; [`receipt`]: a task. Both are made from what the ledger keeps of a plan ([`kept`]).
 //! * [`listing`]: pages of reservations.
-//! * [`events`]: changes of reservations, for those who watch.
+//! * [`events`]: changes of reservations, for clients that watch them.
 
 pub mod events;
 pub mod kept;

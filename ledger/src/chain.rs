@@ -59,11 +59,11 @@ impl Chain {
     pub(crate) fn verify(&mut self, sequence: i64, body: &str, hash: &[u8]) -> Result<(), String> {
         let expected = self.last + 1;
         if u64::try_from(sequence) != Ok(expected) {
-            return Err(format!("it is missing, the next one is {sequence}"));
+            return Err(format!("it is missing; the next record is {sequence}"));
         }
         let tip = link(&self.tip, expected, body);
         if hash != tip {
-            return Err("its hash is not that of its content and place".to_owned());
+            return Err("its hash does not match its content and position".to_owned());
         }
         (self.last, self.tip) = (expected, tip);
         Ok(())

@@ -11,9 +11,10 @@ use coalloc_common::limits;
 use rusqlite::{Connection, params};
 
 use crate::error::LedgerError;
+use crate::error::sqlite;
+use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity};
 use crate::lock::beside;
 use crate::reserved_space;
-use crate::sqlite::{APPLICATION_ID, FORMAT_VERSION, Identity, sqlite};
 
 /// The tables are STRICT, so that no tool stores a number where a text belongs. The record table is
 /// ordered by its sequence number in the file itself, so an append goes to the last page.

@@ -5,21 +5,21 @@
 //! for a log line. Left out: answers to clients. A node whose ledger fails ends, so clients never
 //! get these errors.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coalloc_protocol::ReplayError;
 
-use crate::sqlite::Identity;
+use crate::identity::Identity;
 
 /// Why a ledger could not be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// Another process has the ledger open.
     #[error(
-        "{} is in use by another process ({}); stop that one first. The lock is {}: it is freed \
-         when its process ends, deleting the file does not help",
+        "{} is in use by another process ({}); stop that process first. The lock is {}: it is \
+         freed when that process ends; deleting the file does not help",
         path.display(),
-        holder.map_or_else(|| "which one is not known".to_owned(), |pid| format!("pid {pid}")),
+        holder.map_or_else(|| "its process id is not known".to_owned(), |pid| format!("pid {pid}")),
         lock.display()
     )]
     Locked {
@@ -32,8 +32,8 @@ pub enum LedgerError {
     },
     /// A later release wrote the ledger. The file was not modified.
     #[error(
-        "{} has format {found}, this binary reads formats up to {newest}; it was left as it is. \
-         Start the release that wrote it",
+        "{} has format {found}, but this binary reads only formats up to {newest}; the file was \
+         not changed. Start the release that wrote it",
         path.display()
     )]
     NewerFormat {
@@ -46,8 +46,8 @@ pub enum LedgerError {
     },
     /// The ledger belongs to another node. The file was not modified.
     #[error(
-        "{} is the ledger of {found}, this node is {expected}; it was left as it is. Correct the \
-         path or the name in this node's configuration",
+        "{} is the ledger of {found}, but this node is {expected}; the file was not changed. \
+         Correct the path or the name in this node's configuration",
         path.display()
     )]
     ForeignNode {
@@ -60,8 +60,8 @@ pub enum LedgerError {
     },
     /// The file is not a ledger. It was not modified.
     #[error(
-        "{} is not a ledger of Coalloc: {why}; it was left as it is. Correct the path, or restore \
-         the ledger from a backup",
+        "{} is not a ledger of Coalloc: {why}; the file was not changed. Correct the path, or \
+         restore the ledger from a backup",
         path.display()
     )]
     NotALedger {
@@ -125,7 +125,8 @@ pub enum LedgerError {
     },
     /// Accepting a restored ledger was requested, but the ledger is not an older one.
     #[error(
-        "{} is the ledger that was here last, not an older one; nothing was changed. Start the node",
+        "{} is the ledger that was last used here, not an older one; nothing was changed. Start \
+         the node",
         path.display()
     )]
     NotRestored {
@@ -135,9 +136,10 @@ pub enum LedgerError {
     /// The ledger ends before a record that the tip remembers (F11), or is another ledger. It was
     /// not modified.
     #[error(
-        "{} is not the ledger that was here last: {why} ({}). It was left as it is. Put the newer file back. \
-         If it was replaced on purpose, `coalloc ledger accept-restored {}` goes on from it: what was \
-         reserved since is forgotten here and known elsewhere, see the guide, \"Ledgers\"",
+        "{} is not the ledger that was last used here: {why} ({}). The file was not changed. Put \
+         the newer file back. If it was replaced on purpose, run `coalloc ledger accept-restored \
+         {}` to continue from it: this node then forgets what was reserved since, which other \
+         nodes still know; see the guide, \"Ledgers\"",
         path.display(), tip.display(), path.display()
     )]
     Restored {
@@ -150,8 +152,9 @@ pub enum LedgerError {
     },
     /// There is no ledger, although the tip shows that there was one.
     #[error(
-        "{} is missing, and {} remembers {records} records of it. Put it back from where it is, or from a \
-         backup. To begin with nothing, delete {} as well: what was reserved is forgotten here and known elsewhere",
+        "{} is missing, but {} shows that it had at least {records} records. Put it back, or \
+         restore it from a backup. To start with an empty ledger, delete {} as well: this node \
+         then forgets what was reserved, which other nodes still know",
         path.display(), tip.display(), tip.display()
     )]
     Gone {
@@ -164,8 +167,8 @@ pub enum LedgerError {
     },
     /// A record is as it was written, but this binary cannot read it.
     #[error(
-        "record {sequence} of {} is intact but cannot be read by this binary; a release with other \
-         records wrote it. Start that release",
+        "record {sequence} of {} is intact, but this binary cannot read it: another release wrote \
+         it. Start that release",
         path.display()
     )]
     Undecodable {
@@ -191,7 +194,10 @@ pub enum LedgerError {
         source: ReplayError,
     },
     /// A record cannot be written as JSON, or cannot be read back from it. Nothing was written.
-    #[error("record {sequence} of {} has no JSON form; this is a defect of Coalloc", path.display())]
+    #[error(
+        "record {sequence} of {} cannot be written as JSON; this is a defect of Coalloc",
+        path.display()
+    )]
     Unencodable {
         /// The ledger.
         path: PathBuf,
@@ -212,7 +218,10 @@ pub enum LedgerError {
     },
     /// An append was tried after one that failed. What is on the disk is unknown until the ledger
     /// is reopened.
-    #[error("an earlier write to {} failed; nothing is written until it is opened again", path.display())]
+    #[error(
+        "an earlier write to {} failed; nothing more is written until the ledger is reopened",
+        path.display()
+    )]
     Failed {
         /// The ledger.
         path: PathBuf,
@@ -249,4 +258,13 @@ pub fn chain_text(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Converts an error of SQLite to a ledger error.
+pub(crate) fn sqlite(
+    path: &Path,
+    doing: impl Into<String>,
+) -> impl Fn(rusqlite::Error) -> LedgerError {
+    let (path, doing) = (path.to_owned(), doing.into());
+    move |source| LedgerError::Sqlite { path: path.clone(), doing: doing.clone(), source }
 }

@@ -12,8 +12,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::LedgerError;
+use crate::error::sqlite;
+use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity};
 use crate::lock::beside;
-use crate::sqlite::{APPLICATION_ID, FORMAT_VERSION, Identity, sqlite};
 
 /// Is there a file? A write-ahead log without its ledger is refused, because SQLite would apply it to any
 /// file that is created in that place.
@@ -31,7 +32,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
     for suffix in ["-wal", "-journal"] {
         let orphan = beside(path, suffix);
         if is_there(&orphan)? {
-            let why = format!("it is missing, yet {} is there", orphan.display());
+            let why = format!("it is missing, but {} is there", orphan.display());
             return Err(LedgerError::NotALedger { path: path.to_owned(), why });
         }
     }
@@ -88,7 +89,7 @@ pub(crate) fn from_meta(
     let get = |key: &str| {
         meta.get(key).cloned().ok_or_else(|| LedgerError::NotALedger {
             path: path.to_owned(),
-            why: format!("its meta data have no `{key}`"),
+            why: format!("its metadata has no `{key}`"),
         })
     };
     let version = get("format_version")?;
@@ -135,7 +136,7 @@ pub(crate) fn header(path: &Path) -> Result<(), LedgerError> {
     let number =
         |at: usize| i32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     if !bytes.starts_with(b"SQLite format 3\0") {
-        return Err(not("it is no SQLite file".to_owned()));
+        return Err(not("it is not an SQLite file".to_owned()));
     }
     if number(68) != APPLICATION_ID {
         return Err(not(format!("its application id is {}, not {APPLICATION_ID}", number(68))));

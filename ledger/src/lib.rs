@@ -56,6 +56,7 @@
 mod chain;
 mod create;
 pub mod error;
+mod identity;
 mod inspect;
 pub mod ledger;
 mod lock;
@@ -71,11 +72,12 @@ pub mod turn;
 mod wal;
 
 pub use error::{LedgerError, chain_text};
+pub use identity::Identity;
 pub use inspect::LedgerSummary;
 pub use ledger::Ledger;
 pub use memory::{AppendFault, Damage, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
 pub use owner::{Command, Owner, OwnerThread, OwnerTurn, PostError, spawn};
 pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
-pub use sqlite::{Identity, SqliteLedger};
+pub use sqlite::SqliteLedger;
 pub use turn::{news_of_room, step_all};
 pub use wal::{Unfinished, end as wal_end};

@@ -20,9 +20,10 @@ use tempfile::TempDir;
 
 use crate::chain::Hash;
 use crate::error::LedgerError;
+use crate::error::sqlite;
 use crate::inspect::{self, LedgerSummary};
 use crate::lock::{Lock, beside};
-use crate::sqlite::{self, End, sqlite};
+use crate::sqlite::{self, End};
 use crate::tip::{self, Tip, TipState};
 use crate::wal::{self, Unfinished};
 

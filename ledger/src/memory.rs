@@ -304,7 +304,7 @@ pub enum SimulatedError {
     #[error("simulated: this life of the node is over")]
     Dead,
     /// The record has no JSON form, or, in debug builds, is not read back as it was written.
-    #[error("record has no JSON form that is read back: {0}")]
+    #[error("the record cannot be written as JSON and read back: {0}")]
     Unencodable(String),
 }
 

@@ -73,7 +73,7 @@ pub enum Command<C: Core> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
     /// [`limits::INBOX_MAX`] commands are waiting already: the caller should answer "busy, try again".
-    #[error("busy: {} commands wait already", limits::INBOX_MAX)]
+    #[error("busy: {} commands are waiting already", limits::INBOX_MAX)]
     Busy,
     /// The owner was stopped, or has ended.
     #[error("stopped")]

@@ -25,8 +25,8 @@ use serde::de::DeserializeOwned;
 
 use crate::chain::{self, Hash};
 use crate::error::LedgerError;
+use crate::error::sqlite;
 use crate::memory::SimulatedDisk;
-use crate::sqlite::sqlite;
 
 const CHUNK: &str = "SELECT sequence, body, hash FROM record WHERE sequence > ?1 AND sequence <= ?2 \
                      ORDER BY sequence LIMIT ?3";
@@ -189,6 +189,6 @@ fn entry<R: DeserializeOwned>(
 }
 
 fn missing(path: &Path, sequence: u64) -> LedgerError {
-    let why = "it is missing, or is no text, though the writer wrote it".to_owned();
+    let why = "it is missing or is not text, although the writer wrote it".to_owned();
     LedgerError::ChainBroken { path: path.to_owned(), sequence, why }
 }

@@ -94,7 +94,7 @@ impl ReservedSpace {
             // Another program is writing, which it should not do: this is tried again before the next batch.
             Err(error) if is_busy(&error) => tracing::warn!(
                 ledger = %self.main.display(),
-                "another program has a transaction open: room on the disk is seen to later"
+                "another program has a transaction open: disk space will be reserved later"
             ),
             done => done?,
         }
@@ -109,8 +109,8 @@ impl ReservedSpace {
             tracing::warn!(
                 ledger = %self.main.display(),
                 kept = self.bytes(),
-                "the disk is nearly full: nothing new is held or begun; commits, aborts and releases go on in the \
-                 room that was kept for them. Free some space"
+                "the disk is nearly full: nothing new is held or started; commits, aborts and \
+                 releases continue in the reserved space. Free some disk space"
             );
             // Do this while there are free blocks: it copies the log to the main file, and the log begins anew.
             let _ = settle(connection);
@@ -155,7 +155,7 @@ impl ReservedSpace {
         }
         if self.now.is_low() {
             self.now = DiskSpace::Enough;
-            tracing::info!(ledger = %self.main.display(), "there is room on the disk again");
+            tracing::info!(ledger = %self.main.display(), "there is enough disk space again");
         }
         Ok(())
     }

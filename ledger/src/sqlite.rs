@@ -20,17 +20,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::chain::{self, Chain, Hash};
-use crate::error::LedgerError;
+use crate::error::{LedgerError, sqlite};
+use crate::identity::Identity;
 use crate::inspect::{LedgerSummary, is_damage};
 use crate::lock::{Lock, beside};
 use crate::reserved_space::ReservedSpace;
 use crate::tip::{self, Tip, TipState, TipWriter};
 use crate::{create, inspect, replay, wal};
-
-/// The format that this binary writes, and the newest that it reads.
-pub const FORMAT_VERSION: i64 = 1;
-/// SQLite's application id of a ledger: "CoAL". `file` and `PRAGMA application_id` show it.
-pub const APPLICATION_ID: i32 = 0x436f_414c;
 
 /// How long an append waits for SQLite's write lock. Only an operator's own tool in a write transaction can
 /// hold it, which should not happen. After that the append fails, and the process ends (I16).
@@ -45,21 +41,6 @@ const WAL_BYTES_KEPT: i64 = 16 << 20;
 
 const INSERT: &str = "INSERT INTO record (sequence, body, hash) VALUES (?1, ?2, ?3)";
 const SELECT: &str = "SELECT sequence, body, hash FROM record ORDER BY sequence";
-
-/// The node that a ledger belongs to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// The kind of node: `nrm`, `crm` or `grc`.
-    pub kind: String,
-    /// The node's name.
-    pub name: String,
-}
-
-impl std::fmt::Display for Identity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} `{}`", self.kind, self.name)
-    }
-}
 
 /// A [`Log`] in a SQLite file. See the crate's documentation for the format and its guarantees.
 pub struct SqliteLedger<R> {
@@ -134,7 +115,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
                 bytes = unfinished.bytes,
                 frames = unfinished.frames,
                 last_sound_record = end.tip.sequence,
-                "an unfinished last transaction was rolled back: a crash had cut it off, and nobody was told of it"
+                "an unfinished last transaction was rolled back: a crash cut it off, and nobody \
+                 had received an answer to it"
             );
         }
         let keeper = TipWriter::new_or_none(&path, &end.tip).map_err(|source| LedgerError::Io {
@@ -142,9 +124,9 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             doing: "writing",
             source,
         })?;
-        let mut room =
-            ReservedSpace::new(&path, &connection).map_err(sqlite(&path, "keeping room in"))?;
-        room.check(&mut connection).map_err(sqlite(&path, "keeping room in"))?;
+        let mut room = ReservedSpace::new(&path, &connection)
+            .map_err(sqlite(&path, "reserving disk space in"))?;
+        room.check(&mut connection).map_err(sqlite(&path, "reserving disk space in"))?;
         tracing::info!(path = %path.display(), records = end.tip.sequence, "ledger open");
         Ok(Self {
             path,
@@ -204,18 +186,18 @@ impl End {
         let known = match remembered {
             TipState::Nothing => return Ok(()),
             TipState::Unreadable => {
-                tracing::warn!(tip = %beside.display(), "nobody can read it; it is written anew");
+                tracing::warn!(tip = %beside.display(), "cannot read the tip; it is written anew");
                 return Ok(());
             }
             TipState::Tip(known) => known,
         };
         let (last, then) = (self.tip.sequence, known.sequence);
         let why = if known.ledger_id != self.tip.ledger_id {
-            format!("its id is {}, and was {}", self.tip.ledger_id, known.ledger_id)
+            format!("its id is {}, but was {}", self.tip.ledger_id, known.ledger_id)
         } else if then > last {
-            format!("it ends at record {last}, and record {then} was written")
+            format!("it ends at record {last}, but record {then} had been written")
         } else if self.passed != known.hash {
-            format!("record {then} is another one than was written, a sound one of another past")
+            format!("record {then} is intact but is not the one that was written here")
         } else {
             return Ok(());
         };
@@ -251,8 +233,8 @@ pub(crate) fn read_chain(
         let Some(row) = rows.next().map_err(reading(expected))? else { return Ok(()) };
         let sequence: i64 = row.get(0).map_err(reading(expected))?;
         let body = row.get_ref(1).map_err(reading(expected))?.as_str();
-        let body =
-            body.map_err(|error| broken(path, expected, format!("its body is no text ({error})")))?;
+        let body = body
+            .map_err(|error| broken(path, expected, format!("its body is not text ({error})")))?;
         let hash = row.get_ref(2).map_err(reading(expected))?.as_blob().unwrap_or_default();
         let mut chain = Chain { last: end.tip.sequence, tip: end.tip.hash };
         chain.verify(sequence, body, hash).map_err(|why| broken(path, expected, why))?;
@@ -347,7 +329,7 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
         }
         let room = self.room.check(&mut self.connection);
         self.failed = room.is_err();
-        room.map_err(sqlite(&self.path, "keeping room in"))
+        room.map_err(sqlite(&self.path, "reserving disk space in"))
     }
 }
 
@@ -382,13 +364,4 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
         return Err(LedgerError::NotALedger { path: path.to_owned(), why });
     }
     Ok(connection)
-}
-
-/// Converts an error of SQLite to a ledger error.
-pub(crate) fn sqlite(
-    path: &Path,
-    doing: impl Into<String>,
-) -> impl Fn(rusqlite::Error) -> LedgerError {
-    let (path, doing) = (path.to_owned(), doing.into());
-    move |source| LedgerError::Sqlite { path: path.clone(), doing: doing.clone(), source }
 }

@@ -153,7 +153,7 @@ impl TipWriter {
 }
 
 fn warn_of(error: &io::Error) {
-    tracing::warn!(%error, "the ledger's tip cannot be written: a file put back may go unnoticed");
+    tracing::warn!(%error, "the ledger's tip cannot be written: an older copy may go unnoticed");
 }
 
 /// Durably replaces the tip of a ledger: its earlier content does not count any more.

@@ -115,7 +115,7 @@ pub fn end(log: &mut impl Read) -> io::Result<Result<Option<Unfinished>, String>
     }
     if let Some(first_bad) = first_bad.filter(|_| commits_behind > 1) {
         return Ok(Err(format!(
-            "frame {first_bad} is not sound, but {commits_behind} transactions end behind it"
+            "frame {first_bad} is not sound, but {commits_behind} transactions end after it"
         )));
     }
     Ok(Ok((behind.bytes > 0).then_some(behind)))

@@ -197,7 +197,7 @@ fn an_older_file_put_back_is_refused_until_somebody_accepts_it() {
     let error = refused(&path);
     let text = error.to_string();
     assert!(matches!(error, LedgerError::Restored { .. }), "{text}");
-    assert!(text.contains("ends at record 5, and record 8 was written"), "{text}");
+    assert!(text.contains("ends at record 5, but record 8 had been written"), "{text}");
     assert!(text.contains("accept-restored"), "{text}");
     // Now accept the older ledger on purpose.
     let accepted = accept_restored(&path, "00c0ffee").unwrap();
@@ -230,7 +230,7 @@ fn an_older_file_that_went_on_elsewhere_is_another_past() {
     drop(ledger);
     fs::copy(&other, &path).unwrap();
     let text = refused(&path).to_string();
-    assert!(text.contains("record 5 is another one than was written"), "{text}");
+    assert!(text.contains("record 5 is intact but is not the one that was written here"), "{text}");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_log_deleted_after_a_crash_is_missed() {
     let (_folder, path) = crashed(5);
     fs::remove_file(beside(&path, "-wal")).unwrap();
     let text = refused(&path).to_string();
-    assert!(text.contains("ends at record 0, and record 5 was written"), "{text}");
+    assert!(text.contains("ends at record 0, but record 5 had been written"), "{text}");
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn another_nodes_ledger_is_refused_and_left_as_it_is() {
         let south = Identity { kind: kind.into(), name: name.into() };
         let error = SqliteLedger::<Note>::open(&path, &south, || unreachable!(), |_, _| Ok(()));
         let text = error.err().unwrap().to_string();
-        let expected = format!("is the ledger of nrm `north`, this node is {kind} `{name}`");
+        let expected = format!("is the ledger of nrm `north`, but this node is {kind} `{name}`");
         assert!(text.contains(&expected), "{text}");
     }
     assert_eq!(files(&path)[0], before[0]);
@@ -180,7 +180,7 @@ fn another_nodes_ledger_is_refused_and_left_as_it_is() {
 fn what_is_no_ledger_is_refused_and_left_as_it_is() {
     let cases: [(&str, Make); 5] = [
         ("too short", &|path| fs::write(path, "").unwrap()),
-        ("no SQLite file", &|path| fs::write(path, vec![b'x'; 5_000]).unwrap()),
+        ("not an SQLite file", &|path| fs::write(path, vec![b'x'; 5_000]).unwrap()),
         ("application id is 0", &|path| tamper(path, "CREATE TABLE record (a)")),
         ("no `node_kind`", &|path| {
             written(path, 1);

@@ -34,7 +34,7 @@ pub enum DaemonError {
     #[error(transparent)]
     Telemetry(InvalidField),
     /// The system could not start a thread or a runtime.
-    #[error("the system gave no thread: {0}")]
+    #[error("no thread could be started: {0}")]
     Thread(#[from] std::io::Error),
 }
 
@@ -139,7 +139,7 @@ pub fn daemon_settings(
             let field = "daemon.metrics_listen";
             let address = listen_address(field, text, wire.insecure_plaintext)?;
             if address == listen && address.port() != 0 {
-                let allowed = "another address than daemon.listen";
+                let allowed = "an address other than daemon.listen";
                 return Err(InvalidField::new(field, address, allowed));
             }
             Some(address)

@@ -17,7 +17,7 @@ pub fn allow() {
     if current.is_some_and(|now| now < wanted) {
         let raised = Rlimit { current: Some(wanted), maximum };
         if let Err(error) = setrlimit(Resource::Nofile, raised) {
-            tracing::warn!(%error, wanted, "the bound on open files could not be raised");
+            tracing::warn!(%error, wanted, "the limit on open files could not be raised");
         }
     }
     let needed = (limits::CONNECTIONS_MAX + limits::FILES_BESIDE_CONNECTIONS) as u64;
@@ -25,7 +25,8 @@ pub fn allow() {
         tracing::warn!(
             allowed,
             needed,
-            "few open files are allowed, so fewer connections than usual; raise the bound (ulimit -n)"
+            "few open files are allowed, so fewer connections than usual are accepted; raise the \
+             limit (ulimit -n)"
         );
     }
 }

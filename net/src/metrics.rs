@@ -206,15 +206,17 @@ pub fn net() -> &'static Net {
                 .gauges(
                     ["state"],
                     "connections",
-                    "Connections: silent (no HTTP/2 yet), live, leaving (told to, for another), or being cut",
+                    "Connections: silent (no HTTP/2 yet), live, leaving (asked to make place for \
+                     another), or being cut",
                 )
                 .show([["silent"], ["live"], ["leaving"], ["cut"]]),
             connections_closed: room
                 .counters(
                     ["cause"],
                     "connections_closed",
-                    "Connections closed by this daemon: silent for 5 s, foreign (not HTTP/2), crowded out by \
-                     silent ones, idle when another needed the place, or refused because all have calls at work",
+                    "Connections closed by this daemon: silent for 5 s, foreign (not HTTP/2), \
+                     crowded out by silent ones, idle when another needed the place, or refused \
+                     because all others have calls in progress",
                 )
                 .show([["silent"], ["foreign"], ["crowded"], ["idle"], ["refused"]]),
             spans: room.counters(
@@ -222,7 +224,7 @@ pub fn net() -> &'static Net {
                 "spans",
                 "Spans of traces: exported, dropped because the queue was full, or failed at the collector",
             ),
-            scrapes: room.counter("scrapes", "Scrapes of these metrics, this one included"),
+            scrapes: room.counter("scrapes", "Scrapes of these metrics, including this one"),
             room,
         }
     })
@@ -260,7 +262,7 @@ pub fn ledger() -> &'static Ledger {
                 duration,
                 ["core"],
                 "sync_seconds",
-                "How long it took to make a batch of records durable, its fsync included",
+                "How long it took to make a batch of records durable, including its fsync",
             ),
             batch_records: room.many(
                 count,
@@ -268,7 +270,11 @@ pub fn ledger() -> &'static Ledger {
                 "batch_records",
                 "Records that one fsync made durable",
             ),
-            records: room.counters(["core"], "records", "Records in the ledger, replayed ones too"),
+            records: room.counters(
+                ["core"],
+                "records",
+                "Records in the ledger, including replayed ones",
+            ),
             size: room.gauges(
                 ["core"],
                 "size_bytes",
@@ -277,17 +283,19 @@ pub fn ledger() -> &'static Ledger {
             has_room: room.gauges(
                 ["core"],
                 "room",
-                "1 when there is room on the disk for new holds; 0: it is nearly full, and only ends are written",
+                "1 when the disk has space for new holds; 0 when it is nearly full and only the \
+                 ends of transactions are written",
             ),
             room_bytes: room.gauges(
                 ["core"],
                 "room_bytes",
-                "What the ledger keeps back on the disk for commits, aborts and releases",
+                "Disk space that the ledger reserves for commits, aborts and releases",
             ),
             inbox: room.gauges(
                 ["core"],
                 "inbox_waiting",
-                "Commands that wait for the owner of the core; at 4096 calls are answered busy",
+                "Commands that wait for the owner of the core; when 4096 wait, further calls are \
+                 answered with busy",
             ),
             refused: room.counters(
                 ["core"],
@@ -338,7 +346,7 @@ pub fn rm() -> &'static Rm {
     RM.get_or_init(|| {
         let mut room = MetricGroup::new("rm");
         Rm {
-            holds: room.counter("holds", "Holds made: phase one, answered yes"),
+            holds: room.counter("holds", "Holds made: phase one was answered with yes"),
             refusals: room
                 .counters(["reason"], "refusals", "Holds refused, by reason")
                 .show([[Reason::InsufficientCapacity.word()]]),
@@ -354,13 +362,14 @@ pub fn rm() -> &'static Rm {
             oldest_hold: room.one(
                 Seconds::default(),
                 "oldest_hold_seconds",
-                "Age of the oldest hold; beyond the soft expiry its coordinator does not answer",
+                "Age of the oldest hold; when it is beyond the soft expiry, its coordinator does \
+                 not answer",
             ),
             resolves: room
                 .counters(
                     ["answer"],
                     "resolves",
-                    "Questions to coordinators what became of a hold, by what came of them",
+                    "Questions to coordinators about the outcome of a hold, by answer",
                 )
                 .show([["commit"], ["abort"], ["not_mine"], ["lost"]]),
             subscribers: room.gauge("subscribers", "Streams of profile updates that are open"),
@@ -368,25 +377,26 @@ pub fn rm() -> &'static Rm {
                 .counters(
                     ["kind"],
                     "updates",
-                    "Profile updates sent: snapshots and deltas by pieces, facts with answers to Hold, signs of life",
+                    "Profile updates sent: pieces of snapshots and of deltas, facts with answers \
+                     to Hold, signs of life",
                 )
                 .show([["snapshot"], ["delta"], ["facts"], ["alive"]]),
-            update_bytes: room.counter("update_bytes", "Bytes of profile updates, as they are encoded"),
+            update_bytes: room.counter("update_bytes", "Bytes of encoded profile updates"),
             update_steps: room.counter("update_steps", "Steps of profiles in updates"),
             capacity: room.gauges(
                 ["resource", "unit"],
                 "resource_capacity",
-                "What there is of a resource, in CPUs or bit/s",
+                "Capacity of a resource, in CPUs or bit/s",
             ),
             booked: room.gauges(
                 ["resource", "unit"],
                 "resource_booked",
-                "What is booked of a resource at this moment, in CPUs or bit/s",
+                "Amount of a resource booked at this moment, in CPUs or bit/s",
             ),
             held: room.gauges(
                 ["resource", "unit"],
                 "resource_held",
-                "What is held of a resource at this moment, in CPUs or bit/s",
+                "Amount of a resource held at this moment, in CPUs or bit/s",
             ),
             room,
         }
@@ -456,14 +466,19 @@ pub fn grc() -> &'static Grc {
     GRC.get_or_init(|| {
         let mut room = MetricGroup::new("grc");
         Grc {
-            requests: room.counter("requests", "Requests that were planned to an end"),
+            requests: room.counter("requests", "Requests whose planning has ended"),
             reservations: room.counters(
                 ["outcome"],
                 "reservations",
                 "Requests that ended: confirmed, failed, or mixed (booked in part, then released)",
             ).show([["confirmed"], ["failed"], ["mixed"]]),
             changes: room
-                .counters(["outcome"], "changes", "Changes that ended: done, or refused")
+                .counters(
+                    ["outcome"],
+                    "changes",
+                    "Changes that ended: done, or refused; also those that were split on the way, \
+                     booked at some resource managers and not at others",
+                )
                 .show([["done"], ["refused"]]),
             refusals: room
                 .counters(["reason"], "refusals", "Requests that failed, by reason")
@@ -487,13 +502,13 @@ pub fn grc() -> &'static Grc {
             retried: room.counters(
                 ["rm", "kind"],
                 "messages_retried",
-                "Messages sent again because nothing was heard of the one before",
+                "Messages sent again because the one before got no answer",
             ),
             message_seconds: room.many(
                 duration,
                 ["kind"],
                 "message_seconds",
-                "How long a message to a resource manager took, to its answer or its loss",
+                "Time from sending a message to a resource manager until its answer or its loss",
             ),
             queries: room.counters(
                 ["rm", "outcome"],
@@ -504,46 +519,57 @@ pub fn grc() -> &'static Grc {
                 .seconds("query_seconds", "How long one availability query to one RM took"),
             planning_seconds: room.seconds(
                 "planning_seconds",
-                "How long the planning of all frames of one request took, waiting for a thread included",
+                "How long the planning of all frames of one request took, including the wait for a \
+                 thread",
             ),
-            plans: room.one(count(), "plans", "Plans found for one request, one a frame"),
+            plans: room.one(count(), "plans", "Plans found for one request, one per frame"),
             frames: room
                 .counters(["outcome"], "frames", "Frames: planned or refused")
                 .show([["planned"], ["refused"]]),
             plannings: room
-                .gauge("plannings_in_flight", "Requests that are being planned or wait for it"),
+                .gauge(
+                    "plannings_in_flight",
+                    "Requests that are being planned or wait for planning",
+                ),
             libraries_left: room.gauge(
                 "libraries_left",
-                "Outside solvers that did not keep their time and still work, nobody waiting for them",
+                "Outside solvers that exceeded their time and still run, with nobody waiting for \
+                 them; at 4 no outside solver is called",
             ),
-            replans: room.counter("replans", "Requests planned again: others were faster, or a search went back"),
+            replans: room.counter(
+                "replans",
+                "Requests planned again, because others were faster or a search backtracked to \
+                 another choice",
+            ),
             reachable: room
                 .gauges(["rm"], "rm_reachable", "1 when the resource manager answers, else 0"),
             picture_age: room.many(
                 Seconds::default,
                 ["rm"],
                 "picture_age_seconds",
-                "How long ago the resource manager last told what is free",
+                "How long ago the resource manager last reported what is free",
             ),
             comparisons: room.counters(
                 ["rm", "outcome"],
                 "comparisons",
-                "Comparisons of bookings with the resource manager's: equal, differ, or failed",
+                "Comparisons with the bookings of the resource manager: equal, differ, or failed",
             ),
             differences: room.gauges(
                 ["rm", "kind"],
                 "differences",
-                "Bookings that the resource manager has otherwise than this coordinator counts on, by kind",
+                "Bookings of the resource manager that differ from what this coordinator counts \
+                 on, by kind",
             ),
             given_up: room.counters(
                 ["rm"],
                 "given_up",
-                "Ends of transactions of which an operator has given the resource manager up",
+                "Ends of transactions for which an operator has given up on the resource manager",
             ),
             owed: room.gauges(
                 ["rm", "kind"],
                 "owed",
-                "What the resource manager has not acknowledged: decisions that are waited for, or releases that are not",
+                "What the resource manager has not acknowledged: decisions that somebody waits \
+                 for, or releases that nobody waits for",
             ),
             room,
         }

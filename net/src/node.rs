@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use coalloc_common::{DiskSpace, Now, limits};
-use coalloc_ledger::Ledger;
 use coalloc_ledger::owner::{Owner, PostError};
-use coalloc_ledger::sqlite::{Identity, SqliteLedger};
+use coalloc_ledger::sqlite::SqliteLedger;
+use coalloc_ledger::{Identity, Ledger};
 use coalloc_protocol::message::Token;
 use coalloc_protocol::{Core, Log};
 use prometheus_client::metrics::counter::Counter;
@@ -176,7 +176,7 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
                 ledger = self.ledger.place(),
                 seconds = took.as_secs_f64(),
                 records = records.len(),
-                "the disk is slow: all that came meanwhile waited for this sync"
+                "the disk is slow: everything that arrived meanwhile waited for this sync"
             );
         }
         self.seconds.observe(took.as_secs_f64());
@@ -238,7 +238,7 @@ impl<C: Core> Handle<C> {
     pub fn tell(&self, input: C::Input) -> bool {
         let taken = self.owner.post(input);
         if let Err(error) = taken {
-            tracing::warn!(%error, "an input was not taken");
+            tracing::warn!(%error, "an input was not accepted");
             self.refused.inc();
         }
         taken.is_ok()

@@ -45,7 +45,7 @@ pub enum ServerError {
         source: std::io::Error,
     },
     /// The address of the metrics cannot be listened on.
-    #[error("metrics_listen: {address} cannot be bound: {source}; has another daemon the same?")]
+    #[error("metrics_listen: {address} cannot be bound: {source}; does another daemon use it?")]
     BindMetrics {
         /// The configured address.
         address: SocketAddr,
@@ -196,7 +196,7 @@ async fn serve_at<L: Listener>(
     let ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(limits::STOP_PATIENCE.to_std(), ended).await.is_err() {
         // A watch stream never ends by itself. Dropping a call is harmless: no state changes in its task.
-        tracing::info!("calls still open are dropped");
+        tracing::info!("calls that are still open are dropped");
         gate.order_all(ConnectionOrder::Cut);
     }
     Ok(())
@@ -265,7 +265,7 @@ pub async fn stop_signal() {
             }
         }
         Err(error) => {
-            tracing::warn!(%error, "SIGTERM cannot be watched, only Ctrl-C");
+            tracing::warn!(%error, "SIGTERM cannot be handled; only Ctrl-C stops this daemon");
             let _ = interrupt.await;
         }
     }

@@ -69,7 +69,7 @@ pub fn denied(text: impl Into<String>) -> Status {
 #[must_use]
 pub fn busy() -> Status {
     let details = ErrorDetails::with_retry_info(Some(BUSY_RETRY));
-    let text = "too many calls are waiting; nothing was done, send it again";
+    let text = "too many calls are waiting; nothing was done, send the call again";
     with_reason(Code::ResourceExhausted, "BUSY", &[], text, details)
 }
 
@@ -78,8 +78,8 @@ pub fn busy() -> Status {
 pub fn disk_full(what: &str) -> Status {
     let details = ErrorDetails::with_retry_info(Some(DISK_RETRY));
     let text = format!(
-        "the coordinator's disk is nearly full: {what}; what is reserved already goes on. An operator has to \
-         free space; the same id may be sent again then"
+        "the coordinator's disk is nearly full: {what}; existing reservations are not affected. An \
+         operator has to free disk space; the same id may be sent again then"
     );
     with_reason(Code::ResourceExhausted, "DISK_FULL", &[], text, details)
 }
@@ -88,7 +88,7 @@ pub fn disk_full(what: &str) -> Status {
 #[must_use]
 pub fn stopping() -> Status {
     let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));
-    let text = "this daemon is stopping; nothing was done, send it again later";
+    let text = "this daemon is stopping; nothing was done, send the call again later";
     with_reason(Code::Unavailable, "STOPPING", &[], text, details)
 }
 
@@ -102,8 +102,9 @@ const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
 pub fn outcome_unknown(kind: &str, id: &str) -> Status {
     let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
     let text = format!(
-        "this call broke off; what became of {kind} {id:?} is not known, and it may be going on. Ask for it by \
-         that id, or send the same again under the same id: nothing is done twice"
+        "this call broke off; the outcome of {kind} {id:?} is not known, and it may still be in \
+         progress. Ask for it by that id, or send the same again under the same id: nothing is \
+         done twice"
     );
     with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[(kind, id)], text, details)
 }
@@ -113,8 +114,8 @@ pub fn outcome_unknown(kind: &str, id: &str) -> Status {
 #[must_use]
 pub fn answer_lost() -> Status {
     let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));
-    let text = "this daemon is stopping; whether this was done is not known. The same may be sent again under \
-                the same id: nothing is done twice";
+    let text = "this daemon is stopping; it is not known whether the call was carried out. The \
+                same may be sent again under the same id: nothing is done twice";
     with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[], text, details)
 }
 
@@ -130,7 +131,7 @@ pub fn is_unknown(status: &Status) -> bool {
 #[must_use]
 pub fn broken_off(what: &str) -> Status {
     let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
-    let text = format!("{what} broke off; nothing was done, send it again");
+    let text = format!("{what} broke off; nothing was done, send the call again");
     with_reason(Code::Unavailable, "BROKEN_OFF", &[], text, details)
 }
 
@@ -154,7 +155,7 @@ pub fn not_known_yet(error: &InvalidField, silent: &[&str]) -> Status {
 pub fn nobody_heard(silent: &[&str]) -> Status {
     let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
     let silent = silent.join(", ");
-    let text = format!("no resource manager has answered yet since the start: {silent}");
+    let text = format!("no resource manager has answered since this daemon started: {silent}");
     let about = [("resource_managers", silent.as_str())];
     with_reason(Code::Unavailable, "NOT_KNOWN_YET", &about, text, details)
 }

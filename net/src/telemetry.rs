@@ -121,8 +121,8 @@ fn filter_of(written: Option<&OsStr>) -> (EnvFilter, Option<String>) {
         Some(filter) => (filter, None),
         None => {
             let warning = format!(
-                "warning: COALLOC_LOG={written:?} is no filter; allowed: a level, or target=level, \
-                 like `debug` or `info,coalloc_grc=debug`; logging at `info`"
+                "warning: COALLOC_LOG={written:?} is not a filter; allowed: a level, or \
+                 target=level, like `debug` or `info,coalloc_grc=debug`; logging at `info`"
             );
             (info(), Some(warning))
         }

@@ -319,9 +319,9 @@ fn begin_at<R>(
         WatchStart::Start => (0, None),
         WatchStart::After { ledger, .. } if ledger != id => {
             let text = format!(
-                "the resume token is of ledger {ledger}, this daemon has ledger {id}: it is another \
-                 daemon, or its ledger was replaced, and what happened in between cannot be told. \
-                 List what stands now, then watch without a token"
+                "the resume token is of ledger {ledger}, but this daemon has ledger {id}: it is \
+                 another daemon, or its ledger was replaced, and events in between cannot be \
+                 reported. List the current state, then watch without a token"
             );
             return Err(status::precondition("LEDGER", &ledger, text));
         }
@@ -334,9 +334,10 @@ fn begin_at<R>(
         }
         _ => {
             let text = format!(
-                "the resume token is of record {sequence} of a ledger {id} that went on otherwise: an \
-                 older copy was put back, which ends at record {durable} now. What was told after \
-                 that has not happened here. List what stands now, then watch without a token"
+                "the resume token is of a record {sequence} that ledger {id} does not have: an \
+                 older copy was restored, which ends at record {durable} now. Events reported \
+                 after that have not happened here. List the current state, then watch without a \
+                 token"
             );
             Err(status::precondition("RECORD", &format!("{id}:{sequence}"), text))
         }
@@ -346,7 +347,9 @@ fn begin_at<R>(
 /// RESOURCE_EXHAUSTED: all places for watchers are taken.
 fn crowded() -> Status {
     let most = limits::WATCHERS_MAX;
-    Status::resource_exhausted(format!("{most} watch already, which is the most; try again later"))
+    Status::resource_exhausted(format!(
+        "{most} watches are open already, which is the maximum; try again later"
+    ))
 }
 
 /// A ledger that cannot be read ends only this watch. The owner finds out by itself if it has the same
@@ -451,7 +454,7 @@ where
         let read = blocking(self.handle.host(), move || {
             let chunk = reader.read(cursor, last).map_err(broken)?;
             if chunk.is_empty() {
-                let text = format!("record {} of the ledger is not there to be read", cursor + 1);
+                let text = format!("record {} of the ledger is missing", cursor + 1);
                 return Err(Status::data_loss(text));
             }
             Ok((reader, chunk))

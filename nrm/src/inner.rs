@@ -127,7 +127,10 @@ impl InnerRouter for Network {
         let moved = found.moved.iter().map(|(index, way)| {
             let (index, route) = (indices[*index], self.names(way));
             let path = &movable[index].demand.path;
-            tracing::debug!(%path, from = ?movable[index].route, to = ?route, "would move inside");
+            tracing::debug!(
+                %path, from = ?movable[index].route, to = ?route,
+                "would move to another inner route"
+            );
             (index, route)
         });
         let moved = moved.collect();

@@ -48,7 +48,8 @@ impl Solver {
             Self::Exact => "Our branch and bound",
             Self::Mip => "A MIP library",
             Self::Backtrack => {
-                "A baseline: the first plan that fits, whatever it costs, held one manager after the other"
+                "A baseline: the first plan that fits, whatever it costs, held at one manager \
+                 after the other"
             }
             Self::SlidingWindow => {
                 "A baseline: start by start, computers first, then paths between them; the first start that fits"

@@ -118,7 +118,10 @@ fn sliding_window_plans_only_what_can_be_planned_misses_some_and_says_the_same_t
             (Outcome::Refused(refusal), Some(_)) => {
                 // It has examined the network for one combination only, and must not claim more.
                 assert_eq!(refusal.reason, Reason::NoRoute, "seed {seed}");
-                assert!(refusal.detail.contains("others may have"), "seed {seed}: {refusal}");
+                assert!(
+                    refusal.detail.contains("other computers may have"),
+                    "seed {seed}: {refusal}"
+                );
                 let solver = Solver::SlidingWindow;
                 let told = solver.explain(&topology, &request, &view, &options, refusal.clone());
                 assert_eq!(told, refusal, "seed {seed}: nothing is proven");

@@ -107,7 +107,7 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> FileError {
     let (before, rest) = error.as_bytes().split_at(at);
     let line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u64;
     let byte = rest.first().copied().unwrap_or_default();
-    let problem = format!("the byte 0x{byte:02x} is no UTF-8; allowed: text in UTF-8");
+    let problem = format!("the byte 0x{byte:02x} is not UTF-8; allowed: text in UTF-8");
     FileError::Mistake { path: path.to_owned(), line, field: String::new(), problem }
 }
 
@@ -117,7 +117,7 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> FileError {
 /// [`FileError::Mistake`] that names line and field.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: String) -> Result<Document<T>, FileError> {
     if words::is_empty(&text) {
-        let problem = "the file says nothing; expected `field: value` lines".to_owned();
+        let problem = "the file has no content; expected `field: value` lines".to_owned();
         return Err(FileError::Mistake {
             path: path.to_owned(),
             line: 1,
@@ -335,21 +335,21 @@ duration: 3600s
             (YAML.replace("    cpus: 4", "\tcpus: 4"), "3: sites[0]: is indented with a tab"),
             (YAML.replace("    cpus: 4", "   cpus: 4"), "3: sites: `cpus: 4` is indented diff"),
             (YAML.replace("    cpus: 4", "      cpus: 4"), "3: sites[0]: `cpus: 4` has a colon"),
-            (YAML.replace("N0}", "N0"), "6: sites: `- from: a` stands inside a `{`"),
-            (YAML.replace("name: a", "name: \"a"), "3: sites[0]: `cpus: 4` stands inside a quot"),
-            (YAML.replace("name: a", "name: [a]"), "2: sites[0].name: `- name: [a]` stands where"),
-            (YAML.replace("name: a", "name:"), "2: sites[0].name: `- name:` stands where a text"),
-            ("- a\n- b\n".into(), "1: `- a` stands where `field: value` is expected"),
-            ("hello\n".into(), "1: `hello` stands where `field: value` is expected"),
-            ("sites:\n  name: a\n".into(), "2: sites: `name: a` stands where a list is expected"),
-            ("sites: [a]\n".into(), "1: sites[0]: `sites: [a]` stands where `field: value`"),
+            (YAML.replace("N0}", "N0"), "6: sites: `- from: a` is inside a `{`"),
+            (YAML.replace("name: a", "name: \"a"), "3: sites[0]: `cpus: 4` is inside a quot"),
+            (YAML.replace("name: a", "name: [a]"), "2: sites[0].name: `- name: [a]` appears where"),
+            (YAML.replace("name: a", "name:"), "2: sites[0].name: `- name:` appears where text"),
+            ("- a\n- b\n".into(), "1: `- a` appears where `field: value` is expected"),
+            ("hello\n".into(), "1: `hello` appears where `field: value` is expected"),
+            ("sites:\n  name: a\n".into(), "2: sites: `name: a` appears where a list is expected"),
+            ("sites: [a]\n".into(), "1: sites[0]: `sites: [a]` appears where `field: value`"),
             (format!("{YAML}---\n{YAML}"), "13: `sites:` begins or belongs to a second document"),
-            (String::new(), "1: the file says nothing"),
-            ("# later\n\n".into(), "1: the file says nothing"),
-            ("{\"sites\": {}}".into(), "1: sites: `{\"sites\": {}}` stands where a list"),
-            ("{\"sites\": [1]}".into(), "1: sites[0]: `{\"sites\": [1]}` stands where fields"),
-            ("{\"user\": 3}".into(), "1: user: `{\"user\": 3}` stands where a text is expected"),
-            ("{\"user\": \"a\",\n}".into(), "2: `}` closes what ends with a comma"),
+            (String::new(), "1: the file has no content"),
+            ("# later\n\n".into(), "1: the file has no content"),
+            ("{\"sites\": {}}".into(), "1: sites: `{\"sites\": {}}` appears where a list"),
+            ("{\"sites\": [1]}".into(), "1: sites[0]: `{\"sites\": [1]}` appears where fields"),
+            ("{\"user\": 3}".into(), "1: user: `{\"user\": 3}` appears where text is expected"),
+            ("{\"user\": \"a\",\n}".into(), "2: `}` follows a comma"),
             ("{\"user\" 3}".into(), "1: expected `:` in or before `{\"user\" 3}`"),
             ("{\"sites\": [\n".into(), "2: sites: the file ends while a bracket"),
         ];
@@ -368,14 +368,14 @@ duration: 3600s
     #[test]
     fn a_field_that_stands_twice_is_named() {
         let cases = [
-            (format!("{YAML}duration: 5s\n"), "12: the field `duration` stands twice"),
+            (format!("{YAML}duration: 5s\n"), "12: the field `duration` appears twice"),
             (
                 YAML.replace("cpus: 4", "cpus: 4\n    cpus: 4"),
-                "4: sites[0]: the field `cpus` stands twice",
+                "4: sites[0]: the field `cpus` appears twice",
             ),
             (
                 "{\"duration\": \"5s\",\n\"duration\": \"6s\"}".to_owned(),
-                "2: the field `duration` stands twice",
+                "2: the field `duration` appears twice",
             ),
         ];
         for (text, expected) in cases {
@@ -399,7 +399,7 @@ duration: 3600s
         std::fs::write(&path, b"sites:\n  - name: \xe9\n").unwrap();
         let error = read::<v1::CrmFile>(&path).unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
-        let expected = format!("{}:2: the byte 0xe9 is no UTF-8", path.display());
+        let expected = format!("{}:2: the byte 0xe9 is not UTF-8", path.display());
         assert!(error.starts_with(&expected), "{error}");
     }
 

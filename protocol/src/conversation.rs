@@ -1,4 +1,4 @@
-//! One planning conversation: how a caller and the coordinator come from a request to its outcome.
+//! One planning conversation: how a caller and the coordinator get from a request to its outcome.
 //!
 //! A caller opens a conversation about its subject: a new request, a change of a reservation, or a hold of a parent
 //! coordinator. Every answer says what is next:
@@ -10,9 +10,9 @@
 //!         <--------- Done(end), when it is known already     ---> Done(end)
 //! ```
 //!
-//! * [`Next::Plan`]: plan this job, then post [`ConversationInput::Planned`] with what planning came to, or
-//!   [`ConversationInput::BrokenOff`] when planning ended without a result. One of the two must follow: until then
-//!   everybody who sends the same subject again waits.
+//! * [`Next::Plan`]: plan this job, then post [`ConversationInput::Planned`] with the result of planning, or
+//!   [`ConversationInput::BrokenOff`] when planning ended without a result. One of the two must follow: until
+//!   then everybody who sends the same subject again waits.
 //! * No answer yet: the coordinator tries what was planned. The caller waits.
 //! * [`Next::Done`]: the outcome.
 //!
@@ -33,7 +33,7 @@ use crate::message::{Answer, HoldOrder, Token};
 /// What the caller of a conversation does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<E> {
-    /// It plans this job and says what came of it.
+    /// It plans this job and reports the result.
     Plan(PlanJob),
     /// Nothing: the conversation has ended.
     Done(E),
@@ -69,7 +69,7 @@ impl PlanJob {
         Self { target, refusals: Vec::new() }
     }
 
-    /// Planning again for a reservation whose attempts were refused so.
+    /// Planning again for a reservation, with the refusals of its attempts so far.
     #[must_use]
     pub const fn again(reservation: ReservationId, refusals: Vec<Refusal>) -> Self {
         Self { target: PlanTarget::Again(reservation), refusals }
@@ -85,16 +85,16 @@ impl PlanJob {
     }
 }
 
-/// What planning came to.
+/// The result of planning.
 #[derive(Debug, Clone)]
 pub struct Planned {
-    /// What to try, best first; or why there is nothing.
+    /// The candidates to try, best first; or the reason why there are none.
     pub outcome: Result<Vec<Candidate>, Refusal>,
-    /// How often a new request may be planned again; `None`: as often as its kind of candidates usually may. Not
-    /// looked at otherwise.
+    /// How often a new request may be planned again; `None` means as often as usual for its kind of candidates.
+    /// Has no meaning for other subjects.
     pub replans: Option<u32>,
-    /// What the shell wants remembered with a new request or the new version; never looked at. Planning again
-    /// changes nothing about the notes.
+    /// What the shell wants remembered with a new request or a new version. The coordinator never looks at it,
+    /// and planning again does not change it.
     pub notes: String,
 }
 
@@ -104,24 +104,31 @@ impl From<Result<Vec<Candidate>, Refusal>> for Planned {
     }
 }
 
-/// What a conversation is about, with the type of its outcome.
+/// Who waits for what is next in a conversation about a request.
+pub type RequestToken = Token<Next<RequestEnd>>;
+/// Who waits for what is next in a conversation about a change.
+pub type ChangeToken = Token<Next<ChangeEnd>>;
+/// Who waits for what is next in a conversation about a hold of a parent coordinator.
+pub type HoldToken = Token<Next<ParentReply>>;
+
+/// What a conversation is about: a request, a change or a parent's hold. It determines the type of the outcome.
 pub trait Subject: Sized {
     /// How the conversation ends.
     type End;
-    /// Opens the conversation. The answer comes for this token, and tells what is next.
+    /// Opens the conversation. The answer goes to this token, and says what is next.
     fn open(self, token: Token<Next<Self::End>>) -> Opening;
-    /// Who waits for what comes of a planning.
+    /// The caller with this token, as it stands in [`ConversationInput::Planned`].
     fn caller(token: Token<Next<Self::End>>) -> Caller;
 }
 
 impl Subject for Ticket {
     type End = RequestEnd;
 
-    fn open(self, token: Token<Next<RequestEnd>>) -> Opening {
+    fn open(self, token: RequestToken) -> Opening {
         Opening::Request(self, token)
     }
 
-    fn caller(token: Token<Next<RequestEnd>>) -> Caller {
+    fn caller(token: RequestToken) -> Caller {
         Caller::Request(token)
     }
 }
@@ -129,11 +136,11 @@ impl Subject for Ticket {
 impl Subject for ChangeTicket {
     type End = ChangeEnd;
 
-    fn open(self, token: Token<Next<ChangeEnd>>) -> Opening {
+    fn open(self, token: ChangeToken) -> Opening {
         Opening::Change(self, token)
     }
 
-    fn caller(token: Token<Next<ChangeEnd>>) -> Caller {
+    fn caller(token: ChangeToken) -> Caller {
         Caller::Change(token)
     }
 }
@@ -141,31 +148,31 @@ impl Subject for ChangeTicket {
 impl Subject for HoldOrder {
     type End = ParentReply;
 
-    fn open(self, token: Token<Next<ParentReply>>) -> Opening {
+    fn open(self, token: HoldToken) -> Opening {
         Opening::ParentHold(self, token)
     }
 
-    fn caller(token: Token<Next<ParentReply>>) -> Caller {
+    fn caller(token: HoldToken) -> Caller {
         Caller::ParentHold(token)
     }
 }
 
-/// What a caller says in a conversation.
+/// What a caller reports in a conversation.
 #[derive(Debug, Clone)]
 pub enum ConversationInput {
-    /// A subject came, for the first time or again.
+    /// A subject arrives, for the first time or again.
     Open(Opening),
     /// Planning has ended.
     Planned {
-        /// What was planned.
+        /// The job that was planned.
         job: PlanJob,
-        /// What came of it.
+        /// The result.
         planned: Planned,
-        /// Who waits for what is next.
+        /// The caller that waits for what is next.
         caller: Caller,
     },
-    /// Planning has broken off without a result. A subject that was planned for the first time was never there;
-    /// one that was planned again is refused.
+    /// Planning has broken off without a result. Of a subject that was planned for the first time nothing is
+    /// kept; one that was planned again is refused.
     BrokenOff(PlanJob),
 }
 
@@ -175,33 +182,34 @@ impl From<ConversationInput> for CoordinatorInput {
     }
 }
 
-/// The first message of a conversation: its subject, and who waits.
+/// The first message of a conversation: its subject, and the token of the caller that waits.
 #[allow(clippy::large_enum_variant)] // One a call, moved once: a box would be an allocation for nothing.
 #[derive(Debug, Clone)]
 pub enum Opening {
     /// A request.
-    Request(Ticket, Token<Next<RequestEnd>>),
+    Request(Ticket, RequestToken),
     /// A change of a reservation.
-    Change(ChangeTicket, Token<Next<ChangeEnd>>),
+    Change(ChangeTicket, ChangeToken),
     /// A hold of a parent coordinator.
-    ParentHold(HoldOrder, Token<Next<ParentReply>>),
+    ParentHold(HoldOrder, HoldToken),
 }
 
-/// Who waits for what is next in a conversation.
+/// The caller that waits for what is next in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     /// About a request.
-    Request(Token<Next<RequestEnd>>),
+    Request(RequestToken),
     /// About a change.
-    Change(Token<Next<ChangeEnd>>),
+    Change(ChangeToken),
     /// About a hold of a parent coordinator.
-    ParentHold(Token<Next<ParentReply>>),
+    ParentHold(HoldToken),
 }
 
 /// How a conversation about a request ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestEnd {
-    /// Where the reservation stands. It is definite, or it takes longer than anybody should wait.
+    /// The reservation as it is now. Its state is definite, or becoming so takes longer than a caller should
+    /// wait.
     Stands(Box<Reservation>),
     /// The id is known with other content.
     OtherContent,
@@ -214,7 +222,7 @@ pub enum RequestEnd {
 /// How a conversation about a change ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeEnd {
-    /// Where the reservation stands, with this change as its last one.
+    /// The reservation as it is now, with this change as its last one.
     Stands(Box<Reservation>),
     /// The id of the change is known with other content.
     OtherContent,
@@ -224,34 +232,35 @@ pub enum ChangeEnd {
     BrokenOff,
     /// There is no reservation of that id.
     Unknown,
-    /// Another change, this one, is under way; nothing was done.
+    /// Another change is under way, which has this id; nothing was done.
     UnderWay(RequestId),
     /// The reservation was changed as often as it may be; nothing was done.
     Spent,
-    /// The reservation cannot be changed as it stands; nothing was done.
+    /// The reservation cannot be changed in its present state; nothing was done.
     NotConfirmed(Box<Reservation>),
 }
 
-/// What a parent coordinator's message is answered with.
+/// The answer to a parent coordinator's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ParentReply {
     /// As a resource manager would answer it.
     Answered(Answer),
-    /// The same message came again meanwhile, and that copy has the answer.
+    /// The same message arrived again meanwhile. The answer goes to the later one.
     SentAgain,
 }
 
-/// What the release of a reservation is answered with.
+/// The answer to the release of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseReply {
-    /// Where the reservation stands. It is definite, or it takes longer than anybody should wait.
+    /// The reservation as it is now. Its state is definite, or becoming so takes longer than a caller should
+    /// wait.
     Stands(Box<Reservation>),
-    /// There is none of that id.
+    /// There is no reservation of that id.
     Unknown,
 }
 
 impl Caller {
-    /// The answer that has this caller plan a job.
+    /// The answer that asks this caller to plan a job.
     pub(crate) const fn plan(self, job: PlanJob) -> CoordinatorEffect {
         CoordinatorEffect::Reply(match self {
             Self::Request(token) => Reply::Request(token, Next::Plan(job)),
@@ -260,8 +269,8 @@ impl Caller {
         })
     }
 
-    /// The same caller as one who waits for the outcome of its reservation. A parent waits for the answer to its
-    /// message instead, see [`ParentWaiter`].
+    /// This caller as one that waits for the outcome of its reservation; `None` for a parent, which waits for
+    /// the answer to its message instead, see [`ParentWaiter`].
     pub(crate) const fn waiter(self) -> Option<Waiter> {
         match self {
             Self::Request(token) => Some(Waiter::Request(token)),
@@ -271,16 +280,16 @@ impl Caller {
     }
 }
 
-/// Somebody who waits for the outcome of a reservation or of its change.
+/// A caller that waits for the outcome of a reservation or of its change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    Request(Token<Next<RequestEnd>>),
+    Request(RequestToken),
     Change(ChangeWaiter),
     Release(Token<ReleaseReply>),
 }
 
 impl Waiter {
-    /// Where the reservation stands, to whoever waits for it.
+    /// The answer to this caller: the reservation as it is now.
     pub(crate) fn stands(self, known: &Reservation) -> CoordinatorEffect {
         let known = Box::new(known.clone());
         match self {
@@ -294,18 +303,18 @@ impl Waiter {
 }
 
 impl RequestEnd {
-    /// This end, to whoever waits for it.
+    /// The answer to this token: the conversation has ended like this.
     pub(crate) const fn to(self, token: Token<Next<Self>>) -> CoordinatorEffect {
         CoordinatorEffect::Reply(Reply::Request(token, Next::Done(self)))
     }
 }
 
-/// Somebody who waits for what comes of a change.
+/// A caller that waits for the outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeWaiter {
-    /// Who planned the change, or sent it again meanwhile.
-    Conversation(Token<Next<ChangeEnd>>),
-    /// An operator who books a reservation again: nothing is planned.
+    /// A caller that has planned the change, or has sent it again meanwhile.
+    Conversation(ChangeToken),
+    /// An operator that books a reservation again, for which nothing is planned.
     Rebook(Token<ChangeEnd>),
 }
 
@@ -321,7 +330,7 @@ impl ChangeWaiter {
 /// A parent coordinator that waits for the answer to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParentWaiter {
-    Hold(Token<Next<ParentReply>>),
+    Hold(HoldToken),
     End(Token<ParentReply>),
 }
 
@@ -338,48 +347,48 @@ impl ParentWaiter {
     }
 }
 
-/// Who plans and who waits. All of it is forgotten at a restart: callers send again.
+/// Who plans and who waits. All of it is lost at a restart, and callers send again.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conversations {
-    /// Requests that are being planned, with who waits for each besides its planner.
-    pub(crate) requests: BTreeMap<RequestId, (Ticket, Vec<Token<Next<RequestEnd>>>)>,
-    /// Changes that are being planned, with who waits for each besides its planner.
+    /// Requests that are being planned, each with the callers that wait besides its planner.
+    pub(crate) requests: BTreeMap<RequestId, (Ticket, Vec<RequestToken>)>,
+    /// Changes that are being planned, each with the callers that wait besides its planner.
     pub(crate) changes: BTreeMap<ReservationId, (ChangeTicket, Vec<ChangeWaiter>)>,
-    /// Who waits for the outcome of a reservation.
+    /// The callers that wait for the outcome of a reservation.
     waiting: BTreeMap<ReservationId, Vec<Waiter>>,
-    /// Which parent waits for which answer, one of each kind.
+    /// The parents that wait for an answer about a reservation, one for each kind of message.
     parents: BTreeMap<(ReservationId, MessageKind), ParentWaiter>,
 }
 
 impl Conversations {
-    /// The planning of a request has ended; who else waits for it.
-    pub(crate) fn end_request(&mut self, id: &RequestId) -> Vec<Token<Next<RequestEnd>>> {
+    /// The planning of a request has ended. Returns the other callers that wait for it.
+    pub(crate) fn end_request(&mut self, id: &RequestId) -> Vec<RequestToken> {
         self.requests.remove(id).map(|(_, waiting)| waiting).unwrap_or_default()
     }
 
-    /// The planning of a change has ended; who else waits for it.
+    /// The planning of a change has ended. Returns the other callers that wait for it.
     pub(crate) fn end_change(&mut self, id: &ReservationId) -> Vec<ChangeWaiter> {
         self.changes.remove(id).map(|(_, waiting)| waiting).unwrap_or_default()
     }
 
-    /// These wait for the outcome of a reservation from now on.
+    /// From now on these callers wait for the outcome of a reservation.
     pub(crate) fn wait(&mut self, id: &ReservationId, who: impl IntoIterator<Item = Waiter>) {
         self.waiting.entry(id.clone()).or_default().extend(who);
     }
 
-    /// This one waits no longer.
+    /// This caller no longer waits.
     pub(crate) fn leave(&mut self, id: &ReservationId, who: Waiter) {
         if let Some(waiting) = self.waiting.get_mut(id) {
             waiting.retain(|other| *other != who);
         }
     }
 
-    /// All who wait for the outcome of a reservation; nobody waits any longer.
+    /// Takes all callers that wait for the outcome of a reservation.
     pub(crate) fn take(&mut self, id: &ReservationId) -> Vec<Waiter> {
         self.waiting.remove(id).unwrap_or_default()
     }
 
-    /// Takes all who wait for one of the reservations that are definite.
+    /// Answers all callers that wait for a reservation which is definite.
     pub(crate) fn answer_definite<'a>(
         &mut self,
         find: impl Fn(&ReservationId) -> Option<&'a Reservation>,
@@ -392,8 +401,8 @@ impl Conversations {
         });
     }
 
-    /// A parent waits for the answer to a message. One of each kind does: whoever waited before has given up that
-    /// call.
+    /// A parent waits for the answer to a message. Only one caller waits for each kind of message: an earlier
+    /// one has given up its call, and is returned.
     pub(crate) fn wait_as_parent(
         &mut self,
         id: &ReservationId,
@@ -403,7 +412,7 @@ impl Conversations {
         self.parents.insert((id.clone(), kind), waiter)
     }
 
-    /// The parent that waits for the answer to its Hold becomes the planner of that hold.
+    /// The waiting caller of a parent's Hold, as the one that plans the hold again.
     pub(crate) fn parent_planner(&self, id: &ReservationId) -> Option<Caller> {
         match self.parents.get(&(id.clone(), MessageKind::Hold))? {
             ParentWaiter::Hold(token) => Some(Caller::ParentHold(*token)),
@@ -411,12 +420,12 @@ impl Conversations {
         }
     }
 
-    /// Whoever waited for the answer to a Hold does not any longer.
+    /// No caller waits any longer for the answer to a parent's Hold.
     pub(crate) fn leave_as_parent(&mut self, id: &ReservationId) {
         self.parents.remove(&(id.clone(), MessageKind::Hold));
     }
 
-    /// All parents that wait; none waits any longer.
+    /// Takes all waiting parents.
     pub(crate) fn take_parents(&mut self) -> BTreeMap<(ReservationId, MessageKind), ParentWaiter> {
         std::mem::take(&mut self.parents)
     }

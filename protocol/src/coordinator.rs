@@ -1,12 +1,13 @@
-//! The coordinator: a GRC's side of two-phase reservation.
+//! The coordinator: the side of a Global Resource Coordinator (GRC) in two-phase reservation.
 //!
-//! It is given candidates (plans, best first) for a request and tries them in order, one transaction
-//! each, until one is booked everywhere or none is left. One entry a reservation, one a transaction:
+//! A shell passes in the candidates for a request (plans, best first). The coordinator tries them in order,
+//! each in a transaction of its own, until one is booked at all of its RMs or none is left. It keeps one entry
+//! for every reservation and one for every transaction:
 //!
 //! ```text
 //! transaction   Holding --all yes, D3--> Committing --all acks--> Done (booked)
 //!                  |                         | one refuses: mixed outcome, recorded
-//!                  | one no, patience over,  v
+//!                  | one no, timeout,        v
 //!                  | restart, user      Releasing --all acks--> Done (nothing left)
 //!                  v                         ^ released by the user
 //!              Aborting --all acks--> Done   |
@@ -15,20 +16,22 @@
 //!                  '-> (next candidate) ... -> Aborting -> Failed
 //! ```
 //!
-//! What an RM has not acknowledged is sent again, with a growing pause, for ever: a message lost,
-//! doubled or late changes nothing. What was undecided at a restart is aborted (presumed abort). A
-//! user hears "confirmed" only after every acknowledgement (I6).
+//! A message that an RM has not acknowledged is sent again with a growing backoff, a decision for ever. So a
+//! message that is lost, repeated or late changes nothing. A transaction that is undecided at a restart is
+//! aborted (presumed abort). A user is told "confirmed" only after every RM has acknowledged (I6).
 //!
-//! A candidate with an order has its RMs asked to hold one after the other. When one of them refuses, it
-//! is planned again before any other candidate is tried: the refusal is about one choice of the search.
+//! If a candidate has an order, its RMs are sent Hold one after the other. When one of them refuses, the
+//! request is planned again before any other candidate is tried, because the refusal is about one choice of the
+//! search.
 //!
-//! A candidate may be one-way: what its RMs are asked to hold, one after the other, they book at once. A yes
-//! of all is decided and finished without another message; a refusal ends what was booked before it.
+//! A candidate may be one-way: its RMs are sent Hold one after the other, and each books at once. When all have
+//! said yes, the transaction is decided and finished without another message. When one refuses, what was booked
+//! before it is ended.
 //!
 //! A confirmed reservation may be changed, one change at a time: see [`change`].
 //!
-//! Left out: planning itself, which is the shell's. Source: design.md "Two-phase reservation";
-//! reliability.md "Protocol consequences".
+//! Left out: planning, which the shell does. Source: design.md "Two-phase reservation"; reliability.md
+//! "Protocol consequences".
 
 mod change;
 #[cfg(test)]
@@ -94,47 +97,49 @@ use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
 use crate::message::{Decision, Resolution, Token};
 
-/// What a coordinator is told once.
+/// The settings of a coordinator.
 #[derive(Debug, Clone)]
 pub struct CoordinatorConfig {
-    /// Its name in the federation.
+    /// The coordinator's name in the federation.
     pub name: CoordinatorName,
-    /// Begins every id it gives, with its name: taken from its ledger's identity, so that a new
-    /// ledger under an old name never gives an id twice.
+    /// Every id that this coordinator gives begins with its name and this tag. The shell takes the tag from the
+    /// identity of the ledger, so a new ledger under an old name never gives an id twice.
     pub tag: String,
-    /// How long its holds last before RMs ask; `None` leaves it to them.
+    /// The soft expiry of the coordinator's holds: after this long, an RM asks for the decision. `None` means
+    /// each RM's own setting.
     pub hold_for: Option<Span>,
 }
 
-/// One plan to try.
+/// One plan to try: one transaction at all of its RMs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// What to hold, at whom; never empty.
+    /// What to hold at each RM; never empty.
     pub segments: BTreeMap<RmName, Vec<Segment>>,
-    /// The order in which its RMs are asked to hold, each only after the yes of the one before; those that are
-    /// not named are asked last, together. Empty, as in old logs: all at once.
+    /// The order in which the RMs are sent Hold, each only after the one before it has said yes. RMs that are
+    /// not named come last and are sent Hold together. Empty, as in old logs: all RMs at once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub order: Vec<RmName>,
-    /// Booked with the message that would else hold (one-way reservation), in this order; a refusal ends what was
-    /// booked before it, and no Commit is sent.
+    /// One-way reservation: the RMs book with the Hold message itself, in this order, and no Commit is sent.
+    /// When one refuses, what was booked before it is ended.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub one_way: bool,
-    /// The plan as the shell shows it; kept and given back, never looked at.
+    /// The plan as the shell shows it. The coordinator keeps it and returns it, and never looks at it.
     pub details: Details,
 }
 
-/// Who asks for what, and how it will be known again.
+/// Who requests what, and how the same request is recognised when it is sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     /// The client's id of the request.
     pub request: RequestId,
-    /// For whom.
+    /// The user for whom the coordinator reserves.
     pub user: UserName,
     /// Digest of the request's content: the same id with another digest is another request (I8).
     pub content: String,
 }
 
-/// The coordinator.
+/// The state of one coordinator: its reservations and their transactions, what follows from them, and who
+/// waits.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     config: CoordinatorConfig,
@@ -143,37 +148,37 @@ pub struct Coordinator {
     /// In the order they were made.
     order: Vec<ReservationId>,
     transactions: BTreeMap<TransactionId, Transaction>,
-    /// What stands, as bookings at each RM.
+    /// What is booked at each RM according to this coordinator.
     promises: Promises,
-    /// Releases of what is nobody's.
+    /// Releases of bookings that belong to no reservation here.
     disowning: Disowning,
-    /// When each unfinished transaction or reservation wants to be looked at. Forgotten at a restart.
+    /// When each unfinished transaction next has something to do. Lost at a restart.
     alarms: BTreeSet<(BootTime, TransactionId)>,
-    /// Who plans and who waits. Forgotten at a restart.
+    /// Who plans and who waits. Lost at a restart.
     conversations: Conversations,
     /// The changes of each reservation before its last, by their ids.
     past_changes: BTreeMap<ReservationId, BTreeMap<RequestId, Change>>,
-    /// What each undecided reservation may still try. Forgotten at a restart: what was undecided then
-    /// ends.
+    /// The retry state of each undecided reservation. Lost at a restart, which ends whatever is undecided.
     trying: BTreeMap<ReservationId, RetryState>,
     /// Reservations of which some RMs have booked a change and others have not.
     mending: BTreeMap<ReservationId, Mending>,
-    /// When each of them is tried again that is not being tried. Forgotten at a restart.
+    /// When the next attempt to mend is due, for each of these reservations that has no attempt under way. Lost
+    /// at a restart.
     mend_at: BTreeMap<ReservationId, BootTime>,
-    /// Who may hold here as if this were an RM; nobody unless said.
+    /// The parent coordinators that may hold here as if this coordinator were an RM; none by default.
     parents: ParentConfig,
-    /// What they have held, or ended before they could.
+    /// Transactions of parents: those that were held here, and tombstones of those that ended before that.
     parent_entries: BTreeMap<TransactionId, ParentEntry>,
-    /// By what they have booked here: who was the last to try to replace it.
+    /// For each reservation that a parent has booked here: the reservation that last tried to replace it.
     replacing_for_parent: BTreeMap<ReservationId, ReservationId>,
-    /// Is there room on the disk to begin anything new? Forgotten at a restart.
-    /// With what was refused to those above for want of it.
+    /// Whether the disk has space for something new, and which Holds of parents were refused because it had
+    /// none. Lost at a restart.
     room: DiskGate,
 }
 
 type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
 
-/// Records and effects as a step gathers them.
+/// The records and effects that one step puts out.
 #[derive(Default)]
 struct StepOutput {
     records: Vec<CoordinatorRecord>,
@@ -187,7 +192,7 @@ impl StepOutput {
 }
 
 impl Coordinator {
-    /// A coordinator without reservations. Replay its log with [`Core::apply`], then give it
+    /// A coordinator without reservations. Replay its log with [`Core::apply`], then pass in
     /// [`CoordinatorInput::Start`].
     #[must_use]
     pub fn new(config: CoordinatorConfig) -> Self {
@@ -212,7 +217,7 @@ impl Coordinator {
         }
     }
 
-    /// Sets the tag of ids to come, which is known once the ledger is open.
+    /// Sets the tag of all ids to come. It is known once the ledger is open.
     pub fn set_tag(&mut self, tag: String) {
         self.config.tag = tag;
     }
@@ -229,13 +234,14 @@ impl Coordinator {
         self.order.iter().filter_map(|id| self.reservations.get(id))
     }
 
-    /// The same from a place in that order on.
+    /// The reservations from this place on, in the order they were made; empty beyond the last.
     pub fn reservations_from(&self, place: usize) -> impl Iterator<Item = &Reservation> {
         let order = self.order.get(place..).unwrap_or_default();
         order.iter().filter_map(|id| self.reservations.get(id))
     }
 
-    /// The place of a reservation in that order. Its id ends with it, counted from one.
+    /// The place of a reservation in the order in which they were made, counted from 0; `None` if there is no
+    /// such reservation. The id ends with the same place counted from 1.
     #[must_use]
     pub fn place_of(&self, id: &str) -> Option<usize> {
         let (_, number) = id.rsplit_once('-')?;
@@ -249,22 +255,23 @@ impl Coordinator {
         self.conversations.requests.get(request).map(|(ticket, _)| ticket)
     }
 
-    /// Of which reservation an attempt is: this never changes.
+    /// The reservation that a transaction belongs to. This changes in one case only: a transaction that takes a
+    /// parent's change back to the old version belongs to the old reservation once it is booked.
     #[must_use]
     pub fn reservation_of(&self, txn: &TransactionId) -> Option<&Reservation> {
         let txn = self.transactions.get(txn)?;
         self.reservations.get(&txn.reservation)
     }
 
-    /// Was an attempt decided against? Once decided, this never changes.
+    /// Was this transaction decided against? Once it is decided, this never changes.
     #[must_use]
     pub fn is_aborted(&self, txn: &TransactionId) -> bool {
         self.transactions.get(txn).is_some_and(|txn| txn.goal == TransactionGoal::Abort)
     }
 
-    /// When the first of the holds of a reservation, or of its change, ends that are known and neither
-    /// booked nor dropped yet; `None` when there is none. By our boot-time clock, counted from before the Hold left: no
-    /// RM drops one before that.
+    /// When the first hold of a reservation ends, or of its change while one is under way. Counts the holds
+    /// that are known and neither booked nor dropped; `None` if there is none. In this machine's boot time, and
+    /// counted from before the Hold left: no RM drops a hold before that.
     #[must_use]
     pub fn hold_ends(&self, reservation: &Reservation) -> Option<BootTime> {
         let change = reservation.change.as_ref().filter(|change| change.is_under_way());
@@ -272,7 +279,7 @@ impl Coordinator {
         self.transactions.get(txn.as_ref()?)?.hold_ends()
     }
 
-    /// Transactions that are not finished.
+    /// How many transactions are not finished.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.transactions.values().filter(|txn| !txn.is_done()).count()
@@ -289,7 +296,7 @@ impl Coordinator {
             return out.reply(Reply::Release(token, ReleaseReply::Unknown));
         };
         let txn = reservation.transaction.clone();
-        // What a coordinator above has only that one may end (I21).
+        // Only the parent may end what a parent has here (I21).
         let ours = !reservation.is_over() && reservation.parent_transaction.is_none();
         let waiter = Waiter::Release(token);
         let Some(txn) = txn.filter(|_| ours) else {
@@ -297,11 +304,11 @@ impl Coordinator {
         };
         let by = reservation.ticket.user.clone();
         let change = reservation.change.as_ref().map(|change| change.state);
-        // Who waits for the change alone may hear of its end before the release is through.
+        // A caller that waits only for the change may be answered before the release has finished.
         self.end_change(id, now, out);
         self.conversations.wait(id, [waiter]);
         if change == Some(ChangeState::Committing) {
-            // The version that it replaces is released with it.
+            // The version that the change replaces is released together with it.
             return self.send_due(&txn, now, out);
         }
         match self.transactions.get(&txn).map(|txn| txn.goal) {
@@ -337,21 +344,22 @@ impl Coordinator {
     ) {
         let known = self.transactions.get(txn);
         let resolution = match known.map(|txn| txn.goal) {
-            // Nobody else's question decides anything (I21).
+            // A question from an RM that has no part in the transaction decides nothing (I21).
             Some(_) if !known.is_some_and(|known| known.has_party(rm)) => Resolution::NotMine,
-            // D1 comes before any Hold, so whoever asks holds something that a ledger knew. It is not
-            // this one, or not the whole of it (F10, F11): deciding is not for us.
+            // D1 is recorded before any Hold, so the RM holds something that some ledger knew. It was not this
+            // ledger, or this one has lost a part (F10, F11). So this coordinator may not decide.
             None if planted::is(Bug::StrangerAborts) => Resolution::Decided(Decision::Abort),
             None => Resolution::NotMine,
             Some(TransactionGoal::Hold) if planted::is(Bug::ResolveUnrecorded) => {
                 Resolution::Decided(Decision::Abort)
             }
             Some(TransactionGoal::Hold) => {
-                let text = format!("{rm} asked before all had answered");
+                let text =
+                    format!("{rm} asked for the outcome before all resource managers had answered");
                 self.abort(txn, Refusal::new(Reason::TimedOut, text), None, now, out);
                 Resolution::Decided(Decision::Abort)
             }
-            // Only the one above may decide it: no answer yet.
+            // Only the parent may decide it, so there is no answer yet.
             Some(TransactionGoal::Prepared) => {
                 self.ask_sooner(txn, now, out);
                 Resolution::Lost
@@ -364,7 +372,7 @@ impl Coordinator {
         out.reply(Reply::Resolve(token, resolution));
     }
 
-    /// After the replay: what was undecided is aborted, what was decided is finished.
+    /// After the replay: aborts what is undecided, and finishes what is decided.
     fn start(&mut self, now: Now, out: &mut StepOutput) {
         let open: Vec<TransactionId> = self
             .transactions
@@ -389,8 +397,8 @@ impl Coordinator {
                 self.commit_due(&txn, now, out);
             }
         }
-        // What had no further candidate in hand, or was between two attempts, ends here: candidates
-        // are not kept across a restart, they would be out of date.
+        // Reservations that had no further candidate, or were between two attempts, end here. Candidates are
+        // not kept across a restart, because they would be out of date.
         let checking = self.reservations.values().filter(|r| r.state == State::Checking);
         let ids: Vec<ReservationId> = checking.map(|reservation| reservation.id.clone()).collect();
         for id in ids {
@@ -417,13 +425,13 @@ impl Coordinator {
         self.answer_waiting(out);
     }
 
-    #[allow(clippy::expect_used)] // Each handler has checked what `apply` checks: were this to fail,
-    // memory and ledger would part, and a node must not speak after that (I12, I16).
+    #[allow(clippy::expect_used)] // Each handler has already checked what `apply` checks. If this
+    // failed, memory and ledger would differ, and a node must not send anything after that (I12, I16).
     fn must_apply(&mut self, record: &CoordinatorRecord) {
         self.apply(record).expect("a record that was decided on applies");
     }
 
-    /// Answers all who wait for a reservation that has become definite.
+    /// Answers all callers that wait for a reservation which has become definite.
     fn answer_waiting(&mut self, out: &mut StepOutput) {
         let reservations = &self.reservations;
         self.conversations.answer_definite(|id| reservations.get(id), &mut out.effects);
@@ -494,7 +502,7 @@ impl Core for Coordinator {
         for (id, txn) in &self.transactions {
             let alarmed = txn.alarm().is_some_and(|at| self.alarms.contains(&(at, id.clone())));
             if !txn.is_done() && !alarmed {
-                return Err(format!("I22: {id} is unfinished and has no alarm"));
+                return Err(format!("I22: {id} is unfinished but has no alarm"));
             }
             if let Some(rm) = txn.asked_out_of_turn() {
                 return Err(format!("{id}: {rm} is asked to hold before its turn"));

@@ -48,5 +48,5 @@ pub trait Core {
 
 /// A record that does not fit the state it is applied to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the ledger does not fit: {0}")]
+#[error("the record does not fit the state: {0}")]
 pub struct ReplayError(pub String);

@@ -225,11 +225,14 @@ impl BookingSet {
             for (txn, member) in &members.of {
                 all.toggle(member.digest);
                 if Part::of(txn, member.ends) != *part {
-                    return Err(format!("{txn} stands in {part:?} and belongs elsewhere"));
+                    return Err(format!("{txn} is in {part:?} but belongs elsewhere"));
                 }
             }
             if all != members.all || members.of.is_empty() {
-                return Err(format!("{part:?} is not the sum of its {}", members.of.len()));
+                return Err(format!(
+                    "the digest of {part:?} is not the sum of its members, {} in number",
+                    members.of.len()
+                ));
             }
         }
         Ok(())

@@ -70,13 +70,14 @@ fn weight(order: &HoldOrder) -> usize {
 
 /// In a coordinator: why it makes no further attempt.
 pub(crate) fn no_room() -> Refusal {
-    let text = "the coordinator's disk is nearly full: nothing new is begun";
+    let text = "the coordinator's disk is nearly full: it starts nothing new";
     Refusal::new(Reason::DiskFull, text)
 }
 
 /// The refusal that an RM sends. Its words are always the same, so that a repeated Hold gets an identical
 /// answer.
 fn refusal(rm: &RmName) -> Refusal {
-    let text = "its disk is nearly full: nothing new is held, what is held and booked goes on";
+    let text = "its disk is nearly full: it refuses new holds; existing holds and bookings are not \
+                affected";
     Refusal::new(Reason::DiskFull, text).at(rm)
 }

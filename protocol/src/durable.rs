@@ -38,7 +38,7 @@ pub trait Log {
 
 /// The result of one step: records to make durable first, then effects to release.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "records that are not synced are lost, and so are the effects behind them"]
+#[must_use = "records that are not synced are lost, and so are the effects that depend on them"]
 pub struct Unsynced<R, E> {
     records: Vec<R>,
     effects: Vec<E>,

@@ -327,7 +327,7 @@ impl Participant {
         };
         let cause = Cause::Coordinator(by.clone());
         if let Some(old) = self.lost_old(&txn) {
-            let detail = format!("{old}, which {txn} would replace, is not booked any more");
+            let detail = format!("{old}, which {txn} would replace, is no longer booked");
             let refusal =
                 Refusal::new(TransactionEnd::Aborted.reason(), detail).at(&self.config.name);
             let ending = TransactionEnd::Aborted;
@@ -348,7 +348,8 @@ impl Participant {
         let mut refusal = ending.refusal(&self.config.name, &txn);
         if !known {
             refusal.reason = Reason::NotHeld;
-            refusal.detail = format!("nothing is held for {txn} here, and never will be");
+            refusal.detail =
+                format!("nothing is held for {txn} here, and a later Hold will be refused");
         }
         let record = ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
         self.record(record, token, Answer::Refused(refusal))
@@ -518,11 +519,13 @@ impl Participant {
         let replaces = entry.order.as_ref().and_then(|order| order.replaces.as_ref());
         let Some(old) = replaces else { return Ok(()) };
         if self.replacing.get(old) != Some(txn) {
-            return Err(format!("{txn} replaces {old}, and nobody knows"));
+            return Err(format!(
+                "{txn} replaces {old}, but the index of replacements does not have it"
+            ));
         }
         let lacks = self.own(Some(old)).map(|own| entry.footprint().beyond(&own).segments());
         if lacks.is_some_and(|lacks| lacks != held.taken) {
-            return Err(format!("I1: {txn} does not hold what it lacks beside {old}"));
+            return Err(format!("I1: {txn} does not hold exactly what it needs beyond {old}"));
         }
         Ok(())
     }
@@ -612,7 +615,7 @@ impl Core for Participant {
             timetable.check_invariants().map_err(|error| format!("I1: {resource}: {error}"))?;
             fold.insert(resource, Timetable::new(timetable.capacity()));
             if self.retired.contains(resource) && timetable.capacity() != Amount::ZERO {
-                return Err(format!("I1: {resource} is retired and can be booked"));
+                return Err(format!("I1: {resource} is retired but can be booked"));
             }
         }
         for (txn, entry) in &self.entries {
@@ -625,7 +628,10 @@ impl Core for Participant {
             let Some((layer, segments)) = entry.in_timetables() else { continue };
             for segment in &segments {
                 let Some(timetable) = fold.get_mut(&segment.resource) else {
-                    return Err(format!("I12: {txn} has {}, unknown here", segment.resource));
+                    return Err(format!(
+                        "I12: {txn} has {}, which is unknown here",
+                        segment.resource
+                    ));
                 };
                 // Whether all of it fits was checked above. The inventory may have shrunk since it was admitted.
                 timetable
@@ -644,7 +650,9 @@ impl Core for Participant {
         }
         for (resource, timetable) in &self.timetables {
             if fold.get(resource) != Some(timetable) {
-                return Err(format!("I12: the timetable of {resource} is not its entries' sum"));
+                return Err(format!(
+                    "I12: the timetable of {resource} is not the sum of its entries"
+                ));
             }
         }
         Ok(())

@@ -93,8 +93,8 @@ impl Publisher {
         if !self.may_watch(&coordinator) {
             tracing::warn!(%coordinator, "may not watch profiles here");
             return Err(status::denied(format!(
-                "coordinator {coordinator} may not watch profiles here: `profiles.coordinators` of the \
-                 resource manager's configuration does not have it"
+                "coordinator {coordinator} may not watch profiles here: `profiles.coordinators` of \
+                 the resource manager's configuration does not list it"
             )));
         }
         let asked = wire.policy.as_ref();
@@ -117,7 +117,7 @@ impl Publisher {
         };
         tokio::spawn(async move {
             teller.run(way).await;
-            tracing::info!(%coordinator, "watches no more");
+            tracing::info!(%coordinator, "stopped watching profiles");
         });
         Ok(stream)
     }

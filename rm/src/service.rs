@@ -346,7 +346,7 @@ fn rejection(answer: &Answer, txn: &TransactionId, coordinator: &CoordinatorName
     match answer {
         Answer::OtherContent => status::other_content("transaction", txn.as_str()),
         Answer::Held { .. } | Answer::Done | Answer::Refused(_) | Answer::Denied => {
-            status::internal("the participant gave an answer that this call does not have")
+            status::internal("the participant gave an answer that does not belong to this call")
         }
     }
 }

@@ -67,16 +67,19 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
 ) -> Result<(Node, String), DaemonError> {
     if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(
-            "{name} is a path to one of the ledger's bookings and an inner link to the configuration, or \
-             the other way round ({txn}): give one of the configuration another name, or release what is \
-             booked first"
+            "{name} is a path in one of the ledger's bookings but an inner link in the \
+             configuration, or the other way round ({txn}): rename it in the configuration, or \
+             release the booking first"
         );
         return Err(DaemonError::Ledger(text));
     }
     let ledger_id = ledger.identity();
     warn_of_overcommitments(&participant, config, host);
     for txn in participant.unrouted(host.now()) {
-        tracing::warn!(%txn, "from before there was an inner network: routed now, if there is room");
+        tracing::warn!(
+            %txn,
+            "from before there was an inner network: routed now, if there is capacity"
+        );
     }
     let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("participant", host, participant, ledger, move |effect, waiters| {
@@ -101,7 +104,8 @@ fn warn_of_overcommitments(participant: &Participant, config: &RmConfig, host: &
         let excess = config.kind.unit().show(by.excess);
         tracing::warn!(
             %resource, %excess, first = %by.first,
-            "more is booked than the inventory has; it stays booked, nothing new is admitted there"
+            "more is booked than the inventory has; it stays booked, but nothing new is admitted \
+             there"
         );
     }
 }
@@ -137,7 +141,7 @@ async fn ask(
         tokio::spawn(async move {
             let resolution = resolve(client, &rm, &txn).await;
             metrics::rm().resolves.with([answer_word(&resolution)]).inc();
-            tracing::info!(%txn, %coordinator, ?resolution, "asked what became of a hold");
+            tracing::info!(%txn, %coordinator, ?resolution, "asked about the outcome of a hold");
             // If the participant is too busy for this, the alarm of the hold asks again.
             handle.tell(ParticipantInput::Resolved { txn, resolution });
         });

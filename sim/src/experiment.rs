@@ -32,6 +32,6 @@ pub enum ModelError {
     #[error("a planner failed: {0}")]
     Program(String),
     /// The run reached a state that must not occur. This is a defect of the model, never of the settings.
-    #[error("the model broke off: {0}")]
+    #[error("the model failed: {0}")]
     Defect(String),
 }

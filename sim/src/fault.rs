@@ -212,7 +212,7 @@ fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
     world.check_rest()?;
     while world.step()? {}
     if !world.is_quiet() {
-        return Err(format!("late packets woke it up: {}", world.why_not_quiet()));
+        return Err(format!("not at rest after late packets: {}", world.why_not_quiet()));
     }
     world.check_rest().map_err(|error| format!("after the last packet: {error}"))
 }

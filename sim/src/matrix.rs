@@ -121,7 +121,7 @@ impl Scenario {
             world.step()?;
         }
         if !world.crash_at.is_empty() {
-            return Err(format!("it never came to {:?}", world.crash_at));
+            return Err(format!("it never reached {:?}", world.crash_at));
         }
         if !world.is_quiet() {
             return Err(format!("I22: not at rest in time: {}", world.why_not_quiet()));
@@ -143,9 +143,9 @@ impl Scenario {
         let is_tree = self.nodes.iter().any(|lines| lines.contains("\nlower "));
         match node {
             Address::Rm(_) => "RM",
-            Address::Grc(0) if is_tree => "GRC above",
+            Address::Grc(0) if is_tree => "parent GRC",
             Address::Grc(0) => "GRC",
-            Address::Grc(_) => "GRC below",
+            Address::Grc(_) => "child GRC",
         }
     }
 
@@ -239,7 +239,7 @@ fn outcome(world: &World) -> Result<Outcome, String> {
             Some(ChangeState::Refused) => Ok(Outcome::Refused),
             // The reservation was released before the change was recorded.
             None if demand.outcome == Some(State::Terminated) => Ok(Outcome::Refused),
-            other => Err(format!("its user was told {other:?} of change {}", wish.id)),
+            other => Err(format!("its user was told {other:?} about change {}", wish.id)),
         };
     }
     match demand.outcome {

@@ -77,7 +77,7 @@ fn the_table_is_what_was_counted() {
             "5",
             "4n - 1",
         ),
-        ("tree: n coordinators below, 2 RMs each", Operation::Tree, "12n", "3 + 4n", "4n"),
+        ("tree: n child coordinators, 2 RMs each", Operation::Tree, "12n", "3 + 4n", "4n"),
         (
             "eight reservations at once, in groups",
             Operation::EightAtOnce,

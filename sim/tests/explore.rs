@@ -18,8 +18,8 @@ use rayon::prelude::*;
 fn print(scenario: &Scenario, kinds: &[Fault], explored: &Explored) {
     let Explored { states, choices, cores, steps, depth, .. } = explored;
     println!(
-        "{}, {kinds:?}: {} states, by faults {states:?}; {choices} choices; {cores} states of cores, {steps} steps of them; \
-         the longest way takes {depth} choices",
+        "{}, {kinds:?}: {} states, by faults {states:?}; {choices} choices; {cores} states of \
+         cores, {steps} steps of them; the longest path takes {depth} choices",
         scenario.name,
         explored.all()
     );

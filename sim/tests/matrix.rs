@@ -101,5 +101,5 @@ fn one_that_is_named_is_told() {
             }
         }
     }
-    panic!("{wanted:?} is no death; a failure is named so that it can be pasted here");
+    panic!("{wanted:?} names no death; paste the name that a failure prints");
 }

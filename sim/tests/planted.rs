@@ -107,7 +107,7 @@ mod on {
             let digits = word.strip_prefix(['I', 'D']);
             digits.is_some_and(|d| !d.is_empty() && d.chars().all(|c| c.is_ascii_digit()))
         };
-        words.into_iter().find(number).map_or_else(|| "what was told".to_owned(), str::to_owned)
+        words.into_iter().find(number).map_or_else(|| "another check".to_owned(), str::to_owned)
     }
 
     /// The first words of a message, in a form that fits a table cell.

@@ -96,7 +96,7 @@ fn one_that_is_not_connected_is_no_network_of_tasks() {
     for (experiment, line) in [(TASKS, "mine.yaml:5: "), (SWEPT, "mine.yaml:12: ")] {
         let (code, text, written) = run(experiment, &cut);
         assert!(code == Some(2) && !written, "{text}");
-        assert!(text.contains(line) && text.contains("no way from a to d"), "{text}");
+        assert!(text.contains(line) && text.contains("no route from a to d"), "{text}");
     }
     let (code, text, _) = run(TASKS, NETWORK);
     assert_eq!(code, Some(0), "{text}");

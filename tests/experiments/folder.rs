@@ -113,7 +113,7 @@ fn a_full_disk_ends_the_run_and_loses_nothing() {
     let full = coalloc(&words);
     assert_eq!(full.status.code(), Some(1), "{}", shown(&full));
     assert!(shown(&full).contains("No space left on device"), "{}", shown(&full));
-    assert!(shown(&full).contains("the same command goes on from there"), "{}", shown(&full));
+    assert!(shown(&full).contains("the same command continues from there"), "{}", shown(&full));
     let kept = text(out.join("results.jsonl"));
     assert!(kept.ends_with('\n') && kept.lines().count() > 2, "{kept}");
     for line in kept.lines() {
@@ -173,7 +173,7 @@ fn a_folder_of_another_experiment_or_program_is_refused_and_a_new_label_is_not()
         assert!(shown(&again).contains(said), "{}", shown(&again));
     };
     std::fs::write(&file, MINE.replace("requests: 3", "requests: 4")).unwrap();
-    refused("results.jsonl:1: digest: the folder holds results of mine as it was");
+    refused("results.jsonl:1: digest: the folder holds results of mine from before");
     assert_eq!(text(&runs), whole, "overwritten");
     let timed = "metrics:\n  - {name: plan_ms, label: Time}";
     std::fs::write(&file, MINE.replace("metrics:", timed)).unwrap();
@@ -219,9 +219,5 @@ fn several_experiments_have_a_folder_each_and_a_line_in_one_table() {
     }
     let twice = coalloc(&["sim", "run", &file, &file, "--out", out.to_str().unwrap()]);
     assert_eq!(twice.status.code(), Some(2), "{}", shown(&twice));
-    assert!(
-        shown(&twice).contains("the name mine is that of two experiments"),
-        "{}",
-        shown(&twice)
-    );
+    assert!(shown(&twice).contains("two of the experiments are named mine"), "{}", shown(&twice));
 }

@@ -106,7 +106,7 @@ metrics: [{name: total_delay_s, label: Delay}]
         let out = folder.path().join("out");
         let said = refused(&[&file, "--out", out.to_str().unwrap()]);
         assert!(said.contains(&format!("mine.yaml:5: {field}")), "{said}");
-        let told = said.contains("no path leads to c") || said.contains("no way from a to c");
+        let told = said.contains("no path leads to c") || said.contains("no route from a to c");
         assert!(told, "{said}");
         assert!(!out.exists(), "something was written");
     }
@@ -119,10 +119,10 @@ fn files_that_are_none_or_cut_off_are_told_with_their_line() {
     let out = path("out");
     std::fs::write(path("bytes.yaml"), [MINE.as_bytes(), b"about: \xff\n"].concat()).unwrap();
     let said = refused(&[&path("bytes.yaml"), "--out", &out]);
-    assert!(said.contains("bytes.yaml:13: the byte 0xff is no UTF-8; allowed"), "{said}");
+    assert!(said.contains("bytes.yaml:13: the byte 0xff is not UTF-8; allowed"), "{said}");
     std::fs::write(path("empty.yaml"), "").unwrap();
     let said = refused(&[&path("empty.yaml"), "--out", &out]);
-    assert!(said.contains("empty.yaml:1: the file says nothing; expected"), "{said}");
+    assert!(said.contains("empty.yaml:1: the file has no content; expected"), "{said}");
     let said = refused(&[folder.path().to_str().unwrap(), "--out", &out]);
     assert!(said.contains(": is a folder; expected an experiment file"), "{said}");
     // A file that the experiment includes is cut off.
@@ -160,8 +160,8 @@ fn a_point_to_trace_is_one_of_the_sweep_and_a_trace_overwrites_nothing() {
     let trace = trace.to_str().unwrap();
     let out = folder.path().join("out");
     for (at, expected) in [
-        ("speed=3", "--at speed=3: speed is no axis of mine; allowed: frames"),
-        ("frames=9", "--at frames=9: 9 is no value of that axis in this run; allowed: 1, 2"),
+        ("speed=3", "--at speed=3: speed is not an axis of mine; allowed: frames"),
+        ("frames=9", "--at frames=9: 9 is not a value of that axis in this run; allowed: 1, 2"),
         ("frames", "--at frames: is not AXIS=VALUE; allowed: frames"),
     ] {
         let said = refused(&[&file, "--out", out.to_str().unwrap(), "--trace", trace, "--at", at]);
@@ -170,12 +170,15 @@ fn a_point_to_trace_is_one_of_the_sweep_and_a_trace_overwrites_nothing() {
     }
     std::fs::write(trace, "letters").unwrap();
     let said = refused(&[&file, "--out", out.to_str().unwrap(), "--trace", trace]);
-    assert!(said.contains("day.jsonl: is there already; allowed: a new file"), "{said}");
+    assert!(said.contains("day.jsonl: exists already; allowed: a new file"), "{said}");
     assert_eq!(std::fs::read_to_string(trace).unwrap(), "letters");
     assert!(!out.exists(), "something was written");
     for (place, expected) in [
         (format!("{trace}/day.jsonl"), "Not a directory"),
-        (trace.replace("day.jsonl", "nowhere/day.jsonl"), "nowhere is no folder; allowed: a file"),
+        (
+            trace.replace("day.jsonl", "nowhere/day.jsonl"),
+            "nowhere is not a folder; allowed: a file",
+        ),
     ] {
         let said = refused(&[&file, "--out", out.to_str().unwrap(), "--trace", &place]);
         assert!(said.contains(expected), "{said}");
@@ -207,7 +210,7 @@ fn a_trace_that_is_cut_off_is_not_drawn() {
     let (own, dotted) = (path("own.svg"), path("./own.svg"));
     let both = coalloc(&["sim", "gantt", &trace, "--svg", &own, "--png", &dotted]);
     assert_eq!(both.status.code(), Some(2), "{}", shown(&both));
-    assert!(shown(&both).contains("is the file of --svg, too"), "{}", shown(&both));
+    assert!(shown(&both).contains("is also the file of --svg"), "{}", shown(&both));
     assert!(!Path::new(&own).exists(), "something was written");
     let onto = coalloc(&["sim", "gantt", &trace, "--svg", &trace]);
     assert_eq!(onto.status.code(), Some(2), "{}", shown(&onto));

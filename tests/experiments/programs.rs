@@ -177,7 +177,7 @@ fn a_program_that_errs_ends_the_run_with_its_words() {
             "echo 'glpsol: unknown option'; exit 1",
             "exit code 1; its last words: glpsol: unknown option",
         ),
-        (Program::Glpk, "exit 0", "glpsol gave up (it did not say what came of it)"),
+        (Program::Glpk, "exit 0", "glpsol gave up (it did not report a result)"),
         (Program::Glpk, "echo nonsense > \"$6\"", "line 1 of its answer is \"nonsense\""),
         (Program::Glpk, "kill -SEGV $$", "killed by signal 11"),
         (

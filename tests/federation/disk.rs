@@ -125,7 +125,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     assert_eq!(confirmed.state(), State::Confirmed, "{:?}", confirmed.refusal);
     assert_eq!(health(&federation, "nrm").await, ServingStatus::Serving);
     for name in ["nrm", "grc"] {
-        assert!(federation.log(name).contains("there is room on the disk again"), "{name}");
+        assert!(federation.log(name).contains("there is enough disk space again"), "{name}");
     }
 }
 
@@ -150,18 +150,18 @@ async fn a_ledger_put_back_stops_the_node_until_it_is_accepted() {
     let (exit, said) = coalloc(&["accept-restored"], &path);
     assert_eq!(exit, Some(3), "beside the node at work: {said}");
     let (exit, said) = coalloc(&["verify"], &path);
-    assert!(exit == Some(0) && said.contains("by a node at work"), "{said}");
+    assert!(exit == Some(0) && said.contains("by a running node"), "{said}");
     assert!(federation.stop("grc").success());
 
     std::fs::write(&path, &backup).unwrap();
     let output = federation.command("grc").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let log = federation.log("grc");
-    assert!(log.contains("not the ledger that was here last: it ends at record"), "{log}");
+    assert!(log.contains("not the ledger that was last used here: it ends at record"), "{log}");
     assert!(log.contains("accept-restored"), "{log}");
     assert_eq!(std::fs::read(&path).unwrap(), backup, "it was left as it is");
     let (exit, said) = coalloc(&["verify"], &path);
-    assert!(exit == Some(1) && said.contains("not the ledger that was here last"), "{said}");
+    assert!(exit == Some(1) && said.contains("not the ledger that was last used here"), "{said}");
 
     let (exit, said) = coalloc(&["accept-restored"], &path);
     assert_eq!(exit, Some(0), "{said}");

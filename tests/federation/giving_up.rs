@@ -71,7 +71,7 @@ async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
     let waiting = release(&federation, "one");
     terminating(&federation, "one").await;
 
-    let owed = "crm-A, which does not answer, is owed 1 decision that is waited for";
+    let owed = "crm-A, which does not answer, is owed 1 decision that a reservation waits for";
     eventually("health says what is owed", || async {
         coalloc(&federation, &["health"]).1.contains(owed)
     })
@@ -119,7 +119,7 @@ async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
     .await;
     assert!(federation.bookings("crm-A").await.is_empty());
     let (_, text) = coalloc(&federation, &["show", "one"]);
-    assert!(text.contains("it has returned, and has nothing of it since "), "{text}");
+    assert!(text.contains("it has returned, and has had nothing of it since "), "{text}");
     let (code, text) = coalloc(&federation, &["repair"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(coalloc(&federation, &["health"]).1.ends_with("serving\n"));
@@ -136,7 +136,9 @@ async fn all_that_an_rm_owes_is_given_up_and_what_is_wanted_is_not() {
     federation.kill("crm-A");
     let waiting = [release(&federation, "one"), release(&federation, "two")];
     eventually("two releases are waited for", || async {
-        coalloc(&federation, &["topology"]).1.contains("is owed 2 decisions that are waited for")
+        coalloc(&federation, &["topology"])
+            .1
+            .contains("is owed 2 decisions that reservations wait for")
     })
     .await;
     let all = ["give-up", "--all", "--why", "gone", "--rm"];

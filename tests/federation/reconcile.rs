@@ -125,7 +125,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     assert_eq!((booked.state(), booked.version), (State::Confirmed, 2));
     assert_ne!(booked.transaction, two);
     finds(&federation, &[("crm-A", &one, missing)]).await;
-    hears(&federation, "two", "crm-A has what is counted on again").await;
+    hears(&federation, "two", "crm-A has the right booking again").await;
     // The user releases the reservation whose capacity was sold: crm-A has nothing of it, elsewhere it ends.
     assert_eq!(coalloc(&federation, &["release", "one"]).0, Some(0));
     let (code, text) = coalloc(&federation, &["repair"]);

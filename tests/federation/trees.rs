@@ -216,7 +216,7 @@ async fn the_upper_coordinator_dies_before_its_decision_and_everything_is_aborte
         tokio::spawn(async move { grc.reserve(request).await })
     };
     eventually(
-        "the first one holds for the one above, or it was refused for the silent one",
+        "the first one holds for the parent, or it was refused for the silent one",
         || async {
             call.is_finished()
                 || tree.bookings("grc-1").await.iter().any(|b| b.state() == BookingState::Held)
@@ -244,7 +244,7 @@ async fn a_promise_ends_by_itself_and_a_later_commit_is_refused_for_ever() {
     nothing_left(&tree).await;
     let refusal = commit(&tree, "grc-t-94/1").await.unwrap();
     assert_eq!(refusal.reason(), v1::Reason::Expired, "{refusal:?}");
-    assert!(tree.log("grc-1").contains("asked above"), "it asked before it gave up");
+    assert!(tree.log("grc-1").contains("asked a parent"), "it asked before it gave up");
     assert!(live(&tree).await.is_empty());
 }
 

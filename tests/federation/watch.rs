@@ -311,7 +311,7 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
     let grc = history_token(&federation, "grc").await;
     let (id, _) = grc.split_once(':').unwrap();
     let text = refused(Stream::open(&federation, "nrm", &grc).await);
-    assert!(text.contains(id) && text.contains("List what stands now"), "{text}");
+    assert!(text.contains(id) && text.contains("List the current state"), "{text}");
     // A token of the same ledger, from before an older copy was restored. The tip is restored too;
     // otherwise the node would notice.
     federation.stop("nrm");
@@ -335,7 +335,7 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
     federation.spawn("nrm");
     up(&federation).await;
     let text = refused(Stream::open(&federation, "nrm", &token).await);
-    assert!(text.contains("an older copy was put back"), "{text}");
+    assert!(text.contains("an older copy was restored"), "{text}");
     // The token is refused even when the ledger has grown beyond it in the meantime.
     for n in 0..6 {
         federation.reserve(&format!("new{n}"), pair(1, 10, 7_200, 600)).await;
@@ -344,7 +344,7 @@ async fn tokens_of_another_past_are_refused_with_what_to_do() {
     let sequence = |token: &str| token.split(':').nth(1).unwrap().parse::<u64>().unwrap();
     assert!(sequence(&now) > sequence(&token));
     let text = refused(Stream::open(&federation, "nrm", &token).await);
-    assert!(text.contains("went on otherwise"), "{text}");
+    assert!(text.contains("does not have: an older copy"), "{text}");
     let status = Stream::open(&federation, "nrm", "yesterday").await.err().unwrap();
     assert_eq!(status.code(), Code::InvalidArgument);
     let details = status.get_details_bad_request().unwrap();
@@ -419,7 +419,7 @@ async fn a_stopped_daemon_ends_its_streams_so_that_clients_go_elsewhere() {
         });
         assert!(federation.stop(node).success());
         assert_eq!(ended.await.unwrap().code(), Code::Unavailable, "{node}");
-        assert!(!federation.log(node).contains("calls still open are dropped"), "{node}");
+        assert!(!federation.log(node).contains("calls that are still open are dropped"), "{node}");
     }
 }
 

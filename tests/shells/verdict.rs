@@ -59,7 +59,7 @@ async fn hear() -> Result<FederationReport, Status> {
     }
     let reservations = rpc::all_reservations(&mut coordinator(), all).await?;
     if reservations != before {
-        heard.restless.push(format!("{GRC} has changed while it was read"));
+        heard.restless.push(format!("{GRC} changed while it was being read"));
     }
     let (name, address) = (GRC.to_owned(), String::new());
     let compared = Vec::new();

@@ -182,7 +182,7 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
         let again = reservations(&mut rpc::coordinator(&address)?).await;
         let again = again.map_err(|status| failed(&coordinator.name, &status))?;
         if again != coordinator.reservations {
-            heard.restless.push(format!("{} has changed while it was read", coordinator.name));
+            heard.restless.push(format!("{} changed while it was being read", coordinator.name));
         }
         heard.coordinators.push(Coordinator { reservations: again, ..coordinator });
     }

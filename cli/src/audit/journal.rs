@@ -249,10 +249,13 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
 fn check(entries: &[Entry]) -> Result<(), (usize, String)> {
     for (entry, number) in entries.iter().zip(1..) {
         if entry.request.is_empty() {
-            return Err((number, "request: empty, the client's id is wanted".to_owned()));
+            return Err((
+                number,
+                "request: empty; allowed: the id that the client chose".to_owned(),
+            ));
         }
         if entry.kind == Kind::Modify && entry.change.is_empty() {
-            return Err((number, "change: empty, but this is a modify".to_owned()));
+            return Err((number, "change: empty; a modify needs the id of its change".to_owned()));
         }
     }
     Ok(())

@@ -54,8 +54,8 @@ pub(super) fn all_is_as_reported(
         found.extend(story.judge(request, now.first().copied(), &world));
     }
     let sentence = format!(
-        "everything is as clients were told: {} requests, {confirmed} told confirmed, {ended} told \
-         refused or released, {untold} told nothing final",
+        "everything agrees with what clients were told: {} requests, {confirmed} told confirmed, \
+         {ended} told refused or released, {untold} told nothing final",
         stories.len()
     );
     Check::new("I6", found, sentence)

@@ -343,7 +343,8 @@ pub(super) fn nothing_else_booked(
                 found.push(Violation::new(
                     "I6",
                     (&place.0, &place.1),
-                    "nothing booked, because its coordinator does not call it confirmed there",
+                    "nothing booked, because no confirmed reservation of its coordinator books it \
+                     there",
                     standing(testimonies, &place),
                 ));
             }
@@ -352,7 +353,8 @@ pub(super) fn nothing_else_booked(
     let mut sentence =
         format!("nothing else is booked: {bookings} bookings, each of them confirmed");
     if of_others > 0 {
-        sentence += &format!("; {of_others} of coordinators that were not asked are not judged");
+        sentence +=
+            &format!("; {of_others} bookings of coordinators that were not asked were not checked");
     }
     Check::new("I6", found, sentence)
 }

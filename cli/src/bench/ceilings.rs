@@ -43,7 +43,8 @@ pub async fn calls(posts: &[Post], in_flight: usize, time: Duration) -> Result<f
     }
     let mut done = 0;
     while let Some(ended) = senders.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a sender died: {error}")))?;
+        let ended =
+            ended.map_err(|error| Failure::internal(format!("a sending task failed: {error}")))?;
         done += ended.map_err(|status| rpc::failure(&status))?;
     }
     Ok(done as f64 / begin.elapsed().as_secs_f64())
@@ -75,7 +76,8 @@ pub async fn syncs(folder: &Path, files: usize, time: Duration) -> Result<f64, F
     }
     let mut done = 0;
     while let Some(ended) = writers.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a writer died: {error}")))?;
+        let ended =
+            ended.map_err(|error| Failure::internal(format!("a writing task failed: {error}")))?;
         done += ended
             .map_err(|error| Failure::internal(format!("{}: fsync: {error}", folder.display())))?;
     }

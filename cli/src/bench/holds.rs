@@ -56,7 +56,7 @@ pub async fn measure(managers: &[Post], grc: &str, time: Duration) -> Result<Hol
     // A planner that cannot plan has ended; then the other planners were not busy either.
     if let Some(ended) = planners.try_join_next() {
         let status =
-            ended.map_err(|error| Failure::internal(format!("a planner died: {error}")))?;
+            ended.map_err(|error| Failure::internal(format!("a planning task failed: {error}")))?;
         return Err(rpc::failure(&status));
     }
     Ok(Holds { idle, busy: busy?, plans: PLANS_IN_FLIGHT })

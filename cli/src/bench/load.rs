@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use coalloc_proto::v1;
 use tokio::task::JoinSet;
 
-use super::requests::Requests;
-use super::tasks::Tasks;
+use super::requests::{Requests, Tasks};
 use crate::exit::Failure;
 use crate::rpc::Coordinator;
 
@@ -119,7 +118,7 @@ impl Load {
         }
         let mut samples = Vec::new();
         while let Some(ended) = senders.join_next().await {
-            let died = |error| Failure::internal(format!("a sender died: {error}"));
+            let died = |error| Failure::internal(format!("a sending task failed: {error}"));
             samples.extend(ended.map_err(died)?);
         }
         samples.retain(|sample| sample.answered >= from && sample.answered < to);
@@ -212,7 +211,10 @@ fn end(reservation: Option<v1::Reservation>) -> End {
             End::Confirmed { managers: managers(&segments) }
         }
         S::Failed if reservation.definite => End::Refused,
-        state => End::Failed(format!("answered while {}", crate::text::state(state))),
+        state => End::Failed(format!(
+            "answered before the outcome was final: {}",
+            crate::text::state(state)
+        )),
     }
 }
 
@@ -224,7 +226,7 @@ fn end_of_task(receipt: Option<v1::TaskReceipt>) -> End {
             End::Confirmed { managers: managers(&segments) }
         }
         (false, true) => End::Refused,
-        (false, false) => End::Failed("answered while it was not definite".to_owned()),
+        (false, false) => End::Failed("answered before the outcome was final".to_owned()),
     }
 }
 

@@ -133,13 +133,13 @@ impl Report {
         let calls = OWN_CALLS + messages + queries;
         let _ = writeln!(
             text,
-            "{syncs:>9.2} fsyncs for {records:.2} records, all ledgers together; the protocol needs \
-             {syncs_needed:.2} when nothing is shared"
+            "{syncs:>9.2} fsyncs for {records:.2} records, all ledgers together; the protocol \
+             needs {syncs_needed:.2} when no fsync is shared"
         );
         let _ = writeln!(
             text,
-            "{calls:>9.2} gRPC calls: {queries:.2} queries, {messages:.2} of the protocol, 1 of its own; \
-             {calls_needed:.2} when nothing is shared"
+            "{calls:>9.2} gRPC calls: {queries:.2} queries, {messages:.2} of the protocol, 1 from \
+             its user; {calls_needed:.2} when no call is shared"
         );
         let _ = writeln!(text, "\nThis machine in the same run");
         for (count, what, allowed) in [
@@ -149,7 +149,8 @@ impl Report {
             let share = 100.0 * self.rate() / allowed;
             let _ = writeln!(
                 text,
-                "{count:>9.0} {what} would be {allowed:.0} co-allocations/s; ours are {share:.0} % of that"
+                "{count:>9.0} {what} would allow {allowed:.0} co-allocations/s; we reach \
+                 {share:.0} % of that"
             );
         }
         let Holds { idle, busy, plans } = here.holds;
@@ -158,7 +159,8 @@ impl Report {
         let ratio = busy.1.as_secs_f64() / idle.1.as_secs_f64().max(f64::MIN_POSITIVE);
         let _ = writeln!(
             text,
-            "          planners busy  p50 {}, p99 {} ({ratio:.2} times; {} in the making all the time)",
+            "          planners busy  p50 {}, p99 {} ({ratio:.2} times; {} being made all the \
+             time)",
             ms(busy.0),
             ms(busy.1),
             text::count(plans, "plan")
@@ -250,8 +252,8 @@ mod tests {
         assert!(text.contains("100.0 co-allocations/s"), "{text}");
         assert!(text.contains("20.00 gRPC calls: 13.00 queries, 6.00 of the protocol"), "{text}");
         // With 3 resource managers each, 1 + 13 + 2 x 3 calls and 3 + 2 x 3 fsyncs are needed.
-        assert!(text.contains("would be 200 co-allocations/s; ours are 50 % of that"), "{text}");
-        assert_eq!(text.matches("would be 200 co-allocations/s").count(), 2, "{text}");
+        assert!(text.contains("would allow 200 co-allocations/s; we reach 50 % of that"), "{text}");
+        assert_eq!(text.matches("would allow 200 co-allocations/s").count(), 2, "{text}");
         assert!(report.json().unwrap().contains("\"fsyncs_per_request\": 4.0"));
     }
 }

@@ -1,8 +1,12 @@
-//! The requests of a load: those of the paper's workload, spread over many days so that they seldom conflict.
+//! The requests of a load: those of the paper's workload, spread over many days so that they seldom conflict; and
+//! short tasks.
 
 use coalloc_common::{Span, Time};
 use coalloc_proto::v1;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha20Rng;
 
+use crate::demo::torus;
 use crate::demo::workload::{self, Type4};
 use crate::when::next_full;
 
@@ -10,6 +14,10 @@ use crate::when::next_full;
 const DAYS: usize = 80;
 /// Requests per day; the paper's day has about 424, so a day of these is about half full.
 const OF_A_DAY: usize = 200;
+
+/// The data of a task take 0.8 ms at the rate of a link (100 kB); its run takes 2 ms.
+const DATA_BYTES: u64 = 100_000;
+const WORK_MI: u64 = 50;
 
 /// An endless supply of requests from a seed.
 #[derive(Debug)]
@@ -50,6 +58,42 @@ fn of_day(seed: u64, day: usize, tomorrow: Time) -> Vec<v1::CoAllocationRequest>
     let seed = seed.wrapping_mul(1_000).wrapping_add(day as u64);
     let arrivals = workload::arrivals(seed, OF_A_DAY, start, Type4::Ring);
     arrivals.into_iter().map(|arrival| arrival.request).collect()
+}
+
+/// The tasks of a bench: their sources are random, everything else is the same.
+#[derive(Debug, Clone)]
+pub struct Tasks {
+    seed: u64,
+    points: Vec<String>,
+}
+
+impl Tasks {
+    /// The tasks of a seed, whose data begin at any of these points.
+    #[must_use]
+    pub const fn new(seed: u64, points: Vec<String>) -> Self {
+        Self { seed, points }
+    }
+
+    /// The task with this number.
+    #[must_use]
+    pub fn get(&self, index: usize) -> v1::SubmitTaskRequest {
+        let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
+        dice.set_stream(index as u64);
+        let source = self.points[dice.random_range(0..self.points.len())].clone();
+        let task = v1::TaskRequest {
+            source,
+            data_bytes: DATA_BYTES,
+            work_mi: WORK_MI,
+            bandwidth_bps: torus::workload::RATE.0,
+            user: "bench".to_owned(),
+            ..v1::TaskRequest::default()
+        };
+        v1::SubmitTaskRequest {
+            request_id: format!("bench-{}-{index}", self.seed),
+            task: Some(task),
+            ..v1::SubmitTaskRequest::default()
+        }
+    }
 }
 
 #[cfg(test)]

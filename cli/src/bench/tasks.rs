@@ -16,12 +16,11 @@ use clap::Args;
 use coalloc_common::Span;
 use coalloc_net::convert::span_to_wire;
 use coalloc_proto::v1;
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha20Rng;
 use serde_json::{Value, json};
 
 use super::counts;
 use super::load::{Load, Outcome, Pace, WorkloadKind, percentile};
+use super::requests::Tasks;
 use super::{CEILING_TIME, ceilings};
 use crate::demo::daemons::Daemons;
 use crate::demo::layout::Shape;
@@ -35,9 +34,6 @@ use crate::{rpc, text};
 /// Length of a slot of all vectors, and how far the vectors reach: 10,000 slots.
 const SLOT: Span = Span::from_millis(1);
 const HORIZON: Span = Span::from_secs(10);
-/// The data of a task take 0.8 ms at the rate of a link (100 kB); its run takes 2 ms.
-const DATA_BYTES: u64 = 100_000;
-const WORK_MI: u64 = 50;
 
 /// Measure tasks per second at one distributed coordinator, two-phase and one-way
 #[derive(Debug, Clone, Args)]
@@ -63,36 +59,6 @@ pub struct TasksArgs {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// The tasks of a bench: their sources are random, everything else is the same.
-#[derive(Debug, Clone)]
-pub struct Tasks {
-    seed: u64,
-    points: Vec<String>,
-}
-
-impl Tasks {
-    /// The task with this number.
-    #[must_use]
-    pub fn get(&self, index: usize) -> v1::SubmitTaskRequest {
-        let mut dice = ChaCha20Rng::seed_from_u64(self.seed);
-        dice.set_stream(index as u64);
-        let source = self.points[dice.random_range(0..self.points.len())].clone();
-        let task = v1::TaskRequest {
-            source,
-            data_bytes: DATA_BYTES,
-            work_mi: WORK_MI,
-            bandwidth_bps: torus::workload::RATE.0,
-            user: "bench".to_owned(),
-            ..v1::TaskRequest::default()
-        };
-        v1::SubmitTaskRequest {
-            request_id: format!("bench-{}-{index}", self.seed),
-            task: Some(task),
-            ..v1::SubmitTaskRequest::default()
-        }
-    }
 }
 
 /// The measurement of one way of reserving.
@@ -161,7 +127,7 @@ async fn measure(
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let mut client = rpc::coordinator(&grc)?;
     torus::wait_picture(&mut client).await?;
-    let tasks = Tasks { seed: args.seed, points: torus::points(file) };
+    let tasks = Tasks::new(args.seed, torus::points(file));
     let load = Load {
         pace: Pace::ClosedLoop { in_flight: args.concurrency },
         warmup: Duration::from_secs(args.warmup),
@@ -228,12 +194,14 @@ impl TaskMeasurement {
         }
         let _ = writeln!(
             out,
-            "{calls:>9.0} bare gRPC calls/s would be {by_calls:.0} tasks/s; ours are {:.0} % of that",
+            "{calls:>9.0} bare gRPC calls/s would allow {by_calls:.0} tasks/s; we reach {:.0} % \
+             of that",
             share(by_calls)
         );
         let _ = writeln!(
             out,
-            "{syncs:>9.0} bare fsyncs/s would be {by_syncs:.0} tasks/s; ours are {:.0} % of that",
+            "{syncs:>9.0} bare fsyncs/s would allow {by_syncs:.0} tasks/s; we reach {:.0} % of \
+             that",
             share(by_syncs)
         );
         out
@@ -266,7 +234,7 @@ mod tests {
     #[test]
     fn tasks_of_a_bench_depend_on_seed_and_number_alone() {
         let points: Vec<String> = (0..25).map(|at| format!("n{at}")).collect();
-        let tasks = Tasks { seed: 3, points };
+        let tasks = Tasks::new(3, points);
         assert_eq!(tasks.get(7), tasks.get(7));
         let source = |index| tasks.get(index).task.map(|task| task.source);
         let sources: std::collections::BTreeSet<_> = (0..200).map(source).collect();

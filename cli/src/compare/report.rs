@@ -96,10 +96,11 @@ impl Report {
                 ms(line.p99)
             );
         }
-        out += "\ncost: points of a request, by Eq. (3); later by: its start after the earliest one it \
-                asked for;\nboth are means over the requests that all solvers confirmed. attempts: \
-                transactions in all;\nrefused: those of them that a resource manager refused; messages: Hold, \
-                Commit and Abort of a request;\np50, p99: time from a request to its answer\n";
+        out += "\ncost: points of a request, by Eq. (3); later by: how long after its earliest \
+                start a request starts;\nboth are means over the requests that all solvers \
+                confirmed. attempts: transactions in total;\nrefused: attempts that a resource \
+                manager refused; messages: Hold, Commit and Abort for one request;\np50, p99: \
+                time from a request to its answer\n";
         out
     }
 

@@ -200,7 +200,8 @@ impl Report {
         let again = self.reservations.iter().filter(|one| one.attempts > 1).count();
         let requests = text::count(again, "request");
         format!(
-            "By coordinator, and those confirmed by attempts:\n\n{}{requests} took more than one attempt\n\n",
+            "By coordinator, with the confirmed requests by number of attempts:\n\n{}{requests} \
+             took more than one attempt\n\n",
             text::finish(&table)
         )
     }
@@ -218,7 +219,7 @@ impl Report {
         let verdict = if self.proven() { "holds" } else { "FAILS" };
         let lower = match self.lower {
             0 => String::new(),
-            count => format!(" and {}", text::count(count, "lower coordinator")),
+            count => format!(" and {}", text::count(count, "child coordinator")),
         };
         let mut out = format!("The proof {verdict}; read back from {managers}{lower}:\n");
         out += &crate::audit::report::lines(&self.checks);

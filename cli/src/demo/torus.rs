@@ -283,8 +283,9 @@ impl Setting<'_> {
         let mut told = Vec::with_capacity(arrivals.len());
         let all = async {
             while let Some(ended) = calls.join_next().await {
-                let ended =
-                    ended.map_err(|error| Failure::internal(format!("a sender died: {error}")))?;
+                let ended = ended.map_err(|error| {
+                    Failure::internal(format!("a sending task failed: {error}"))
+                })?;
                 told.push(ended?);
             }
             Ok::<_, Failure>(())
@@ -338,7 +339,7 @@ pub(crate) async fn wait_picture(client: &mut Coordinator) -> Result<(), Failure
             return Ok(());
         }
         if Instant::now() > end {
-            let text = format!("no profiles of {} came", missing.join(", "));
+            let text = format!("no profiles of {} arrived", missing.join(", "));
             return Err(Failure::internal(text));
         }
         tokio::time::sleep(super::daemons::PAUSE).await;

@@ -52,7 +52,8 @@ pub async fn send(
     }
     let mut answers = Vec::with_capacity(arrivals.len());
     while let Some(ended) = senders.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a sender died: {error}")))?;
+        let ended =
+            ended.map_err(|error| Failure::internal(format!("a sending task failed: {error}")))?;
         answers.extend(ended?);
     }
     work.progress.bar.finish_and_clear();

@@ -93,10 +93,10 @@ pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
     let id = uuid::Uuid::new_v4().simple().to_string();
     let sound = accept_restored(&args.file, &id[..8]).map_err(|error| failure(&error))?;
     Ok(Answer::done(format!(
-        "{} is accepted as it is: {} records, as of now of the node with identity {}.\n\
-         What was reserved after the last of them is forgotten here. Start the node, and compare with the \
-         other side:\nof a resource manager the coordinators' `coalloc list`, of a coordinator the bookings of \
-         its resource managers.\n",
+        "{} is accepted as it is: {} records, from now on of the node with identity {}.\nThis \
+         node has lost everything that was reserved after the last of them. Start it and compare \
+         with the other side:\nfor a resource manager `coalloc list` of its coordinators, for a \
+         coordinator the bookings of its resource managers.\n",
         args.file.display(),
         sound.tip.sequence,
         sound.about.identity(),
@@ -130,12 +130,12 @@ fn shown(report: &Report) -> String {
     let none = || "-".to_owned();
     let (first, last) = (report.first.clone(), report.last.clone());
     let beside = match report.beside {
-        "agrees" => "agrees: this is the ledger that was here last",
-        "behind" => "behind, as after a power cut, or beside a node at work",
+        "agrees" => "agrees: this is the ledger that was last used here",
+        "behind" => "behind: normal after a power cut, or while the node is running",
         "missing" => {
-            "missing, as of a copy: whether records were cut off at the end cannot be told"
+            "missing, as for a copy: nobody can tell whether records at the end were cut off"
         }
-        _ => "unreadable: whether records were cut off at the end cannot be told",
+        _ => "unreadable: nobody can tell whether records at the end were cut off",
     };
     let mut out = format!("{} is sound\n", report.file);
     let rows = [
@@ -147,7 +147,7 @@ fn shown(report: &Report) -> String {
         ("identity", report.identity.clone()),
         ("made", report.created.clone()),
         ("tip file", beside.to_owned()),
-        ("in use", if report.live { "by a node at work" } else { "by nobody" }.to_owned()),
+        ("in use", if report.live { "by a running node" } else { "by nobody" }.to_owned()),
     ];
     for (name, value) in rows {
         // Writing to a String cannot fail.

@@ -290,6 +290,10 @@ fn a_gap_is_said_in_percent_and_never_looks_closed() {
             ..Default::default()
         })
     };
-    assert!(headline(60_000).ends_with("none is below 60 (gap 25.00 %)"), "{}", headline(60_000));
+    assert!(
+        headline(60_000).ends_with("no plan costs less than 60 (gap 25.00 %)"),
+        "{}",
+        headline(60_000)
+    );
     assert!(headline(79_999).ends_with("(gap 0.01 %)"), "{}", headline(79_999));
 }

@@ -98,12 +98,12 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
         let _ = writeln!(out, "  {value:>8}  {metric}  {}  ({})", at.join(", "), printed.place);
     }
     if !experiment.paper.shapes.is_empty() {
-        out += "\nWhat it says of its curves\n";
+        out += "\nWhat the paper says about its curves\n";
     }
     for shape in &experiment.paper.shapes {
         let _ = writeln!(out, "  {} ({})", shape.says, shape.place);
     }
-    out += "\nWhat its model can measure besides\n";
+    out += "\nWhat its model can also measure\n";
     let listed = |name: &str| experiment.metrics.iter().any(|metric| metric.name == name);
     let others = metrics(experiment.model).iter().chain(TIMES).filter(|(name, _)| !listed(name));
     for (name, about) in others {
@@ -132,7 +132,8 @@ pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
         return Err(match load(&args.from) {
             Err(unknown) => unknown,
             Ok(_) => Failure::bad_input(format!(
-                "--from {}: is a file; copy it instead, or name one of `coalloc sim list`",
+                "--from {}: is a file; copy it instead, or give a name that `coalloc sim list` \
+                 shows",
                 args.from
             )),
         });

@@ -10,9 +10,9 @@ use super::models::RequestShape;
 /// The metrics that the clock adds to those of a model, for experiments that ask for them.
 pub const TIMES: &[(&str, &str)] = &[
     ("plan_ms", "mean time that planning one frame took, ms"),
-    ("plan_max_ms", "the longest"),
+    ("plan_max_ms", "longest time that planning one frame took, ms"),
     ("plan_sd_ms", "standard deviation"),
-    ("plan_cv", "standard deviation over the mean"),
+    ("plan_cv", "standard deviation of that time over its mean"),
     ("plan_sites_ms", "curve over the sites of a request: mean of their frames, ms"),
     ("plan_load_ms", "curve over load (%): mean of the frames of each tenth of the day, ms"),
     ("plan_request_ms", "curve over the number of the request: mean of its frames, ms"),

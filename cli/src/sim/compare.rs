@@ -81,7 +81,7 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     );
     if one_head.program != other_head.program {
         out += &format!(
-            "ONE was made by {}, OTHER by {}: what differs may come from that\n",
+            "ONE was made by {}, OTHER by {}: this may explain differences\n",
             one_head.maker(),
             other_head.maker()
         );

@@ -83,7 +83,7 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
         let is_trace = |file: &PathBuf| file.canonicalize().ok() == args.file.canonicalize().ok();
         if let Some(file) = [&args.svg, &args.png].into_iter().flatten().find(|file| is_trace(file))
         {
-            let problem = "is the trace itself; allowed: another file; nothing was overwritten";
+            let problem = "is the trace itself; choose another file; nothing was overwritten";
             return Err(Failure::bad_input(format!("{}: {problem}", file.display())));
         }
         let named = |option: &str, file: &Path, problem: &dyn std::fmt::Display| {
@@ -92,7 +92,7 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
         if let (Some(svg), Some(png)) = (&args.svg, &args.png)
             && whole::place(svg) == whole::place(png)
         {
-            let problem = "is the file of --svg, too; allowed: another one; nothing was written";
+            let problem = "is also the file of --svg; choose another one; nothing was written";
             return Err(named("--png", png, &problem));
         }
         // Both drawings are made before the first one is written.
@@ -121,7 +121,7 @@ fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
     let (mut events, mut is_whole) = (0_u64, false);
     for (number, line) in (1_u64..).zip(lines) {
         if is_whole {
-            let problem = "something follows the trace's end";
+            let problem = "this line follows the end of the trace";
             return Err(Failure::bad_input(format!("{shown}:{number}: {problem}")));
         }
         let event: TraceEvent<'_> = serde_json::from_slice(line).map_err(|error| {
@@ -134,7 +134,8 @@ fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
             TraceEvent::TraceEnds { events: said } if *said == events => is_whole = true,
             TraceEvent::TraceEnds { events: said } => {
                 return Err(Failure::bad_input(format!(
-                    "{shown}:{number}: events: {said} are said to stand before it, and {events} do"
+                    "{shown}:{number}: events: this line counts {said} lines before it, but there \
+                     are {events}"
                 )));
             }
             _ => take(&mut lanes, event, &format!("{shown}:{number}"))?,
@@ -152,7 +153,7 @@ fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
 
 fn take(lanes: &mut Vec<Lane>, event: TraceEvent<'_>, place: &str) -> Result<(), Failure> {
     let unknown = |resource: &str| {
-        Failure::bad_input(format!("{place}: resource: {resource} was not told of before"))
+        Failure::bad_input(format!("{place}: resource: no earlier line describes {resource}"))
     };
     match event {
         TraceEvent::Resource { resource, kind, capacity } => {
@@ -228,7 +229,7 @@ const LINK: f64 = 18.0;
 /// Width between the first start and the last end.
 const WIDE: f64 = 1_000.0;
 const TOP: f64 = 34.0;
-const TITLE: &str = "What is reserved, by resource; a row is as high as its capacity";
+const TITLE: &str = "What is reserved, by resource; the height of a row is its capacity";
 
 fn picture(lanes: &[Lane], start: i64, end: i64) -> Drawing {
     let is_site = |lane: &Lane| lane.kind == ResourceKind::Site;
@@ -339,9 +340,15 @@ mod tests {
             assert!(error.starts_with(said), "{error}");
         }
         let lost = format!("{RESOURCE}\n{{\"event\":\"trace_ends\",\"events\":2}}\n");
-        assert!(read_text(&lost).unwrap_err().contains("2 are said to stand before it, and 1 do"));
+        assert!(
+            read_text(&lost).unwrap_err().contains("counts 2 lines before it, but there are 1")
+        );
         let alien = whole.replacen("N0", "N1", 1);
-        assert!(read_text(&alien).unwrap_err().contains("t.jsonl:2: resource: N0"));
+        assert!(
+            read_text(&alien)
+                .unwrap_err()
+                .contains("t.jsonl:2: resource: no earlier line describes N0")
+        );
     }
 
     #[test]

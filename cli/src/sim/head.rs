@@ -107,7 +107,8 @@ impl Head {
         }
         if self.digest != wanted.digest {
             let problem = format!(
-                "the folder holds results of {} as it was before its settings or sweep were changed, or its runs timed; choose another --out",
+                "the folder holds results of {} from before its settings or sweep were changed, \
+                 or its runs timed; choose another --out",
                 kind(self)
             );
             return named("digest", &problem);

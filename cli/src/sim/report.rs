@@ -81,7 +81,8 @@ impl Report {
         };
         writeln!(
             out,
-            "{seeds}, generator {GENERATOR}; of the corpus {replayed} replayed, {old} of an older generator"
+            "{seeds}, generator {GENERATOR}; corpus: {replayed} replayed, {old} of an older \
+             generator"
         )?;
         let (jobs, ratio) = (self.jobs, self.ratio());
         let threads = if jobs == 1 { "1 thread".to_owned() } else { format!("{jobs} threads") };
@@ -95,7 +96,7 @@ impl Report {
         )?;
         let (events, rate) = (thousands(self.counts.events), thousands(self.events_per_s() as u64));
         writeln!(out, "{events} events, {rate} a second; every invariant checked after each\n")?;
-        let mut table = text::table(&["FAULT", "TIMES", "ONE OF IT"]);
+        let mut table = text::table(&["FAULT", "TIMES", "COUNTED AS ONE"]);
         text::align_right(&mut table, &[1]);
         for fault in Fault::ALL {
             let times = thousands(self.counts.of(fault));
@@ -123,7 +124,7 @@ impl Report {
         }
         writeln!(
             out,
-            "keep them: the same command with --add-to-corpus, in a checkout of the sources"
+            "to keep them, run the same command with --add-to-corpus in a checkout of the sources"
         )
     }
 
@@ -198,7 +199,7 @@ impl Report {
             thousands((self.ratio() / self.jobs as f64) as u64),
             thousands(self.counts.events),
         )?;
-        writeln!(out, "| fault | times | one of it |\n|---|---:|---|")?;
+        writeln!(out, "| fault | times | counted as one |\n|---|---:|---|")?;
         for fault in Fault::ALL {
             writeln!(
                 out,
@@ -269,8 +270,8 @@ fn placed(path: &Path, text: &str, section: &str) -> Result<String, Failure> {
     });
     let Some((before, after)) = place else {
         return Err(Failure::bad_input(format!(
-            "--report {}: it has no place for the counters; expected a line `{BEGIN}` and, after it, \
-             a line `{END}`",
+            "--report {}: the file has no place for the counters; expected a line `{BEGIN}` and, \
+             after it, a line `{END}`",
             path.display()
         )));
     };

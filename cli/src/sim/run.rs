@@ -85,7 +85,7 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
         }
         (Some(path), _) => {
             let shown = path.display();
-            let problem = "is for one experiment, and several are named";
+            let problem = "is for one experiment, but several are named";
             return Err(Failure::bad_input(format!("--trace {shown}: {problem}")));
         }
     };
@@ -107,7 +107,7 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     deal(&works, threads, &programs, stop)?;
     if stop.load(Ordering::Relaxed) {
         let done: usize = works.iter().map(|work| work.state().results.len()).sum();
-        let text = format!("stopped after {done} runs; the same command goes on from there\n");
+        let text = format!("stopped after {done} runs; the same command continues from there\n");
         return Ok(Answer { text, exit: Exit::Interrupted });
     }
     let mut tallies = Vec::new();
@@ -165,7 +165,8 @@ fn checked(args: &RunArgs, here: &InstalledSolvers) -> Result<Vec<RunnableExperi
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(
-                "{name}: the name {own} is that of two experiments; allowed: each once, for each has a folder of its name"
+                "{name}: two of the experiments are named {own}; each writes to the folder of its \
+                 name, so run them one by one"
             )));
         }
         let folder = if several { args.out.join(own) } else { args.out.clone() };

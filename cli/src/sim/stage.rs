@@ -25,7 +25,7 @@ pub async fn until_stopped<T: Send + 'static>(
             work.await
         }
     };
-    done.map_err(|error| Failure::internal(format!("the run died: {error}")))?
+    done.map_err(|error| Failure::internal(format!("the run failed: {error}")))?
 }
 
 /// The number of threads: as many as were asked for, or one per core.

@@ -78,7 +78,8 @@ impl Store {
         let found = RunsFile::of(&path, &bytes, head)?;
         for line in found.torn.iter().take(NAMED_MAX) {
             text::note(&format!(
-                "{}:{line}: is not a whole line of `coalloc sim run`; it is left out and its run done again",
+                "{}:{line}: is not a complete line of `coalloc sim run`; it is ignored and its \
+                 run repeated",
                 path.display()
             ));
         }
@@ -107,7 +108,7 @@ impl Store {
         // Nothing may follow an incomplete line. If it cannot be removed either, it stays the last line.
         let _ = self.take_back();
         let failure = Failure::internal(format!(
-            "{}: {error}; the runs before it are kept, and the same command goes on from there",
+            "{}: {error}; the runs before it are kept, and the same command continues from there",
             self.path.display()
         ));
         self.broken = Some(failure.clone());
@@ -320,7 +321,8 @@ pub fn read(folder: &Path) -> Result<(Head, Vec<Run>), Failure> {
     match torn.first() {
         None => Ok((head, runs)),
         Some(line) => Err(Failure::bad_input(format!(
-            "{}:{line}: is not a whole line of `coalloc sim run`; the command that wrote this folder does its run again",
+            "{}:{line}: is not a complete line of `coalloc sim run`; repeat the command that \
+             wrote this folder to do its run again",
             path.display()
         ))),
     }

@@ -75,7 +75,7 @@ impl RunnableExperiment {
         let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
         self.left_out = here.leave_out(&mut self.points, is_done);
         if self.points.is_empty() {
-            let text = format!("{}\nno point is left", self.left_out.join("\n"));
+            let text = format!("{}\nno point is left to run", self.left_out.join("\n"));
             return Err(Failure::new(Exit::NotFound, text));
         }
         Ok(Self { folder: folder.to_owned(), ..self })

@@ -56,7 +56,7 @@ pub fn point_at(
             return Err(bad("is not AXIS=VALUE", &axes));
         };
         if !axes.contains(&axis) {
-            return Err(bad(&format!("{axis} is no axis of {}", experiment.name), &axes));
+            return Err(bad(&format!("{axis} is not an axis of {}", experiment.name), &axes));
         }
         let labels = ready.iter().flat_map(|(point, _)| &point.labels);
         let mut known: Vec<&str> = Vec::new();
@@ -66,7 +66,7 @@ pub fn point_at(
             }
         }
         if !known.contains(&value) {
-            return Err(bad(&format!("{value} is no value of that axis in this run"), &known));
+            return Err(bad(&format!("{value} is not a value of that axis in this run"), &known));
         }
         wanted.push((axis, value));
     }
@@ -78,7 +78,7 @@ pub fn point_at(
     ready.iter().position(|(point, _)| stands(point)).ok_or_else(|| {
         let both = at.join(" --at ");
         Failure::bad_input(format!(
-            "--at {both}: no point stands there; allowed: one value an axis"
+            "--at {both}: there is no such point; allowed: one value for each axis"
         ))
     })
 }
@@ -102,14 +102,17 @@ pub fn target(path: &Path, out: &Path) -> Result<Target, Failure> {
     match path.symlink_metadata() {
         Ok(there) if there.is_file() && is_whole(&path) => Ok(Target { path, is_there: true }),
         Ok(_) => {
-            Err(refused(&path, "is there already; allowed: a new file, or the trace of this run"))
+            Err(refused(&path, "exists already; allowed: a new file, or the trace of this run"))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = whole::folder_of(&path);
             if folder.is_dir() || out.starts_with(folder) {
                 return Ok(Target { path, is_there: false });
             }
-            let problem = format!("{} is no folder; allowed: a file in one", folder.display());
+            let problem = format!(
+                "{} is not a folder; allowed: a file in a folder that exists",
+                folder.display()
+            );
             Err(refused(&path, &problem))
         }
         Err(error) => Err(refused(&path, &error.to_string())),

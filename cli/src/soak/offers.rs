@@ -44,7 +44,7 @@ impl OfferedResources {
         let sites: Vec<u64> = members().flat_map(|one| &one.sites).map(|site| site.cpus).collect();
         let paths = members().flat_map(|one| &one.paths).map(|path| path.capacity_bps).min();
         let Some(least) = sites.iter().min() else {
-            let text = format!("{} knows of no site", federation.coordinator);
+            let text = format!("{} knows no site", federation.coordinator);
             return Err(Failure::new(Exit::CallFailed, text));
         };
         let start = coalloc_net::clock::now().wall.saturating_add(Span::from_secs(LEAD_MIN * 60));

@@ -104,7 +104,7 @@ pub async fn run(args: &TaskArgs) -> Result<Answer, Failure> {
         tries: args.tries,
     };
     let answer = client.submit_task(request).await.map_err(|status| {
-        let what_to_do = format!("ask `coalloc show {request_id}`; it may be going on by itself");
+        let what_to_do = format!("ask `coalloc show {request_id}`: the task may still be going on");
         file.failure(&status, rpc::failure_of_change(&status, &what_to_do))
     })?;
     let receipt = answer.into_inner().task;

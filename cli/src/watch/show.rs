@@ -201,8 +201,12 @@ fn countdown(holds: &BTreeMap<String, Time>, checking: &BTreeSet<String>, now: T
     let Some((id, ends)) = holds.iter().min_by_key(|(_, ends)| **ends) else {
         return match checking.first() {
             None => "nothing is being held".to_owned(),
-            Some(id) if checking.len() == 1 => format!("{id} is being asked for"),
-            Some(_) => format!("{} reservations are being asked for", checking.len()),
+            Some(id) if checking.len() == 1 => {
+                format!("resource managers are being asked to hold {id}")
+            }
+            Some(_) => {
+                format!("resource managers are being asked to hold {} reservations", checking.len())
+            }
         };
     };
     let left = Span::from_us(ends.since(now).as_us().max(0) / 1_000_000 * 1_000_000);
@@ -342,7 +346,10 @@ mod tests {
         assert!(countdown(&holds, &nobody, time(200)).starts_with("held: b for another 0"));
         assert_eq!(countdown(&BTreeMap::new(), &nobody, time(0)), "nothing is being held");
         let checking: BTreeSet<String> = ["grc-7".to_owned()].into();
-        assert_eq!(countdown(&BTreeMap::new(), &checking, time(0)), "grc-7 is being asked for");
+        assert_eq!(
+            countdown(&BTreeMap::new(), &checking, time(0)),
+            "resource managers are being asked to hold grc-7"
+        );
         assert!(countdown(&holds, &checking, time(8)).starts_with("held: b"));
     }
 

@@ -1,9 +1,11 @@
-//! The resource managers of the federation: who they are, what they describe, whether they answer.
+//! The resource managers of the federation: who they are, how they describe themselves, and whether they answer.
 //!
-//! Each is asked to Describe itself until it does, and every two seconds after that; and before a request is
-//! refused for good, see [`Federation::younger_than`]. The topology is
-//! built of what has been described so far; a request is planned on the topology of its moment. Just after
-//! the start it waits for whoever has not been heard of, see [`Federation::settled`].
+//! Each RM is asked to Describe itself until it does, and every two seconds after that. All are asked once more before
+//! a request is refused for good, see [`Federation::younger_than`]. The topology is built from the descriptions so far,
+//! and a request is planned on the topology of its moment. Just after the start, a request waits for RMs that have not
+//! answered yet, see [`Federation::settled`].
+//!
+//! Left out: what is free, see [`mod@super::query`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,10 +26,10 @@ use super::inquiry::Inquiry;
 use crate::config::RmPeer;
 use crate::meters;
 
-/// A client to one RM, with the limits of answers.
+/// A client to one RM, with a limit on the size of answers.
 pub type RmClient = ResourceManagerClient<Channel>;
 
-/// When a round of questions began, and who did not answer it.
+/// When a round of Describe calls to all RMs began, and which RMs did not answer.
 type QuestionRound = (Instant, Vec<RmName>);
 
 /// What is known of one RM.
@@ -35,26 +37,26 @@ type QuestionRound = (Instant, Vec<RmName>);
 struct KnownRm {
     address: String,
     client: RmClient,
-    /// Asks it for its availability.
+    /// Asks the RM for its availability.
     inquiry: Inquiry,
-    /// What it said last.
+    /// The RM's last description.
     description: Option<Arc<v1::DescribeResponse>>,
-    /// Why it cannot be used now; empty when it can.
+    /// Why the RM cannot be used now; empty when it can.
     problem: String,
-    /// Wakes whoever keeps asking it.
+    /// Wakes the task that keeps asking the RM to describe itself.
     doubt: Arc<Notify>,
-    /// Told when it answers anew: at first, after a failure, or as another process.
+    /// Notified at a new contact: the RM answers for the first time, after a failure, or as another process.
     contact: Arc<Notify>,
 }
 
-/// The federation of one moment.
+/// The federation at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The graph of all that described itself.
+    /// The graph of all RMs that have described themselves.
     pub topology: Arc<Topology>,
-    /// Those RMs, and what they described.
+    /// The RMs that have described themselves, with a client and the description of each.
     pub members: BTreeMap<RmName, (RmClient, Arc<v1::DescribeResponse>)>,
-    /// RMs that never described themselves, or as somebody else.
+    /// The RMs that have never described themselves, or whose address answered under another name.
     pub missing: Vec<RmName>,
 }
 
@@ -63,16 +65,16 @@ pub struct Snapshot {
 pub struct Federation {
     known: Arc<RwLock<BTreeMap<RmName, KnownRm>>>,
     snapshot: LatestValue<Arc<Snapshot>>,
-    /// When it began to ask.
+    /// When this coordinator began to ask.
     began: Instant,
-    /// When all were asked last because a request was to be refused for good, and who did not answer.
+    /// The last round in which all RMs were asked because a request was about to be refused for good.
     asked_anew: Arc<Mutex<Option<QuestionRound>>>,
-    /// This coordinator and those above it: none of them may be below a member.
+    /// This coordinator, first, and its parents. None of them may be a child of a member: that would be a cycle.
     lineage: Arc<Vec<String>>,
 }
 
 impl Federation {
-    /// Knows the configured RMs by name only; connects from this machine.
+    /// A federation in which only the names of the configured RMs are known. Connects from the machine `host`.
     #[must_use]
     pub fn new(peers: &BTreeMap<RmName, RmPeer>, host: &Host) -> Self {
         let known = |(name, peer): (&RmName, &RmPeer)| {
@@ -104,13 +106,13 @@ impl Federation {
         }
     }
 
-    /// Says who this coordinator is, and who is above it, so that a cycle is noticed.
+    /// Sets this coordinator's name, first, and those of its parents, so that a cycle is noticed.
     #[must_use]
     pub fn of(self, lineage: Vec<String>) -> Self {
         Self { lineage: Arc::new(lineage), ..self }
     }
 
-    /// Keeps asking every RM, each on its own, for as long as the runtime lives.
+    /// Keeps asking every RM to describe itself, each in a task of its own, for as long as the runtime lives.
     pub fn watch(&self) {
         for name in self.names() {
             let federation = self.clone();
@@ -123,7 +125,7 @@ impl Federation {
                     let usable = federation.describe(&name).await;
                     let pause =
                         if usable { limits::DESCRIBE_REFRESH } else { limits::DESCRIBE_RETRY };
-                    // A doubt cuts the pause short; none at all only ends it.
+                    // A doubt ends the pause early. If there is none, the pause just ends.
                     let _ = tokio::time::timeout(pause.to_std(), doubt.notified()).await;
                 }
             });
@@ -136,37 +138,37 @@ impl Federation {
         self.snapshot.get()
     }
 
-    /// The next one after `known`.
+    /// Waits for the next snapshot after `known`.
     pub async fn after(&self, known: &Arc<Snapshot>) -> Arc<Snapshot> {
         let next = self.snapshot.wait_for(|snapshot| !Arc::ptr_eq(snapshot, known)).await;
         next.unwrap_or_else(|| self.snapshot())
     }
 
-    /// When it began to ask.
+    /// When this coordinator began to ask.
     #[must_use]
     pub const fn began(&self) -> Instant {
         self.began
     }
 
-    /// Every configured RM.
+    /// The names of all configured RMs.
     #[must_use]
     pub fn names(&self) -> Vec<RmName> {
         self.read_known(|known| known.keys().cloned().collect())
     }
 
-    /// The same, once every RM has described itself; or at once when they had [`limits::DESCRIBE_PATIENCE`]
-    /// for it since the start. So a request that comes while everything starts is planned on all of it.
+    /// The federation once every RM has described itself, or [`limits::DESCRIBE_PATIENCE`] after the start at the
+    /// latest. So a request that comes while everything is starting is planned on the whole federation.
     pub async fn settled(&self) -> Arc<Snapshot> {
         let complete = self.snapshot.wait_for(|snapshot| snapshot.missing.is_empty());
         let until = self.began + limits::DESCRIBE_PATIENCE.to_std();
-        // Over is over: what is known by then is what there is.
+        // After the timeout, the federation is what is known by then.
         let _ = tokio::time::timeout_at(until, complete).await;
         self.snapshot()
     }
 
-    /// The federation by descriptions that are younger than an instant, and the RMs that gave none: what is
-    /// refused for good is refused by these. Requests that are refused at the same time share one round of
-    /// questions.
+    /// The federation by descriptions that were asked for after `instant`, and the RMs that gave none. A request is
+    /// refused for good only on such descriptions. Requests that are refused at the same time share one round of
+    /// Describe calls.
     pub async fn younger_than(&self, instant: Instant) -> (Arc<Snapshot>, Vec<RmName>) {
         let mut last = self.asked_anew.lock().await;
         if let Some((began, silent)) = &*last
@@ -186,25 +188,26 @@ impl Federation {
         (self.snapshot(), silent)
     }
 
-    /// The way to ask an RM for its availability.
+    /// The queue of availability queries to an RM; `None` if the RM is not configured.
     #[must_use]
     pub fn inquiry(&self, rm: &RmName) -> Option<Inquiry> {
         self.read_known(|known| known.get(rm).map(|known| known.inquiry.clone()))
     }
 
-    /// Told when an RM answers anew: at first, after a failure, or as another process than before.
+    /// Notified at a new contact: the RM answers for the first time, after a failure, or as another process.
+    /// `None` if the RM is not configured.
     #[must_use]
     pub fn contact(&self, rm: &RmName) -> Option<Arc<Notify>> {
         self.read_known(|known| known.get(rm).map(|known| Arc::clone(&known.contact)))
     }
 
-    /// A client to an RM.
+    /// A client to an RM; `None` if it is not configured.
     #[must_use]
     pub fn client(&self, rm: &RmName) -> Option<RmClient> {
         self.read_known(|known| known.get(rm).map(|known| known.client.clone()))
     }
 
-    /// An RM did not answer something else: it counts as not reachable until it describes itself anew.
+    /// Marks an RM as unreachable after it failed to answer another call, until it describes itself again.
     pub fn doubt(&self, rm: &RmName, problem: &str) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = known.get_mut(rm).filter(|entry| entry.problem != problem) else {
@@ -217,7 +220,7 @@ impl Federation {
         problem.clone_into(&mut entry.problem);
     }
 
-    /// Every configured RM and how it is.
+    /// The status of every configured RM.
     #[must_use]
     pub fn statuses(&self) -> Vec<v1::ResourceManagerStatus> {
         self.read_known(|known| {
@@ -234,7 +237,7 @@ impl Federation {
         })
     }
 
-    /// Asks one RM who it is; is it usable?
+    /// Asks one RM to describe itself. Returns whether the RM is usable.
     async fn describe(&self, name: &RmName) -> bool {
         let Some(mut client) = self.client(name) else { return false };
         let mut request = tonic::Request::new(v1::DescribeRequest {});
@@ -251,7 +254,7 @@ impl Federation {
         }
     }
 
-    /// Whoever answers at an RM's address is somebody else: nothing is known of that RM any more.
+    /// Forgets an RM's description, because another daemon answers at its address.
     fn disown(&self, name: &RmName, problem: &str) -> bool {
         self.doubt(name, problem);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -264,14 +267,14 @@ impl Federation {
         false
     }
 
-    /// Takes in what an RM said of itself, and rebuilds the topology when it is something new.
+    /// Records an RM's description, and rebuilds the topology if it has changed. Returns whether the RM is usable.
     fn learn(&self, name: &RmName, description: v1::DescribeResponse) -> bool {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = known.get_mut(name) else { return false };
         let old = entry.description.as_deref();
         let process = |said: &v1::DescribeResponse| (said.ledger_id.clone(), said.started);
         if !entry.problem.is_empty() || old.map(process) != Some(process(&description)) {
-            // Whoever hears it compares, and finds out whether it can be.
+            // A listener compares bookings with the RM; it finds out by itself whether the RM can be used.
             entry.contact.notify_one();
         }
         if old == Some(&description) {
@@ -309,13 +312,13 @@ impl Federation {
         }
     }
 
-    /// Does an RM that describes itself so let nothing of this coordinator be held?
+    /// Does an RM with this description refuse every hold of this coordinator?
     fn is_denied(&self, said: &v1::DescribeResponse) -> bool {
         let own = self.lineage.first();
         !said.coordinators.is_empty() && own.is_some_and(|own| !said.coordinators.contains(own))
     }
 
-    /// Says in the log that an RM denies this coordinator, and that all do.
+    /// Logs that an RM does not accept this coordinator, and if so, that none does.
     fn tell_denied(&self, name: &RmName, known: &BTreeMap<RmName, KnownRm>) {
         let denies =
             |known: &KnownRm| known.description.as_deref().map(|said| self.is_denied(said));
@@ -330,7 +333,7 @@ impl Federation {
             tracing::error!(
                 coordinator = own,
                 rms,
-                "no RM accepts this coordinator: it can plan, and reserve nothing"
+                "no RM accepts this coordinator: it can plan, but not reserve"
             );
         }
     }
@@ -346,7 +349,7 @@ fn accept(
     said: v1::DescribeResponse,
 ) -> Result<v1::DescribeResponse, String> {
     if let Some(own) = lineage.iter().find(|own| said.coordinators_below.contains(own)) {
-        let text = "cycle: it says that this coordinator, or one above it, is below it:";
+        let text = "cycle: it has this coordinator, or a parent of it, as its child:";
         return Err(format!("{text} {own}"));
     }
     if said.name == name.as_str() {
@@ -372,7 +375,7 @@ fn build(known: &BTreeMap<RmName, KnownRm>) -> Result<Snapshot, coalloc_common::
         known.iter().filter(|(_, known)| known.description.is_none()).map(|(name, _)| name.clone());
     Ok(Snapshot { topology: Arc::new(topology), members, missing: missing.collect() })
 }
-/// How an RM is asked for its availability.
+/// The queue of availability queries to an RM, through this client.
 fn inquiry(rm: &RmName, client: &RmClient) -> Inquiry {
     let (rm, client) = (rm.clone(), client.clone());
     Inquiry::new(move |request, span: Span| {

@@ -1,9 +1,9 @@
-//! Availability queries to one RM, put together: while one is on its way, the frames of all requests that
-//! wait gather, and the next asks for them at once.
+//! Availability queries to one RM in batches. While queries are in flight, the frames of all waiting requests gather,
+//! and the next query asks for them together.
 //!
-//! As with the ledger's group commit, nobody waits for company: the first query leaves at once, and only a
-//! busy coordinator has several requests in one. An RM answers for one user at a time, so only
-//! questions for the same user (and of the same change) travel together.
+//! As with the ledger's group commit, nobody waits for a batch to fill: the first query is sent at once, and only a
+//! busy coordinator has several requests in one query. A query is for one user and one replaced transaction, so only
+//! requests with the same user and the same `replaces` share a batch.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,20 +16,20 @@ use coalloc_proto::v1;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-/// What a query came to.
+/// The result of one query: one entry for each frame, in order.
 type QueryOutcome = Result<Vec<v1::FrameAvailability>, NoAnswer>;
 
 /// Why a query has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAnswer {
-    /// One sentence.
+    /// One sentence on what went wrong.
     pub text: String,
-    /// The RM was asked, so that it is the RM's doing; otherwise the question never left.
+    /// Whether the RM was asked. If so, the RM is at fault; otherwise the query was never sent.
     pub asked: bool,
 }
 
 impl NoAnswer {
-    /// The RM was asked in vain.
+    /// The RM was asked, but gave no usable answer.
     #[must_use]
     pub const fn of(text: String) -> Self {
         Self { text, asked: true }
@@ -39,14 +39,14 @@ impl NoAnswer {
 type QueryCall = dyn Fn(v1::QueryAvailabilityRequest, Span) -> Sending + Send + Sync;
 type Sending = Pin<Box<dyn Future<Output = Result<v1::QueryAvailabilityResponse, Status>> + Send>>;
 
-/// The way to ask one RM. Cheap to clone.
+/// The queue of availability queries to one RM. Cheap to clone.
 #[derive(Clone)]
 pub struct Inquiry {
     call: Arc<QueryCall>,
     line: Arc<Mutex<QueryBatch>>,
 }
 
-/// Who waits, and what is on its way.
+/// The requests that wait, oldest first, and the number of queries in flight.
 #[derive(Default)]
 struct QueryBatch {
     waiting: VecDeque<Ask>,
@@ -55,7 +55,7 @@ struct QueryBatch {
 
 struct Ask {
     request: v1::QueryAvailabilityRequest,
-    /// Of whose trace it is.
+    /// The span of the request's trace.
     span: Span,
     answer: oneshot::Sender<QueryOutcome>,
 }
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Inquiry {
 }
 
 impl Inquiry {
-    /// Asks through `call`, which must end by itself: its time limit is that of a query.
+    /// A queue whose queries are sent through `call`. Each call must end by itself, within the time limit of a query.
     pub fn new<F>(
         call: impl Fn(v1::QueryAvailabilityRequest, Span) -> F + Send + Sync + 'static,
     ) -> Self
@@ -82,12 +82,12 @@ impl Inquiry {
         Self { call: Arc::new(call), line: Arc::default() }
     }
 
-    /// Asks, alone or in company, and waits for [`limits::QUERY_QUEUE_PATIENCE`] at most. One answer a frame, in
-    /// the order of the frames. Several that travel together are one call in the trace of the
-    /// first of them. Needs a tokio runtime around it.
+    /// Asks for the request's frames, in a batch where others wait too, and waits for
+    /// [`limits::QUERY_QUEUE_PATIENCE`] at most. The answer has one entry for each frame, in the order of the frames. A
+    /// batch is one call in the trace of its first request. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// One sentence on why there is no answer.
+    /// Why there is no answer.
     pub async fn ask(&self, request: v1::QueryAvailabilityRequest, span: Span) -> QueryOutcome {
         let (answer, answered) = oneshot::channel();
         {
@@ -103,15 +103,15 @@ impl Inquiry {
                 Err(NoAnswer { text: "the query broke off".to_owned(), asked: false })
             }),
             Err(_) => {
-                let text = "gives no availability: others wait for it as well".to_owned();
+                let text = "gives no availability: the query timed out in the queue".to_owned();
                 Err(NoAnswer { text, asked: false })
             }
         }
     }
 
-    /// Sends what waits until nothing does.
+    /// Sends batches until no request waits.
     async fn send_all(self) {
-        // A call that panics must not take its place with it.
+        // If a call panics, the permit is given back all the same.
         let mut place = QueryPermit { line: Arc::clone(&self.line), taken: true };
         loop {
             let company = place.next_company();
@@ -127,15 +127,15 @@ impl Inquiry {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, QueryBatch> {
-        // Nothing panics while it holds the lock; were it so, the line would still be whole.
+        // Nothing panics while it holds the lock. Even if it did, the queue would still be consistent.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl QueryBatch {
-    /// The first in line, and all behind that can go with it; nobody when nobody waits.
+    /// The next batch: the first waiting request, and all others that can go with it. Empty when none waits.
     fn next_company(&mut self) -> Vec<Ask> {
-        // Who has stopped waiting needs no answer.
+        // A request that has stopped waiting needs no answer.
         self.waiting.retain(|ask| !ask.answer.is_closed());
         let Some(first) = self.waiting.pop_front() else { return Vec::new() };
         let (user, replaces) = (first.request.user.clone(), first.request.replaces.clone());
@@ -157,15 +157,15 @@ impl QueryBatch {
     }
 }
 
-/// A place among the queries on their way, given back whatever becomes of them.
+/// A permit to have a query in flight. It is given back even when the query's task panics.
 struct QueryPermit {
     line: Arc<Mutex<QueryBatch>>,
     taken: bool,
 }
 
 impl QueryPermit {
-    /// Who goes next. When that is nobody the place is given back in the same moment, so that whoever
-    /// comes then finds it free.
+    /// The next batch. If it is empty, the permit is given back under the same lock, so that a request that comes just
+    /// after that finds it free.
     fn next_company(&mut self) -> Vec<Ask> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         let company = line.next_company();
@@ -185,20 +185,20 @@ impl Drop for QueryPermit {
     }
 }
 
-/// One query for the frames of all.
+/// One query for the frames of all requests of a batch.
 fn together(company: &[Ask]) -> v1::QueryAvailabilityRequest {
     let frames = company.iter().flat_map(|ask| ask.request.frames.iter().cloned()).collect();
     let first = company.first().map(|ask| ask.request.clone()).unwrap_or_default();
     v1::QueryAvailabilityRequest { frames, ..first }
 }
 
-/// Gives each the frames that are its own.
+/// Gives each request of a batch the part of the answer that belongs to its own frames.
 fn part(company: Vec<Ask>, answer: QueryOutcome) {
     let asked: usize = company.iter().map(|ask| ask.request.frames.len()).sum();
     let answer = answer.and_then(|frames| match frames.len() == asked {
         true => Ok(frames.into_iter()),
         false => {
-            let text = format!("answers {} frames where {asked} were asked for", frames.len());
+            let text = format!("answers {} frames, but {asked} were asked for", frames.len());
             Err(NoAnswer::of(text))
         }
     });
@@ -206,7 +206,7 @@ fn part(company: Vec<Ask>, answer: QueryOutcome) {
         Ok(frames) => frames,
         Err(problem) => {
             for ask in company {
-                // It may have stopped waiting, here and below.
+                // The request may have stopped waiting, here and below.
                 let _ = ask.answer.send(Err(problem.clone()));
             }
             return;
@@ -239,7 +239,7 @@ mod tests {
         v1::QueryAvailabilityRequest { frames, user: user.to_owned(), replaces: String::new() }
     }
 
-    /// An RM that answers each frame with its start in seconds, once it is let.
+    /// An RM that answers each frame with the frame's start in seconds, once the semaphore lets it.
     fn rm(let_go: &Arc<Semaphore>, calls: &Arc<AtomicUsize>) -> Inquiry {
         let (let_go, calls) = (Arc::clone(let_go), Arc::clone(calls));
         Inquiry::new(move |request: v1::QueryAvailabilityRequest, _| {
@@ -268,7 +268,7 @@ mod tests {
                 (number, rm.ask(request(user, number * 10, 3), Traced::default()).await)
             });
         };
-        // The first leave at once, each alone; the others find the way taken.
+        // The first requests leave at once, each alone; the others find all permits taken.
         for number in 0..limits::QUERIES_IN_FLIGHT_MAX {
             ask(number as i64, "u");
             while calls.load(Ordering::Relaxed) <= number {
@@ -333,7 +333,7 @@ mod tests {
     async fn a_wrong_number_of_answers_is_no_answer_to_anybody() {
         let rm = Inquiry::new(|_, _| async { Ok(v1::QueryAvailabilityResponse::default()) });
         let problem = rm.ask(request("u", 0, 2), Traced::default()).await.unwrap_err();
-        assert!(problem.text.contains("0 frames where 2"), "{problem:?}");
+        assert!(problem.text.contains("0 frames, but 2"), "{problem:?}");
         let down = Inquiry::new(|_, _| async { Err(Status::unavailable("gone")) });
         let problem = down.ask(request("u", 0, 2), Traced::default()).await.unwrap_err();
         assert!(problem.text.contains("gone") && problem.asked, "{problem:?}");

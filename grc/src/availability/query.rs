@@ -1,5 +1,5 @@
-//! Hop 3: what the planner gets to see. Stage 2i and 2ii of Takefusa 2010, section 3.1: N laddered
-//! frames, and the availability of every RM for all of them in one query per RM, all at once.
+//! Hop 3: what the planner gets to see. Source: Takefusa 2010, section 3.1, stages 2i and 2ii: N laddered frames, and
+//! the availability of every RM for all of them. Each RM gets one query, and all queries are sent at once.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use tokio::task::JoinSet;
 use super::federation::{Federation, Snapshot};
 use super::inquiry::NoAnswer;
 
-/// The RPC that asks.
+/// The full name of the RPC of an availability query.
 const QUERY: &str = "coalloc.v1.ResourceManager/QueryAvailability";
 
 /// What is free, frame by frame.
 #[derive(Debug)]
 pub struct FrameAvailability {
-    /// One view a frame, in the order of the frames.
+    /// One view for each frame, in the order of the frames.
     pub views: Vec<FrameView>,
-    /// By frame: the first instant after its start at which something that is booked ends.
+    /// For each frame: the first instant after its start at which a booking ends, as far as any RM reports one.
     pub changes: Vec<Option<Time>>,
-    /// RMs that did not answer in time; their resources are as good as taken.
+    /// The RMs that did not answer in time. Their resources count as taken.
     pub unreachable: Vec<RmName>,
 }
 
-/// No resource manager of the federation books beyond this.
+/// The instant beyond which no resource manager of the federation accepts bookings.
 #[must_use]
 pub fn horizon_end(federation: &Snapshot, now: Time) -> Time {
     let horizon = |description: &v1::DescribeResponse| {
@@ -41,8 +41,8 @@ pub fn horizon_end(federation: &Snapshot, now: Time) -> Time {
     now.saturating_add(furthest.unwrap_or(limits::HORIZON_MAX))
 }
 
-/// Parts the frames that somebody could book from those that lie in the past, or beyond the furthest
-/// horizon in the federation: of these no RM would say more than "zero".
+/// Separates the frames that could be booked somewhere from those that begin in the past or end beyond the furthest
+/// horizon in the federation. Of the latter every RM would only report that nothing is free.
 #[must_use]
 pub fn bookable(
     federation: &Snapshot,
@@ -65,9 +65,9 @@ pub fn bookable(
     (inside, outside.into_iter().map(|window| (window, refusal(window))).collect())
 }
 
-/// Asks every RM of the snapshot for all frames; what `replaces` has booked counts as free, because a
-/// change of it is being planned. An RM that is down or slow costs its patience and its
-/// resources, nothing else; it counts as not reachable until it describes itself anew.
+/// Queries every RM of the snapshot for all frames. What the transaction `replaces` has booked counts as free, because
+/// a change of it is being planned. If an RM is down or slow, the query waits for its timeout, and its resources count
+/// as taken. That RM then counts as unreachable until it describes itself again.
 pub async fn query(
     federation: &Federation,
     snapshot: &Snapshot,
@@ -107,8 +107,8 @@ pub async fn query(
                 }
                 unreachable.push(rm);
             }
-            // Only a panic ends up here; its RM then counts as taken.
-            Err(error) => tracing::error!(%error, "a query broke"),
+            // Only a panic leads here. The RM's resources then count as taken.
+            Err(error) => tracing::error!(%error, "a query failed"),
         }
     }
     unreachable.sort();
@@ -116,7 +116,7 @@ pub async fn query(
     FrameAvailability { views: assemble(snapshot, frames, &answers), changes, unreachable }
 }
 
-/// The first that any RM says of a frame.
+/// The earliest change that any RM reports for a frame.
 fn next_change(
     frame: usize,
     answers: &BTreeMap<RmName, v1::QueryAvailabilityResponse>,
@@ -125,7 +125,7 @@ fn next_change(
     said.filter_map(|time| time_from_wire("next_change", time).ok()).min()
 }
 
-/// The answer to a query, unless there is no use in it.
+/// The answer to a query, if it has the right number of resources for every frame.
 fn checked(
     frames: Vec<v1::FrameAvailability>,
     resources: usize,
@@ -137,13 +137,13 @@ fn checked(
     }
 }
 
-/// Resources an RM discloses: its sites, its paths, full-duplex ones twice.
+/// The number of resources an RM discloses: its sites and its paths, where a full-duplex path counts twice.
 fn resource_count(description: &v1::DescribeResponse) -> usize {
     let paths = description.paths.iter().map(|path| if path.full_duplex { 2 } else { 1 });
     description.sites.len() + paths.sum::<usize>()
 }
 
-/// Names of an RM's resources in the order of its answers.
+/// The names of an RM's resources, in the order of its answers.
 fn resource_names(description: &v1::DescribeResponse) -> impl Iterator<Item = String> + '_ {
     let sites = description.sites.iter().map(|site| site.name.clone());
     let paths = description.paths.iter().flat_map(|path| {
@@ -153,7 +153,7 @@ fn resource_names(description: &v1::DescribeResponse) -> impl Iterator<Item = St
     sites.chain(paths)
 }
 
-/// Puts the answers where the topology has their resources.
+/// Arranges the answers in the order of the topology's vertices and edges.
 fn assemble(
     federation: &Snapshot,
     frames: &[Window],
@@ -185,7 +185,7 @@ fn assemble_frame(
 ) -> FrameView {
     let mut view = FrameView::nothing(topology, frame);
     for (vertex, _, compute) in topology.sites() {
-        // What is more than there is was never true; a planner must not be misled by it.
+        // More than the capacity cannot be free; a wrong answer must not mislead the planner.
         let amount = free(&compute.rm, &compute.resource).min(compute.capacity.0);
         view.free_cpus[vertex.at()] = Cpus(amount);
     }

@@ -1,12 +1,12 @@
-//! What would do instead, when nothing can be planned: the nearest window in which the request fits,
-//! and smaller requests that fit in the asked time.
+//! Alternatives to a request that has no plan: the nearest window in which it fits, and smaller requests that fit at
+//! the time that was asked for.
 //!
-//! The searches are pure ([`coalloc_plan::nearest`], [`coalloc_plan::smaller`]); here they are given
-//! answers of the RMs and a planner. Both begin only after the request was refused, on the planners'
-//! threads and within a time of their own, so that they delay neither the protocol nor other
-//! requests. What they find is a hint like every plan: nothing is held.
+//! The searches are pure ([`coalloc_plan::nearest`], [`coalloc_plan::smaller`]); this module gives them the answers of
+//! the RMs and a planner. Both begin only after the request was refused. They run on the planners' threads and within a
+//! time of their own, so that they delay neither the protocol nor other requests. What they find is a hint, like every
+//! plan: nothing is held.
 //!
-//! Left out: starts before the asked one.
+//! Left out: starts before the earliest one that was asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,29 +28,29 @@ use crate::availability;
 use crate::availability::federation::{Federation, Snapshot};
 use crate::planning::{ExplainedFrames, Planners, PlanningOutcome, ip_options};
 
-/// Who is asked, and who plans.
+/// Where alternatives are searched: the RMs that are queried, and the planners.
 #[derive(Debug)]
 pub struct AlternativeSearch<'a> {
-    /// Whose clocks count.
+    /// The machine whose clocks are used.
     pub host: &'a Host,
-    /// The RMs.
+    /// The resource managers.
     pub federation: &'a Federation,
-    /// As they were when the request was planned.
+    /// The federation as it was when the request was planned.
     pub snapshot: &'a Arc<Snapshot>,
     /// The planners' threads.
     pub planners: &'a Planners,
 }
 
-/// Does a client that said nothing of it want to hear of alternatives, or one that did?
+/// Does the client want alternatives? `unless_said` is the answer for a client that does not say.
 #[must_use]
 pub fn wanted(options: Option<&v1::PlanOptions>, unless_said: bool) -> bool {
     options.and_then(|options| options.alternatives).unwrap_or(unless_said)
 }
 
-/// Frames without a plan, and why.
+/// Frames without a plan, each with the reason.
 type Refused = Vec<(Window, Refusal)>;
 
-/// How far the search for a window came.
+/// How far the search for the nearest window got.
 struct SearchExtent {
     nearest: Option<RankedPlan>,
     until: Time,
@@ -59,7 +59,7 @@ struct SearchExtent {
 }
 
 impl AlternativeSearch<'_> {
-    /// Everything that would do instead of a request of which nothing could be planned.
+    /// All alternatives to a request that has no plan.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many requests are being planned, INTERNAL when a planner panicked.
@@ -69,9 +69,9 @@ impl AlternativeSearch<'_> {
         admitted: &Admitted,
         planned: &mut PlanningOutcome,
     ) -> Result<v1::Alternatives, Status> {
-        // What is beyond the empty federation fits at no time.
+        // A request beyond the capacity of a federation without bookings fits at no time.
         let beyond = |reason| matches!(reason, Reason::BeyondCapacity);
-        // Of an RM that is silent nothing is known: what it has may be what is missing.
+        // An RM that does not answer may have what is missing.
         let silent = !self.snapshot.missing.is_empty() || !planned.unreachable.is_empty();
         let hopeless = !silent && planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
         let refused = planned.refused.clone();
@@ -105,7 +105,7 @@ impl AlternativeSearch<'_> {
         Ok(found)
     }
 
-    /// The nearest window: asks in rounds, plans what may fit, earliest first.
+    /// Searches the nearest window: queries starts in rounds, and plans those that may fit, earliest first.
     async fn nearest(&self, admitted: &Admitted) -> Result<SearchExtent, Status> {
         let begun = self.host.now();
         let now = begun.wall;
@@ -159,8 +159,8 @@ impl AlternativeSearch<'_> {
         })
     }
 
-    /// Smaller requests that fit in one of the asked frames; and the frames' refusals, in which those
-    /// that name no bottleneck name what the plan that comes closest lacks, where all are to be read of.
+    /// Searches smaller requests that fit in one of the frames that were asked for. Also returns the refusals of these
+    /// frames. If all are to be explained, each refusal without a bottleneck gets what the closest plan lacks.
     async fn smaller(
         &self,
         admitted: &Admitted,
@@ -190,7 +190,7 @@ impl AlternativeSearch<'_> {
                 picture.views.iter().find_map(|view| fits(tried, view))
             });
             let ip = ip_options(options);
-            // What a solver that may miss plans comes close to says nothing of what is missing.
+            // If a solver may miss plans, the closest plan that it finds does not tell what is missing.
             let told = explained == ExplainedFrames::All && options.solver.is_complete();
             let frames = if told { &mut refused[..] } else { &mut [] };
             for (window, refusal) in frames {
@@ -208,11 +208,11 @@ impl AlternativeSearch<'_> {
     }
 }
 
-/// What planning one frame came to.
+/// The result of planning one frame.
 enum FrameOutcome {
     Fits(Box<RankedPlan>),
     Not,
-    /// The time is over, or the planner's budget: it is not known.
+    /// The time or the planner's budget is over, so the result is unknown.
     Stopped,
 }
 
@@ -226,7 +226,7 @@ fn plan(
     if stop.load(Ordering::Relaxed) {
         return FrameOutcome::Stopped;
     }
-    // An outside solver does not hear `stop`, so that no single answer of it may take long.
+    // An outside solver does not see `stop`, so no single call of it may take long.
     let (nodes, solver_time) = (limits::PLANNING_NODES_MAX, limits::ALTERNATIVES_SOLVER_TIME);
     let budget = Budget { nodes, solver_time, stop };
     let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
@@ -238,15 +238,15 @@ fn plan(
     }
 }
 
-/// How far what is known led.
+/// How far the known starts led.
 enum KnownOutcome {
     Fits(Box<RankedPlan>),
-    /// No start that is known fits.
+    /// No known start fits, so more must be queried.
     AskMore,
     Stopped,
 }
 
-/// Tries the starts whose availability is known, in their order.
+/// Tries the starts with known availability, in their order.
 fn follow(
     search: &mut NearestWindowSearch,
     plan: impl Fn(&FrameView) -> FrameOutcome,

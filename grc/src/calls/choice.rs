@@ -1,8 +1,8 @@
-//! Reserve with a digest: exactly one plan that was shown, or the fresh ones that can be made instead.
+//! Reserve with a plan digest: exactly one plan that was shown before, or if it is outdated, fresh plans instead.
 //!
-//! The plan need not be the one that a planner would choose now; others may be cheaper by now, and it
-//! was chosen all the same. What counts is that it can be made, which is checked on a fresh picture of
-//! its window by the checker that believes no planner.
+//! The plan need not be the one that a planner would choose now. Others may be cheaper by now, but the client has
+//! chosen this one. What counts is whether it is still feasible. A checker that does not rely on any planner decides
+//! that, on fresh availability for the plan's window.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::planning::plan_cache::ShownPlan;
 use crate::views::kept;
 
 impl GrcService {
-    /// What to try when a digest names the plan: that one only.
+    /// The only candidate of a request whose digest names a plan.
     pub(crate) async fn candidate_of_digest(
         &self,
         wire: &v1::ReserveRequest,
@@ -89,7 +89,7 @@ impl GrcService {
         Ok(PlannedCandidates { unreachable, fresh, outcome: Err(Refusal { detail, ..refusal }) })
     }
 
-    /// The shown plan as a candidate, or why it cannot be made any more.
+    /// The shown plan as a candidate, or why it is not feasible any more.
     async fn still_feasible(
         &self,
         shown: &ShownPlan,
@@ -104,7 +104,7 @@ impl GrcService {
             Refusal { window, ..Refusal::new(Reason::PlanOutdated, detail) }
         };
         let plan = plan_from_wire(&federation.topology, &shown.plan);
-        let plan = plan.ok_or_else(|| outdated("the federation is not what it was"))?;
+        let plan = plan.ok_or_else(|| outdated("the federation has changed"))?;
         let (frames, outside) =
             availability::bookable(federation, vec![plan.window], self.handle.now().wall);
         if let Some((_, refusal)) = outside.first() {
@@ -114,11 +114,11 @@ impl GrcService {
             availability::query(&self.federation, federation, &frames, &admitted.user, None).await;
         let Some(view) = picture.views.first() else { return Err(outdated("nothing is known")) };
         let edges = plan.routes.iter().map(Vec::len).max().unwrap_or(1);
-        // However long its routes were allowed to be when it was made: at most ROUTE_EDGES_MAX.
+        // The routes may have any length that was allowed when the plan was made: at most ROUTE_EDGES_MAX.
         let options = IpOptions { route_edges_max: edges as u32, ..IpOptions::default() };
         feasible(&federation.topology, &admitted.request, view, &options, &plan).map_err(
             |why| {
-                // The checker's sentences end in the equation that is broken; users have no use for it.
+                // The checker's sentences end with the equation that is violated, which is of no use to users.
                 let why = why.split(" (Eq. ").next().unwrap_or_default().to_owned();
                 let missing = picture.unreachable.iter().map(ToString::to_string);
                 let missing: Vec<String> = missing.collect();
@@ -132,7 +132,7 @@ impl GrcService {
     }
 }
 
-/// A chosen plan has no next choice to search for, so that nothing is gained by holding it in turn.
+/// The candidate, held everywhere at once. There is no next choice to search for, so holding in turn gains nothing.
 fn at_once(candidate: Candidate) -> Candidate {
     Candidate { order: Vec::new(), ..candidate }
 }

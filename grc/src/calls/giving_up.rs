@@ -1,6 +1,8 @@
-//! An operator gives up on a resource manager that does not acknowledge the end of reservations, and what is owed to
-//! whom. What giving up means is the core's (`coalloc_protocol`, `giving_up`); here its calls are checked and its
-//! answers put into words.
+//! Giving up on a resource manager that does not acknowledge the end of reservations, as an operator asks for it; and
+//! how much is owed to each resource manager, that is, sent until it is acknowledged.
+//!
+//! Left out: what giving up means, which is in the coordinator core (`coalloc_protocol`, `giving_up`). Here the calls
+//! are checked and the answers put into words. Source: docs/adr/0033-giving-up-on-an-rm.md.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +17,13 @@ use tonic::Status;
 
 use crate::calls::service::{CallSubject, GrcService, patient};
 
-/// Names that an error lists before it counts the rest.
+/// How many names an error lists; the rest are only counted.
 const NAMES_SHOWN: usize = 8;
 
-/// A call, checked.
+/// A checked call.
 struct ParsedCall {
     rm: RmName,
-    /// Of one reservation, or of all.
+    /// The reservation; `None` for all reservations.
     id: Option<String>,
     by: UserName,
     why: String,
@@ -55,12 +57,12 @@ fn names(all: &[RmName]) -> String {
     }
 }
 
-/// Why not, for whoever asked.
+/// The status for an operator whose call was refused.
 fn refused(rm: &RmName, id: &ReservationId, why_not: &NotGivenUp) -> Status {
     let other = |what: &str, owing: &[RmName]| {
         let allowed = match owing {
-            [] => format!("nobody: no resource manager owes the end of {id}"),
-            _ => format!("one that owes the end of {id}: {}", names(owing)),
+            [] => format!("none: no resource manager still has to end {id}"),
+            _ => format!("one that still has to end {id}: {}", names(owing)),
         };
         let value = format!("{:?}, which {what},", rm.as_str());
         status::invalid(&InvalidField::new("resource_manager", value, allowed))
@@ -70,18 +72,19 @@ fn refused(rm: &RmName, id: &ReservationId, why_not: &NotGivenUp) -> Status {
         NotGivenUp::OwesNothing(owing) => other("has acknowledged everything of it", owing),
         NotGivenUp::Wanted => {
             let text = format!(
-                "no end is wanted of {rm}: {id} is being held, booked or changed, or it is confirmed. Release it first"
+                "{rm} need not end anything: {id} is being held, booked or changed, or it is \
+                 confirmed. Release it first"
             );
             status::not_now("reservation", id.as_str(), text)
         }
         NotGivenUp::OfParent => {
-            let text = "it belongs to a coordinator above; only that one may end it";
+            let text = "it belongs to a parent coordinator; only that one may end it";
             status::denied(format!("{text}: give up on this coordinator there"))
         }
     }
 }
 
-/// Beside how each is, what it has not acknowledged; that is taken out of `owed`.
+/// Adds to each RM's status what the RM has not acknowledged, and removes that from `owed`.
 pub(crate) fn with_owed(
     managers: Vec<v1::ResourceManagerStatus>,
     owed: &mut BTreeMap<RmName, Owed>,
@@ -109,7 +112,7 @@ fn count(count: usize) -> u32 {
 }
 
 impl GrcService {
-    /// The whole way of one call.
+    /// Handles one call.
     pub(crate) async fn give_up_on(
         &self,
         wire: v1::GiveUpRequest,
@@ -151,7 +154,7 @@ impl GrcService {
     ) -> Result<v1::GiveUpResponse, Status> {
         let name = rm.clone();
         let known = self.handle.read(move |core| core.owed().contains_key(&name)).await?;
-        // A name that is mistyped owes nothing, either.
+        // A mistyped name owes nothing either, so it has to be told from an RM that is known.
         if !known && !self.federation.names().contains(&rm) {
             return Err(status::not_found("resource manager", rm.as_str()));
         }
@@ -180,7 +183,7 @@ impl GrcService {
             let input = |token| Repair::GiveUp { rm: own, of, by, why, token };
             service.handle.call(|token| CoordinatorInput::Repair(input(token))).await
         };
-        // It waits for nobody but the disk.
+        // The call waits only for the disk.
         let reply = patient(about, call).await?;
         let reply = reply.ok_or_else(|| status::outcome_unknown(about.0, about.1))?;
         if let GiveUpReply::GaveUp(on) = &reply {

@@ -1,6 +1,6 @@
-//! The Coordinator and Resolver services of gRPC: what comes is checked and passed on to the file that has the call.
+//! The Coordinator and Resolver services of gRPC. A handler checks its message and passes it to the module of its call.
 //!
-//! Left out: what a call does until its outcome.
+//! Left out: what a call does until its outcome, see the other modules of [`crate::calls`].
 
 use coalloc_common::{ReservationId, RmName, TransactionId};
 use coalloc_net::convert::{plan_to_wire, refusal_to_wire, user_name, window_to_wire};
@@ -183,7 +183,7 @@ impl CoordinatorRpc for GrcService {
             core.find(asked.as_str()).is_some_and(|known| known.parent_transaction.is_some())
         };
         if self.handle.read(above).await? {
-            let text = "it belongs to a coordinator above; only that one may release it";
+            let text = "it belongs to a parent coordinator; only that one may release it";
             return Err(status::denied(text));
         }
         let (service, shown) = (self.clone(), id.clone());
@@ -232,7 +232,7 @@ impl CoordinatorRpc for GrcService {
         let mut owed = self.handle.read(Coordinator::owed).await?;
         let managers = self.reconciler.noted(self.federation.statuses());
         let resource_managers = giving_up::with_owed(managers, &mut owed);
-        // What is left is owed to nobody that is configured.
+        // What is still in `owed` is owed to RMs that are not configured.
         let not_configured = giving_up::elsewhere(owed);
         let snapshot = self.federation.snapshot();
         let vertices = snapshot.topology.vertices().iter();
@@ -260,7 +260,7 @@ impl Resolver for GrcService {
             (Ok(txn), Ok(rm)) => (txn, rm),
             (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
         };
-        tracing::info!(%txn, %rm, "asked what became of a transaction");
+        tracing::info!(%txn, %rm, "asked for the outcome of a transaction");
         let answer = self.handle.post(|token| CoordinatorInput::Resolve { txn, rm, token })?;
         let decision = match answer.await.map_err(|_| status::stopping())? {
             Resolution::Decided(Decision::Commit) => v1::Decision::Commit,

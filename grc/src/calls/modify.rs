@@ -1,12 +1,12 @@
-//! A change of a reservation: what its new version may be, its plans, and the way of one modify call.
+//! A change of a reservation: what its new version may be, the plans for it, and how a modify call is handled.
 //!
-//! The request is the whole new version. Sites that both versions have are pinned to where they are,
-//! unless they may move; what is free is asked for with the old booking counted as free; then the new
-//! version is held and booked beside the old one like any other (`protocol::coordinator`). A reservation
-//! that has begun keeps what it has until [`cut`], and is planned anew from there on only.
+//! A modify request contains the whole new version. Sites that both versions have are pinned to where they are, unless
+//! they may move. Availability is queried with the old booking counted as free. Then the new version is held and booked
+//! beside the old one, like any other (`protocol::coordinator`). A reservation that has begun keeps its booking until
+//! [`cut`], and only the time after that is planned anew.
 //!
-//! Left out: changing the start of what has begun, the past of anything, and holding one by one: whatever the
-//! solver, a change is held at all resource managers at once.
+//! Left out: changing the start of a reservation that has begun, changing the past, and holding one RM after the
+//! other: with every solver, a change is held at all resource managers at once.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ use crate::views::kept;
 use crate::views::receipt;
 use crate::views::view;
 
-/// What is booked, as a change sees it.
+/// The current booking of a reservation that is to be changed.
 #[derive(Debug, Clone)]
 struct CurrentBooking {
     id: ReservationId,
@@ -42,7 +42,7 @@ struct CurrentBooking {
     transaction: Option<TransactionId>,
     segments: BTreeMap<RmName, Vec<Segment>>,
     plan: Option<v1::Plan>,
-    /// How it was searched.
+    /// The planning options with which it was planned.
     options: v1::PlanOptions,
 }
 
@@ -59,7 +59,7 @@ impl CurrentBooking {
         }
     }
 
-    /// How a new version of it is searched: as it was itself, but for what is asked otherwise.
+    /// The planning options for a new version: those of the call, and for the rest those of the current booking.
     fn options(&self, asked: Option<&v1::PlanOptions>) -> v1::PlanOptions {
         let (own, asked) = (self.options.clone(), asked.cloned().unwrap_or_default());
         v1::PlanOptions {
@@ -76,19 +76,19 @@ impl CurrentBooking {
 /// What a new version is planned for.
 #[derive(Debug, Clone, PartialEq)]
 struct Version {
-    /// With its start, and with pins where sites stay.
+    /// The request, with its start set, and with pins for sites that stay where they are.
     request: v1::CoAllocationRequest,
-    /// Of what has begun: the whole window, and from when on it is planned anew.
+    /// For a reservation that has begun: the whole window, and the instant from which it is planned anew.
     active: Option<(Window, Time)>,
 }
 
-/// From when on a reservation that has begun can be anything else: the change needs its time, and after
-/// the end of the old version nothing is left of it to keep.
+/// The earliest instant from which a reservation that has begun can be changed. The change itself takes some time. The
+/// instant is never after the end of the old version, because nothing is left to keep then.
 fn cut(old: Window, now: Time) -> Time {
     now.saturating_add(limits::SOONEST_LEAD).next_second().min(old.end())
 }
 
-/// The new version of what is booked.
+/// The new version of a current booking. `may_move` allows sites of both versions to be placed elsewhere.
 fn version(
     wire: &v1::CoAllocationRequest,
     (old, plan): (Window, &v1::Plan),
@@ -131,7 +131,7 @@ fn version(
     Ok(Version { request, active: Some((whole, cut)) })
 }
 
-/// Sites that both versions have stay where they are.
+/// Pins the sites that both versions have to where they are.
 fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), InvalidField> {
     for (index, site) in request.sites.iter_mut().enumerate() {
         let Some(old) = plan.placements.iter().find(|old| old.site == site.name) else { continue };
@@ -150,7 +150,7 @@ fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), Inv
     Ok(())
 }
 
-/// What is kept of the old version until `cut`, then the new one; equal neighbours are one segment.
+/// The old version until `cut`, and the new one from then on; adjacent equal segments are merged into one.
 fn joined(
     old: &BTreeMap<RmName, Vec<Segment>>,
     cut: Time,
@@ -170,7 +170,7 @@ fn joined(
     merged(new)
 }
 
-/// Equal neighbours as one segment.
+/// Merges adjacent segments of the same resource and amount into one.
 pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName, Vec<Segment>> {
     for segments in all.values_mut() {
         segments.sort_by_key(|segment| (segment.resource.clone(), segment.window));
@@ -191,8 +191,8 @@ pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName
     all
 }
 
-/// The plan of what is left of an active reservation as one of all of it. What counts time, its start and
-/// its price, counts from the beginning; amounts are those from now on.
+/// Turns the plan for the rest of an active reservation into a plan for the whole of it. Start and price then count
+/// from the beginning of the reservation; the other values are those of the rest.
 fn as_whole(
     plan: &mut v1::Plan,
     window: Window,
@@ -215,7 +215,7 @@ fn as_whole(
 }
 
 impl GrcService {
-    /// The whole way of one modify call.
+    /// Handles one modify call.
     pub(crate) async fn modify_whole(
         &self,
         wire: v1::ModifyRequest,
@@ -228,7 +228,7 @@ impl GrcService {
         self.change_end(end, &id, &change)
     }
 
-    /// What is booked under an id, by the reservation's or the request's.
+    /// The current booking under an id, which is the reservation's or its request's.
     async fn standing(&self, id: &str) -> Result<CurrentBooking, Status> {
         let wanted = id.to_owned();
         let look = move |coordinator: &Coordinator| {
@@ -239,7 +239,7 @@ impl GrcService {
         };
         match self.handle.read(look).await? {
             (_, _, (true, _)) => {
-                let text = "it belongs to a coordinator above; only that one may change it";
+                let text = "it belongs to a parent coordinator; only that one may change it";
                 Err(status::denied(text))
             }
             (_, _, (_, true)) => {
@@ -255,7 +255,7 @@ impl GrcService {
         }
     }
 
-    /// Plans of the new version, best first, or why there is none; and who did not answer.
+    /// The RMs that did not answer, and the candidates for the new version, best first, or why there are none.
     async fn change_candidates(
         &self,
         wire: &v1::ModifyRequest,
@@ -313,7 +313,7 @@ impl GrcService {
         Ok((planned.unreachable, Ok(candidates)))
     }
 
-    /// How a conversation about a change ends, as its caller is told.
+    /// The answer to a call whose conversation about a change has ended.
     pub(crate) fn change_end(
         &self,
         end: ChangeEnd,
@@ -362,7 +362,7 @@ struct ChangePlanner<'a> {
 impl JobPlanner for ChangePlanner<'_> {
     async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
         let (service, wire) = (self.service, self.wire);
-        // Read again: no other change can come between from the first planning on.
+        // The booking is read again each time. No other change can come between once the first planning has begun.
         let current = service.standing(self.id.as_str()).await?;
         let (unreachable, outcome) =
             service.change_candidates(wire, &current, &job.refusals).await?;
@@ -372,7 +372,7 @@ impl JobPlanner for ChangePlanner<'_> {
     }
 }
 
-/// Who asks for which change, checked: the first things that are wrong with a modify call.
+/// Checks who wants which change. These are the first checks of a modify call.
 fn ticket(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<ChangeTicket, Status> {
     let user = wire.request.as_ref().map_or("", |request| request.user.as_str());
     let user = user_name("request.user", user).map_err(|error| status::invalid(&error))?;
@@ -381,7 +381,7 @@ fn ticket(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<ChangeT
         return Err(status::denied(text));
     }
     let change = RequestId::parse("change_id", &wire.change_id);
-    // Both ids of the reservation mean the same change.
+    // The reservation may be named by either of its ids; the digest of the change must be the same.
     let same = v1::ModifyRequest { id: standing.id.to_string(), ..wire.clone() };
     Ok(ChangeTicket {
         reservation: standing.id.clone(),
@@ -390,7 +390,7 @@ fn ticket(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<ChangeT
     })
 }
 
-/// The window and the plan of what is booked.
+/// The window and the plan of a current booking.
 fn booked(standing: &CurrentBooking) -> Result<(Window, &v1::Plan), Status> {
     let unknown = || {
         let text = format!("the plan of {} cannot be read, so it cannot be changed", standing.id);

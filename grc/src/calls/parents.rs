@@ -1,13 +1,13 @@
-//! The ResourceManager service of a coordinator: its whole federation as one RM to those above.
+//! The ResourceManager service of a coordinator: parent coordinators see its whole federation as one RM.
 //!
-//! Describe shows its sites and one abstract path between every two end points (sites and border
-//! points), named `GRC:A--B` ([`snapshot`]). A hold becomes a request of its own: sites pinned, each abstract
-//! path a link between its ends, planned by the usual planner ([`planning`]) and tried by the coordinator core,
-//! which is the participant upward. Nothing of the inside leaves: neither paths nor the names in a refusal.
-//! All of this that is pure is [`coalloc_plan::abstracted`]'s. What it holds is listed and its changes are told
-//! as an RM's are ([`bookings`], [`listing`]).
+//! Describe shows the sites, and one abstract path between every two end points (sites and border points), named
+//! `GRC:A--B` ([`snapshot`]). A hold becomes a request of its own: its sites are pinned, and each abstract path becomes
+//! a link between its ends. The usual planner plans it ([`planning`]), and the coordinator core tries it; the core is
+//! the participant in the parent's transaction. Neither inner paths nor inner names are disclosed, not even in a
+//! refusal. The pure part of all this is in [`coalloc_plan::abstracted`]. What the coordinator holds for parents is
+//! listed and can be watched, like the bookings of an RM ([`bookings`], [`listing`]).
 //!
-//! Left out: more than one plan for a hold; when others were faster it is planned once more.
+//! Left out: more than one plan for a hold. If others were faster, it is planned once more.
 
 mod bookings;
 mod listing;
@@ -36,10 +36,10 @@ use crate::config::parents::ParentSettings;
 use crate::node::conversation::{JobPlanner, converse};
 use crate::views::view;
 
-/// The handlers.
+/// The handlers of the ResourceManager service.
 #[derive(Debug, Clone)]
 pub struct ParentService {
-    /// What this coordinator is to those above.
+    /// How this coordinator serves its parents.
     pub config: ParentSettings,
     /// The coordinator itself.
     pub service: GrcService,
@@ -61,14 +61,14 @@ impl ParentService {
         Err(status::not_for_us(name, meant))
     }
 
-    /// The whole way of one hold of a parent.
+    /// Handles one hold of a parent.
     async fn hold_whole(&self, order: HoldOrder) -> Result<Answer, Status> {
         let GrcService { handle, pauses, .. } = &self.service;
         let mut planner = HoldPlanner { service: self, order: &order };
         answered(converse(handle, pauses, order.clone(), &mut planner).await?)
     }
 
-    /// A refusal as the one above may be told it.
+    /// A refusal in terms of what the parent may see.
     async fn outward(&self, refusal: &Refusal, order: &HoldOrder) -> Result<Refusal, Status> {
         let txn = order.txn.clone();
         let tried = move |core: &Coordinator| {
@@ -80,7 +80,7 @@ impl ParentService {
     }
 }
 
-/// The ways of a plan's links, by names.
+/// The routes of a plan's links, by names.
 fn led(plan: Option<&v1::Plan>) -> Vec<RoutedLink> {
     let led = |route: &v1::Route| RoutedLink {
         from: route.from.clone(),
@@ -103,7 +103,7 @@ impl JobPlanner for HoldPlanner<'_> {
     }
 }
 
-/// The transaction that another one replaces; empty: none.
+/// The transaction that a hold or a query replaces; an empty text means none.
 fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
     match wire {
         "" => Ok(None),
@@ -111,10 +111,10 @@ fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
     }
 }
 
-/// A Hold from above as the coordinator takes it.
+/// Reads a parent's Hold for the coordinator core.
 ///
 /// # Errors
-/// [`InvalidField`] for the first field that is wrong.
+/// [`InvalidField`] for the first wrong field.
 pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
     let hold_for = wire.hold_for.as_ref();
     let hold_for = hold_for.map(|span| convert::span_from_wire("hold_for", span)).transpose()?;
@@ -126,7 +126,7 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
     }
     let replaces = replaced(&wire.replaces)?;
     let segments = match (&replaces, wire.segments.is_empty()) {
-        // Nothing is needed here any more.
+        // A new version without segments needs nothing here any more.
         (Some(_), true) => Vec::new(),
         _ => convert::segments_from_wire("segments", &wire.segments)?,
     };
@@ -135,7 +135,7 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
         return Err(InvalidField::new("keeps_old", true, allowed));
     }
     if wire.one_way {
-        let allowed = "false: behind a coordinator nothing is booked with one message";
+        let allowed = "false: a child coordinator cannot book with one message";
         return Err(InvalidField::new("one_way", true, allowed));
     }
     Ok(HoldOrder {
@@ -150,7 +150,7 @@ pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField
     })
 }
 
-/// The answer to a message; without one, nothing is known of the message's effect.
+/// The answer to a parent's message. The error means that it is unknown whether the message has taken effect.
 fn answered(reply: ParentReply) -> Result<Answer, Status> {
     let sent_again = "the same message came again and is answered there";
     match reply {
@@ -182,7 +182,7 @@ impl ParentService {
         let (known, from) = (txn.clone(), by.clone());
         let end = |token| CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token });
         let answer = answered(self.service.handle.call(end).await?)?;
-        tracing::info!(txn = %known, coordinator, ?kind, ?answer, "from above");
+        tracing::info!(txn = %known, coordinator, ?kind, ?answer, "message from a parent");
         match answer {
             Answer::Done => Ok(None),
             Answer::Refused(refusal) => {
@@ -195,7 +195,7 @@ impl ParentService {
         }
     }
 
-    /// Says in an answer that a message is not this coordinator's to send.
+    /// The refusal for a message that its sender may not send, because the transaction is another coordinator's.
     fn denial(&self, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
         tracing::warn!(%txn, %coordinator, "denied");
         convert::denial(&self.service.name, txn, coordinator)
@@ -227,7 +227,7 @@ impl ResourceManager for ParentService {
         &self,
         _: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeResponse>, Status> {
-        // Whoever describes itself before it has heard of its own says that it has nothing.
+        // Before the RMs have answered, this coordinator would describe itself without any resources.
         self.service.federation.settled().await;
         let shown = self.shown()?;
         let (sites, paths) = shown.describe();
@@ -266,7 +266,7 @@ impl ResourceManager for ParentService {
         };
         let (frames, user, replaces) = parsed().map_err(|error| status::invalid(&error))?;
         let standing = match &replaces {
-            // One that is not booked here counts for nothing.
+            // A transaction that is not booked here frees nothing.
             Some(old) => self.standing(old).await?.unwrap_or_default(),
             None => planning::ReplacedBooking::default(),
         };
@@ -302,12 +302,12 @@ impl ResourceManager for ParentService {
         use v1::hold_response::Answer as Wire;
         self.check_meant(&request.get_ref().resource_manager)?;
         let order = order_from_wire(request.get_ref()).map_err(|e| status::invalid(&e))?;
-        // A caller that goes away interrupts nothing: what is half way through goes on.
+        // If the caller goes away, the hold goes on in its own task.
         let (service, wanted) = (self.clone(), order.clone());
         let task = tokio::spawn(async move { service.hold_whole(wanted).await });
         let unknown = |_| status::outcome_unknown("transaction", order.txn.as_str());
         let answer = task.await.map_err(unknown)??;
-        tracing::info!(txn = %order.txn, coordinator = %order.coordinator, ?answer, "hold from above");
+        tracing::info!(txn = %order.txn, coordinator = %order.coordinator, ?answer, "a parent's hold");
         let answer = match answer {
             Answer::Held { expires_in } => {
                 Wire::Held(v1::Held { expires_in: Some(convert::span_to_wire(expires_in)) })
@@ -370,7 +370,7 @@ impl ResourceManager for ParentService {
             let known = core.serves(&coordinator);
             known.then(|| convert::compared_to_wire(ledger, ours, &theirs, from..))
         };
-        let denied = || status::denied(format!("coordinator {name} is not configured above"));
+        let denied = || status::denied(format!("coordinator {name} is not configured as a parent"));
         self.service.handle.read(look).await?.map(Response::new).ok_or_else(denied)
     }
 

@@ -1,8 +1,8 @@
-//! What differs at which RM and what is offered for it, and the way of one repair.
+//! Differences between bookings here and at the RMs, which repair is offered for each, and how a repair is made.
 //!
-//! A difference that is repaired is one that a comparison has found ([`crate::node::reconcile`]); what is done is an
-//! ordinary transaction of the core. Of a reservation that has begun only what is left of it is booked again where it
-//! was lost.
+//! Only a difference that a comparison has found can be repaired ([`crate::node::reconcile`]). A repair is an ordinary
+//! transaction of the core. Where an RM has lost the booking of a reservation that has begun, only the rest of the
+//! booking is made again.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ use crate::calls::service::{CallSubject, GrcService, patient};
 use crate::views::kept::{self, KeptPlan};
 use crate::views::view;
 
-/// What is offered for a difference, and why; `None`: nothing.
+/// The repair that is offered for a difference, and why. `repair` is `None` if nothing can be done here.
 struct RepairOffer {
     repair: Option<v1::RepairKind>,
     why: String,
@@ -42,17 +42,17 @@ fn offer(core: &Coordinator, difference: &Difference) -> RepairOffer {
             (
                 None,
                 format!(
-                    "{} is booked for a coordinator above: released and reserved there",
+                    "{} is booked for a parent coordinator: release it and reserve it there",
                     known.id
                 ),
             )
         }
         (Differs::MissingThere, _) => {
-            let why = "it is confirmed here; it is booked again where that is free".to_owned();
+            let why = "it is confirmed here; it is booked again if that is free".to_owned();
             (Some(v1::RepairKind::BookAgain), why)
         }
         (Differs::OtherContent, _) => {
-            let why = "it is confirmed here otherwise; it is booked again as it is here".to_owned();
+            let why = "it is confirmed here with other content, which is booked again".to_owned();
             (Some(v1::RepairKind::BookAgain), why)
         }
         (Differs::UnknownHere, Some(known)) => {
@@ -60,8 +60,8 @@ fn offer(core: &Coordinator, difference: &Difference) -> RepairOffer {
         }
         (Differs::UnknownHere, None) => {
             let why =
-                "another ledger of this coordinator's name opened it: whether anybody counts \
-                       on it is not known here"
+                "another ledger of this coordinator's name opened it: nobody here knows whether \
+                 it is needed"
                     .to_owned();
             (Some(v1::RepairKind::Release), why)
         }
@@ -73,10 +73,10 @@ fn stands_not(known: &Reservation, txn: &TransactionId) -> String {
     let id = &known.id;
     match known.state {
         _ if known.transaction.as_ref() != Some(txn) => {
-            format!("an attempt at {id}, or a version of it, that is over")
+            format!("an earlier attempt at {id}, or an earlier version of it")
         }
         State::Terminated => format!("{id} was released"),
-        _ => format!("{id} came to nothing"),
+        _ => format!("{id} failed"),
     }
 }
 
@@ -101,7 +101,7 @@ fn shown(core: &Coordinator, difference: &Difference) -> v1::BookingDifference {
     }
 }
 
-/// A repair as it was asked for.
+/// A checked repair call.
 struct ParsedRepair {
     id: RequestId,
     rm: RmName,
@@ -125,7 +125,7 @@ impl ParsedRepair {
     }
 }
 
-/// What of these segments is not over.
+/// The parts of these segments that are not over.
 fn left(segments: &[Segment], now: Time) -> Vec<Segment> {
     let left = |segment: &Segment| {
         let window = segment.window;
@@ -135,7 +135,7 @@ fn left(segments: &[Segment], now: Time) -> Vec<Segment> {
     segments.iter().filter_map(left).collect()
 }
 
-/// What is booked, but where it was lost only what of it is not over.
+/// The candidate for booking again: the whole booking, but at the RMs in `lost` only the parts that are not over.
 fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
     let mut again = booked.clone();
     for rm in lost {
@@ -143,7 +143,7 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
             *segments = left(segments, now);
         }
     }
-    // A task's plan says nothing of segments.
+    // The kept plan of a task stays as it is.
     let plan = match kept::read(&again.details.text()) {
         Some(KeptPlan::CoAllocation(plan)) => Some(*plan),
         Some(KeptPlan::Task(_)) | None => None,
@@ -158,7 +158,7 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
 }
 
 impl GrcService {
-    /// What the last comparisons found, or fresh ones.
+    /// The differences that the last comparisons found, or if the client wants fresh ones, those of a comparison now.
     pub(crate) async fn differences(
         &self,
         wire: &v1::ListDifferencesRequest,
@@ -195,7 +195,7 @@ impl GrcService {
         Ok(v1::ListDifferencesResponse { resource_managers })
     }
 
-    /// The whole way of one repair.
+    /// Handles one repair call.
     pub(crate) async fn repair_one(
         &self,
         wire: v1::RepairRequest,
@@ -207,7 +207,7 @@ impl GrcService {
                 return Ok(done);
             }
             let ParsedRepair { rm, txn, .. } = &asked;
-            let text = format!("no difference at {rm} is known of it; it may be repaired by now");
+            let text = format!("no difference at {rm} is known for it; it may be repaired already");
             return Err(status::not_now("transaction", txn.as_str(), text));
         };
         let looked = difference.clone();
@@ -219,7 +219,7 @@ impl GrcService {
         }
     }
 
-    /// The answer to a repair that was made before, when it was a change.
+    /// The answer to a repair that was made before, if that repair was a change.
     async fn repaired(&self, asked: &ParsedRepair) -> Result<Option<v1::RepairResponse>, Status> {
         let (id, txn) = (asked.id.clone(), asked.txn.clone());
         let now = self.handle.now();
@@ -269,14 +269,14 @@ impl GrcService {
             None => self.still(id.as_str()).await?,
         };
         let state = reservation.change.as_ref().map(|change| change.state().as_str_name());
-        tracing::info!(reservation = %id, repair = %change, state, "booked again, or not");
+        tracing::info!(reservation = %id, repair = %change, state, "repair has ended");
         lost.iter().for_each(|rm| self.reconciler.compare_soon(rm));
         Ok(v1::RepairResponse { reservation: Some(reservation), released: false })
     }
 
     async fn release_nobodys(&self, asked: ParsedRepair) -> Result<v1::RepairResponse, Status> {
         let ParsedRepair { rm, txn, by, why, .. } = asked;
-        tracing::info!(%rm, %txn, %by, why, "what is nobody's is released");
+        tracing::info!(%rm, %txn, %by, why, "releasing a booking of nobody");
         let (service, own) = (self.clone(), rm.clone());
         let shown = txn.clone();
         let release = async move {
@@ -288,7 +288,7 @@ impl GrcService {
             None => false,
             Some(DisownReply::Released) => true,
             Some(DisownReply::Stands(_)) => {
-                let text = "it stands here, or something is under way; compare again";
+                let text = "it is reserved here, or something is under way; compare again";
                 return Err(status::not_now("transaction", shown.as_str(), text));
             }
         };

@@ -1,8 +1,8 @@
-//! Hops 2 to 4 of a reserve call, and every later attempt: what is admitted, asked, planned and tried until
-//! there is an outcome, and what would do instead of what could not be had.
+//! Hops 2 to 4 of a reserve call and of each of its attempts: admission, queries and planning until there is an
+//! outcome, and alternatives to a request that is refused.
 //!
-//! Left out: the attempts themselves, which are the coordinator core's (`coalloc_protocol::coordinator`);
-//! changes ([`crate::calls::modify`]) and tasks ([`crate::calls::tasks`]), which share [`GrcService::drive_replans`].
+//! Left out: the attempts themselves, which the coordinator core makes (`coalloc_protocol::coordinator`); changes
+//! ([`crate::calls::modify`]) and tasks ([`crate::calls::tasks`]), which share [`crate::node::conversation`].
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::planning::{ExplainedFrames, PlanningOutcome};
 use crate::views::kept;
 use crate::views::view;
 
-/// What planning gives a reserve call to try.
+/// The candidates that planning gives to a reserve call.
 pub(crate) struct PlannedCandidates {
-    /// RMs that were not asked, or did not answer.
+    /// The RMs that were not asked or did not answer.
     pub(crate) unreachable: Vec<RmName>,
-    /// What can be made instead of an outdated plan.
+    /// Plans that could be reserved instead of an outdated one.
     pub(crate) fresh: Vec<v1::Plan>,
-    /// What to try.
+    /// The candidates to try.
     pub(crate) outcome: Candidates,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct PlannedCandidates {
 pub(crate) type Candidates = Result<Vec<Candidate>, Refusal>;
 
 impl GrcService {
-    /// Hop 2: what is admitted, and the federation that it is planned on. That there is no such place is
-    /// said only by descriptions that are younger than the request.
+    /// Hop 2: admits a request, and returns the federation that it is planned on. A place is reported as unknown only
+    /// on descriptions that were asked for after the request came.
     pub(crate) async fn admitted(
         &self,
         request: Option<&v1::CoAllocationRequest>,
@@ -63,9 +63,10 @@ impl GrcService {
         Ok((fresh, admitted))
     }
 
-    /// Hops 3 and 4: ask, then plan, believing `refusals` of earlier attempts where they say less, and
-    /// explain as many refused frames as will be read of. What would be refused for good is planned again when
-    /// descriptions that are younger than the planning say something else; `federation` is theirs then.
+    /// Hops 3 and 4: queries the RMs, then plans. Where the `refusals` of earlier attempts leave less than the RMs
+    /// report as free, the refusals count. `explained` says which refused frames are explained. Before a request is
+    /// refused for good, all RMs are asked for their descriptions again. If those differ, `federation` is set to the
+    /// new ones, and the request is planned once more.
     pub(crate) async fn plan_admitted(
         &self,
         federation: &mut Arc<Snapshot>,
@@ -86,14 +87,14 @@ impl GrcService {
             *federation = fresh;
             self.plan_once(federation, admitted, replaces, refusals, explained).await?
         };
-        // What an RM has that is silent now may be what is missing.
+        // What is missing may belong to an RM that does not answer now.
         planned.unreachable.extend(silent);
         planned.unreachable.sort();
         planned.unreachable.dedup();
         Ok(planned)
     }
 
-    /// Asks and plans on what is known of the federation.
+    /// Queries the RMs and plans once, on the federation as it is known.
     async fn plan_once(
         &self,
         federation: &Arc<Snapshot>,
@@ -123,7 +124,8 @@ impl GrcService {
         Ok(planned)
     }
 
-    /// The whole way of one reserve call, from hop 2 to its outcome.
+    /// Handles one reserve call from hop 2 to its outcome: the reservation, and fresh plans if the chosen plan is
+    /// outdated.
     pub(crate) async fn reserve_whole(
         &self,
         wire: v1::ReserveRequest,
@@ -137,7 +139,7 @@ impl GrcService {
         Ok((self.shown(&*stands(end, id.as_str())?), planner.fresh))
     }
 
-    /// Hops 2 to 4 of a reserve call: what to try, best first, or why there is nothing.
+    /// Hops 2 to 4 of a reserve call: the candidates, best first, or why there are none.
     async fn candidates(
         &self,
         wire: &v1::ReserveRequest,
@@ -178,7 +180,7 @@ impl GrcService {
         Ok(PlannedCandidates { unreachable: planned.unreachable, fresh: Vec::new(), outcome })
     }
 
-    /// What would do instead of a request that nothing could be planned for.
+    /// Alternatives to a request that has no plan.
     pub(crate) async fn alternatives(
         &self,
         federation: &Arc<Snapshot>,
@@ -191,7 +193,7 @@ impl GrcService {
         let seeker = AlternativeSearch { host, federation: &self.federation, snapshot, planners };
         match seeker.seek(wire, admitted, planned).await {
             Ok(found) => Some(found),
-            // The refusal is the answer; a planner without time for more does not change that.
+            // The answer is the refusal. It does not change if no planner has time for alternatives.
             Err(error) => {
                 tracing::info!(%error, "no alternatives were sought");
                 None
@@ -199,7 +201,7 @@ impl GrcService {
         }
     }
 
-    /// What would do instead of a reservation that failed, planned anew once the protocol is done.
+    /// Alternatives to a reservation that failed. The request is planned anew, after the protocol has ended.
     pub(crate) async fn alternatives_to(
         &self,
         wire: &v1::ReserveRequest,
@@ -223,7 +225,7 @@ impl GrcService {
 struct RequestPlanner<'a> {
     service: &'a GrcService,
     wire: &'a v1::ReserveRequest,
-    /// What can be made instead of an outdated plan, of the last planning.
+    /// Plans that could be reserved instead of an outdated one, from the last planning.
     fresh: Vec<v1::Plan>,
 }
 
@@ -237,7 +239,7 @@ impl JobPlanner for RequestPlanner<'_> {
         Ok(Planned { outcome: tried.outcome, replans: None, notes })
     }
 
-    /// The next choice of a search that backtracks is another one; a chosen plan stays the same.
+    /// A search that backtracks takes another choice next, so it needs no backoff; a chosen plan stays the same.
     fn backs_off(&self) -> bool {
         let options = plan_options(self.wire.options.as_ref(), self.service.defaults);
         let solver = options.unwrap_or(self.service.defaults).solver;
@@ -245,7 +247,7 @@ impl JobPlanner for RequestPlanner<'_> {
     }
 }
 
-/// A plan as a reserve call tries it.
+/// A plan as the candidate of a reserve call.
 pub(crate) fn candidate(
     federation: &Snapshot,
     Admitted { request, options, .. }: &Admitted,

@@ -1,5 +1,5 @@
-//! What all calls share: the parts of the coordinator's process, reservations as callers are told of them, and how long
-//! a call may wait.
+//! What all calls share: the parts of the coordinator's process, reservations as callers see them, and how long a call
+//! may wait.
 //!
 //! Left out: the calls themselves, see [`crate::calls`].
 
@@ -23,33 +23,33 @@ use crate::planning::Planners;
 use crate::planning::plan_cache::PlanCache;
 use crate::views::view;
 
-/// The handlers.
+/// The handlers of all calls. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct GrcService {
     /// The coordinator's name.
     pub name: String,
-    /// Identity of its ledger.
+    /// Identity of the coordinator's ledger.
     pub ledger_id: String,
-    /// How plans are searched when the request does not say.
+    /// The options for the search of plans, used where a request does not set them.
     pub defaults: RequestOptions,
-    /// The RMs.
+    /// The resource managers.
     pub federation: Federation,
     /// The planners' threads.
     pub planners: Planners,
-    /// The coordinator core.
+    /// The handle of the coordinator core.
     pub handle: Handle,
-    /// The plans it has shown.
+    /// The plans that were shown to clients.
     pub plans: PlanCache,
-    /// How long to wait before planning again.
+    /// Draws the backoff before planning again.
     pub pauses: Arc<Pauses>,
-    /// What it believes of profiles, and how it plans tasks.
+    /// What is believed of profiles, and the settings for planning tasks.
     pub pictures: Pictures,
-    /// What RMs have otherwise than it counts on.
+    /// The differences between the RMs' bookings and those that the coordinator counts on.
     pub reconciler: Reconciler,
 }
 
 impl GrcService {
-    /// A reservation as a caller is told of it now.
+    /// A reservation in the schema, as its caller sees it now. Also logs its state.
     pub(crate) fn shown(&self, reservation: &Reservation) -> v1::Reservation {
         let shown = view::reservation(reservation, self.handle.now().wall);
         tracing::info!(
@@ -57,20 +57,21 @@ impl GrcService {
             txn = shown.transaction,
             state = ?reservation.state,
             attempts = reservation.attempts,
-            "stands"
+            "reservation reported"
         );
         shown
     }
 
-    /// Where something stands that has no outcome yet.
+    /// The present state of a request or reservation that has no outcome yet.
     pub(crate) async fn still(&self, id: &str) -> Result<v1::Reservation, Status> {
         self.find(id).await?.ok_or_else(|| status::not_found("reservation", id))
     }
 
-    /// A reservation by its id or its request's; a request that is being planned has no id yet.
+    /// The reservation with this id, or with this id of its request. A request that is being planned has no reservation
+    /// id yet.
     pub(crate) async fn find(&self, id: &str) -> Result<Option<v1::Reservation>, Status> {
         let id = id.to_owned();
-        // Its texts are read here, not on the core's thread.
+        // The texts of the reservation are read here and not on the core's thread.
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
             Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
             None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
@@ -83,13 +84,13 @@ impl GrcService {
         }))
     }
 
-    /// How the ids of this coordinator's reservations begin.
+    /// The prefix of the ids of this coordinator's reservations.
     pub(crate) fn own_ids(&self) -> String {
         format!("{}-{}-", self.name, shell::tag(&self.ledger_id))
     }
 }
 
-/// The reservation that a conversation about a request ends with, or how the call comes to nothing.
+/// The reservation that a conversation about a request ends with, or the status that the call ends with.
 pub(crate) fn stands(end: RequestEnd, id: &str) -> Result<Box<Reservation>, Status> {
     match end {
         RequestEnd::Stands(known) => Ok(known),
@@ -99,7 +100,7 @@ pub(crate) fn stands(end: RequestEnd, id: &str) -> Result<Box<Reservation>, Stat
     }
 }
 
-/// What a call is about: of which kind, and the id by which it can be asked for.
+/// What a call is about: the kind of thing ("request", "reservation", ...), and the id to ask for it with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallSubject<'a>(pub(crate) &'static str, pub(crate) &'a str);
 
@@ -108,20 +109,20 @@ impl CallSubject<'_> {
         status::outcome_unknown(self.0, self.1)
     }
 
-    /// The same, or that the outcome is unknown, and of what.
+    /// This status, unless the outcome is unknown; then a status that names what the call was about.
     fn unless_known(self, status: Status) -> Status {
         if status::is_unknown(&status) { self.unknown() } else { status }
     }
 
-    /// Where something stands that goes on; who cannot be told does not know the outcome.
+    /// The present state of something that is still under way. If it cannot be read, the outcome is unknown.
     pub(crate) fn still<T>(self, found: Result<T, Status>) -> Result<T, Status> {
         let known = |status: &Status| status.code() == tonic::Code::NotFound;
         found.map_err(|status| if known(&status) { status } else { self.unknown() })
     }
 }
 
-/// Waits as long as a call may wait: `None` when it takes longer, and it goes on by itself. A call that breaks off
-/// on its way, or whose answer is lost, may have done what it was for; `about` is what can be asked for then.
+/// Waits for a call as long as a call may wait. `None` when it takes longer; the call then goes on by itself. A call
+/// that breaks off, or whose answer is lost, may have taken effect; the error then says with which id to ask for it.
 pub(crate) async fn patient<T>(
     about: CallSubject<'_>,
     call: impl Future<Output = Result<T, Status>> + Send + 'static,
@@ -154,11 +155,11 @@ mod tests {
             let text = status.message();
             assert!(text.contains("\"r7\"") && !text.contains("nothing was done"), "{text}");
         }
-        // What is known is said as it is.
+        // A status that is certain is passed on unchanged.
         let busy = patient::<()>(about, async { Err(status::busy()) }).await.unwrap_err();
         assert_eq!(busy.code(), tonic::Code::ResourceExhausted);
         assert!(!status::is_unknown(&busy));
-        // While it goes on, nobody knows that nothing was done because nobody could be asked.
+        // While the call goes on, "busy" must not be taken to mean that nothing was done.
         let still = about.still::<()>(Err(status::busy())).unwrap_err();
         assert!(status::is_unknown(&still), "{still:?}");
     }

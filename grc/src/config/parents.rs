@@ -1,4 +1,4 @@
-//! What a GRC is told of the coordinators above it, checked.
+//! The section `upward` of a GRC's configuration, checked: its parent coordinators, and how it serves them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,23 @@ use coalloc_net::convert::{service_levels, span_from_wire};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::ParentConfig;
 
-/// What this GRC is to those above it.
+/// How this GRC serves its parent coordinators, to which it is one resource manager.
 #[derive(Debug, Clone)]
 pub struct ParentSettings {
-    /// Its domain, as they see it.
+    /// The domain of this GRC, as the parents see it.
     pub domain: DomainName,
-    /// Who may hold here, and where they are.
+    /// The parent coordinators that may hold here, and their addresses as host:port.
     pub coordinators: BTreeMap<CoordinatorName, String>,
-    /// Where other domains meet its federation.
+    /// The exchange points at which other domains meet this GRC's federation.
     pub border_points: BTreeSet<VertexName>,
-    /// Ask the one above after this long without a decision.
+    /// Soft expiry of a parent's hold: without a decision for so long, this GRC asks the parent.
     pub soft: Span,
-    /// A hold lasts at most this long.
+    /// Hard expiry of a parent's hold: a hold lasts at most this long.
     pub hard: Span,
-    /// How far ahead it books.
+    /// How far ahead this GRC accepts reservations of its parents.
     pub horizon: Span,
-    /// Percent of what is free that a user may take; who is not here may take all of it.
+    /// Percent of what is free that each user may take. A user who is not in this map gets the lowest of these shares;
+    /// if the map is empty, every user may take all of it.
     pub levels: BTreeMap<UserName, u32>,
 }
 
@@ -63,7 +64,7 @@ impl ParentSettings {
         })
     }
 
-    /// The part that the coordinator core is told, and which boot of its machine this is.
+    /// The part of these settings that the coordinator core needs. `boot` identifies the current boot of the machine.
     #[must_use]
     pub fn parents(&self, boot: String) -> ParentConfig {
         ParentConfig {

@@ -1,21 +1,21 @@
-//! What a coordinator is told about tasks, checked.
+//! The section `tasks` of a coordinator's configuration, checked.
 
 use coalloc_common::{InvalidField, Span, limits};
 use coalloc_net::convert::{check_task_options, span_from_wire, update_policy_from_wire};
 use coalloc_proto::v1;
 
-/// On what tasks are planned.
+/// Which knowledge of profiles tasks are planned on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// On profiles that every RM is asked for, for each task anew.
+    /// Profiles that every RM is asked for anew, for each task.
     #[default]
     Central,
-    /// On a picture that updates keep young.
+    /// A picture that updates keep up to date.
     Distributed,
 }
 
 impl Mode {
-    /// As it stands in configurations and answers.
+    /// The mode's name in configurations and answers.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -28,15 +28,15 @@ impl Mode {
 /// How a coordinator plans tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskSettings {
-    /// On what.
+    /// Which knowledge of profiles tasks are planned on.
     pub mode: Mode,
-    /// How, where a request does not say.
+    /// Planning options, used where a request does not set them.
     pub planning: v1::TaskOptions,
-    /// Is a plan booked one-way, where a request does not say?
+    /// Whether plans are booked one-way, used where a request does not say.
     pub one_way: bool,
-    /// When RMs shall tell; `None`: as they are set.
+    /// When RMs send updates. `None`: as each RM is configured.
     pub updates: Option<v1::UpdatePolicy>,
-    /// Least time between a planning and the first segment of its plan.
+    /// Shortest time between planning and the first segment of the plan; 0 s to [`limits::LATENCY_MAX`].
     pub lead: Span,
 }
 
@@ -53,10 +53,10 @@ impl Default for TaskSettings {
 }
 
 impl TaskSettings {
-    /// Takes the settings of a configuration file.
+    /// Reads and checks the settings of a configuration file. Without a message, they are the defaults.
     ///
     /// # Errors
-    /// [`InvalidField`] for the first that is wrong, below `tasks`.
+    /// [`InvalidField`] for the first wrong field; its path begins with `tasks`.
     pub fn parse(wire: Option<&v1::TaskSettings>) -> Result<Self, InvalidField> {
         let Some(wire) = wire else { return Ok(Self::default()) };
         let unknown = |_| {
@@ -97,10 +97,10 @@ impl TaskSettings {
     }
 }
 
-/// Is a plan booked one-way? `None`: it is not said.
+/// Reads the way of reservation: `Some(true)` is one-way, `Some(false)` is two-phase, and `None` means unspecified.
 ///
 /// # Errors
-/// When it is no value of `TaskReservation`.
+/// When the number is no value of `TaskReservation`.
 pub fn one_way(field: &str, wire: i32) -> Result<Option<bool>, InvalidField> {
     use v1::TaskReservation as Wire;
     let unknown = |_| {

@@ -1,10 +1,11 @@
-//! Drives a planning conversation with the coordinator core from a subject to its outcome: a reserve call, a change,
-//! a hold of a parent and a task all go this way, each with a planner of its own.
+//! Leads a planning conversation with the coordinator core from its subject to its outcome. The subject is a reserve
+//! call, a change, a parent's hold or a task. All of them are led the same way, each with a planner of its own.
 //!
-//! Whoever is told to plan has to say what came of it: until then everybody who sends the same subject again waits.
-//! A handler that panics on its way, or is dropped, says "broken off" by dropping its [`JobGuard`].
+//! A handler that the core asks to plan must report the result. Until it does, every other caller that sends the same
+//! subject waits. A handler that panics or is dropped before that drops its [`JobGuard`], which reports to the core
+//! that the planning broke off.
 //!
-//! The conversation itself is `coalloc_protocol::conversation`. Left out: what is planned, which is the callers'.
+//! The conversation itself is `coalloc_protocol::conversation`. Left out: what is planned, which the callers decide.
 
 use coalloc_common::{Reason, Refusal, limits};
 use coalloc_net::{metrics, status};
@@ -16,25 +17,27 @@ use crate::node::shell::Handle;
 
 /// Plans the jobs of one conversation.
 pub(crate) trait JobPlanner: Send {
-    /// Plans a job, believing its refusals where these say less than the resource managers do.
+    /// Plans a job. Where the refusals of the job's earlier attempts leave less than the resource managers report as
+    /// free, the refusals count.
     ///
     /// # Errors
-    /// What the caller is answered with when the first planning comes to nothing. RESOURCE_EXHAUSTED means "busy": a
-    /// job that is planned again is tried later.
+    /// If this is the first planning of the subject, the caller gets this status. If it is a later one,
+    /// RESOURCE_EXHAUSTED means "busy", and the job is planned again after a moment. Any other status becomes a
+    /// refusal.
     fn plan(&mut self, job: &PlanJob) -> impl Future<Output = Result<Planned, Status>> + Send;
 
-    /// Is a random backoff awaited before planning again? Whoever wants the same as others again should: at once they
-    /// would meet again.
+    /// Is there a random backoff before each later planning? A request that competes with others for the same
+    /// resources needs it: without a backoff they would collide again at once.
     fn backs_off(&self) -> bool {
         true
     }
 }
 
-/// Opens the conversation about a subject and plans whatever the coordinator wants planned, until there is an
-/// outcome.
+/// Opens the conversation about a subject and plans every job that the coordinator core wants planned, until there is
+/// an outcome.
 ///
 /// # Errors
-/// As [`Handle::call`]; and what the planner answers when the first planning comes to nothing.
+/// As [`Handle::call`]; and the planner's status when the first planning fails.
 pub(crate) async fn converse<S>(
     handle: &Handle,
     pauses: &Pauses,
@@ -75,7 +78,7 @@ where
             match handle.post(input) {
                 Ok(answer) => break answer,
                 Err(status) if guard.is_first() => return Err(status),
-                // Something was tried before: it is not refused because the core is busy.
+                // Earlier attempts were made for this subject, so it is not turned away because the core is busy.
                 Err(status) if is_busy(&status) => wait_while_busy().await,
                 Err(_) => return Err(status::answer_lost()),
             }
@@ -85,7 +88,7 @@ where
     }
 }
 
-/// Plans for a reservation that is half way through: whatever comes of it is an outcome.
+/// Plans again for a reservation that has had an attempt already. A failure becomes a refusal, which is an outcome.
 async fn plan_again(planner: &mut impl JobPlanner, job: &PlanJob) -> Planned {
     loop {
         match planner.plan(job).await {
@@ -104,10 +107,10 @@ async fn wait_while_busy() {
     tokio::time::sleep(limits::BUSY_PAUSE.to_std()).await;
 }
 
-/// Why planning again came to nothing, when that is not for want of anything.
+/// The refusal that stands for a later planning that failed for another reason than a lack of resources.
 fn planning_failed(status: &Status) -> Refusal {
     let reason = match status.code() {
-        // What could be asked for when it was admitted cannot any more: time has passed.
+        // What was asked for was possible when it was admitted and no longer is: time has passed.
         tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition => Reason::OutsideHorizon,
         tonic::Code::Internal => Reason::BudgetExhausted,
         _ => Reason::Unreachable,
@@ -115,8 +118,8 @@ fn planning_failed(status: &Status) -> Refusal {
     Refusal::new(reason, status.message())
 }
 
-/// A job that is being planned. Dropped before it is [settled](JobGuard::settled), it tells the core that the
-/// planning broke off.
+/// A job that is being planned. If it is dropped before it is [settled](JobGuard::settled), the core gets the report
+/// that the planning broke off.
 #[must_use = "dropped, it tells the core that the planning broke off"]
 struct JobGuard {
     handle: Handle,
@@ -133,7 +136,7 @@ impl JobGuard {
         self.job.as_ref().is_some_and(|job| job.reservation().is_none())
     }
 
-    /// What came of the planning was posted.
+    /// The result of the planning has been posted, so the guard has nothing to report.
     fn settled(mut self) {
         self.job = None;
     }
@@ -146,7 +149,7 @@ impl Drop for JobGuard {
         if self.handle.tell(broken_off()) {
             return;
         }
-        // Busy, or stopping; a runtime that has ended stops, too.
+        // The core is busy or stopping, so it is tried again later. If the tokio runtime has ended, so has the core.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let handle = self.handle.clone();
         runtime.spawn(async move {
@@ -179,7 +182,7 @@ mod tests {
 
     type Sent = (RmName, TransactionId, MessageKind);
 
-    /// A coordinator whose messages go nowhere but here.
+    /// A coordinator whose messages go to the returned receiver and to no RM.
     fn node(folder: &tempfile::TempDir) -> (Node, mpsc::Receiver<Sent>) {
         let name = coalloc_common::CoordinatorName::composed("grc");
         let config = CoordinatorConfig { name, tag: "t".to_owned(), hold_for: None };
@@ -220,7 +223,7 @@ mod tests {
         Candidate { segments, order: Vec::new(), one_way: false, details: String::new().into() }
     }
 
-    /// Plans so many jobs, and breaks at the next.
+    /// Plans this many jobs, and panics at the next.
     struct Breaks(u32);
 
     impl JobPlanner for Breaks {
@@ -243,7 +246,7 @@ mod tests {
         matches!(next, Next::Plan(job) if job.reservation().is_none())
     }
 
-    /// A planner that panics leaves its id to whoever sends it again.
+    /// After a planner has panicked, the request id can be used by whoever sends it again.
     #[tokio::test]
     async fn a_panic_while_it_is_planned_leaves_the_id_usable() {
         let folder = tempfile::tempdir().unwrap();
@@ -257,14 +260,14 @@ mod tests {
             async move { open(&handle, "r1").await }
         });
         drop(JobGuard::new(&handle, job));
-        // Who has waited hears of it, or came after it and plans.
+        // The second caller waited and gets the report, or it came after the report and plans.
         let next = waiting.await.unwrap();
         let broken_off = next == Next::Done(RequestEnd::BrokenOff);
         assert!(broken_off || is_planned_first(&next), "{next:?}");
         node.stop().await;
     }
 
-    /// A handler that is dropped before it is settled says that the planning broke off; one that is settled does not.
+    /// A guard that is dropped before it is settled reports that the planning broke off; a settled one does not.
     #[tokio::test]
     async fn what_is_settled_is_not_broken_off() {
         let folder = tempfile::tempdir().unwrap();
@@ -278,7 +281,7 @@ mod tests {
         node.stop().await;
     }
 
-    /// Planning again that panics ends what is half way through, so that whoever asks gets an outcome.
+    /// A panic in a later planning ends the reservation, so that whoever sends the request again gets an outcome.
     #[tokio::test]
     async fn a_panic_while_it_is_planned_again_ends_the_reservation() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! How long a request waits before it is planned again: a random time, twice as long each time.
+//! The backoff before a request is planned again: a random time whose bound doubles each time.
 //!
-//! Coordinators that want the same resources see the same picture and choose the same plan; each then
-//! has a part, all are refused, and at once they would all ask again. Random exponential back-off parts
-//! them, as it does stations on an Ethernet (Metcalfe, Boggs 1976). Only the request itself waits: no
-//! message of the protocol does, and nothing is held meanwhile.
+//! Coordinators that want the same resources see the same availability and choose the same plan. Each then gets a part,
+//! all are refused, and without a backoff all would try again at the same moment. Random exponential backoff separates
+//! them, as it does stations on an Ethernet (Metcalfe, Boggs 1976). Only the request itself waits: no message of the
+//! protocol is delayed, and nothing is held meanwhile.
 //!
-//! Seeded by the ledger's identity: two coordinators never draw the same numbers.
+//! The generator is seeded with the ledger's identity, so that no two coordinators draw the same numbers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,35 +14,35 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-/// Draws pauses.
+/// Draws the backoffs of one coordinator.
 #[derive(Debug)]
 pub struct Pauses {
     draws: Mutex<ChaCha8Rng>,
 }
 
 impl Pauses {
-    /// Those of the coordinator with this ledger.
+    /// The backoffs of the coordinator with this ledger.
     #[must_use]
     pub fn of_ledger(ledger_id: &str) -> Self {
         Self { draws: Mutex::new(ChaCha8Rng::from_seed(Sha256::digest(ledger_id).into())) }
     }
 
-    /// The next pause before planning again for the `replan`-th time, from 1: anything up to its bound.
+    /// The backoff before planning again for the `replan`-th time, counted from 1: uniform from 0 to its bound.
     #[must_use]
     pub fn draw(&self, replan: u32) -> Span {
-        // A generator that another thread left in the middle is as random as before.
+        // A panic in another thread leaves the generator as random as before.
         let mut draws = self.draws.lock().unwrap_or_else(PoisonError::into_inner);
         let bound = bound(replan).as_us().unsigned_abs();
         Span::from_us((draws.next_u64() % (bound + 1)) as i64)
     }
 
-    /// Waits that long.
+    /// Draws the backoff and waits that long.
     pub async fn wait(&self, replan: u32) {
         tokio::time::sleep(self.draw(replan).to_std()).await;
     }
 }
 
-/// The longest pause before planning again for the `replan`-th time.
+/// The longest backoff before planning again for the `replan`-th time.
 fn bound(replan: u32) -> Span {
     let doubled = 1_i64.checked_shl(replan.saturating_sub(1)).filter(|times| *times > 0);
     let us = limits::REPLAN_PAUSE.as_us().saturating_mul(doubled.unwrap_or(i64::MAX));

@@ -1,10 +1,10 @@
-//! Compares what this coordinator counts on with what each RM has booked for it, and keeps what differs.
+//! Compares the bookings that this coordinator counts on with those that each RM has for it, and keeps the differences.
 //!
-//! At every new contact with an RM, and once an hour, spread over it: what is counted on is summed up
-//! ([`coalloc_protocol::digest`]), the RM lists the parts that it has otherwise, and the coordinator's core judges
-//! them. What differs is looked at once more after [`limits::RECONCILE_AGAIN`]; only what both looks show is
-//! kept, logged, recorded and counted, since what is under way differs for a moment. Nothing is repaired here, see
-//! [`crate::calls::repair`].
+//! A comparison is made at every new contact with an RM, and once an hour; the hourly ones are spread over the hour.
+//! The coordinator sends a summary of each part of its bookings ([`coalloc_protocol::digest`]), the RM lists the parts
+//! that differ from its own, and the coordinator's core judges them. If something differs, the comparison is repeated
+//! after [`limits::RECONCILE_AGAIN`]. Only differences that both show are kept, logged, recorded and counted, because
+//! messages under way make bookings differ for a moment. Nothing is repaired here, see `calls::repair`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -21,22 +21,22 @@ use tokio::task::JoinSet;
 use crate::availability::federation::Federation;
 use crate::node::shell::Handle;
 
-/// Differences that are logged one by one; the others are counted.
+/// How many differences of one comparison are logged one by one; the others are only counted.
 const LOGGED: usize = 10;
 const KINDS: [Differs; 3] = [Differs::MissingThere, Differs::UnknownHere, Differs::OtherContent];
 
-/// What the last comparison with one RM came to.
+/// The result of the last comparison with one RM.
 #[derive(Debug, Clone, Default)]
 pub struct ComparisonResult {
-    /// When it was made.
+    /// When the last successful comparison was made; `None` if there was none.
     pub at: Option<Time>,
-    /// Why the last try failed; empty when it did not.
+    /// Why the last comparison failed; empty if it succeeded.
     pub problem: String,
-    /// What differs.
+    /// The differences that the last successful comparison found.
     pub differences: Vec<Difference>,
 }
 
-/// Compares with every RM. Cheap to clone.
+/// Compares bookings with every RM. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Reconciler(Arc<Inner>);
 
@@ -47,20 +47,20 @@ struct Inner {
     federation: Federation,
     handle: Handle,
     compared: RwLock<BTreeMap<RmName, ComparisonResult>>,
-    /// One comparison at a time with each RM.
+    /// Serialises comparisons: at most one at a time with each RM.
     turns: BTreeMap<RmName, Mutex<()>>,
-    /// Asks for one out of turn.
+    /// Wakes the task of an RM for a comparison outside the hourly schedule.
     wanted: BTreeMap<RmName, Notify>,
 }
 
 impl Reconciler {
-    /// Has compared with nobody.
+    /// A reconciler that has not compared with any RM yet.
     #[must_use]
     pub fn new(name: &CoordinatorName, federation: &Federation, handle: &Handle) -> Self {
         let names = federation.names();
         for rm in &names {
             for kind in KINDS {
-                // From the start, so that a first difference is seen as a step from zero.
+                // Every label exists from the start, so that the first difference shows as a step from zero.
                 grc().differences.with([rm.as_str(), label(kind)]).set(0);
             }
             for outcome in ["equal", "differ", "failed"] {
@@ -78,19 +78,19 @@ impl Reconciler {
         }))
     }
 
-    /// When this process began.
+    /// When this process started.
     #[must_use]
     pub fn began(&self) -> Time {
         self.0.began
     }
 
-    /// Keeps comparing with every RM, each on its own, for as long as the runtime lives.
+    /// Keeps comparing with every RM, each in a task of its own, for as long as the runtime lives.
     pub fn watch(&self) {
         let names = self.0.federation.names();
         let count = i64::try_from(names.len()).unwrap_or(i64::MAX).max(1);
         for (place, rm) in (1..).zip(names) {
             let every = limits::RECONCILE_EVERY.as_us();
-            // The first of the hourly ones comes earlier by the RM's place, so that not all are compared at once.
+            // The first hourly comparison comes earlier, depending on the RM's position, so that not all come at once.
             let first = Span::from_us(every / count * place);
             tokio::spawn(self.clone().keep_comparing(rm, first));
         }
@@ -117,14 +117,14 @@ impl Reconciler {
         }
     }
 
-    /// Wants a comparison soon: something was repaired.
+    /// Asks for a comparison soon, because something was repaired.
     pub fn compare_soon(&self, rm: &RmName) {
         if let Some(wanted) = self.0.wanted.get(rm) {
             wanted.notify_one();
         }
     }
 
-    /// Compares with these RMs now, with all at once.
+    /// Compares with all of these RMs now, in parallel.
     pub async fn compare_all(&self, rms: Vec<RmName>) {
         let mut all = JoinSet::new();
         for rm in rms {
@@ -134,14 +134,14 @@ impl Reconciler {
         while all.join_next().await.is_some() {}
     }
 
-    /// What the last comparison with an RM came to.
+    /// The result of the last comparison with an RM.
     #[must_use]
     pub fn compared(&self, rm: &RmName) -> ComparisonResult {
         let compared = self.0.compared.read().unwrap_or_else(PoisonError::into_inner);
         compared.get(rm).cloned().unwrap_or_default()
     }
 
-    /// How many differences there are with each, beside how it is.
+    /// Adds to each RM's status the number of differences with that RM.
     #[must_use]
     pub fn noted(
         &self,
@@ -157,7 +157,7 @@ impl Reconciler {
         statuses.into_iter().map(noted).collect()
     }
 
-    /// Compares with one RM, twice where something differs; did it come to something?
+    /// Compares with one RM, and once more if something differs. Returns whether the comparison succeeded.
     async fn compare(&self, rm: &RmName) -> bool {
         let Some(turn) = self.0.turns.get(rm) else { return true };
         let _mine = turn.lock().await;
@@ -183,7 +183,7 @@ impl Reconciler {
         done
     }
 
-    /// One look: sums it up, asks, and judges what the RM has otherwise.
+    /// One comparison: sends the summaries page by page, and judges the parts that the RM lists as different.
     async fn look(&self, rm: &RmName) -> Result<Vec<Difference>, String> {
         let Inner { name, federation, handle, .. } = &*self.0;
         let mut client = federation.client(rm).ok_or("it is not configured")?;
@@ -204,7 +204,7 @@ impl Reconciler {
             let last = parts.last().map(|listed| listed.part);
             listed.extend(parts);
             match last.filter(|_| answer.more) {
-                // Each page begins after the one before, whatever the RM says.
+                // Each page must begin after the one before, whatever the RM answers, so that the loop ends.
                 Some(last) if last.next() > from => from = last.next(),
                 _ => return self.judge(rm, listed).await,
             }
@@ -245,13 +245,13 @@ impl Reconciler {
         let known: BTreeSet<&Difference> = compared.differences.iter().collect();
         let new: Vec<&Difference> = differences.iter().filter(|one| !known.contains(one)).collect();
         for Difference { txn, differs, .. } in new.iter().take(LOGGED) {
-            tracing::warn!(%rm, %txn, differs = differs.word(), "the RM has other bookings");
+            tracing::warn!(%rm, %txn, differs = differs.word(), "a booking of the RM differs");
         }
         if !new.is_empty() {
             let (all, new) = (differences.len(), new.len());
             tracing::warn!(%rm, all, new, "differences; `coalloc repair` says what can be done");
         } else if differences.is_empty() && !known.is_empty() {
-            tracing::info!(%rm, "the RM's bookings are what is counted on again");
+            tracing::info!(%rm, "the RM's bookings agree again");
         }
         *compared = ComparisonResult { at: Some(at), problem: String::new(), differences };
     }

@@ -1,5 +1,5 @@
-//! The shell around the coordinator of `protocol`: its owner thread with the ledger, and its messages
-//! to RMs. Nothing is decided here.
+//! The shell around the coordinator core of `protocol`: the thread that owns the core and its ledger, and the core's
+//! messages to RMs and parent coordinators. Nothing is decided here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::config::parents::ParentSettings;
 use crate::meters::{self, Messages};
 use crate::pictures::Pictures;
 
-/// Hexadecimal digits of the ledger's id that go into every id this coordinator gives.
+/// Number of hexadecimal digits of the ledger's id that go into every id that this coordinator gives.
 const TAG_DIGITS: usize = 8;
 
-/// What every id that this coordinator gives has of its ledger's identity.
+/// The part of the ledger's identity that goes into every id that this coordinator gives.
 #[must_use]
 pub fn tag(ledger_id: &str) -> &str {
     ledger_id.get(..TAG_DIGITS).unwrap_or(ledger_id)
@@ -42,10 +42,10 @@ pub fn tag(ledger_id: &str) -> &str {
 
 /// A running coordinator.
 pub type Node = node::Node<Coordinator>;
-/// Handlers' way to it.
+/// The handle by which handlers reach the coordinator core.
 pub type Handle = node::Handle<Coordinator>;
 
-/// The coordinator of an empty ledger.
+/// The coordinator core as it is with an empty ledger.
 #[must_use]
 pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
     let mut coordinator = Coordinator::new(CoordinatorConfig {
@@ -59,10 +59,10 @@ pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
     coordinator
 }
 
-/// Opens the ledger's file and replays it: the coordinator as it was when the daemon last stopped.
+/// Opens the ledger's file and replays it. The coordinator core is then as it was when the daemon last stopped.
 ///
 /// # Errors
-/// When the ledger cannot be used, or a daemon has it.
+/// When the ledger cannot be used, or another daemon has it open.
 pub fn open(
     config: &GrcConfig,
     host: &Host,
@@ -73,8 +73,8 @@ pub fn open(
     Ok((coordinator, ledger))
 }
 
-/// Starts the coordinator as its ledger says it is; also says the ledger's identity. Needs a tokio runtime
-/// around it.
+/// Starts the coordinator with the state that its ledger holds, and returns it with the ledger's identity. Must be
+/// called within a tokio runtime.
 ///
 /// # Errors
 /// When the system gives no thread.
@@ -93,11 +93,11 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
         match effect {
             CoordinatorEffect::Reply(reply) => complete(waiters, reply),
             CoordinatorEffect::AskParent { coordinator, txn } => {
-                // The asker ends only with the process.
+                // The receiving task ends only with the process.
                 let _ = questions.send((coordinator, txn));
             }
             CoordinatorEffect::Send { rm, txn, message } => {
-                // The sender ends only with the process.
+                // The receiving task ends only with the process.
                 let _ = outbox.send((rm, txn, message));
             }
         }
@@ -128,7 +128,7 @@ pub fn complete(waiters: &Waiters, reply: Reply) {
     }
 }
 
-/// Asks coordinators above what became of their transactions, each question on its own.
+/// Asks parent coordinators for the decisions on their transactions, each question in a task of its own.
 async fn ask_all(
     own: String,
     config: ParentSettings,
@@ -137,7 +137,7 @@ async fn ask_all(
 ) {
     while let Some((coordinator, txn)) = asked.recv().await {
         let address = config.coordinators.get(&coordinator);
-        // Checked when the configuration was read; a new connection each time, questions are rare.
+        // The address was checked when the configuration was read. Questions are rare: each has a new connection.
         let endpoint = address.and_then(|address| client::endpoint("address", address).ok());
         let Some(endpoint) = endpoint else { continue };
         let channel = handle.host().connect(&endpoint);
@@ -157,14 +157,14 @@ async fn ask_all(
                 Err(status) if status.code() == tonic::Code::NotFound => Resolution::NotMine,
                 Err(_) => Resolution::Lost,
             };
-            tracing::info!(%txn, %coordinator, ?resolution, "asked above what became of a hold");
-            // Busy: the alarm of the promise asks again.
+            tracing::info!(%txn, %coordinator, ?resolution, "asked a parent about a hold");
+            // If the core is busy, this is dropped, and the alarm of the promise asks again.
             handle.tell(CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }));
         });
     }
 }
 
-/// Sends each message on its own, so that a slow RM delays nobody, and posts what became of it.
+/// Sends each message in a task of its own, so that a slow RM delays no other, and posts how its delivery ended.
 async fn send_all(
     coordinator: String,
     (federation, pictures): (Federation, Pictures),
@@ -199,13 +199,13 @@ async fn send_all(
             drop(span);
             messages.ended(&rm, &txn, kind, (begun, &delivery));
             tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
-            // Busy: the message's own alarm sends it again.
+            // If the core is busy, this is dropped, and the message's own alarm sends it again.
             handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });
         });
     }
 }
 
-/// Sends one message and says what became of it.
+/// Sends one message to an RM and returns how its delivery ended.
 async fn send(
     (mut client, pictures): (RmClient, &Pictures),
     rm: &RmName,
@@ -229,7 +229,7 @@ async fn send(
                 one_way: order.one_way,
             };
             let answer = client.hold(timed(request)).await.map(tonic::Response::into_inner);
-            // Before anybody hears of the answer: whoever plans again then plans on these facts.
+            // This comes before the core gets the answer, so that planning again already uses these facts.
             if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {
                 pictures.learn(rm, facts);
             }
@@ -275,13 +275,13 @@ fn done(refused: Option<v1::Refusal>) -> Option<Answer> {
     match refused {
         None => Some(Answer::Done),
         Some(refusal) if refusal.reason() == v1::Reason::Denied => Some(Answer::Denied),
-        // Whatever else it says, and if this version does not know the reason: it is a refusal.
+        // Any other answer is a refusal, even if this version does not know its reason.
         Some(refusal) => Some(Answer::Refused(convert::refusal_from_wire(&refusal))),
     }
 }
 
-/// What a call says of its message. Only the body of an answer is the RM's own word: a status may be anybody's on
-/// the way. An answer that cannot be read is no answer.
+/// How the delivery of a message ended, from the result of its call. Only the body of an answer is the RM's own word; a
+/// status may come from anything between here and the RM. An answer that cannot be read counts as lost.
 fn delivered(result: Result<Option<Answer>, Status>) -> Delivery {
     match result {
         Ok(Some(answer)) => Delivery::Answered(answer),
@@ -289,7 +289,7 @@ fn delivered(result: Result<Option<Answer>, Status>) -> Delivery {
         Err(status) => match status::effect(&status) {
             Effect::Unknown => Delivery::Lost,
             Effect::Rejected => Delivery::Rejected(format!(
-                "the call was turned away with {:?}: {}",
+                "the call was refused with {:?}: {}",
                 status.code(),
                 status.message()
             )),

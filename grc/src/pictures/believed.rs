@@ -1,37 +1,41 @@
-//! What one planning believes: profiles copied out of the picture, so that updates go on meanwhile.
+//! What one planning believes: profiles that are copied out of the picture, so that updates go on meanwhile.
 
 use std::collections::BTreeMap;
 
 use coalloc_common::profile::FreeStep;
+use coalloc_common::topology::Direction;
 use coalloc_common::{
     Amount, AvailabilityVector, InvalidField, Reason, Refusal, ResourceId, RmName, Slot, SlotGrid,
     Span, Time, Window,
 };
 use coalloc_plan::multicost::Knowledge;
-use coalloc_protocol::update::Picture;
+use coalloc_protocol::update::{Picture, Update, UpdateKind};
+use tonic::Status;
 
-/// What is believed, and of whom nothing is known.
+use crate::availability::federation::Snapshot;
+
+/// What is believed of each RM, and of which RMs nothing is known.
 #[derive(Debug, Clone, Default)]
 pub struct BelievedProfiles {
     /// What is free, by RM and resource.
     profiles: BTreeMap<RmName, BTreeMap<ResourceId, Vec<FreeStep>>>,
-    /// How old what is known of each RM is.
+    /// For each known RM, the age of what is known of it.
     ages: BTreeMap<RmName, Span>,
-    /// Why nothing is known of others; their resources are as good as taken.
+    /// Why nothing is known of the other RMs. Their resources count as taken.
     missing: BTreeMap<RmName, MissingProfiles>,
 }
 
 /// Why nothing is known of an RM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingProfiles {
-    /// It does not let this coordinator watch.
+    /// Whether the RM refuses to let this coordinator watch its profiles.
     pub denied: bool,
-    /// One sentence, without its name.
+    /// One sentence, without the RM's name at its beginning.
     pub text: String,
 }
 
 impl MissingProfiles {
-    /// It was not heard, for a reason that may pass.
+    /// The RM's profiles did not arrive, for a reason that may pass.
     #[must_use]
     pub const fn silent(text: String) -> Self {
         Self { denied: false, text }
@@ -39,7 +43,7 @@ impl MissingProfiles {
 }
 
 impl BelievedProfiles {
-    /// What a picture says of a window. `why` says of each RM that it says nothing of why that is.
+    /// What a picture believes of a window. `why` gives the reason for each RM of which the picture knows nothing.
     #[must_use]
     pub fn of(
         picture: &Picture,
@@ -61,7 +65,7 @@ impl BelievedProfiles {
         believed
     }
 
-    /// What is known of others, too.
+    /// Adds what is known of other RMs.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.profiles.extend(other.profiles);
@@ -70,31 +74,31 @@ impl BelievedProfiles {
         self
     }
 
-    /// Of these nothing is known either.
+    /// Marks RMs as unknown, and drops what was known of them.
     #[must_use]
     pub fn without(mut self, missing: impl IntoIterator<Item = (RmName, MissingProfiles)>) -> Self {
         for (rm, why) in missing {
             self.profiles.remove(&rm);
             self.ages.remove(&rm);
-            // What it said itself says more.
+            // The reason that came from the RM's own answer says more.
             self.missing.entry(rm).or_insert(why);
         }
         self
     }
 
-    /// How old what is known of each RM is.
+    /// For each known RM, the age of what is known of it.
     #[must_use]
     pub const fn ages(&self) -> &BTreeMap<RmName, Span> {
         &self.ages
     }
 
-    /// Nothing is known of anybody.
+    /// Is nothing known of any RM?
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.profiles.is_empty()
     }
 
-    /// A refusal on this picture; where RMs are not known it is theirs, and no shortage is proven.
+    /// A refusal on this picture. If RMs are unknown, the refusal is theirs, since no shortage is proven.
     #[must_use]
     pub fn blame(&self, refusal: Refusal) -> Refusal {
         let Some((first, _)) = self.missing.iter().next() else { return refusal };
@@ -130,5 +134,49 @@ impl Knowledge for BelievedProfiles {
         let steps = self.steps(of);
         let next = steps.partition_point(|(start, _)| *start <= at);
         next.checked_sub(1).map_or(Amount::ZERO, |index| steps[index].1)
+    }
+}
+
+/// What everybody has, as the topology says it.
+pub(super) fn inventories(snapshot: &Snapshot) -> BTreeMap<RmName, Vec<(ResourceId, Amount)>> {
+    let mut all: BTreeMap<RmName, Vec<(ResourceId, Amount)>> = BTreeMap::new();
+    for rm in snapshot.members.keys() {
+        all.entry(rm.clone()).or_default();
+    }
+    for (_, _, compute) in snapshot.topology.sites() {
+        let resource = (compute.resource.clone(), Amount::from(compute.capacity));
+        all.entry(compute.rm.clone()).or_default().push(resource);
+    }
+    for edge in snapshot.topology.edges() {
+        for direction in [Direction::AToB, Direction::BToA] {
+            // Of a shared path both are one; the picture knows each once.
+            let resource = (edge.resource(direction).clone(), Amount::from(edge.capacity));
+            all.entry(edge.rm.clone()).or_default().push(resource);
+        }
+    }
+    all
+}
+
+/// What an update is, for counters.
+pub(super) const fn word(update: &Update) -> &'static str {
+    match &update.kind {
+        UpdateKind::Snapshot { .. } => "snapshot",
+        UpdateKind::Delta { .. } if update.parts.is_empty() => "progress",
+        UpdateKind::Delta { .. } => "delta",
+        UpdateKind::Facts => "facts",
+    }
+}
+
+/// Why there are no profiles, for people.
+pub(super) fn why(error: &Status) -> MissingProfiles {
+    match error.code() {
+        tonic::Code::PermissionDenied => MissingProfiles {
+            denied: true,
+            text: "does not let this coordinator watch its profiles: its configuration has to \
+                   name this coordinator in `profiles.coordinators`"
+                .to_owned(),
+        },
+        tonic::Code::Unimplemented => MissingProfiles::silent("serves no profiles".to_owned()),
+        _ => MissingProfiles::silent(format!("sends no profiles: {}", error.message())),
     }
 }

@@ -1,5 +1,5 @@
-//! One stream of updates from every RM, for ever: resumed from what the picture has, begun anew with a
-//! snapshot where that does not do, reconnected with growing pauses.
+//! Follows one stream of updates from every RM for as long as the process runs. A stream resumes from what the picture
+//! has, begins anew with a snapshot where that is not possible, and is reopened with growing backoff after it ended.
 
 use std::sync::Arc;
 
@@ -7,19 +7,26 @@ use coalloc_common::{RmName, Span, limits};
 use coalloc_proto::v1;
 use tonic::Status;
 
-use super::believed::MissingProfiles;
+use super::believed::why;
 use super::store::{Pictures, UpdateOutcome};
 use crate::availability::federation::RmClient;
+use crate::config::tasks::Mode;
 
-/// Follows every configured RM, each on its own.
-pub(super) fn all(pictures: &Pictures) {
-    for rm in pictures.0.federation.names() {
-        tokio::spawn(follow(pictures.clone(), rm));
+impl Pictures {
+    /// Follows every configured RM, each in a task of its own, for as long as the runtime lives. Does nothing in mode
+    /// central.
+    pub fn watch(&self) {
+        if self.settings().mode != Mode::Distributed {
+            return;
+        }
+        for rm in self.0.federation.names() {
+            tokio::spawn(follow(self.clone(), rm));
+        }
+        tokio::spawn(expect(self.clone()));
     }
-    tokio::spawn(expect(pictures.clone()));
 }
 
-/// Keeps the picture expecting what the federation is.
+/// Makes the picture expect the resources of each new snapshot of the federation.
 async fn expect(pictures: Pictures) {
     let mut snapshot = pictures.0.federation.snapshot();
     loop {
@@ -30,9 +37,9 @@ async fn expect(pictures: Pictures) {
 
 /// How a stream ended.
 enum End {
-    /// Something in it cannot be merged; begin anew.
+    /// An update in it cannot be merged: the next stream begins anew.
     Unusable,
-    /// It broke, or was refused.
+    /// The stream broke, or was refused.
     Broken(Status),
 }
 
@@ -49,7 +56,7 @@ async fn follow(pictures: Pictures, rm: RmName) {
             pictures.problem(&rm, why(error));
         }
         if !matches!(&end, End::Broken(error) if is_its_answer(error)) {
-            // It may be another one now, with another inventory.
+            // Another process may answer at this address now, with another inventory.
             pictures.0.federation.doubt(&rm, "its stream of profiles has ended");
         }
         tokio::time::sleep(pause.to_std()).await;
@@ -57,7 +64,7 @@ async fn follow(pictures: Pictures, rm: RmName) {
     }
 }
 
-/// Did the RM itself say that it does not tell: for want of the permission, of a place, of the call?
+/// Did the RM itself refuse the stream: for lack of permission, of resources, or of the call?
 pub(super) fn is_its_answer(error: &Status) -> bool {
     use tonic::Code;
     matches!(
@@ -69,7 +76,7 @@ pub(super) fn is_its_answer(error: &Status) -> bool {
     )
 }
 
-/// Waits until an RM has described itself and the picture expects what it said.
+/// Waits until an RM has described itself and the picture expects its resources.
 async fn described(pictures: &Pictures, rm: &RmName) -> RmClient {
     let mut snapshot = pictures.0.federation.snapshot();
     loop {
@@ -81,7 +88,7 @@ async fn described(pictures: &Pictures, rm: &RmName) -> RmClient {
     }
 }
 
-/// One stream to its end; was anything heard on it?
+/// Reads one stream to its end. Returns how it ended, and whether any update was merged.
 async fn stream(pictures: &Pictures, rm: &RmName, mut client: RmClient, anew: bool) -> (End, bool) {
     let (epoch, revision) = if anew { (0, 0) } else { pictures.cursor(rm) };
     let request = v1::WatchProfilesRequest {
@@ -100,7 +107,7 @@ async fn stream(pictures: &Pictures, rm: &RmName, mut client: RmClient, anew: bo
     loop {
         let update = match tokio::time::timeout(silence, news.message()).await {
             Ok(Ok(Some(v1::WatchProfilesResponse { update: Some(update) }))) => update,
-            // Nothing in it says nothing.
+            // A response without an update is ignored.
             Ok(Ok(Some(_))) => continue,
             Ok(Ok(None)) => return (End::Broken(Status::unavailable("the stream ended")), heard),
             Ok(Err(error)) => return (End::Broken(error), heard),
@@ -115,19 +122,5 @@ async fn stream(pictures: &Pictures, rm: &RmName, mut client: RmClient, anew: bo
 }
 
 fn silent(after: Span) -> Status {
-    Status::unavailable(format!("nothing was heard for {after}"))
-}
-
-/// Why there are no profiles, for people.
-pub(super) fn why(error: &Status) -> MissingProfiles {
-    match error.code() {
-        tonic::Code::PermissionDenied => MissingProfiles {
-            denied: true,
-            text: "does not let this coordinator watch its profiles: it has to be named in \
-                   `profiles.coordinators` of its configuration"
-                .to_owned(),
-        },
-        tonic::Code::Unimplemented => MissingProfiles::silent("serves no profiles".to_owned()),
-        _ => MissingProfiles::silent(format!("tells no profiles: {}", error.message())),
-    }
+    Status::unavailable(format!("nothing was received for {after}"))
 }

@@ -1,4 +1,4 @@
-//! The picture for people to look at: whose profiles, how old, when an amount is believed to be free.
+//! The picture for people to look at: whose profiles it has, how old they are, and when an amount is believed free.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use tonic::Status;
 use super::store::Pictures;
 use crate::config::tasks::Mode;
 
-/// What is asked, checked.
+/// A client's query of the picture, checked.
 struct PictureQuery {
     rate: Amount,
     cpus: Amount,
@@ -37,13 +37,13 @@ impl PictureQuery {
         let most = limits::PICTURE_SHOWN_SLOTS_MAX;
         let slots = check_range("slots", wire.slots, 1..=most, "slots")? as usize;
         let asked = Self { rate: Amount(rate), cpus: Amount(cpus), from, grid, slots };
-        // Is there such a vector at all?
+        // Checks that such a vector can be made at all.
         AvailabilityVector::nothing(grid, grid.containing(from), slots)?;
         Ok(asked)
     }
 }
 
-/// Reads a picture.
+/// Reads the picture for a client.
 ///
 /// # Errors
 /// FAILED_PRECONDITION when this coordinator keeps none; INVALID_ARGUMENT naming field, value and allowed range.
@@ -60,7 +60,7 @@ pub fn picture(
                     (`tasks.mode` of its configuration)";
         return Err(status::precondition("coordinator", "picture", text));
     }
-    // Nobody waits for the cutting.
+    // A copy is cut, so that the lock is not held meanwhile.
     let (picture, bytes) = pictures.look(|picture, bytes| (picture.clone(), bytes.clone()));
     let sites = topology.sites().map(|(_, _, compute)| (&compute.rm, &compute.resource)).collect();
     let part = |(rm, known, counts): (&RmName, Option<&RmPicture>, Counts)| {

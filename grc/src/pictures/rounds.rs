@@ -1,6 +1,6 @@
-//! Mode central: every RM is asked for a snapshot of its profiles, for each task anew. While one round is
-//! on its way, the tasks that come gather and share the next: what a task is planned on was never asked for
-//! before the task came.
+//! Mode `central`: every RM is asked for a snapshot of its profiles, for each task anew. While one round of snapshots
+//! is under way, new tasks gather and share the next round. So a task is never planned on what was asked for before the
+//! task came.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,10 @@ use coalloc_protocol::update::{Picture, UpdateKind};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use super::believed::{BelievedProfiles, MissingProfiles};
-use super::follow::why;
-use super::store::inventories;
+use super::believed::{BelievedProfiles, MissingProfiles, inventories, why, word};
 use crate::availability::federation::{Federation, RmClient};
 
-/// The way to ask all. Cheap to clone.
+/// Asks all RMs for snapshots, in rounds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Rounds(Arc<Asker>);
 
@@ -31,30 +29,30 @@ struct Asker {
     line: Mutex<RoundBatch>,
 }
 
-/// Who waits for the next round, and whether one is on its way.
+/// The tasks that wait for the next round, and whether a round is under way.
 #[derive(Debug, Default)]
 struct RoundBatch {
     waiting: Vec<oneshot::Sender<Arc<Round>>>,
     in_flight: bool,
 }
 
-/// What one round came to.
+/// The result of one round.
 #[derive(Debug, Default)]
 struct Round {
-    /// Of one RM each.
+    /// One picture for each RM that answered.
     pictures: Vec<Picture>,
     missing: BTreeMap<RmName, MissingProfiles>,
 }
 
 impl Rounds {
-    /// Asks as this coordinator.
+    /// Asks in the name of this coordinator.
     #[must_use]
     pub fn new(coordinator: &str, federation: Federation, host: &Host) -> Self {
         let (coordinator, host) = (coordinator.to_owned(), Arc::clone(host));
         Self(Arc::new(Asker { coordinator, federation, host, line: Mutex::default() }))
     }
 
-    /// What everybody has free over a window, asked for after this call. Needs a tokio runtime around it.
+    /// What all RMs have free over a window, asked for after this call. Must be called within a tokio runtime.
     pub async fn ask(&self, window: Window) -> BelievedProfiles {
         let (answer, answered) = oneshot::channel();
         {
@@ -65,10 +63,10 @@ impl Rounds {
                 tokio::spawn(self.clone().ask_all());
             }
         }
-        // A round that panicked knows nothing.
+        // If the round panicked, nothing is known.
         let round = answered.await.unwrap_or_default();
         let now = self.0.host.now().wall;
-        let silent = |_: &RmName| MissingProfiles::silent("did not tell its profiles".to_owned());
+        let silent = |_: &RmName| MissingProfiles::silent("did not send its profiles".to_owned());
         let parts = round.pictures.iter();
         let parts = parts.map(|picture| BelievedProfiles::of(picture, window, now, silent));
         parts
@@ -76,14 +74,14 @@ impl Rounds {
             .without(round.missing.clone())
     }
 
-    /// Rounds, until nobody waits.
+    /// Runs rounds until no task waits.
     async fn ask_all(self) {
         let mut place = RoundPermit { line: &self.0.line, taken: true };
         while let Some(company) = place.next() {
             let round = Arc::new(self.round().await);
             metrics::tasks().rounds.inc();
             for one in company {
-                // Who has stopped waiting needs no answer.
+                // A task that has stopped waiting needs no answer.
                 let _ = one.send(Arc::clone(&round));
             }
         }
@@ -105,7 +103,7 @@ impl Rounds {
                 let patience = limits::QUERY_PATIENCE.to_std();
                 let told = tokio::time::timeout(patience, asker.snapshot(&rm, client, resources));
                 let told = told.await.unwrap_or_else(|_| {
-                    Err(MissingProfiles::silent("did not tell its profiles in time".to_owned()))
+                    Err(MissingProfiles::silent("did not send its profiles in time".to_owned()))
                 });
                 (rm, told)
             });
@@ -119,14 +117,14 @@ impl Rounds {
                     }
                     round.missing.insert(rm, why);
                 }
-                // Only a panic ends up here; its RM then counts as taken.
-                Err(error) => tracing::error!(%error, "a question for profiles broke"),
+                // Only a panic leads here. The RM's resources then count as taken.
+                Err(error) => tracing::error!(%error, "a query for profiles failed"),
             }
         }
         round
     }
 
-    /// Asks one RM: its stream of updates, to the end of the snapshot that it begins with.
+    /// Asks one RM: reads its stream of updates to the end of the snapshot with which it begins.
     async fn snapshot(
         &self,
         rm: &RmName,
@@ -138,12 +136,12 @@ impl Rounds {
         let mut news = client.watch_profiles(request).await.map_err(|error| why(&error))?;
         let mut picture = Picture::default();
         picture.expect(rm, resources);
-        let bad = |text: String| MissingProfiles::silent(format!("tells what cannot be: {text}"));
+        let bad = |text: String| MissingProfiles::silent(format!("sends nonsense: {text}"));
         loop {
             let update = news.get_mut().message().await.map_err(|error| why(&error))?;
             let Some(update) = update.and_then(|response| response.update) else {
                 return Err(MissingProfiles::silent(
-                    "tells no profiles: its stream ended".to_owned(),
+                    "sends no profiles: its stream ended".to_owned(),
                 ));
             };
             let bytes = prost::Message::encoded_len(&update) as u64;
@@ -154,7 +152,7 @@ impl Rounds {
                 metrics.ignored.with([rm.as_str(), ignored.word()]).inc();
                 bad(ignored.to_string())
             })?;
-            metrics.updates.with([rm.as_str(), super::store::word(&update)]).inc();
+            metrics.updates.with([rm.as_str(), word(&update)]).inc();
             metrics.update_bytes.with([rm.as_str()]).inc_by(bytes);
             if matches!(update.kind, UpdateKind::Snapshot { more: false, .. }) {
                 return Ok(picture);
@@ -167,14 +165,14 @@ impl Rounds {
     }
 }
 
-/// The place of the round on its way, given back whatever becomes of it.
+/// A permit to have a round under way. It is given back even when the round panics.
 struct RoundPermit<'a> {
     line: &'a Mutex<RoundBatch>,
     taken: bool,
 }
 
 impl RoundPermit<'_> {
-    /// Who shares the next round. When that is nobody the place is given back in the same moment.
+    /// The tasks that share the next round. If there are none, the permit is given back under the same lock.
     fn next(&mut self) -> Option<Vec<oneshot::Sender<Arc<Round>>>> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         let mut company = std::mem::take(&mut line.waiting);
@@ -193,7 +191,7 @@ impl Drop for RoundPermit<'_> {
         if self.taken {
             let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
             line.in_flight = false;
-            // Who waits behind a round that broke hears so.
+            // The round panicked: the tasks that wait for the next one are answered as well, with nothing known.
             line.waiting.clear();
         }
     }

@@ -1,28 +1,27 @@
-//! What this coordinator believes of everybody's profiles: the one picture that updates and the facts of
-//! answers move, or none, when every task asks anew.
+//! What this coordinator believes of every RM's profiles. In mode `distributed` that is one picture, which updates and
+//! the facts in answers keep up to date. In mode `central` there is none: the profiles are queried anew for every task.
 //!
-//! The picture itself is `coalloc_protocol::update::Picture`, behind a lock that nobody holds for longer than a
-//! merge or a copy. What is ignored is counted each time and logged once for each RM and kind.
+//! The picture itself is `coalloc_protocol::update::Picture`, behind a lock that is never held for longer than a merge
+//! or a copy. An update that is ignored is counted each time, and logged once for each RM and kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use coalloc_common::topology::Direction;
-use coalloc_common::{Amount, Now, ResourceId, RmName, Time, Window, limits};
+use coalloc_common::{Now, RmName, Time, Window, limits};
 use coalloc_net::convert::update_from_wire;
 use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
 use coalloc_net::metrics;
 use coalloc_proto::v1;
-use coalloc_protocol::update::{Picture, Update, UpdateKind};
+use coalloc_protocol::update::{Picture, UpdateKind};
 use prost::Message as _;
 
-use super::believed::{BelievedProfiles, MissingProfiles};
+use super::believed::{BelievedProfiles, MissingProfiles, inventories, word};
 use super::rounds::Rounds;
 use crate::availability::federation::{Federation, Snapshot};
 use crate::config::tasks::{Mode, TaskSettings};
 
-/// The keeper of the picture. Cheap to clone.
+/// The pictures of one coordinator. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Pictures(pub(super) Arc<PictureStore>);
 
@@ -35,21 +34,21 @@ pub(super) struct PictureStore {
     pub(super) host: Host,
     pub(super) rounds: Rounds,
     state: Mutex<State>,
-    /// How often somebody was heard of for the first time.
+    /// Counts when an RM's profiles become known for the first time, and when they cannot be had.
     heard: LatestValue<u64>,
 }
 
-/// What the lock is for.
+/// What the lock protects.
 #[derive(Debug, Default)]
 struct State {
     picture: Picture,
-    /// The federation that the picture expects.
+    /// The federation whose resources the picture expects.
     expected: Option<Arc<Snapshot>>,
-    /// Why nothing is heard of an RM.
+    /// Why there are no profiles of an RM.
     problems: BTreeMap<RmName, MissingProfiles>,
-    /// Bytes of what was merged.
+    /// Bytes of the updates that were merged.
     bytes: BTreeMap<RmName, u64>,
-    /// What was complained of already.
+    /// The RMs and kinds of ignored updates that were logged already.
     logged: BTreeSet<(RmName, &'static str)>,
     swept: Option<Time>,
 }
@@ -57,16 +56,16 @@ struct State {
 /// What became of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateOutcome {
-    /// It counts.
+    /// It is part of the picture now.
     Merged,
-    /// It does not, and the picture is of no less use.
+    /// It was ignored, and the picture is as useful as before.
     Ignored,
-    /// It does not, and only a snapshot helps.
+    /// It was ignored, and the picture needs a snapshot to go on.
     NeedsSnapshot,
 }
 
 impl Pictures {
-    /// Knows nobody yet.
+    /// A picture without any RM yet.
     #[must_use]
     pub fn new(
         coordinator: &str,
@@ -85,17 +84,10 @@ impl Pictures {
         }))
     }
 
-    /// How tasks are planned.
+    /// The settings for planning tasks.
     #[must_use]
     pub fn settings(&self) -> &TaskSettings {
         &self.0.settings
-    }
-
-    /// Keeps following every RM, for as long as the runtime lives; only of use in mode distributed.
-    pub fn watch(&self) {
-        if self.settings().mode == Mode::Distributed {
-            super::follow::all(self);
-        }
     }
 
     /// What is believed of a window now.
@@ -117,20 +109,21 @@ impl Pictures {
         }
     }
 
-    /// The facts of an answer, if they are any.
+    /// Merges the facts of an answer to Hold. In mode `central` it does nothing.
     pub fn learn(&self, rm: &RmName, facts: &v1::ProfileUpdate) {
         if self.settings().mode == Mode::Distributed {
             self.take(rm, facts);
         }
     }
 
-    /// Reads the picture.
+    /// Reads the picture and the bytes merged from each RM. `look` runs under the lock.
     pub fn look<T>(&self, look: impl FnOnce(&Picture, &BTreeMap<RmName, u64>) -> T) -> T {
         let state = self.state();
         look(&state.picture, &state.bytes)
     }
 
-    /// Just after the start: until everybody who described itself was heard of, or has had time for it.
+    /// Just after the start: waits until the profiles of every RM that described itself are known or denied, or until
+    /// the time for it is over.
     async fn settled(&self) {
         let all_heard = |_: &u64| {
             let state = self.state();
@@ -139,11 +132,11 @@ impl Pictures {
             })
         };
         let until = self.0.federation.began() + limits::DESCRIBE_PATIENCE.to_std();
-        // Over is over: what is known by then is what there is.
+        // After the timeout, the picture is what is known by then.
         let _ = tokio::time::timeout_at(until, self.0.heard.wait_for(all_heard)).await;
     }
 
-    /// Expects what the federation's topology says that everybody has.
+    /// Makes the picture expect the resources that the federation's topology gives each RM.
     pub(super) fn expect(&self, snapshot: &Arc<Snapshot>) {
         let mut state = self.state();
         if state.expected.as_ref().is_some_and(|known| Arc::ptr_eq(known, snapshot)) {
@@ -155,12 +148,12 @@ impl Pictures {
         state.expected = Some(Arc::clone(snapshot));
     }
 
-    /// Where to go on from at an RM; nothing known: zeros.
+    /// The epoch and revision from which to resume an RM's stream; zeros if nothing is known of it.
     pub(super) fn cursor(&self, rm: &RmName) -> (u64, u64) {
         self.state().picture.cursor(rm).unwrap_or_default()
     }
 
-    /// Why nothing is heard of an RM.
+    /// Records why there are no profiles of an RM.
     pub(super) fn problem(&self, rm: &RmName, why: MissingProfiles) {
         let mut state = self.state();
         if state.problems.get(rm) != Some(&why) {
@@ -171,7 +164,7 @@ impl Pictures {
         self.0.heard.update(|heard| *heard += 1);
     }
 
-    /// Takes news of an RM.
+    /// Takes in an update of an RM.
     pub(super) fn take(&self, rm: &RmName, wire: &v1::ProfileUpdate) -> UpdateOutcome {
         let metrics = metrics::tasks();
         let update = match update_from_wire("update", wire) {
@@ -197,7 +190,7 @@ impl Pictures {
             Err(ignored) => {
                 metrics.ignored.with([rm.as_str(), ignored.word()]).inc();
                 state.complain(rm, ignored.word(), &ignored.to_string());
-                // Facts are beside the stream: what they lack it brings.
+                // Facts come beside the stream of updates, which brings whatever they lack.
                 let facts = update.kind == UpdateKind::Facts;
                 match ignored.needs_snapshot() && !facts {
                     true => UpdateOutcome::NeedsSnapshot,
@@ -216,25 +209,25 @@ impl Pictures {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A merge takes all of an update or nothing; were there a panic, the picture is still one.
+        // A merge takes in all of an update or nothing, so the picture is consistent even after a panic.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     fn why(&self, rm: &RmName) -> MissingProfiles {
-        let silent = || MissingProfiles::silent("has not told its profiles yet".to_owned());
+        let silent = || MissingProfiles::silent("has not sent its profiles yet".to_owned());
         self.problems.get(rm).cloned().unwrap_or_else(silent)
     }
 
-    /// Says once of each RM and kind what is wrong.
+    /// Logs why an update was ignored, once for each RM and kind.
     fn complain(&mut self, rm: &RmName, kind: &'static str, text: &str) {
         if self.logged.insert((rm.clone(), kind)) {
             tracing::warn!(%rm, kind, text, "update ignored; more of its kind are only counted");
         }
     }
 
-    /// Forgets the past from time to time, so that profiles do not grow with it.
+    /// Forgets the past from time to time, so that profiles do not keep growing.
     fn sweep(&mut self, now: Now) {
         let due = |last: Time| now.wall >= last.saturating_add(limits::PICTURE_SWEEP);
         if self.swept.is_none_or(due) {
@@ -242,36 +235,6 @@ impl State {
             self.swept = Some(now.wall);
         }
     }
-}
-
-/// What an update is, for counters.
-pub(super) const fn word(update: &Update) -> &'static str {
-    match &update.kind {
-        UpdateKind::Snapshot { .. } => "snapshot",
-        UpdateKind::Delta { .. } if update.parts.is_empty() => "progress",
-        UpdateKind::Delta { .. } => "delta",
-        UpdateKind::Facts => "facts",
-    }
-}
-
-/// What everybody has, as the topology says it.
-pub(super) fn inventories(snapshot: &Snapshot) -> BTreeMap<RmName, Vec<(ResourceId, Amount)>> {
-    let mut all: BTreeMap<RmName, Vec<(ResourceId, Amount)>> = BTreeMap::new();
-    for rm in snapshot.members.keys() {
-        all.entry(rm.clone()).or_default();
-    }
-    for (_, _, compute) in snapshot.topology.sites() {
-        let resource = (compute.resource.clone(), Amount::from(compute.capacity));
-        all.entry(compute.rm.clone()).or_default().push(resource);
-    }
-    for edge in snapshot.topology.edges() {
-        for direction in [Direction::AToB, Direction::BToA] {
-            // Of a shared path both are one; the picture knows each once.
-            let resource = (edge.resource(direction).clone(), Amount::from(edge.capacity));
-            all.entry(edge.rm.clone()).or_default().push(resource);
-        }
-    }
-    all
 }
 
 #[cfg(test)]

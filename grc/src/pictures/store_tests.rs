@@ -1,22 +1,22 @@
-//! What the keeper of the picture makes of updates: what is ignored is counted each time and never planned on.
+//! Tests of what the store makes of updates: an ignored update is counted each time and never planned on.
 
 use std::sync::Arc;
 
-use coalloc_common::Span;
 use coalloc_common::profile::FreeStep;
+use coalloc_common::{Amount, ResourceId, Span};
 use coalloc_net::client;
 use coalloc_net::convert::update_to_wire;
 use coalloc_net::machine::System;
 use coalloc_plan::multicost::Knowledge;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
-use coalloc_protocol::update::Part;
+use coalloc_protocol::update::{Part, Update};
 
 use super::*;
 use crate::config::RmPeer;
 
 const CRM: &str = "crm-B";
 
-/// A keeper that expects one CRM with a site of 4 CPUs.
+/// Pictures that expect one CRM with a site of 4 CPUs.
 fn keeper() -> Pictures {
     let host = System::host();
     let address = "127.0.0.1:9".to_owned();
@@ -77,7 +77,7 @@ async fn free(pictures: &Pictures) -> Amount {
 async fn what_does_not_fit_is_counted_and_never_planned_on() {
     let (pictures, rm) = (keeper(), RmName::composed(CRM));
     assert_eq!(pictures.cursor(&rm), (0, 0));
-    // Nothing makes sense before a snapshot.
+    // Before a snapshot, no other update can be merged.
     let delta = |from, revision, free| update(UpdateKind::Delta { from }, revision, free);
     assert_eq!(pictures.take(&rm, &delta(1, 2, 3)), UpdateOutcome::NeedsSnapshot);
     assert_eq!(pictures.take(&rm, &snapshot(10)), UpdateOutcome::Merged);
@@ -98,7 +98,7 @@ async fn what_does_not_fit_is_counted_and_never_planned_on() {
         assert_eq!(pictures.take(who, &wire), taken, "{wire:?}");
         assert_eq!(free(&pictures).await, Amount(3));
     }
-    // Of those that were read and are of somebody known.
+    // Those that could be read and came from a known RM.
     assert_eq!(ignored(&pictures), 5);
     let logged = pictures.state().logged.len();
     assert_eq!(pictures.take(&rm, &delta(13, 14, 1)), UpdateOutcome::NeedsSnapshot);
@@ -121,7 +121,7 @@ async fn facts_are_merged_and_facts_of_before_do_not_end_the_stream() {
 #[tokio::test]
 async fn of_whom_nothing_is_known_everything_is_taken_and_a_refusal_says_so() {
     let (pictures, rm) = (keeper(), RmName::composed(CRM));
-    let denied = super::super::follow::why(&tonic::Status::permission_denied("no"));
+    let denied = super::super::believed::why(&tonic::Status::permission_denied("no"));
     pictures.problem(&rm, denied);
     let believed = pictures.believed(window()).await;
     assert!(believed.is_empty());

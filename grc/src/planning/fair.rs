@@ -1,11 +1,12 @@
-//! Places and turns of planning, shared fairly by user: so many requests may be planned or wait for it, and those
-//! that search for long take turns, round robin by user. One user's many hard requests make that user wait, and
-//! nobody else.
+//! Places and turns of planning, shared fairly between users. The number of requests that are planned or wait for it is
+//! limited, and long searches take turns, round robin by user. So a user with many hard requests makes only that user
+//! wait.
 //!
-//! When all places are taken, a newcomer gets the last one of the user who has the most, if that user has more than
-//! the newcomer's; whoever loses it is told "busy". A request that has its turn keeps it.
+//! When all places are taken, a newcomer gets the latest place of the user who has most, if that user has more places
+//! than the newcomer's user would have. The request that loses its place is answered "busy". A request that has its
+//! turn keeps it.
 //!
-//! Left out: who a user is. The name is the one in the request, which nobody proves yet.
+//! Left out: proof of who a user is. The name is the one in the request, which nobody checks yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -16,16 +17,16 @@ use coalloc_net::status;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-/// What long searches take turns at.
+/// The queues in which long searches wait for their turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnQueue {
-    /// Searches of our own.
+    /// Searches of our own planners.
     Search,
-    /// Outside solvers.
+    /// Calls of outside solvers.
     Outside,
 }
 
-/// The places of one coordinator; clones share them.
+/// The places of one coordinator. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Places(Arc<Shared>);
 
@@ -37,24 +38,24 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Places by user.
+    /// Number of places taken, by user.
     taken: BTreeMap<UserName, usize>,
-    /// By [`TurnQueue`].
+    /// The requests that wait for a turn, by [`TurnQueue`].
     lines: [Waiting; 2],
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Turns that were given and not given back.
+    /// Number of turns that are in use.
     at_work: usize,
-    /// Who waits for one, oldest first.
+    /// The requests that wait for a turn, by user, oldest first.
     queues: BTreeMap<UserName, VecDeque<oneshot::Sender<Turn>>>,
-    /// Who was given the last one.
+    /// The user who got the last turn.
     last: Option<UserName>,
 }
 
 impl Waiting {
-    /// The next in turn: of the user after the last one the oldest.
+    /// Takes out the next request in turn: the oldest of the next user after the last one.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let mut later = self.queues.range::<UserName, _>((after, Bound::Unbounded));
@@ -69,7 +70,7 @@ impl Waiting {
         first
     }
 
-    /// Takes the youngest of a user out of the line.
+    /// Takes out the youngest waiting request of a user. Returns whether there was one.
     fn drop_youngest(&mut self, user: &UserName) -> bool {
         let Some(queue) = self.queues.get_mut(user) else { return false };
         let youngest = queue.pop_back();
@@ -81,15 +82,15 @@ impl Waiting {
 }
 
 impl Places {
-    /// So many places.
+    /// This many places.
     pub(crate) fn new(places: usize) -> Self {
         Self(Arc::new(Shared { places, state: Mutex::default() }))
     }
 
-    /// A place for a request of this user.
+    /// Takes a place for a request of this user.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED when all are taken and nobody has more than this user.
+    /// RESOURCE_EXHAUSTED when all places are taken and no other user has so many that one may be taken away.
     pub(crate) fn enter(&self, user: &UserName) -> Result<PlanningSlot, Status> {
         let mut state = self.0.lock();
         if state.taken.values().sum::<usize>() >= self.0.places {
@@ -106,13 +107,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts somebody last in the user's queue.
+    /// Adds a request at the end of the user's queue.
     fn wait(&self, line: TurnQueue, user: &UserName, given: oneshot::Sender<Turn>) {
         let queues = &mut self.lock().lines[line as usize].queues;
         queues.entry(user.clone()).or_default().push_back(given);
     }
 
-    /// Gives free turns to those that wait.
+    /// Gives free turns to waiting requests.
     fn give(self: &Arc<Self>, line: TurnQueue) {
         loop {
             let mut state = self.lock();
@@ -124,7 +125,7 @@ impl Shared {
             waiting.at_work += 1;
             drop(state);
             let turn = Turn { shared: Arc::clone(self), line, given_back: false };
-            // Whoever has gone gives it back: to the next, in this loop.
+            // A request that is gone does not take the turn, so the next one gets it in this loop.
             if let Err(mut turn) = next.send(turn) {
                 turn.give_back();
             }
@@ -133,7 +134,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes a place from the user with the most, for this one. Only who waits for a turn can lose it.
+    /// Takes a place away from the user with most places, for `user`. Only a request that waits for a turn loses it.
     fn make_room(&mut self, user: &UserName) -> Option<()> {
         let own = self.taken.get(user).copied().unwrap_or_default();
         let (most, &count) = self.taken.iter().max_by_key(|(_, count)| **count)?;
@@ -145,7 +146,7 @@ impl State {
     }
 }
 
-/// A place of a request; free when it is dropped.
+/// A request's place among those that are planned; given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct PlanningSlot {
     shared: Arc<Shared>,
@@ -177,7 +178,7 @@ impl Drop for PlanningSlot {
     }
 }
 
-/// A turn; the next one's when it is dropped.
+/// A turn; when it is dropped, the next waiting request gets one.
 #[derive(Debug)]
 pub(crate) struct Turn {
     shared: Arc<Shared>,
@@ -210,7 +211,7 @@ mod tests {
         UserName::composed(name)
     }
 
-    /// Waits for a turn with the place in hand, in a task.
+    /// Waits for a turn in a task that owns the place.
     fn waits(place: PlanningSlot) -> tokio::task::JoinHandle<Result<(PlanningSlot, Turn), Status>> {
         tokio::spawn(async move {
             let turn = place.turn(TurnQueue::Search).await?;
@@ -218,7 +219,7 @@ mod tests {
         })
     }
 
-    /// Lets every task come to where it waits.
+    /// Lets every task run until it waits.
     async fn settle() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -241,7 +242,7 @@ mod tests {
             honest.push(waits(places.enter(&user(&format!("honest-{}", n % 4))).unwrap()));
             settle().await;
         }
-        // As many turns as there are honest requests and two for greedy's share in each round are enough.
+        // Enough rounds: one for each honest request, and one for each turn that greedy gets in between.
         let mut rounds = 0;
         while !honest.iter().all(tokio::task::JoinHandle::is_finished) {
             let done = honest.iter_mut().find(|waits| waits.is_finished());

@@ -1,10 +1,10 @@
-//! The threads on which outside solvers work, and what becomes of one that does not keep its time.
+//! The threads on which outside solvers run, and what happens to a solver that overruns its time.
 //!
-//! A library cannot be interrupted. So each call of one has a thread of its own, and whoever waits for it
-//! waits no longer than the request has time. A call that has not ended by then is left behind: its thread
-//! goes on with the lowest priority until the library comes back, and its answer is thrown away. Of those
-//! there may be [`limits::LIBRARIES_LEFT_MAX`]; while there are as many, no library is called, and frames that
-//! want one are answered as ones whose time is over. `coalloc_grc_libraries_left` shows how many there are.
+//! A solver library cannot be interrupted. So each call of one has a thread of its own, and the caller waits no longer
+//! than the request has time. A call that has not ended by then is left behind: its thread goes on with the lowest
+//! priority until the library returns, and its answer is thrown away. At most [`limits::LIBRARIES_LEFT_MAX`] calls may
+//! be left behind. While there are as many, no library is called, and frames that need one are answered as if their
+//! time were over. The metric `coalloc_grc_libraries_left` shows the number.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use coalloc_common::{Span, limits};
 use coalloc_net::metrics;
 use coalloc_plan::ip::mip::aside::{DetachedMip, LibraryHost, LibraryJob};
 
-/// The threads. Cheap to clone.
+/// The threads of outside solvers. `None`: they run on the threads of their callers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Libraries(Option<Arc<Threads>>);
 
 #[derive(Debug)]
 struct Threads {
-    /// Calls that somebody may wait for at once.
+    /// Most calls that somebody waits for at the same time.
     most: usize,
     /// Runs first on every thread.
     begin: fn(),
@@ -30,24 +30,24 @@ struct Threads {
 
 #[derive(Debug, Default)]
 struct Calls {
-    /// Somebody waits for these.
+    /// Calls that somebody waits for.
     waited_for: usize,
-    /// Nobody waits for these any more.
+    /// Calls that were left behind: nobody waits for them any more.
     left: usize,
 }
 
-/// How far a call is. Changed under the lock of all calls.
+/// The stage of one call. It changes only while the lock on all calls is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Somebody waits for it.
+    /// Somebody waits for the call.
     #[default]
     WaitedFor,
-    /// Nobody does any more.
+    /// Nobody waits for the call any more.
     Left,
     Ended,
 }
 
-/// One call: its place among those that are under way, given back when the library has ended.
+/// One call under way. It is dropped when the library has ended, and its place is given back then.
 struct LibraryCall {
     threads: Arc<Threads>,
     stage: Arc<Mutex<Stage>>,
@@ -59,7 +59,7 @@ impl Drop for LibraryCall {
         match std::mem::replace(&mut *lock(&self.stage), Stage::Ended) {
             Stage::WaitedFor => calls.waited_for -= 1,
             Stage::Left => calls.left -= 1,
-            // It ends once.
+            // A call ends once.
             Stage::Ended => {}
         }
         metrics::grc().libraries_left.set(gauge(calls.left));
@@ -68,20 +68,20 @@ impl Drop for LibraryCall {
 }
 
 impl Libraries {
-    /// At most so many calls at once, each on a thread that begins with `begin`.
+    /// At most `most` calls at once, each on a thread that first runs `begin`.
     #[must_use]
     pub fn new(most: usize, begin: fn()) -> Self {
         let (calls, ended) = (Mutex::default(), Condvar::new());
         Self(Some(Arc::new(Threads { most: most.max(1), begin, calls, ended })))
     }
 
-    /// On the threads of those who call, for as long as it takes.
+    /// Runs libraries on the threads of their callers, for as long as they take.
     #[must_use]
     pub const fn at_once() -> Self {
         Self(None)
     }
 
-    /// The way to them for one piece of planning, which has time until `end`.
+    /// Runs the libraries of one piece of planning, which has time until `end`.
     #[must_use]
     pub fn until(&self, end: Instant) -> LibraryHost {
         match &self.0 {
@@ -97,7 +97,7 @@ impl Libraries {
 }
 
 impl Threads {
-    /// Runs a library until this time, and leaves it behind then.
+    /// Runs a library until `end` at the latest, and leaves it behind then.
     fn run(self: &Arc<Self>, work: LibraryJob, end: Instant) {
         let Some(call) = self.begin_call(end) else { return };
         let stage = Arc::clone(&call.stage);
@@ -108,15 +108,15 @@ impl Threads {
             begin();
             work(told(time));
             drop(call);
-            // Who has waited may be gone.
+            // The caller may be gone.
             let _ = done.try_send(());
         });
         if let Err(error) = thread {
-            // What was to be done went with it, and its place is given back.
+            // The call was dropped with the closure, so its place is given back.
             tracing::warn!(%error, "the system gives no thread for an outside solver");
             return;
         }
-        // Gone without a word: the library panicked, and said so itself.
+        // If the channel closes without a message, the library panicked, which has been reported already.
         if ended.recv_timeout(end.saturating_duration_since(Instant::now()))
             == Err(RecvTimeoutError::Timeout)
         {
@@ -124,7 +124,7 @@ impl Threads {
         }
     }
 
-    /// A place for a call, once there is one; `None` when the time is over first, or too many were left.
+    /// A place for a call, once one is free; `None` when `end` comes first, or when too many calls are left behind.
     fn begin_call(self: &Arc<Self>, end: Instant) -> Option<LibraryCall> {
         let mut calls = self.calls();
         loop {
@@ -141,7 +141,7 @@ impl Threads {
         }
     }
 
-    /// Nobody waits for a call any more, unless it has just ended.
+    /// Marks a call as left behind, unless it has just ended.
     fn leave(&self, stage: &Mutex<Stage>) {
         let mut calls = self.calls();
         let mut stage = lock(stage);
@@ -154,7 +154,7 @@ impl Threads {
         metrics::grc().libraries_left.set(gauge(calls.left));
         tracing::warn!(
             left = calls.left,
-            "an outside solver did not keep its time; it is left behind"
+            "an outside solver exceeded its time; nobody waits for it any more"
         );
         self.ended.notify_one();
     }
@@ -164,7 +164,7 @@ impl Threads {
     }
 }
 
-/// Nothing panics while it holds one of these locks.
+/// Locks a mutex. Nothing panics while it holds one of these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -173,7 +173,7 @@ fn gauge(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// What a library is told: a little less than it is waited for, so that what it has by then is still taken.
+/// The time limit that a library gets: a little less than its caller waits, so that an answer at the limit counts.
 fn told(time: Duration) -> Span {
     Span::from_us(i64::try_from((time * 9 / 10).as_micros()).unwrap_or(i64::MAX))
 }
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// A library that works until it is told to come back, and says when it has begun.
+    /// A library that works until it is released through the returned sender, and reports when it has begun.
     fn stubborn(begun: &Sender<()>) -> (LibraryJob, Sender<()>) {
         let (back, told): (Sender<()>, Receiver<()>) = channel();
         let begun = begun.clone();
@@ -232,8 +232,8 @@ mod tests {
         let (begun, has_begun) = channel();
         let mut all = Vec::new();
         for left in 1..=limits::LIBRARIES_LEFT_MAX {
-            // Each comes back to its caller though the library has not; and the next one finds a place. On a
-            // machine so slow that the moment is over first, it is not begun.
+            // Each call returns to its caller although the library has not ended, and the next call finds a place. On a
+            // very slow machine the time may be over before a call begins; then it is tried again.
             while threads.calls().left < left {
                 let (work, back) = stubborn(&begun);
                 call(work, MOMENT);

@@ -1,8 +1,8 @@
-//! The plans that this coordinator has shown, so that one of them can be reserved by its digest.
+//! The plans that this coordinator has shown to clients, so that one of them can be reserved by its digest.
 //!
-//! A shown plan holds nothing and promises nothing: when it is asked for, it is checked against what
-//! is free then. Kept in memory only, the newest [`limits::SHOWN_PLANS_MAX`] of them within
-//! [`limits::SHOWN_BYTES_MAX`]; a restart forgets them all, which costs its users one more Plan.
+//! A shown plan holds nothing and promises nothing: when a client wants to reserve it, it is checked against what is
+//! free then. Plans are kept in memory only: the newest [`limits::SHOWN_PLANS_MAX`] of them, within
+//! [`limits::SHOWN_BYTES_MAX`]. After a restart all are gone, and their users have to call Plan once more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use coalloc_common::{InvalidField, limits};
 use coalloc_proto::v1;
 use prost::Message as _;
 
-/// Digits of a whole digest: SHA-256.
+/// Hexadecimal digits of a complete digest (SHA-256).
 const DIGEST_LEN: usize = 64;
 
-/// Checks that it could be a digest, or the beginning of one.
+/// Checks that a text could be a digest, or the beginning of one.
 ///
 /// # Errors
-/// When it is too short, too long, or has other signs than hexadecimal digits.
+/// When it is too short, too long, or has characters other than hexadecimal digits in lower case.
 pub fn check_digest(digest: &str) -> Result<(), InvalidField> {
     let hexadecimal = |sign: u8| sign.is_ascii_digit() || (b'a'..=b'f').contains(&sign);
     let length = limits::DIGEST_PREFIX_MIN..=DIGEST_LEN;
@@ -32,16 +32,16 @@ pub fn check_digest(digest: &str) -> Result<(), InvalidField> {
     Err(InvalidField::new("plan_digest", InvalidField::quoted(digest), allowed))
 }
 
-/// A plan that was shown.
+/// A plan that was shown to a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShownPlan {
-    /// Digest of the request it was shown for.
+    /// Digest of the request for which the plan was shown.
     pub request: String,
     /// The plan as it was shown.
     pub plan: v1::Plan,
 }
 
-/// A plan as it is kept: its bytes are a tenth of its strings.
+/// A plan as the cache keeps it: encoded, which takes a tenth of the memory of its strings.
 #[derive(Debug)]
 struct CachedPlan {
     request: String,
@@ -50,13 +50,13 @@ struct CachedPlan {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// By digest and request: two requests may have the same plan.
+    /// By digest of the plan and of the request: two requests may have the same plan.
     plans: BTreeMap<(String, String), CachedPlan>,
     oldest_first: VecDeque<(String, String)>,
     bytes: usize,
 }
 
-/// The memory of all calls of this coordinator.
+/// The shown plans of one coordinator. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct PlanCache {
     memory: Arc<Mutex<Memory>>,
@@ -64,11 +64,11 @@ pub struct PlanCache {
 
 impl PlanCache {
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Every change below leaves it whole, so a panic elsewhere does not matter.
+        // Every change below leaves the cache consistent, so a panic elsewhere does not matter.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers plans that are about to be shown for a request of this digest.
+    /// Remembers plans that are about to be shown for the request with the digest `request`.
     pub fn remember(&self, request: &str, plans: &[v1::Plan]) {
         let mut memory = self.memory();
         for plan in plans {
@@ -89,7 +89,7 @@ impl PlanCache {
         }
     }
 
-    /// The plan whose digest begins so, the one shown for this request if it was for several.
+    /// The plan whose digest begins with `digest`: the one that was shown for this request, if there are several.
     #[must_use]
     pub fn find(&self, digest: &str, request: &str) -> Option<ShownPlan> {
         let memory = self.memory();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn plan(number: usize) -> v1::Plan {
-        // Digests differ in how they begin.
+        // The digests differ at their beginning.
         let digest = format!("{number:064x}").chars().rev().collect();
         v1::Plan { digest, ..v1::Plan::default() }
     }

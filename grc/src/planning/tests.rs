@@ -1,4 +1,4 @@
-//! The planners' threads: stages, places, cores, and what is explained.
+//! Tests of the planners' threads: stages, places, cores, and which refusals are explained.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ fn picture() -> FrameAvailability {
     FrameAvailability { views, changes: Vec::new(), unreachable: Vec::new() }
 }
 
-/// One site of 4 CPUs, of which so many are free in each of these frames of an hour.
+/// One site of 4 CPUs, and one frame of an hour for each entry of `free`, the number of its free CPUs.
 fn one_site(free: &[u64]) -> (Arc<Snapshot>, FrameAvailability) {
     let mut topology = Topology::new();
     let compute = Compute {
@@ -117,7 +117,7 @@ async fn too_many_plannings_are_answered_busy_and_a_place_is_given_back() {
     }
 }
 
-/// Three sites, each joined to the next by a path.
+/// Three sites, with a path between every two of them.
 fn triangle() -> Topology {
     let mut topology = Topology::new();
     for name in ["A", "B", "C"] {

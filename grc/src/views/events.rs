@@ -1,8 +1,8 @@
-//! What the coordinator's records tell those who watch: one record, at most one event.
+//! The events that the coordinator's records are for clients that watch: one record makes at most one event.
 //!
-//! The mapping is pure and knows nothing of today: an event told a year later is the same event. What a
-//! record does not say is whose reservation its attempt belongs to, and that never changes. Where a
-//! reservation stands after a record is in the record, or follows from its kind.
+//! The mapping is pure and does not depend on the present: an event that is reported a year later is the same event. A
+//! record does not say to whose reservation its attempt belongs, but that never changes. The state of a reservation
+//! after a record is in the record, or follows from its kind.
 
 use std::collections::BTreeMap;
 
@@ -18,28 +18,28 @@ use coalloc_protocol::message::Decision;
 
 use crate::views::view;
 
-/// State changes of the reservations that somebody wants to hear of.
+/// The state changes of those reservations that a client watches.
 #[derive(Debug, Clone, Default)]
 pub struct ReservationEvents {
-    /// Only this reservation, or that of this request.
+    /// Only the reservation with this id or with this request id; `None`: all.
     pub id: Option<String>,
-    /// Only those of this user.
+    /// Only the reservations of this user; `None`: of every user.
     pub user: Option<String>,
 }
 
-/// Whose an attempt or a reservation is.
+/// The owner of an attempt or a reservation, and facts about the attempt that its records do not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptOwner {
     reservation: ReservationId,
     request_id: String,
     user: String,
-    /// The attempt was decided against.
+    /// Whether the attempt was aborted.
     aborted: bool,
-    /// RMs were given up of the attempt; when it is finished that changes no more.
+    /// Whether an RM was given up on for the attempt. Then finishing the attempt changes nothing any more.
     given_up: bool,
 }
 
-/// By the id of the attempt, or of the reservation.
+/// Owners by the id of the attempt or of the reservation.
 pub type Owners = BTreeMap<String, AttemptOwner>;
 
 impl Events<Coordinator> for ReservationEvents {
@@ -131,7 +131,7 @@ impl AttemptOwner {
     }
 }
 
-/// What a record is about, as far as it says so itself.
+/// What a record is about, as far as the record itself says.
 enum Subject<'a> {
     Ticket(&'a ReservationId, &'a Ticket),
     Reservation(&'a ReservationId),
@@ -151,7 +151,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Superseded { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
-        // A tombstone is of no transaction of ours: nothing is told of it.
+        // A tombstone has no transaction of this coordinator, so it makes no event.
         CoordinatorRecord::ParentTombstone { txn, .. }
         | CoordinatorRecord::Prepared { txn, .. }
         | CoordinatorRecord::Decided { txn, .. }
@@ -167,9 +167,9 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
     }
 }
 
-/// A state change.
+/// A state change of a reservation.
 struct Change<'a> {
-    /// `None` in a log of before states were in it.
+    /// The new state. `None` if the record does not say it, as in ledgers from before records held states.
     state: Option<State>,
     version: u32,
     what: String,
@@ -190,18 +190,18 @@ impl Change<'_> {
         Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
     }
 
-    /// Of an attempt that stands nowhere: its reservation stays as it is, which the record does not say.
+    /// The end of an attempt that is no current one: its reservation keeps its state, which the record does not say.
     fn over(what: String, at: Now) -> Self {
         Self { state: None, ..Self::new(State::Terminated, what, at) }
     }
 
-    /// With the version that the record says is booked.
+    /// Sets the version that is booked, if the record says it.
     fn booked(self, version: Option<u32>) -> Self {
         Self { version: version.unwrap_or(self.version), ..self }
     }
 }
 
-/// The change that a record is, of an attempt of somebody's.
+/// The state change that a record makes, for an attempt or reservation of this owner.
 fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a> {
     match record {
         CoordinatorRecord::Refused { refusal, at, .. } => {
@@ -240,15 +240,15 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
         }
         CoordinatorRecord::ParentHoldOpened { order, at, .. } => {
-            let what = format!("{} wants it held", order.coordinator);
+            let what = format!("parent {} asks to hold it", order.coordinator);
             Change::new(State::Checking, what, *at)
         }
         CoordinatorRecord::Prepared { txn, expires_in, at, .. } => {
-            let new = Change::new(State::Held, "all hold; the one above decides".into(), *at);
+            let new = Change::new(State::Held, "all hold; the parent decides".into(), *at);
             Change { txn: Some(txn), expires_in: Some(*expires_in), ..new }
         }
         CoordinatorRecord::ParentTombstone { at, .. } => {
-            Change::new(State::Failed, "nothing was held for the one above".into(), *at)
+            Change::new(State::Failed, "nothing was held for the parent".into(), *at)
         }
         CoordinatorRecord::Mixed { txn, rm, refusal, at } => {
             let what = format!("{rm} did not book; the other bookings are released");
@@ -268,7 +268,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
         }
         CoordinatorRecord::Finished { txn, state, version, at } => {
             let what = match state {
-                _ if whose.given_up => "nobody else has anything of this attempt any more",
+                _ if whose.given_up => "all other resource managers have ended it",
                 _ if whose.aborted => "the holds of this attempt are dropped",
                 Some(State::Confirmed) => "booked everywhere",
                 Some(State::Terminated | State::Failed) => "nothing is booked any more",
@@ -285,14 +285,14 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::ReplacedForParent { by, at, .. } => {
-            let what = format!("{by} of the one above has taken its place");
+            let what = format!("{by} of the parent has replaced it");
             Change::new(State::Terminated, what, *at)
         }
         CoordinatorRecord::Superseded { at, .. } => {
-            Change::over("the one above needs its old version no more".into(), *at)
+            Change::over("the parent no longer needs the old version".into(), *at)
         }
         CoordinatorRecord::Settled { txn, state, version, at } => {
-            let what = "no resource manager keeps anything of a version before".into();
+            let what = "no resource manager keeps anything of an earlier version".into();
             let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }
         }
@@ -314,7 +314,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 Some(Differs::MissingThere) => format!("{rm} has lost its booking"),
                 Some(Differs::OtherContent) => format!("{rm} has booked something else for it"),
                 Some(Differs::UnknownHere) => format!("{rm} still has a booking of it"),
-                None => format!("{rm} has what is counted on again"),
+                None => format!("{rm} has the right booking again"),
             };
             let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
             Change { state: *state, txn: Some(txn), ..new.booked(*version) }

@@ -1,16 +1,16 @@
 //! What the ledger keeps beside a candidate: the plan, and which kind of plan it is.
 //!
-//! The coordinator core gives the text back and never looks at it (`Details`). Its field `kind` says how the
-//! rest is read; a kind that this release does not know is no plan that it can show.
+//! The coordinator core keeps this text without reading it (`Details`). Its field `kind` says how the rest is read. A
+//! kind that this release does not know is a plan that it cannot show.
 //!
-//! Ledgers of releases before the field say nothing of it: their plans are told apart by their fields.
+//! Ledgers of releases before this field have no kind: their plans are told apart by their fields.
 
 use std::collections::BTreeMap;
 
 use coalloc_proto::v1;
 use serde::{Deserialize, Serialize};
 
-/// What stands beside a candidate.
+/// A plan that was kept beside a candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeptPlan {
     /// The plan of a co-allocation.
@@ -22,17 +22,17 @@ pub enum KeptPlan {
 /// A task's plan, and what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptTask {
-    /// The plan.
+    /// The plan of the task.
     pub task_plan: v1::TaskPlan,
-    /// What finding it took.
+    /// The effort of the search that found it.
     pub effort: v1::TaskEffort,
-    /// How old what was known of each RM was, in microseconds.
+    /// For each RM, the age of what was known of it, in microseconds.
     pub ages_us: BTreeMap<String, i64>,
-    /// How old what was known of those who refused the tries before was.
+    /// For each earlier try, the age of what was known of the RM that refused it, in microseconds; `None`: unknown.
     pub tried_us: Vec<Option<i64>>,
 }
 
-/// Which kind of plan a text is.
+/// The kinds of plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
@@ -40,7 +40,7 @@ enum Kind {
     Task,
 }
 
-/// The text's form: the kind, and the field of that kind.
+/// The structure of the text: the kind, and the field for that kind.
 #[derive(Serialize, Deserialize)]
 struct Form<Plan, Task> {
     kind: Kind,
@@ -63,11 +63,11 @@ pub fn task(task: &KeptTask) -> String {
 }
 
 fn write(form: &impl Serialize) -> String {
-    // Messages of our own schema are always representable.
+    // Messages of our own schema can always be represented.
     serde_json::to_string(form).unwrap_or_default()
 }
 
-/// Reads what was kept; nothing when there is none, or none that this release knows.
+/// Reads a text that was kept; `None` when it holds no plan, or none of a kind that this release knows.
 #[must_use]
 pub fn read(text: &str) -> Option<KeptPlan> {
     match serde_json::from_str::<Form<Box<v1::Plan>, Box<KeptTask>>>(text) {
@@ -77,7 +77,7 @@ pub fn read(text: &str) -> Option<KeptPlan> {
     }
 }
 
-/// Reads a text without a kind.
+/// Reads a text of an older release, without a kind.
 fn read_older(text: &str) -> Option<KeptPlan> {
     let fields: BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_str(text).ok()?;
     if fields.contains_key("kind") {

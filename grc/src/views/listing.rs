@@ -1,7 +1,8 @@
-//! Pages of reservations. The core's thread only copies what a page may show, a slice at a time between its inputs;
-//! plans and requests, which are kept as text, are read on threads where that holds up nobody.
+//! Pages of reservations. The core's thread only copies what a page may show, one slice at a time between its inputs.
+//! Plans and requests, which are kept as text, are read on other threads, where that holds up nobody.
 //!
-//! Left out: an index by user or state. Whoever asks for few of many waits for all to be looked at; nobody else does.
+//! Left out: an index by user or state. A client that lists few of many reservations waits until all have been looked
+//! at; nobody else waits.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +17,12 @@ use tonic::Status;
 use crate::node::shell::Handle;
 use crate::views::view;
 
-/// What a listing shows, checked.
+/// Which reservations a listing shows, checked.
 #[derive(Debug, Clone)]
 struct ListFilter {
-    /// Empty: of everybody.
+    /// Only reservations of this user; empty: of every user.
     user: String,
-    /// Empty: in any.
+    /// Only reservations in these states; empty: in any state.
     states: BTreeSet<i32>,
     size: usize,
 }
@@ -34,7 +35,7 @@ impl ListFilter {
         Ok(Self { user: wire.user.clone(), states, size })
     }
 
-    /// May it be shown? What depends on the time is decided when it is read.
+    /// May the reservation be shown? If its state depends on the time, that is decided when its texts are read.
     fn may_show(&self, one: &Reservation) -> bool {
         (self.user.is_empty() || one.ticket.user.as_str() == self.user)
             && (self.states.is_empty()
@@ -46,15 +47,15 @@ impl ListFilter {
     }
 }
 
-/// A part of what a page is made of, as the core's thread copies it.
+/// A part of the reservations for a page, as the core's thread copies it.
 struct Slice {
     copies: Vec<(Reservation, Option<BootTime>)>,
-    /// Where the next one begins; `None` after the last reservation.
+    /// The place at which the next slice begins; `None` after the last reservation.
     next: Option<usize>,
 }
 
 impl Slice {
-    /// What may be shown from this place on, as far as one slice goes.
+    /// One slice: the reservations from the place `from` on that may be shown.
     fn copy(core: &Coordinator, from: usize, wanted: &ListFilter) -> Self {
         let mut copies = Vec::new();
         for (looked, one) in core.reservations_from(from).enumerate() {
@@ -76,10 +77,10 @@ impl Slice {
     }
 }
 
-/// One page.
+/// One page of reservations.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a size out of range, or what is no token of a page; as [`Handle::read`].
+/// INVALID_ARGUMENT for a size out of range or a token that is not one of a page; and as [`Handle::read`].
 pub async fn page(handle: &Handle, wire: v1::ListRequest) -> Result<v1::ListResponse, Status> {
     let wanted = ListFilter::parse(&wire).map_err(|error| status::invalid(&error))?;
     let mut next = match wire.page_token.as_str() {
@@ -108,7 +109,7 @@ pub async fn page(handle: &Handle, wire: v1::ListRequest) -> Result<v1::ListResp
     Ok(v1::ListResponse { reservations, next_page_token })
 }
 
-/// The place after the reservation that a token names.
+/// The place after the reservation that a page token names.
 async fn after(handle: &Handle, token: &str) -> Result<usize, Status> {
     let id = token.to_owned();
     let place = handle.read(move |core| core.place_of(&id)).await?;

@@ -1,6 +1,6 @@
-//! What became of a task, from what the ledger keeps of its reservation: the notes, which do not change,
-//! and beside each candidate its plan and how old what it rests on was. So a task that is sent again gets
-//! the same answer, also after a restart.
+//! What became of a task. It is made from what the ledger keeps of the task's reservation: the notes, which do not
+//! change, and beside each candidate its plan and the age of what the plan rests on. So a task that is sent again gets
+//! the same answer, even after a restart.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::views::kept::{self, KeptPlan, KeptTask};
 
-/// What the coordinator core keeps of a task's reservation without looking at it.
+/// The notes that the coordinator core keeps of a task's reservation without reading them.
 #[must_use]
 pub fn notes(wire: &v1::SubmitTaskRequest, refused: Option<&v1::TaskPlanResponse>) -> String {
     let nearest = refused.and_then(|response| response.nearest.as_ref());
@@ -35,7 +35,7 @@ pub fn is_task(notes: &str) -> bool {
     notes["task"].is_object()
 }
 
-/// A plan as the core keeps it.
+/// A plan as the text that the core keeps beside a candidate.
 #[must_use]
 pub fn details(
     plan: &v1::TaskPlan,
@@ -60,7 +60,7 @@ fn kept(reservation: &Reservation) -> Option<Box<KeptTask>> {
     }
 }
 
-/// How old what was known of those who refused was, of every try so far.
+/// For each refused try so far, the age of what was known of the RM that refused it; `None`: unknown.
 #[must_use]
 pub fn tried(reservation: &Reservation) -> Vec<Option<Span>> {
     let Some(kept) = kept(reservation) else { return Vec::new() };
@@ -74,8 +74,8 @@ pub fn tried(reservation: &Reservation) -> Vec<Option<Span>> {
     tried
 }
 
-/// A task's plan as one of a reservation: from the first of its segments to the last, each with a window of
-/// its own.
+/// A task's plan as the plan of a reservation. Its window goes from the start of the first segment to the end of the
+/// last; each segment keeps its own window.
 #[must_use]
 pub fn plan_of(task_plan: v1::TaskPlan) -> Option<v1::Plan> {
     let windows = task_plan.segments.iter();
@@ -102,7 +102,7 @@ pub fn plan_of(task_plan: v1::TaskPlan) -> Option<v1::Plan> {
     })
 }
 
-/// The way of data, as a route of a reservation; none when they are there.
+/// The route of the data over these legs; `None` if there are no legs, since the data are at the cluster already.
 fn route(legs: &[v1::TaskLeg], segments: &[v1::Segment]) -> Option<v1::Route> {
     let (first, last) = (legs.first()?, legs.last()?);
     let via = std::iter::once(&first.from).chain(legs.iter().map(|leg| &leg.to));
@@ -122,12 +122,12 @@ fn route(legs: &[v1::TaskLeg], segments: &[v1::Segment]) -> Option<v1::Route> {
     })
 }
 
-/// Is a resource one of a path? That of a full-duplex path has its direction behind the path's name.
+/// Is this a resource of the path? A resource of a full-duplex path has the direction after the path's name.
 fn is_of(path: &str, resource: &str) -> bool {
     resource.strip_prefix(path).is_some_and(|rest| matches!(rest, "" | ":ab" | ":ba"))
 }
 
-/// What became of a task, as its reservation stands.
+/// What became of a task, in the present state of its reservation.
 #[must_use]
 pub fn of(reservation: &Reservation) -> v1::TaskReceipt {
     let kept = kept(reservation);
@@ -167,8 +167,8 @@ pub fn planning(ticket: &Ticket) -> v1::TaskReceipt {
     v1::TaskReceipt { request_id: ticket.request.to_string(), ..v1::TaskReceipt::default() }
 }
 
-/// A refusal of a planning that was not the first, with what would do instead in its words: the ledger keeps
-/// no more of it.
+/// Adds the nearest possible plan, in words, to the refusal of a later planning. The ledger keeps nothing else of that
+/// plan.
 #[must_use]
 pub fn with_nearest(refusal: Refusal, nearest: Option<&v1::TaskPlan>) -> Refusal {
     let run = nearest.and_then(|plan| plan.run.as_ref()?.end);
@@ -234,7 +234,7 @@ mod tests {
             to: "B".to_owned(),
             window: window(10, 20),
         };
-        // "A-B" begins the names of others, which come first.
+        // "A-B" is a prefix of other names, which come first.
         let all = [
             segment("A-B-backup", 1),
             segment("A-B2:ab", 2),

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::views::kept::{self, KeptPlan};
 use crate::views::receipt;
 
-/// What the coordinator core keeps for the shell without looking at it: who was missing when it was
-/// planned, what was asked for, and how it was searched.
+/// The notes that the coordinator core keeps for the shell without reading them: the RMs that were missing when it was
+/// planned, the request, and the planning options.
 #[must_use]
 pub fn notes(
     unreachable: &[coalloc_common::RmName],
@@ -20,20 +20,21 @@ pub fn notes(
     options: Option<&v1::PlanOptions>,
 ) -> String {
     let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
-    // Alternatives are wanted in one answer, not of a reservation.
+    // Alternatives are part of one answer and no option of the reservation.
     let options = options.map(|options| v1::PlanOptions { alternatives: None, ..options.clone() });
     let options = options.filter(|options| *options != v1::PlanOptions::default());
     serde_json::json!({ "unreachable": names, "request": request, "options": options }).to_string()
 }
 
-/// How a reservation was searched, as its notes say it; ledgers of older releases do not.
+/// The planning options of a reservation, from its notes. `None` if the notes have none, as in ledgers of older
+/// releases.
 #[must_use]
 pub fn options(notes: &str) -> Option<v1::PlanOptions> {
     let notes: Value = serde_json::from_str(notes).unwrap_or_default();
     serde_json::from_value(notes["options"].clone()).ok()
 }
 
-/// The plan of a candidate as it was kept; a task's as one of a reservation.
+/// The plan that was kept with a candidate. A task's plan is converted to the plan of a reservation.
 #[must_use]
 pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
     match kept::read(&candidate?.details.text())? {
@@ -72,7 +73,7 @@ fn given_up(one: &GivenUp) -> v1::GivenUp {
     }
 }
 
-/// A reservation in the schema, as it stands at `now`.
+/// A reservation in the schema, in its state at `now`.
 #[must_use]
 pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
     let plan = plan(reservation.candidate.as_ref());
@@ -104,15 +105,14 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
     }
 }
 
-/// A reservation in the schema, with what only the running coordinator knows of it: when the first of its
-/// holds ends.
+/// A reservation in the schema. `ends` is when the first of its holds ends, which only the running coordinator knows.
 #[must_use]
 pub fn shown(one: &Reservation, ends: Option<BootTime>, now: Now) -> v1::Reservation {
     let left = |ends: BootTime| span_to_wire(ends.since(now.boot).max(Span::ZERO));
     v1::Reservation { expires_in: ends.map(left), ..reservation(one, now.wall) }
 }
 
-/// A request that is being planned: nothing is held, and it has no id yet.
+/// A request that is being planned: nothing is held, and it has no reservation id yet.
 #[must_use]
 pub fn planning(ticket: &Ticket) -> v1::Reservation {
     v1::Reservation {
@@ -123,7 +123,7 @@ pub fn planning(ticket: &Ticket) -> v1::Reservation {
     }
 }
 
-/// The states that a reservation may be shown in, whatever the time is.
+/// The states in which a reservation may be shown, depending on the time.
 pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
     [false, true].into_iter().map(|over| state(reservation.state, over).into())
 }

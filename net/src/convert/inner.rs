@@ -101,7 +101,7 @@ fn inner_link<'a>(
         VertexName::parse(&format!("{field}.{end}"), name)?;
     }
     if link.a == link.b {
-        let allowed = "another end than `a`";
+        let allowed = "an end other than `a`";
         return Err(InvalidField::new(format!("{field}.b"), &link.b, allowed));
     }
     let capacity_field = format!("{field}.capacity_bps");
@@ -161,7 +161,7 @@ fn check_paths(
         if carries < path.capacity_bps {
             let field = format!("{field}.capacity_bps");
             let allowed = format!(
-                "at most {carries} ({}), which is what one route inside can carry",
+                "at most {carries} ({}), which is what one inner route can carry",
                 BitsPerSecond(carries)
             );
             return Err(InvalidField::new(field, path.capacity_bps, allowed));
@@ -170,8 +170,8 @@ fn check_paths(
         if ends.latency_max < least {
             let span = |us: u64| Span::from_us(i64::try_from(us).unwrap_or(i64::MAX));
             let allowed = format!(
-                "at least {}, the latency of the fastest route inside that carries the path; slower \
-                 routes are used up to what is set here",
+                "at least {}, the latency of the fastest inner route that carries the path; slower \
+                 inner routes are used up to the latency set here",
                 span(least)
             );
             let field = format!("{field}.latency");

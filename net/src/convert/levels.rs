@@ -21,7 +21,7 @@ pub fn service_levels(
         let field = |name: &str| format!("{path}[{index}].{name}");
         UserName::parse(&field("name"), &level.name)?;
         if let Some(first) = named.insert(&level.name, index) {
-            let allowed = format!("a name of its own; {path}[{first}] has it");
+            let allowed = format!("a name that no other level has; {path}[{first}] has it");
             return Err(InvalidField::new(field("name"), &level.name, allowed));
         }
         let share = check_range(&field("share_percent"), level.share_percent, 1..=100, "percent")?;
@@ -31,7 +31,7 @@ pub fn service_levels(
         for (at, user) in level.users.iter().enumerate() {
             let field = format!("{}[{at}]", field("users"));
             if levels.insert(UserName::parse(&field, user)?, share).is_some() {
-                return Err(InvalidField::new(field, user, "each user in one level, once"));
+                return Err(InvalidField::new(field, user, "each user once, in one level"));
             }
         }
     }

@@ -94,8 +94,9 @@ pub fn refusal_to_wire(refusal: &Refusal) -> v1::Refusal {
 #[must_use]
 pub fn denial(rm: &str, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
     let detail = format!(
-        "coordinator {coordinator} may not act on {txn} here: it is not configured, or the transaction is not \
-         its own (an id is COORDINATOR-TAG-NUMBER/ATTEMPT); nothing of it is held or booked here for it"
+        "coordinator {coordinator} may not act on {txn} here: it is not configured here, or the \
+         transaction is not its own (an id is COORDINATOR-TAG-NUMBER/ATTEMPT); nothing is held or \
+         booked for it here under this id"
     );
     let refusal = Refusal::new(Reason::Denied, detail);
     v1::Refusal { resource_manager: rm.to_owned(), ..refusal_to_wire(&refusal) }

@@ -137,7 +137,7 @@ fn objective(wire: &v1::TaskRequest, has_output: bool) -> Result<TaskObjective, 
             return Err(InvalidField::new("weights", "nothing", allowed));
         }
         (_, Some(_)) => {
-            let allowed = "unset, but with TASK_OBJECTIVE_WEIGHTED";
+            let allowed = "unset, except with TASK_OBJECTIVE_WEIGHTED";
             return Err(InvalidField::new("weights", "something", allowed));
         }
         (Wire::Unspecified | Wire::Completion, None) => TaskObjective::Completion,
@@ -213,7 +213,7 @@ fn options_until(
         if grid.slots_for(horizon) >= limits::VECTOR_SLOTS_MAX as u64 {
             let least = horizon.as_us().div_euclid(limits::VECTOR_SLOTS_MAX as i64 - 2) + 1;
             let least = Span::from_us(least);
-            let allowed = format!("at least {least}, with which vectors reach over {horizon}");
+            let allowed = format!("at least {least}, so that the vectors can cover {horizon}");
             return Err(InvalidField::new(field, slot, allowed));
         }
         Ok(grid)

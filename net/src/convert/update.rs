@@ -43,10 +43,18 @@ fn kind_from_wire(field: &str, wire: &v1::ProfileUpdate) -> Result<UpdateKind, I
             true => ("more", "true".to_owned()),
             false => ("resources", format!("{} names", wire.resources.len())),
         };
-        return Err(InvalidField::new(format!("{field}.{name}"), value, "unset but in a SNAPSHOT"));
+        return Err(InvalidField::new(
+            format!("{field}.{name}"),
+            value,
+            "unset, except in a SNAPSHOT",
+        ));
     }
     if kind != Wire::Delta && wire.from != 0 {
-        return Err(InvalidField::new(format!("{field}.from"), wire.from, "unset but in a DELTA"));
+        return Err(InvalidField::new(
+            format!("{field}.from"),
+            wire.from,
+            "unset, except in a DELTA",
+        ));
     }
     match kind {
         Wire::Snapshot => {

@@ -78,7 +78,7 @@ async fn answer(request: &Request<Incoming>, readers: &[Reader]) -> Response<Ful
     for read in readers {
         if tokio::time::timeout(limits::SCRAPE_READ_PATIENCE.to_std(), read()).await.is_err() {
             tracing::warn!(
-                "a state could not be read for a scrape in time; its last figures stand"
+                "a core could not be read in time for a scrape; its last figures are reported"
             );
         }
     }

@@ -53,22 +53,24 @@ pub fn tasks() -> &'static Tasks {
                 .show([["conflict"], ["blocking"], ["other"]]),
             planning_seconds: room.seconds(
                 "planning_seconds",
-                "How long one planning of a task took, cutting the vectors and waiting for a thread included",
+                "How long it took to plan a task once, including cutting the vectors and waiting \
+                 for a thread",
             ),
             picture_age: room.seconds(
                 "picture_age_seconds",
-                "How old the oldest profile was that a plan rests on, when it was made",
+                "Age of the oldest profile that a plan rests on, at the time of planning",
             ),
             updates: room.counters(
                 ["rm", "kind"],
                 "updates",
-                "Updates of profiles that were merged: snapshots, deltas, facts of answers, signs of life",
+                "Profile updates that were merged: snapshots, deltas, facts from answers, signs of \
+                 life",
             ),
             update_bytes: room.counters(["rm"], "update_bytes", "Bytes of the updates that were merged"),
             ignored: room.counters(
                 ["rm", "kind"],
                 "updates_ignored",
-                "Updates of profiles that were ignored, by what was wrong with them",
+                "Profile updates that were ignored, by what was wrong with them",
             ),
             rounds: room.counter(
                 "rounds",

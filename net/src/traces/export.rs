@@ -123,7 +123,7 @@ impl Queue {
             Ok(()) => {
                 self.exported.inc_by(spans);
                 if self.complained.swap(false, Ordering::Relaxed) {
-                    tracing::info!(collector = %self.endpoint, "spans are taken again");
+                    tracing::info!(collector = %self.endpoint, "spans are accepted again");
                 }
             }
             Err(error) => {

@@ -329,7 +329,11 @@ fn what_the_inside_can_never_carry_is_refused_with_both_numbers() {
             "inventory.inner.links[1].name",
             &["no other"],
         ),
-        (|_, inner| inner.links[1].b = "p0".into(), "inventory.inner.links[1].b", &["another end"]),
+        (
+            |_, inner| inner.links[1].b = "p0".into(),
+            "inventory.inner.links[1].b",
+            &["an end other than"],
+        ),
         (|_, inner| inner.links.clear(), "inventory.inner.links", &["1 to 1000"]),
         (
             |_, inner| inner.max_links_per_path = Some(65),

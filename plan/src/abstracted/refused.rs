@@ -109,7 +109,10 @@ pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[Routed
         _ => {
             let shown = |amount| shown(name, resource, amount);
             let (can, asked) = (shown(available), shown(segment.amount));
-            format!("{resource}: {can} of {asked} can be had in {}", segment.window)
+            format!(
+                "{resource}: {can} of the requested {asked} are available in {}",
+                segment.window
+            )
         }
     };
     Refusal {
@@ -175,20 +178,20 @@ fn joins(path: &str, from: &str, to: &str) -> bool {
 #[must_use]
 pub fn words(name: &str, refusal: &Refusal) -> String {
     let what = match refusal.reason {
-        Reason::Expired => "the hold had expired",
+        Reason::Expired => "the hold has expired",
         Reason::Aborted => "it was aborted",
         Reason::Released => "it was released",
-        Reason::Replaced => "a newer version has taken its place",
-        Reason::DiskFull => "a disk is nearly full: nothing new is held",
-        Reason::NotHeld => "nothing is held, and never will be",
+        Reason::Replaced => "a newer version has replaced it",
+        Reason::DiskFull => "a disk is nearly full: new holds are refused",
+        Reason::NotHeld => "nothing is held, and a later Hold will be refused",
         Reason::OutsideHorizon => return refusal.detail.clone(),
         // An RM's own refusal names what is inside, so only one that names no RM is passed on.
         Reason::UnknownResource if refusal.rm.is_none() => return refusal.detail.clone(),
         Reason::Mixed => "some of it could not be booked; the rest is released",
         Reason::InsufficientCapacity | Reason::BeyondCapacity | Reason::NoRoute => {
-            "there is no way inside for all that is asked"
+            "its domain cannot provide everything that was requested"
         }
-        _ => "it could not be held inside in time",
+        _ => "its domain could not hold it in time",
     };
     format!("{name}: {what}")
 }
@@ -252,9 +255,12 @@ mod tests {
         assert_eq!(told(&of("s-X", 9_000, 0)), (Some("g:A--X"), Some(500), Some(0)));
         assert_eq!(told(&of("A", 4, 3)), (Some("A"), Some(4), Some(3)), "CPUs as they are");
         let text = of("A", 4, 3).detail;
-        assert!(text.starts_with("A: 3 CPUs of 4 CPUs can be had in "), "{text}");
+        assert!(text.starts_with("A: 3 CPUs of the requested 4 CPUs are available in "), "{text}");
         let text = of("B-X", 300_000_000, 299_999_800).detail;
-        assert!(text.starts_with("g:B--X: 100 bit/s of 300 bit/s can be had in "), "{text}");
+        assert!(
+            text.starts_with("g:B--X: 100 bit/s of the requested 300 bit/s are available in "),
+            "{text}"
+        );
         // The RMs' own sentences name what is inside, for whatever reason they refuse.
         let of_reason = |reason, resource: &str| {
             let detail = "50 % of what is free: 100 of 250 of s-X";
@@ -292,7 +298,7 @@ mod tests {
         let late = Refusal { reason: Reason::TimedOut, ..inside("A-X", 5, 1) };
         let late = outward("g", &late, &order, &plan);
         assert_eq!((told(&late), late.reason), ((None, None, None), Reason::TimedOut));
-        assert_eq!(late.detail, "g: it could not be held inside in time");
+        assert_eq!(late.detail, "g: its domain could not hold it in time");
         let nowhere = Refusal::new(Reason::NoRoute, "s7-X binds");
         assert_eq!(outward("g", &nowhere, &order, &[]).reason, Reason::InsufficientCapacity);
     }

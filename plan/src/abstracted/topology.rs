@@ -216,7 +216,8 @@ impl AbstractTopology {
         let (sites, links) = (inner.request.sites.len(), inner.request.links.len());
         if sites > limits::REQUEST_SITES_MAX || links > limits::REQUEST_LINKS_MAX {
             let (sites_max, links_max) = (limits::REQUEST_SITES_MAX, limits::REQUEST_LINKS_MAX);
-            let text = format!("at most {sites_max} end points and {links_max} paths in one hold");
+            let text =
+                format!("a hold may have at most {sites_max} end points and {links_max} paths");
             return Err(Refusal::new(Reason::BeyondCapacity, text));
         }
         Ok(inner)
@@ -234,8 +235,7 @@ fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Refusal> {
     }
     let (name, asked, most) =
         (&resource.name, resource.what.show(amount), resource.what.show(most));
-    let text =
-        format!("{asked} of {name} were asked for; at most {most} may be, whatever there is");
+    let text = format!("{asked} of {name} were asked for; a request may ask for at most {most}");
     let refusal = Refusal::new(Reason::BeyondCapacity, text);
     Err(Refusal { resource: Some(name.clone()), requested: Some(amount), ..refusal })
 }

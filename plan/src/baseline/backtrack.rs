@@ -39,7 +39,7 @@ impl FramePlanner for Backtrack {
         let mut search = Search::new(instance, self.options, budget, &candidates, start);
         search.run(self.name()).unwrap_or_else(|| {
             Outcome::Refused(match search.is_over() {
-                true => admit::exhausted(view, budget, "the search budget ended"),
+                true => admit::exhausted(view, budget, "the search used up its budget"),
                 false => admit::no_route(topology, request, view, &self.options),
             })
         })

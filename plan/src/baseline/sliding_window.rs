@@ -49,7 +49,7 @@ impl FramePlanner for SlidingWindow {
         let mut search = Search::new(instance, self.options, budget, &candidates, start);
         search.run(self.name()).unwrap_or_else(|| {
             Outcome::Refused(match search.is_over() {
-                true => admit::exhausted(view, budget, "the search budget ended"),
+                true => admit::exhausted(view, budget, "the search used up its budget"),
                 false => self.no_paths(instance, &placed),
             })
         })
@@ -65,8 +65,9 @@ impl SlidingWindow {
         let sites =
             sites.map(|(site, at)| format!("{} at {}", site.name, topology.vertex(*at).name));
         let detail = format!(
-            "the computers that were chosen first ({}) have no routes of at most {} paths between them for \
-             every link in {}; others may have, which this solver does not try",
+            "the computers that were chosen first ({}) have no routes of at most {} paths between \
+             them for every link in {}; other computers may have them, but this solver does not \
+             try others",
             sites.collect::<Vec<_>>().join(", "),
             self.options.route_edges(),
             view.window,

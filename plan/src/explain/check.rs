@@ -28,7 +28,7 @@ pub fn check(
     match stated.kind {
         BottleneckKind::Site | BottleneckKind::Sites => of_sites(&case, stated),
         BottleneckKind::Length | BottleneckKind::Latency => of_chain(&case, stated),
-        BottleneckKind::Combination => Err("a combination is no proof".to_owned()),
+        BottleneckKind::Combination => Err("a combination is not a proof".to_owned()),
         BottleneckKind::Path
         | BottleneckKind::Paths
         | BottleneckKind::Cut
@@ -45,7 +45,7 @@ fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
         stated.demands.iter().any(|name| *name == case.request.sites[*site].name.as_str())
     };
     let demands: BTreeSet<usize> = (0..case.request.sites.len()).filter(named).collect();
-    ensure(demands.len() == stated.demands.len(), "a demand is no site of the request")?;
+    ensure(demands.len() == stated.demands.len(), "a demand is not a site of the request")?;
     for name in &stated.resources {
         let mut places = case.topology.sites();
         let found = places.find(|(_, place, _)| place.name.as_str() == name);
@@ -56,7 +56,7 @@ fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
         }
         if stated.kind == BottleneckKind::Site {
             let free = case.view.free_cpus[at.at()].0;
-            ensure(free == stated.available, "the site has another amount free")?;
+            ensure(free == stated.available, "the amount that the site has free differs")?;
             let pinned = |site: &usize| {
                 let site = &case.request.sites[*site];
                 site.pinned.as_ref() == Some(&place.name) && site.cpus.0 == stated.requested
@@ -68,44 +68,58 @@ fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
         }
     }
     let enough = sites::neighbours(case, &demands).len() as u64;
-    ensure(enough == stated.available, "so many sites are not large enough")?;
-    ensure(demands.len() as u64 == stated.requested, "so many are not asked for")
+    ensure(enough == stated.available, "the number of sites that are large enough differs")?;
+    ensure(demands.len() as u64 == stated.requested, "the number of demands differs")
 }
 
 fn of_chain(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
-    let [link] = links(case, stated)?[..] else { return Err("one link, please".to_owned()) };
+    let [link] = links(case, stated)?[..] else {
+        return Err("exactly one link must be named".to_owned());
+    };
     let none = BTreeSet::new();
     let with = |edges| {
         let chains = Chains { case, blocked: &none, edges };
         chains.fastest(link).map(|us| (us, us < FAR)).ok_or("too much work")
     };
     if stated.kind == BottleneckKind::Length {
-        ensure(stated.available == case.route_edges as u64, "another number of paths is allowed")?;
+        ensure(
+            stated.available == case.route_edges as u64,
+            "the number of paths that is allowed differs",
+        )?;
         ensure(!with(case.route_edges)?.1, "a chain is short enough")?;
-        ensure(with(stated.requested as usize)?.1, "the shortest is longer")?;
-        return ensure(!with(stated.requested as usize - 1)?.1, "the shortest is shorter");
+        ensure(with(stated.requested as usize)?.1, "the shortest chain is longer")?;
+        return ensure(!with(stated.requested as usize - 1)?.1, "the shortest chain is shorter");
     }
     let allowed =
         case.request.links[link].latency_max.map_or(u64::MAX, |m| m.as_us().unsigned_abs());
-    ensure(allowed == stated.available, "another latency is allowed")?;
+    ensure(allowed == stated.available, "the latency that is allowed differs")?;
     let (fastest, any) = with(case.route_edges)?;
-    ensure(any && fastest.unsigned_abs() == stated.requested, "the fastest has another latency")
+    ensure(
+        any && fastest.unsigned_abs() == stated.requested,
+        "the latency of the fastest chain differs",
+    )
 }
 
 fn of_lanes(mut case: Case<'_>, stated: &Bottleneck) -> Result<(), String> {
     let links = links(&case, stated)?;
     let lanes: Vec<Lane> =
         case.lanes().filter(|lane| stated.resources.contains(&case.lane_name(*lane))).collect();
-    ensure(lanes.len() == stated.resources.len(), "a resource is no path")?;
+    ensure(lanes.len() == stated.resources.len(), "a resource is not a path")?;
     let widest = lanes.iter().map(|lane| case.free(*lane)).max().unwrap_or(0);
     let expected = match stated.kind {
         BottleneckKind::Paths => (cuts::by_sum(&case, &links, &[]).0, widest),
         BottleneckKind::Packing => cuts::by_count(&case, &links, &lanes),
         _ => cuts::by_sum(&case, &links, &lanes),
     };
-    ensure(expected == (stated.requested, stated.available), "the view has other amounts")?;
-    ensure(stated.kind != BottleneckKind::Paths || links.len() == 1, "one link, please")?;
-    ensure(stated.kind != BottleneckKind::Path || lanes.len() == 1, "one path, please")?;
+    ensure(expected == (stated.requested, stated.available), "the amounts differ from the view's")?;
+    ensure(
+        stated.kind != BottleneckKind::Paths || links.len() == 1,
+        "exactly one link must be named",
+    )?;
+    ensure(
+        stated.kind != BottleneckKind::Path || lanes.len() == 1,
+        "exactly one path must be named",
+    )?;
     if parts(&case, &links, &lanes)? {
         return Ok(());
     }
@@ -152,6 +166,9 @@ fn parts(case: &Case<'_>, links: &[usize], lanes: &[Lane]) -> Result<bool, Strin
 fn links(case: &Case<'_>, stated: &Bottleneck) -> Result<Vec<usize>, String> {
     let named = |link: &usize| stated.demands.contains(&case.link_name(*link));
     let links: Vec<usize> = (0..case.request.links.len()).filter(named).collect();
-    ensure(links.len() == stated.demands.len() && !links.is_empty(), "a demand is no link")?;
+    ensure(
+        links.len() == stated.demands.len() && !links.is_empty(),
+        "a demand is not a link of the request",
+    )?;
     Ok(links)
 }

@@ -34,15 +34,15 @@ pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> Str
                 1 => "only 1 site has".to_owned(),
                 count => format!("only {count} sites have"),
             };
-            format!("{count} enough CPUs {free} for {who}, which need {all} of their own{when}")
+            format!("{count} enough CPUs {free} for {who}, which need {all} different sites{when}")
         }
         BottleneckKind::Path => format!(
             "{links} {who} {needs} {asked} of {what}, which has {there} {free}{when} and which \
-             nothing gets around: {short} short"
+             every route needs: {short} short"
         ),
         BottleneckKind::Paths => format!(
-            "link {who} needs {asked}, and each way for it has one of the paths {what}, of which \
-             the widest has {there} {free}{when}: {short} short"
+            "link {who} needs {asked}, and each of its routes has one of the paths {what}, of \
+             which the widest has {there} {free}{when}: {short} short"
         ),
         BottleneckKind::Cut if found.resources.is_empty() => {
             format!("no paths at all join the ends of link {who}")
@@ -56,25 +56,25 @@ pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> Str
             let unit = (found.requested / links.max(1)).max(1);
             let fit = found.available / unit;
             format!(
-                "{links} links of {} or more, {who}, have to cross the paths {what}, which carry \
-                 {fit} of them{when}, because a link is not split",
+                "{links} links of {} or more, {who}, have to cross the paths {what}, which can \
+                 carry {fit} of them{when}, because a link cannot be split",
                 rate(unit)
             )
         }
         BottleneckKind::Length => format!(
-            "the shortest way for link {who} takes {} paths, {} are allowed",
+            "the shortest route for link {who} takes {} paths, but {} are allowed",
             found.requested, found.available
         ),
         BottleneckKind::Latency => {
             let span = |us: u64| Span::from_us(i64::try_from(us).unwrap_or(i64::MAX));
             format!(
-                "the fastest way for link {who} takes {}, {} are allowed",
+                "the fastest route for link {who} takes {}, but {} are allowed",
                 span(found.requested),
                 span(found.available)
             )
         }
         BottleneckKind::Combination => format!(
-            "each part fits alone, not all together{when}: the plan that comes closest needs \
+            "each part fits alone, but not all together{when}: the plan that comes closest needs \
              {asked} of {what}, which have {there} {free}: {short} short"
         ),
     }

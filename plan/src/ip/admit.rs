@@ -165,7 +165,7 @@ fn rate_refusal(
     // The first of the widest, so that the same view always gives the same refusal.
     let widest = lanes.reduce(|best, lane| if lane.2 > best.2 { lane } else { best });
     let Some((edge, direction, most)) = widest else {
-        return bare(format!("a link of {rate} fits no path: there are none"));
+        return bare(format!("a link of {rate} fits no path: there are no paths"));
     };
     let state = if reason == Reason::BeyondCapacity { "" } else { " free" };
     let name = &edge.name;
@@ -203,7 +203,8 @@ impl Shortage<'_> {
                 .filter(|rival| candidates.of(*rival).iter().any(|at| enough.contains(at)))
                 .count();
             format!(
-                "{rivals} requested sites compete for {} that {} could land on with {demand}{free}",
+                "{rivals} requested sites compete for too few sites: {} on which {} may land have \
+                 {demand}{free}",
                 enough.len(),
                 site.name
             )

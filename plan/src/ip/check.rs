@@ -18,7 +18,7 @@ pub fn verify(instance: &Instance<'_>, options: &IpOptions, plan: &Plan) -> Resu
     feasible(instance.topology, instance.request, instance.view, options, plan)?;
     let cost = instance.costs.plan(instance.request, &plan.placements, &plan.routes);
     if plan.cost != cost {
-        return Err(format!("the plan says it costs {}, it costs {cost}", plan.cost));
+        return Err(format!("the plan says it costs {}, but it costs {cost}", plan.cost));
     }
     if plan.lower_bound > plan.cost {
         return Err(format!("lower bound {} above cost {}", plan.lower_bound, plan.cost));
@@ -38,7 +38,10 @@ pub fn feasible(
     plan: &Plan,
 ) -> Result<(), String> {
     if plan.window != view.window {
-        return Err(format!("the plan is for {}, the view for {}", plan.window, view.window));
+        return Err(format!(
+            "the plan is for {}, but the view is for {}",
+            plan.window, view.window
+        ));
     }
     check_sites(topology, request, view, plan)?;
     check_links(topology, request, view, options, plan)
@@ -73,7 +76,7 @@ fn check_sites(
             return Err(format!("{name} wants {} of {free} free at {at} (Eq. 6)", site.cpus));
         }
         if site.pinned.as_ref().is_some_and(|pin| *pin != place.name) {
-            return Err(format!("{} is pinned, and not to {}", site.name, place.name));
+            return Err(format!("{} is pinned, but not to {}", site.name, place.name));
         }
         if site.excluded.contains(&place.name) {
             return Err(format!("{} must not land on {}", site.name, place.name));
@@ -99,7 +102,7 @@ fn check_links(
         check_route(topology, route, ends, options).map_err(|e| format!("links[{number}]: {e}"))?;
         let latency: i64 = route.iter().map(|(edge, _)| topology.edge(*edge).latency.as_us()).sum();
         if link.latency_max.is_some_and(|max| latency > max.as_us()) {
-            return Err(format!("links[{number}] takes {latency} us, more than it may"));
+            return Err(format!("links[{number}] takes {latency} us, which is more than allowed"));
         }
         for (edge, direction) in route {
             let shared = topology.edge(*edge).is_shared();

@@ -100,7 +100,7 @@ impl Exact {
         let Some((placed, paths, cost)) = found.plan else {
             let refusal = match found.lower_bound {
                 u64::MAX => admit::no_route(topology, request, view, &self.options),
-                _ => admit::exhausted(view, budget, "the search budget ended"),
+                _ => admit::exhausted(view, budget, "the search used up its budget"),
             };
             return SearchAnswer { outcome: Outcome::Refused(refusal), nodes };
         };

@@ -133,7 +133,7 @@ impl Mip {
         // Building a model takes time too, and a search for a smaller request plans many times in a
         // row.
         if budget.stopped() {
-            let what = "the time of the MIP library ended";
+            let what = "the MIP library timed out";
             return Outcome::Refused(admit::exhausted(view, budget, what));
         }
         let model = Model::new(instance, &self.options, &candidates);
@@ -141,7 +141,7 @@ impl Mip {
             Attempt::Planned(plan) => Outcome::Planned(plan),
             Attempt::Infeasible => Outcome::Refused(self.no_route(topology, request, view)),
             Attempt::OutOfTime => {
-                let what = "the time of the MIP library ended";
+                let what = "the MIP library timed out";
                 Outcome::Refused(admit::exhausted(view, budget, what))
             }
             Attempt::Failed(what) => Outcome::Refused(admit::exhausted(view, budget, &what)),
@@ -211,7 +211,7 @@ pub(super) fn attempt(
             Answer::Failed(what) => return failed(&format!("gave up ({what})")),
         };
         let Some(mut plan) = decode::plan(&model, instance, &values, by.name()) else {
-            return failed("answered with sites that no steps join");
+            return failed("answered with sites that no route joins");
         };
         plan.lower_bound = lower_bound(&model, plan.cost, bound, optimal);
         let rounded = model.rounded;
@@ -219,11 +219,11 @@ pub(super) fn attempt(
         if cuts == 0 {
             return match verify(instance, options, &plan) {
                 Ok(()) => Attempt::Planned(plan),
-                Err(what) => failed(&format!("erred ({what})")),
+                Err(what) => failed(&format!("gave a wrong plan ({what})")),
             };
         }
     }
-    failed("overstepped rounded capacities")
+    failed("exceeded rounded capacities")
 }
 
 /// The library's bound as an integer. A plan costs a whole number of the model's units, so a proven

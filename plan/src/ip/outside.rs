@@ -261,7 +261,7 @@ impl Outside {
                 (Outcome::Refused(refusal), ProgramOutcome::ToItsEnd)
             }
             Attempt::OutOfTime => {
-                let what = format!("the time of {} ended", self.program.executable());
+                let what = format!("{} timed out", self.program.executable());
                 (exhausted(&what), ProgramOutcome::CutShort)
             }
             Attempt::Failed(what) => (exhausted(&what), ProgramOutcome::Failed(what)),

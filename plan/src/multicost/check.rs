@@ -70,7 +70,7 @@ fn path(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<Span, String> {
     }
     let end = picture.clusters()[plan.cluster].vertex;
     if at != end {
-        return Err(format!("the path ends at vertex {}, the cluster is at {}", at.0, end.0));
+        return Err(format!("the path ends at vertex {}, but the cluster is at {}", at.0, end.0));
     }
     Ok(Span::from_us(delay))
 }
@@ -86,7 +86,11 @@ fn data(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<(), String> {
     let ready = task.ready.saturating_add(lead).saturating_add(plan.delay.saturating_mul(travels));
     let Some(last) = plan.legs.last() else {
         let stays = plan.arrival == plan.departure && plan.arrival >= ready;
-        return if stays { Ok(()) } else { Err("data that stay are there when they may".into()) };
+        return if stays {
+            Ok(())
+        } else {
+            Err("data that stay must arrive when they depart, and not before they are ready".into())
+        };
     };
     if plan.departure < ready {
         return Err(format!("data leave at {}, before {ready}", plan.departure));
@@ -115,7 +119,7 @@ fn data(instance: &TaskInstance<'_>, plan: &TaskPlan) -> Result<(), String> {
         tail = tail.saturating_add(Span::from_us(delay));
     }
     if plan.arrival < tail || last.window.end() > plan.arrival {
-        return Err(format!("data are there at {tail}, not {}", plan.arrival));
+        return Err(format!("data arrive at {tail}, not {}", plan.arrival));
     }
     Ok(())
 }

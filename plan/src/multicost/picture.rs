@@ -154,7 +154,7 @@ impl BelievedNetwork {
         check_range("from", link.from.0, 0..=last, "(a vertex)")?;
         check_range("to", link.to.0, 0..=last, "(a vertex)")?;
         if link.from == link.to {
-            return Err(InvalidField::new("to", link.to.0, "another vertex than `from`"));
+            return Err(InvalidField::new("to", link.to.0, "a vertex other than `from`"));
         }
         if !(Span::ZERO..=limits::LATENCY_MAX).contains(&link.delay) {
             let allowed = format!("0 to {}", limits::LATENCY_MAX);

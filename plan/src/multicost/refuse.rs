@@ -90,7 +90,7 @@ fn because(frame: &Frame<'_>, tables: &mut Tables, choice: &Choice) -> Refusal {
     }
     match task.deadline {
         Some(deadline) => {
-            let detail = format!("with everything free it would not be done by {deadline}");
+            let detail = format!("even with everything free, the run would not end by {deadline}");
             Refusal::new(Reason::BeyondCapacity, detail)
         }
         None => {
@@ -185,7 +185,7 @@ fn links_bind(
     // that is free.
     let chosen = choice.nearest.as_ref().map_or(ideal.cluster.index, |offer| offer.cluster);
     let name = &picture.clusters()[chosen].name;
-    let detail = format!("{name}, which was chosen, is not free in time");
+    let detail = format!("the chosen cluster {name} is not free in time");
     Refusal {
         resource: Some(ResourceId::composed(name.as_str())),
         window,

@@ -61,12 +61,14 @@ impl TaskPlannerName {
     pub const fn about(self) -> &'static str {
         match self {
             Self::McT => "Path, cluster and both starts together, proven best",
-            Self::AwmcT => "The same by how much is free on paths: polynomial, not proven",
+            Self::AwmcT => {
+                "The same, judging paths by how much is free: polynomial, not proven best"
+            }
             Self::McB => "The cluster at which data arrive first",
             Self::Ect => "The cluster that completes first over its shortest path",
-            Self::EctFirstLink => "The same, looking at the first path of the way only",
-            Self::Samcra => "Delay and load of this moment together, to begin at once",
-            Self::SamcraHbh => "The same, decided again at every point of the way",
+            Self::EctFirstLink => "The same, looking only at the first path of the route",
+            Self::Samcra => "Least delay and load at this moment together, to begin at once",
+            Self::SamcraHbh => "The same, decided again at every point of the route",
             Self::McTPrinted => {
                 "mc-t by the papers' relation as it is printed, which can miss the best"
             }

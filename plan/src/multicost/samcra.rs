@@ -150,7 +150,7 @@ impl Samcra {
             if !way.as_ref().is_some_and(at_once) {
                 let name = &picture.links()[links[first - 1] as usize].name;
                 let detail =
-                    format!("path {name} is not free at once for as long as the data take");
+                    format!("path {name} is not free at once for as long as the transfer takes");
                 return Err(short(name.as_str(), task.rate.into(), detail));
             }
         }
@@ -179,7 +179,7 @@ impl Samcra {
                 Ok(TaskOutcome::Planned(vec![plan]))
             }
             None => {
-                let detail = "begun at once, the run would not end by the deadline".to_owned();
+                let detail = "a run begun at once would not end by the deadline".to_owned();
                 Err(Box::new(Refusal::new(Reason::BeyondCapacity, detail)))
             }
         }

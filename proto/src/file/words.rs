@@ -41,7 +41,7 @@ impl Mistake<'_> {
         let of_tab = tabs.iter().any(|said| self.problem.contains(said));
         let tab = of_tab.then(|| self.indented_with_tab()).flatten();
         if let Some(line) = tab {
-            return (line, "is indented with a tab; allowed: blanks".to_owned());
+            return (line, "is indented with a tab; allowed: spaces".to_owned());
         }
         let sentence = self.of_value().or_else(|| self.of_shape());
         (self.line, sentence.unwrap_or_else(|| self.problem.to_owned()))
@@ -70,7 +70,7 @@ impl Mistake<'_> {
         let twice = ["duplicate mapping key: ", "duplicate field "];
         let (_, rest) = twice.iter().find_map(|said| self.problem.split_once(said))?;
         let field = rest.split(',').next().unwrap_or(rest).trim_matches('`');
-        Some(format!("the field `{field}` stands twice"))
+        Some(format!("the field `{field}` appears twice"))
     }
 
     /// The sentence for something of the wrong shape, such as a text where a list belongs.
@@ -84,22 +84,22 @@ impl Mistake<'_> {
         }
         // The first match counts, so particular messages come before general ones.
         let shapes = [
-            ("expected mapping start", "stands where `field: value` is expected"),
-            ("expected struct", "stands where fields and values are expected"),
-            ("expected sequence start", "stands where a list is expected"),
-            ("expected a sequence", "stands where a list is expected"),
-            ("expected string scalar", "stands where a text is expected"),
-            ("null into string", "stands where a text is expected"),
-            ("expected a string", "stands where a text is expected"),
+            ("expected mapping start", "appears where `field: value` is expected"),
+            ("expected struct", "appears where fields and values are expected"),
+            ("expected sequence start", "appears where a list is expected"),
+            ("expected a sequence", "appears where a list is expected"),
+            ("expected string scalar", "appears where text is expected"),
+            ("null into string", "appears where text is expected"),
+            ("expected a string", "appears where text is expected"),
             ("invalid boolean", "is not allowed; allowed: true, false"),
             ("expected a boolean", "is not allowed; allowed: true, false"),
             (
                 "simple key expected ':'",
-                "is not `field: value`; is the colon missing, or the blank after it?",
+                "is not `field: value`; is the colon missing, or the space after it?",
             ),
             (
                 "mapping values are not allowed",
-                "has a colon where none belongs; is it indented too deep, or a second field of one \
+                "has a colon where none belongs; is it indented too deep, or a second field on one \
                  line?",
             ),
             (
@@ -110,16 +110,13 @@ impl Mistake<'_> {
                 "did not find expected key",
                 "is indented differently from the lines that it belongs to",
             ),
-            (
-                "only valid inside a block",
-                "stands inside a `{` or `[` that is not closed before it",
-            ),
-            ("multiline quoted scalar", "stands inside a quotation that is not closed before it"),
+            ("only valid inside a block", "is inside a `{` or `[` that is not closed before it"),
+            ("multiline quoted scalar", "is inside a quotation that is not closed before it"),
             (
                 "multiple YAML documents",
-                "begins or belongs to a second document; allowed: one document a file",
+                "begins or belongs to a second document; allowed: one document in a file",
             ),
-            ("trailing comma", "closes what ends with a comma; allowed: no comma before it"),
+            ("trailing comma", "follows a comma; allowed: no comma before it"),
         ];
         let (_, sentence) = shapes.iter().find(|(said, _)| self.problem.contains(said))?;
         Some(format!("`{written}` {sentence}"))

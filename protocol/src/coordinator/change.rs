@@ -1,5 +1,5 @@
-//! A change of a confirmed reservation: its new version is one more transaction, whose Hold tells every
-//! RM which booking it replaces.
+//! A change of a confirmed reservation. Its new version is one more transaction, whose Hold names for every RM
+//! the booking that it replaces.
 //!
 //! ```text
 //! change   Checking --D3 commit--> Committing --all acks--> Done (version + 1)
@@ -8,14 +8,14 @@
 //!          Aborting --all acks--> Refused (the old version is whole)
 //! ```
 //!
-//! All RMs of the old and of the new version take part: one that is not needed any more holds an order
-//! without segments. Until D3 the reservation stands as it was. A reservation has one change at a time;
-//! what became of each is kept, so that the same change gets the same answer for ever (I8). None is
-//! dropped: one that is sent again after its answer was forgotten would be made again. So their number
-//! is bounded, [`limits::CHANGES_MAX`]. Candidates are tried as those of a reservation are, see
-//! [`trying`](super::trying).
+//! All RMs of the old version and of the new one take part. An RM that is no longer needed holds an order
+//! without segments. Until D3 the reservation keeps its old version. A reservation has one change at a time.
+//! The outcome of every change is kept, so that the same change always gets the same answer (I8): if a change
+//! were forgotten, sending it again would make it again. For that reason the number of changes is bounded by
+//! [`limits::CHANGES_MAX`]. Candidates are tried in the same way as for a new reservation, see
+//! [`retrying`](super::retrying).
 //!
-//! Left out: planning of the new version, and who may ask, which are the shell's. Source:
+//! Left out: planning the new version, and who may ask for a change; the shell does both. Source:
 //! docs/adr/0005-modify.md; NSI Connection Service 2.1, `reserve` of a new version.
 
 use coalloc_common::{
@@ -30,68 +30,67 @@ use super::retrying::{RetryState, usual_replans};
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Candidate, Coordinator, Reply, StepOutput};
 use crate::conversation::{
-    Caller, ChangeEnd, ChangeWaiter, Next, PlanJob, PlanTarget, Planned, Waiter,
+    Caller, ChangeEnd, ChangeToken, ChangeWaiter, Next, PlanJob, PlanTarget, Planned, Waiter,
 };
 use crate::core::ReplayError;
-use crate::message::Token;
 
-/// Which change of which reservation, and how it will be known again.
+/// Which change of which reservation, and how the same change is recognised when it is sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeTicket {
-    /// Of which reservation.
+    /// The reservation to change.
     pub reservation: ReservationId,
     /// The client's id of the change.
     pub change: RequestId,
-    /// Digest of its content: the same id with another digest is another change (I8).
+    /// Digest of the change's content: the same id with another digest is another change (I8).
     pub content: String,
 }
 
-/// Where a change stands.
+/// The state of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeState {
-    /// Being held, or between two attempts. The old version is whole.
+    /// Its candidates are being held, or it is between two attempts. The old version is intact.
     Checking,
-    /// Decided: it will be booked.
+    /// Commit is decided; it will be booked.
     Committing,
     /// Booked everywhere; the old version is gone.
     Done,
-    /// Nothing changed; holds are being dropped.
+    /// The change was refused and nothing has changed; its holds are being dropped.
     Aborting,
-    /// Nothing changed.
+    /// The change was refused, and nothing has changed.
     Refused,
 }
 
 /// A change of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The client's id of it.
+    /// The client's id of the change.
     pub id: RequestId,
-    /// Digest of its content.
+    /// Digest of the change's content.
     pub content: String,
-    /// Where it stands.
+    /// The state of the change.
     pub state: ChangeState,
-    /// The last attempt.
+    /// The transaction of the last attempt.
     pub transaction: Option<TransactionId>,
-    /// What the last attempt tries; `None` once it is over.
+    /// What the last attempt tries; `None` once the change is over.
     pub candidate: Option<Candidate>,
-    /// Attempts made.
+    /// How many attempts were made.
     pub attempts: u32,
-    /// Why nothing changed; of an attempt before the last while it is not over.
+    /// Why the change was refused; while it is under way, why the last attempt that has failed did so.
     pub refusal: Option<Refusal>,
     /// Why each attempt failed, oldest first.
     pub attempt_refusals: Vec<Refusal>,
-    /// What the shell wants remembered with the new version; nothing once it is over.
+    /// What the shell wants remembered with the new version; empty once the change is over.
     pub notes: String,
 }
 
 impl Change {
-    /// Is it neither done nor refused, or not refused for certain yet?
+    /// Is its outcome still open, or its refusal not yet final?
     #[must_use]
     pub const fn is_under_way(&self) -> bool {
         !matches!(self.state, ChangeState::Done | ChangeState::Refused)
     }
 
-    /// Nothing comes of it: what is kept from now on is why.
+    /// Refuses the change: from now on only the reason is kept.
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
         self.refusal = Some(refusal.clone());
         self.candidate = None;
@@ -99,12 +98,12 @@ impl Change {
     }
 }
 
-/// How far a change is whose answer is not there yet.
+/// How far a change without an outcome is.
 enum ChangeStage {
-    /// It is new, and can be made.
+    /// It is new, and may begin.
     New,
     BeingPlanned,
-    /// It was planned, and attempts at it are made.
+    /// It was planned, and attempts are being made.
     Tried,
 }
 
@@ -123,7 +122,7 @@ impl Reservation {
 }
 
 impl Coordinator {
-    /// The change of this id of a reservation, the last one or one before.
+    /// The change of this id, the reservation's last one or an earlier one.
     #[must_use]
     pub fn find_change(&self, reservation: &ReservationId, id: &str) -> Option<&Change> {
         let last = self.reservations.get(reservation)?.change.as_ref();
@@ -131,11 +130,11 @@ impl Coordinator {
         last.filter(|change| change.id.as_str() == id).or_else(past)
     }
 
-    /// A change came: it is planned, or answered as it stands.
+    /// A change arrives. It is planned, or answered from what is known of it.
     pub(super) fn open_change(
         &mut self,
         ticket: ChangeTicket,
-        token: Token<Next<ChangeEnd>>,
+        token: ChangeToken,
         out: &mut StepOutput,
     ) {
         if self.admit_change(&ticket, ChangeWaiter::Conversation(token), out) {
@@ -146,7 +145,7 @@ impl Coordinator {
         }
     }
 
-    /// Is a change new, and can it be made? Else its answer is given, or will be to who waits.
+    /// Is this change new, and may it begin? If not, its caller is answered now, or waits for the outcome.
     pub(super) fn admit_change(
         &mut self,
         ticket: &ChangeTicket,
@@ -167,7 +166,7 @@ impl Coordinator {
         false
     }
 
-    /// How far a change is that came, or what it is answered with.
+    /// How far an arriving change is, or the end that answers it.
     fn end_of_change(&self, ticket: &ChangeTicket) -> Result<ChangeStage, Box<ChangeEnd>> {
         let end = |end| Err(Box::new(end));
         let Some(known) = self.reservations.get(&ticket.reservation) else {
@@ -179,7 +178,7 @@ impl Coordinator {
             } else if change.is_under_way() {
                 Ok(ChangeStage::Tried)
             } else {
-                // As whoever asked for this change is told: with it as the last one.
+                // The same answer as the first caller got: the reservation, with this change as its last one.
                 let known = Reservation { change: Some(change.clone()), ..known.clone() };
                 end(ChangeEnd::Stands(Box::new(known)))
             };
@@ -195,7 +194,7 @@ impl Coordinator {
         if let Some(change) = known.change.as_ref().filter(|change| change.is_under_way()) {
             return end(ChangeEnd::UnderWay(change.id.clone()));
         }
-        // Only the parent coordinator may change what it has booked here (I21), and it has no call for that.
+        // Only the parent may change what it has booked here (I21), and it has no call for changes.
         if known.state != State::Confirmed || known.parent_transaction.is_some() {
             return end(ChangeEnd::NotConfirmed(Box::new(known.clone())));
         }
@@ -208,12 +207,12 @@ impl Coordinator {
         Ok(ChangeStage::New)
     }
 
-    /// Planning of a change has ended: what to try, or why there is nothing.
+    /// The planning of a change has ended: with candidates to try, or with the reason why there are none.
     pub(super) fn change_planned(
         &mut self,
         id: &ReservationId,
         planned: Planned,
-        token: Token<Next<ChangeEnd>>,
+        token: ChangeToken,
         now: Now,
         out: &mut StepOutput,
     ) {
@@ -224,7 +223,8 @@ impl Coordinator {
         waiting.push(caller);
         let Some(known) = self.reservations.get(id) else { return };
         let unable = if known.state != State::Confirmed {
-            // Released meanwhile: nothing of the change was recorded, so nothing is answered for ever.
+            // The reservation was released meanwhile. Nothing of the change was recorded, so this answer is not
+            // kept.
             Some(ChangeEnd::NotConfirmed(Box::new(known.clone())))
         } else if self.room.is_low() {
             Some(ChangeEnd::DiskFull)
@@ -250,15 +250,15 @@ impl Coordinator {
         }
     }
 
-    /// Planning of a change has broken off; it was never there.
+    /// The planning of a change has broken off without a result. Nothing of the change is kept.
     pub(super) fn change_broken_off(&mut self, id: &ReservationId, out: &mut StepOutput) {
         for waiter in self.conversations.end_change(id) {
             out.effects.push(waiter.reply(ChangeEnd::BrokenOff));
         }
     }
 
-    /// Candidates in which every RM of the booked version takes part, one that is not needed any more
-    /// with nothing.
+    /// Candidates in which every RM of the booked version takes part. An RM that is not needed any more has an
+    /// empty list of segments.
     pub(super) fn with_old_parties(
         &self,
         id: &ReservationId,
@@ -273,8 +273,8 @@ impl Coordinator {
         candidates
     }
 
-    /// The user releases a reservation that is being changed: an undecided change is refused first, a
-    /// decided one released with the version that it replaces.
+    /// The user releases a reservation that is being changed. An undecided change is refused first. A decided
+    /// one is released together with the version that it replaces.
     pub(super) fn end_change(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(reservation) = self.reservations.get(id) else { return };
         let Some(change) = reservation.change.as_ref() else { return };
@@ -285,7 +285,7 @@ impl Coordinator {
                 let text = "the reservation was released before the change was decided";
                 let refusal = Refusal::new(Reason::Released, text);
                 if let Some(txn) = txn {
-                    // Nothing comes after it: only that its aborts end counts.
+                    // No attempt follows this one. All that is left to do is to end its aborts.
                     self.leave_behind(&txn);
                     if self
                         .transactions
@@ -309,7 +309,7 @@ impl Coordinator {
         }
     }
 
-    /// No further attempt at a change: the reservation stays as it was.
+    /// Refuses a change after its last attempt. The reservation keeps its old version.
     pub(super) fn refuse_change(
         &mut self,
         id: &ReservationId,
@@ -326,13 +326,13 @@ impl Coordinator {
         self.record(record, out);
     }
 
-    /// Has one of these RMs the booked version that attempts of this reservation would replace? While it has not
-    /// dropped the last attempt at that, it will not hold another one.
+    /// Has one of these silent RMs booked the version that attempts at this reservation would replace? As long
+    /// as that RM has not dropped the last attempt, it will not hold another one.
     pub(super) fn is_stuck_at(&self, id: &ReservationId, silent: &[RmName]) -> bool {
         self.old_parties(id).any(|rm| silent.contains(rm))
     }
 
-    /// Reservations whose change is undecided.
+    /// The reservations with an undecided change.
     pub(super) fn undecided_changes(&self) -> Vec<ReservationId> {
         let undecided = |reservation: &&Reservation| {
             let state = reservation.change.as_ref().map(|change| change.state);
@@ -350,7 +350,9 @@ impl Coordinator {
         let known = self.find_change(&ticket.reservation, id.as_str()).is_some();
         let reservation = self.reservation_mut(&ticket.reservation)?;
         if reservation.state != State::Confirmed || reservation.is_changing() {
-            return Err(ReplayError(format!("change {id} of what cannot be changed")));
+            return Err(ReplayError(format!(
+                "change {id} is of a reservation that cannot be changed"
+            )));
         }
         if known {
             return Err(ReplayError(format!("change {id} begins twice")));
@@ -383,15 +385,17 @@ impl Coordinator {
         let change = self.reservation_mut(id)?.change.as_mut();
         let undecided = change.filter(|change| change.state == ChangeState::Checking);
         let Some(change) = undecided else {
-            return Err(ReplayError(format!("{id}: a change is refused that is not undecided")));
+            return Err(ReplayError(format!(
+                "{id}: a change is refused although it is already decided"
+            )));
         };
         change.state = if unfinished { ChangeState::Aborting } else { ChangeState::Refused };
         change.refuse(refusal);
         Ok(())
     }
 
-    /// The end of a change's transaction, or of something else, which may be the last that a refused
-    /// change has waited for.
+    /// A transaction of the reservation has finished: the change's own, or another one. A refused change is
+    /// over when the last one has.
     pub(super) fn fold_change_finished(
         &mut self,
         id: &ReservationId,
@@ -417,8 +421,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Its decided change and the version that this replaces are both released: where the new one is
-    /// booked it ends, where it is not the old one does.
+    /// The decided change and the version that it replaces are both released. An RM that has booked the new
+    /// version ends that one; an RM that has not ends the old one.
     pub(super) fn fold_change_undone(
         &mut self,
         id: &ReservationId,
@@ -442,7 +446,7 @@ impl Coordinator {
         self.attempts_of(id).any(|(_, txn)| unfinished(txn))
     }
 
-    /// Changes: one at a time, and somebody pursues it.
+    /// Checks that a change which is under way is being pursued, and that its reservation allows a change.
     pub(super) fn check_change(&self, reservation: &Reservation) -> Result<(), String> {
         let id = &reservation.id;
         let Some(change) = reservation.change.as_ref().filter(|change| change.is_under_way())
@@ -451,7 +455,7 @@ impl Coordinator {
         };
         let txn = change.transaction.as_ref().and_then(|txn| self.transactions.get(txn));
         if reservation.state != State::Confirmed && change.state != ChangeState::Aborting {
-            return Err(format!("{id} is {:?} and is being changed", reservation.state));
+            return Err(format!("{id} is {:?} but is being changed", reservation.state));
         }
         let pursued = match change.state {
             ChangeState::Checking => {
@@ -473,13 +477,13 @@ impl Coordinator {
     }
 }
 
-/// Says that an undecided change ended with the process.
+/// The refusal of an undecided change that ended with the process.
 pub(super) fn restarted() -> Refusal {
-    let text = "the coordinator stopped before it had decided; the old version stands";
+    let text = "the coordinator stopped before it had decided; the old version stays booked";
     Refusal::new(Reason::CoordinatorRestarted, text)
 }
 
-/// Says that a decided change was released before it was booked everywhere.
+/// The refusal of a decided change that was released before it was booked everywhere.
 pub(super) fn released_meanwhile() -> Refusal {
     let text = "the reservation was released before the change was booked everywhere";
     Refusal::new(Reason::Released, text)

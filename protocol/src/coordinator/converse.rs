@@ -1,8 +1,8 @@
-//! The coordinator's side of a [conversation](crate::conversation): what comes is new, known or under way, and what
-//! was planned becomes a reservation, the next attempts of one, or an outcome.
+//! The coordinator's side of a [conversation](crate::conversation). A subject that arrives is new, known or
+//! under way. What was planned becomes a reservation, further attempts at one, or an outcome.
 //!
-//! A request is here; a change is in [`change`](super::change), a hold of a parent in [`parent`](super::parent), and
-//! planning again in [`retrying`](super::retrying).
+//! This module has the conversation about a request. [`change`](super::change) has that about a change,
+//! [`parent`](super::parent) that about a parent's hold, and [`retrying`](super::retrying) planning again.
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Now, Reason, Refusal, RequestId, ReservationId};
@@ -12,9 +12,9 @@ use super::reservation::Reservation;
 use super::retrying::{RetryState, usual_replans};
 use super::{Candidate, Coordinator, Reply, StepOutput, Ticket};
 use crate::conversation::{
-    Caller, ConversationInput, Next, Opening, PlanJob, PlanTarget, Planned, RequestEnd, Waiter,
+    Caller, ConversationInput, Next, Opening, PlanJob, PlanTarget, Planned, RequestEnd,
+    RequestToken, Waiter,
 };
-use crate::message::Token;
 
 impl Coordinator {
     pub(super) fn converse(&mut self, input: ConversationInput, now: Now, out: &mut StepOutput) {
@@ -56,7 +56,8 @@ impl Coordinator {
             (PlanTarget::Again(id), caller) => {
                 self.planned_again(&id, planned.outcome, caller, now, out);
             }
-            // A job of another conversation than this caller's: nobody was told to plan it.
+            // The job belongs to another conversation than the caller does: this caller was never asked to plan
+            // it.
             (target, _) => self.broken_off(PlanJob::first(target), now, out),
         }
     }
@@ -69,23 +70,18 @@ impl Coordinator {
                 }
             }
             PlanTarget::Change(id) => self.change_broken_off(&id, out),
-            // Nothing is remembered of it before it is planned: the parent sends it again.
+            // Nothing is kept about a parent's hold before it is planned. The parent sends it again.
             PlanTarget::ParentHold(_) => {}
             PlanTarget::Again(id) => {
                 if self.is_planned_again(&id) {
-                    let text = "planning again broke off";
+                    let text = "the planning of another attempt broke off";
                     self.conclude(&id, Refusal::new(Reason::BudgetExhausted, text), now, out);
                 }
             }
         }
     }
 
-    fn open_request(
-        &mut self,
-        ticket: Ticket,
-        token: Token<Next<RequestEnd>>,
-        out: &mut StepOutput,
-    ) {
+    fn open_request(&mut self, ticket: Ticket, token: RequestToken, out: &mut StepOutput) {
         if let Some(known) = self.find_request(&ticket.request) {
             if known.ticket != ticket && !planted::is(Bug::OtherContentTaken) {
                 out.effects.push(RequestEnd::OtherContent.to(token));
@@ -116,17 +112,18 @@ impl Coordinator {
         self.by_request.get(request).and_then(|id| self.reservations.get(id))
     }
 
-    /// A planned request becomes a reservation, and its best candidate the first attempt.
+    /// Makes a reservation of a planned request, and its best candidate the first attempt.
     fn request_planned(
         &mut self,
         request: &RequestId,
         planned: Planned,
-        token: Token<Next<RequestEnd>>,
+        token: RequestToken,
         now: Now,
         out: &mut StepOutput,
     ) {
         if self.room.is_low() {
-            // There is no disk space to begin it (I17): it was never there, and all who wait for it are told.
+            // There is no disk space to begin it (I17). Nothing is recorded, and all callers that wait for it
+            // get this answer.
             for token in self.conversations.end_request(request).into_iter().chain([token]) {
                 out.effects.push(RequestEnd::DiskFull.to(token));
             }
@@ -163,13 +160,15 @@ impl Coordinator {
     }
 }
 
-/// The candidate to try first, and the others, to be tried from the back; or why there is none.
+/// The candidate to try first, and the others in reverse order, to be taken from the back; or why there is
+/// none.
+#[allow(clippy::result_large_err)] // The refusal becomes a record at once.
 pub(super) fn best_first(
     outcome: Result<Vec<Candidate>, Refusal>,
 ) -> Result<(Candidate, Vec<Candidate>), Refusal> {
     let mut candidates = outcome?;
     candidates.reverse();
-    let none = || Refusal::new(Reason::NoRoute, "the planner gave nothing to try");
+    let none = || Refusal::new(Reason::NoRoute, "the planner found nothing to try");
     let first = candidates.pop().ok_or_else(none)?;
     Ok((first, candidates))
 }

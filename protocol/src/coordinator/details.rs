@@ -1,7 +1,7 @@
-//! What a shell wants kept beside a candidate: a text that the core gives back and never looks at.
+//! A text that a shell keeps with a candidate. The core returns it and never looks at it.
 //!
-//! Of ten candidates mostly one is tried, and writing the text is dearer than all that the core does
-//! with them. So a candidate may come with its text unwritten; it is written when the candidate is tried,
+//! Of ten candidates, usually one is tried, and writing the text costs more than everything that the core does
+//! with them. So a candidate may come with a function instead. The text is written when the candidate is tried,
 //! as part of its intent (D1).
 
 use std::fmt;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A text, or how to write it: a pure function, since the record that it stands in is replayed as text.
+/// A text, or a function that writes it. The function must be pure, because a replay has only the text that was
+/// recorded.
 #[derive(Clone)]
 pub struct Details(Text);
 
@@ -20,12 +21,12 @@ enum Text {
 }
 
 impl Details {
-    /// A text that is written when it is needed. The function must give the same text whenever it is called.
+    /// A text that is written when it is needed. The function must return the same text at every call.
     pub fn later(write: impl Fn() -> String + Send + Sync + 'static) -> Self {
         Self(Text::Unwritten(Arc::new(write)))
     }
 
-    /// The text.
+    /// The text, written now if it was not written before.
     #[must_use]
     pub fn text(&self) -> Arc<str> {
         match &self.0 {
@@ -34,7 +35,7 @@ impl Details {
         }
     }
 
-    /// The same, written once and for all.
+    /// The same details as a text that will not be written again.
     pub(super) fn written(self) -> Self {
         Self(Text::Written(self.text()))
     }

@@ -1,16 +1,16 @@
-//! Giving up on an RM that does not acknowledge the end of what it has, because it is gone, perhaps for good.
+//! Giving up on an RM that does not acknowledge an end because it is gone, perhaps for good.
 //!
-//! What ends waits for every RM: a reservation stays "terminating" for as long as one of them does not answer. An
-//! operator who knows better says so, with a reason. That is recorded first ([`CoordinatorRecord::GaveUp`]);
-//! from then on the RM counts as having answered, so that the reservation comes to its end, and whoever looks at it
-//! is told which RM may still have it booked, and until when. The Release itself is not given up: it joins those of
-//! what is nobody's ([`repair`](super::repair)), and is sent, across restarts, until the RM acknowledges it. That is
-//! recorded, too.
+//! The end of a reservation waits for every RM: the reservation stays "terminating" as long as one of them does
+//! not answer. An operator who knows that the RM is gone can give up on it, with a reason. That is recorded
+//! first ([`CoordinatorRecord::GaveUp`]). From then on the RM counts as having answered, so the reservation can
+//! end. The reservation then shows which RM may still have it booked, and until when. The Release is not given
+//! up. It joins the releases that belong to no reservation ([`repair`](super::repair)), and is sent, also after
+//! restarts, until the RM acknowledges it. The acknowledgement is recorded, too.
 //!
-//! Only an end can be given up. A Commit is wanted until the user has released the reservation, and what a
-//! coordinator above has here only that one may end (I21).
+//! Only an end can be given up. A Commit is wanted until the user has released the reservation. What belongs to
+//! a parent coordinator only the parent may end (I21).
 //!
-//! Left out: who may ask, which is the shell's. Source: docs/adr/0033-giving-up-on-an-rm.md.
+//! Left out: who may ask, which the shell decides. Source: docs/adr/0033-giving-up-on-an-rm.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,82 +26,86 @@ use crate::message::Token;
 /// An RM that was given up on, for one transaction of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Which RM.
+    /// The RM.
     pub rm: RmName,
-    /// It was to end this.
+    /// The transaction that the RM was to end.
     pub txn: TransactionId,
-    /// Who wanted it.
+    /// The operator who gave up on it.
     pub by: UserName,
-    /// And why.
+    /// The operator's reason.
     pub why: String,
-    /// When.
+    /// When the operator gave up on it.
     pub at: Time,
-    /// It may have it booked until then; `None` when it was to have nothing of it.
+    /// The RM may have the transaction booked until this time; `None` if it was to have nothing of it.
     pub until: Option<Time>,
-    /// When it has acknowledged the end after all.
+    /// When the RM has acknowledged the end after all.
     pub ended: Option<Time>,
 }
 
-/// Of what an operator gives an RM up.
+/// For which reservations an operator gives up on an RM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OfWhat {
-    /// Of one reservation.
+    /// For this one.
     Reservation(ReservationId),
-    /// Of every reservation whose end it owes.
+    /// For every reservation whose end the RM has not acknowledged.
     All,
 }
 
-/// What giving up came to.
+/// For which reservations an RM was given up on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GaveUpOn {
-    /// Of which reservations; also when it was given up of one of them before.
+    /// The reservations, also one for which the RM was given up on before.
     pub reservations: Vec<ReservationId>,
-    /// Of all: further ones, more than one step takes. Asked for again, they are next.
+    /// With [`OfWhat::All`]: how many further reservations there are. One step takes at most
+    /// [`limits::GIVE_UP_MAX`]; the next call takes the next ones.
     pub more: usize,
-    /// Of all: reservations at which something else than an end is wanted of the RM, or a coordinator above decides.
+    /// With [`OfWhat::All`]: how many reservations were left out, because something else than an end is wanted
+    /// of the RM there, or because they belong to a parent coordinator.
     pub wanted: usize,
 }
 
-/// What [`Repair::GiveUp`](super::Repair::GiveUp) is answered with.
+/// The answer to [`Repair::GiveUp`](super::Repair::GiveUp).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GiveUpReply {
-    /// It is recorded.
+    /// It is recorded, for these reservations.
     GaveUp(GaveUpOn),
-    /// It is not, and why.
+    /// It is refused.
     NotGivenUp(NotGivenUp),
     /// There is no reservation of that id.
     Unknown,
 }
 
-/// Why an RM is not given up of a reservation. Nothing was recorded.
+/// Why an RM is not given up on for a reservation. Nothing was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotGivenUp {
-    /// It takes no part in it. These do, and owe its end.
+    /// The RM takes no part in the reservation. These RMs do, and have not acknowledged its end.
     NoPart(Vec<RmName>),
-    /// It owes no end of it. These do.
+    /// The RM has no end of it to acknowledge. These RMs have.
     OwesNothing(Vec<RmName>),
-    /// What is wanted of it is not an end, or it has booked what stands: the reservation is to be released first.
+    /// What is wanted of the RM is not an end, or the RM has booked the current version. The reservation must
+    /// be released first.
     Wanted,
-    /// A coordinator above has it, and only that one may end it (I21).
+    /// It belongs to a parent coordinator, and only the parent may end it (I21).
     OfParent,
 }
 
 /// What an RM has not acknowledged yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Owed {
-    /// Transactions whose decision it has not acknowledged, and somebody waits for that.
+    /// How many transactions wait for the RM to acknowledge a decision or a release.
     pub decisions: usize,
-    /// Releases that it is to be told all the same: it was given up on, or what it has is nobody's.
+    /// How many releases the RM is still sent although no transaction waits for them: it was given up on, or
+    /// what it has belongs to no reservation.
     pub releases: usize,
 }
 
-/// Is an end wanted of the RMs of a transaction?
+/// Does the transaction want an end of its RMs?
 const fn ends(txn: &Transaction) -> bool {
     matches!(txn.goal, TransactionGoal::Abort | TransactionGoal::Release)
 }
 
 impl Coordinator {
-    /// What each RM has not acknowledged. Holds are none of it: who does not answer one owes nothing.
+    /// What each RM has not acknowledged. A Hold without an answer does not count: the RM owes nothing.
     #[must_use]
     pub fn owed(&self) -> BTreeMap<RmName, Owed> {
         let mut owed: BTreeMap<RmName, Owed> = BTreeMap::new();
@@ -161,7 +165,8 @@ impl Coordinator {
         out.reply(Reply::GiveUp(token, GiveUpReply::GaveUp(gave_up)));
     }
 
-    /// The transactions of a reservation whose end an RM owes; none when it was given up of it before.
+    /// The transactions of a reservation whose end this RM has not acknowledged; empty if it was given up on
+    /// before.
     fn ends_of(&self, id: &ReservationId, rm: &RmName) -> Result<Vec<TransactionId>, NotGivenUp> {
         let known = self.reservations.get(id);
         if known.is_some_and(|known| known.parent_transaction.is_some()) {
@@ -178,7 +183,7 @@ impl Coordinator {
         let silent = |txn: &Transaction| !txn.is_done() && txn.silent().any(|silent| silent == rm);
         let (ended, wanted): (Vec<_>, Vec<_>) =
             self.attempts_of(id).filter(|(_, txn)| silent(txn)).partition(|(_, txn)| ends(txn));
-        // What is mended is wanted, also while one attempt at that ends.
+        // A change that is being mended is wanted, even while one attempt to mend ends.
         if !wanted.is_empty() || self.mending.contains_key(id) {
             return Err(NotGivenUp::Wanted);
         }
@@ -193,7 +198,7 @@ impl Coordinator {
         }
     }
 
-    /// The same of every reservation, as many as one step takes.
+    /// The same for every reservation, up to as many as one step takes.
     fn all_ends(&self, rm: &RmName) -> (GaveUpOn, Vec<TransactionId>) {
         let unfinished = self.alarms.iter().filter_map(|(_, id)| self.transactions.get(id));
         let owing = unfinished.filter(|txn| txn.silent().any(|silent| silent == rm));
@@ -222,7 +227,7 @@ impl Coordinator {
         let transaction = self.transaction_mut(txn)?;
         if transaction.is_done() || !ends(transaction) || !transaction.has_party(rm) {
             return Err(ReplayError(format!(
-                "{rm} is given up of {txn}, whose end it does not owe"
+                "{rm} was given up on for {txn}, whose end it does not owe"
             )));
         }
         transaction.acknowledge(rm);
@@ -240,7 +245,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// An RM has acknowledged a Release after it was given up on, if it was.
+    /// An RM has acknowledged a Release. If it was given up on for that transaction, this notes when.
     pub(super) fn fold_given_up_ended(&mut self, rm: &RmName, txn: &TransactionId, at: Now) {
         let id = self.transactions.get(txn).map(|txn| txn.reservation.clone());
         let known = id.and_then(|id| self.reservations.get_mut(&id));
@@ -250,14 +255,14 @@ impl Coordinator {
         }
     }
 
-    /// Whoever was given up on is still told.
+    /// Checks that every RM which was given up on is still sent Release.
     pub(super) fn check_given_up(&self) -> Result<(), String> {
         let all = self.reservations.values().flat_map(|known| &known.given_up);
         let open = all.filter(|one| one.ended.is_none());
         match open.into_iter().find(|one| !self.is_disowning(&one.rm, &one.txn)) {
             None => Ok(()),
             Some(GivenUp { rm, txn, .. }) => {
-                Err(format!("I22: {rm} was given up of {txn}, and is not told to end it"))
+                Err(format!("I22: {rm} was given up on for {txn}, but is not told to end it"))
             }
         }
     }

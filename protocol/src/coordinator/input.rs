@@ -1,4 +1,4 @@
-//! What a coordinator is told, what it wants done, and what it answers: its side of the shell.
+//! The inputs, effects and answers of a coordinator: its interface to its shell.
 
 use coalloc_common::{CoordinatorName, DiskSpace, ReservationId, RmName, TransactionId};
 
@@ -7,7 +7,8 @@ use super::parent::ParentInput;
 use super::promises::Difference;
 use super::repair::{DisownReply, Repair};
 use crate::conversation::{
-    ChangeEnd, ConversationInput, Next, ParentReply, ReleaseReply, RequestEnd,
+    ChangeEnd, ChangeToken, ConversationInput, HoldToken, Next, ParentReply, ReleaseReply,
+    RequestEnd, RequestToken,
 };
 use crate::message::{Delivery, Message, Resolution, Token};
 
@@ -18,51 +19,51 @@ pub enum CoordinatorInput {
     Start,
     /// A caller opens a conversation about a request, a change or a hold of a parent, or goes on with one.
     Conversation(ConversationInput),
-    /// What became of an [`CoordinatorEffect::Send`].
+    /// The outcome of a [`CoordinatorEffect::Send`].
     Delivered {
-        /// To whom.
+        /// The RM that the message was sent to.
         rm: RmName,
-        /// Of which transaction.
+        /// The transaction that the message was about.
         txn: TransactionId,
-        /// In which role it was sent.
+        /// Which kind of message was sent.
         kind: MessageKind,
-        /// What became of it.
+        /// What became of the message.
         delivery: Delivery,
     },
-    /// An RM asks what became of a transaction.
+    /// An RM asks for the decision on a transaction (Resolve).
     Resolve {
-        /// Which.
+        /// The transaction to decide.
         txn: TransactionId,
-        /// Who asks.
+        /// The RM that asks.
         rm: RmName,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token<Resolution>,
     },
-    /// A reservation shall end.
+    /// A user releases a reservation.
     Release {
-        /// Which.
+        /// The reservation to release.
         reservation: ReservationId,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token<ReleaseReply>,
     },
-    /// A comparison with an RM has been made.
+    /// The shell has compared bookings with an RM.
     Compared {
-        /// With whom.
+        /// The RM of the comparison.
         rm: RmName,
-        /// All that differs.
+        /// All differences that it found.
         differences: Vec<Difference>,
     },
     /// An operator repairs a difference with an RM.
     Repair(Repair),
-    /// From a coordinator above.
+    /// A parent coordinator sent a message, or answered a question.
     Parent(ParentInput),
-    /// Whether there is room on the disk to begin anything new (I17).
+    /// Whether the disk has space to begin anything new (I17).
     Room(DiskSpace),
     /// Time has passed.
     Tick,
 }
 
-/// Which message an answer belongs to.
+/// The kind of a [`Message`], by which an answer is matched to what was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MessageKind {
     /// Phase one.
@@ -76,7 +77,7 @@ pub enum MessageKind {
 }
 
 impl Message {
-    /// Its role.
+    /// The message's kind.
     #[must_use]
     pub const fn kind(&self) -> MessageKind {
         match self {
@@ -88,46 +89,46 @@ impl Message {
     }
 }
 
-/// What a coordinator wants done.
+/// What a coordinator wants its shell to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CoordinatorEffect {
-    /// Send a message; what became of it comes back as `Delivered`.
+    /// Send a message to an RM. The outcome comes back as `Delivered`.
     Send {
-        /// To whom.
+        /// The RM to send it to.
         rm: RmName,
-        /// Of which transaction.
+        /// The transaction that it is about.
         txn: TransactionId,
-        /// What.
+        /// The message.
         message: Message,
     },
-    /// Ask the coordinator above what became of its transaction; the result comes back as
+    /// Ask a parent coordinator for the decision on its transaction. The outcome comes back as
     /// [`ParentInput::Resolved`].
     AskParent {
-        /// Whom.
+        /// The parent to ask.
         coordinator: CoordinatorName,
-        /// Of what.
+        /// The parent's transaction to ask about.
         txn: TransactionId,
     },
     /// Answer a waiting caller.
     Reply(Reply),
 }
 
-/// Answers to callers: who waits, and an answer of the type that the call has.
+/// An answer to a waiting caller: the caller's token, and an answer of the type that its call has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// In a conversation about a request.
-    Request(Token<Next<RequestEnd>>, Next<RequestEnd>),
+    Request(RequestToken, Next<RequestEnd>),
     /// In a conversation about a change.
-    Change(Token<Next<ChangeEnd>>, Next<ChangeEnd>),
+    Change(ChangeToken, Next<ChangeEnd>),
     /// In a conversation about a hold of a parent coordinator.
-    ParentHold(Token<Next<ParentReply>>, Next<ParentReply>),
+    ParentHold(HoldToken, Next<ParentReply>),
     /// To a parent's Commit, Abort or Release.
     ParentEnd(Token<ParentReply>, ParentReply),
     /// To Release.
     Release(Token<ReleaseReply>, ReleaseReply),
     /// To Resolve.
     Resolve(Token<Resolution>, Resolution),
-    /// To [`Repair::Rebook`]: as a change ends.
+    /// To [`Repair::Rebook`], which ends as a change does.
     Rebook(Token<ChangeEnd>, ChangeEnd),
     /// To [`Repair::Disown`].
     Disown(Token<DisownReply>, DisownReply),

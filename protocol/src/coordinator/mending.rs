@@ -1,33 +1,35 @@
-//! Mending a change that was decided and is booked at some of its RMs only.
+//! Mending a change that was decided and is booked at only some of its RMs.
 //!
-//! After D3 an RM may be too late to book: its hold has expired. It then still has the version that the change
-//! was to replace, and the others have the new one. Nothing is released because of that. The coordinator
-//! waits until every RM has answered Commit, records who has not booked ([`CoordinatorRecord::Split`]), and
-//! makes one version of the two by further attempts, each a transaction like any other:
+//! After D3 an RM may be too late to book, because its hold has expired. It then still has the version that the
+//! change was to replace, while other RMs have the new one. Nothing is released for that reason. The
+//! coordinator waits until every RM has answered Commit, and records which have not booked
+//! ([`CoordinatorRecord::Split`]). Then it makes further attempts, each a transaction like any other, until all
+//! RMs have the same version:
 //!
 //! ```text
 //! Committing --all have answered, some refused--> split --new version held and booked everywhere--> Done
 //!                                                 |  ^ \--old version held and booked everywhere--> Refused
-//!                                                 '--' one no: the other version next, after a pause
+//!                                                 '--' one no: the other version next, after a backoff
 //! ```
 //!
-//! The Hold of such an attempt replaces at each RM what that RM has: the new version where it is booked, the
-//! old one elsewhere. RMs that have booked the new version keep what it does without until one version is booked
-//! everywhere ([`superseding`](super::superseding)), so the way back to the old one is always free. An attempt at it fails
-//! only for want of an answer, and is made again after a pause. The user may release the reservation at any time, which
-//! ends all of it.
+//! The Hold of such an attempt replaces what each RM has: the new version where it is booked, the old one
+//! elsewhere. Until one version is booked everywhere, RMs that have booked the new version keep what the old
+//! one had and the new one does not need ([`superseding`](super::superseding)). So going back to the old
+//! version is always possible. An attempt to go back fails only when an answer is missing, and is then repeated
+//! after a backoff. The user may release the reservation at any time, which ends all of it.
 //!
-//! An RM that says that it has lost what it had does not take part in the way back: that it lacks its booking is for
-//! reconciliation to find and to repair. When no RM is left, the old version stands as it was promised, and nobody is
-//! asked. The same when both versions are over: a coordinator whose own ledger was put back may have told an RM before
-//! to release the old version, and the way back may never fit.
+//! An RM that reports that it has lost what it had takes no part in going back. Reconciliation will find and
+//! repair its missing booking. When no RM is left, the old version is restored as it was promised, and no RM is
+//! asked. The same is done when both versions are over. The reason is a coordinator whose ledger was put back:
+//! it may have told an RM before to release the old version, and then going back might never succeed.
 //!
-//! The same serves a change of a coordinator above, whose new version is a reservation of its own here: when it
-//! comes to the old version the new reservation has failed, and the old one has it as another transaction.
+//! Mending serves a parent's change as well. There the new version is a reservation of its own. When the change
+//! goes back to the old version, the new reservation fails, and the old reservation gets the transaction that
+//! has mended it.
 //!
-//! Left out: mending of a reservation that is new. Nothing of it was ever confirmed, so a late RM makes a
-//! mixed outcome, and all is released. Source: design.md "Decided stays decided"; Gray and Lamport,
-//! "Consensus on transaction commit", for why a decision must not depend on who carries it out in time.
+//! Left out: mending a new reservation. Nothing of it was ever confirmed, so a late RM leads to a mixed
+//! outcome, and everything is released. Source: design.md "Decided stays decided"; Gray and Lamport, "Consensus
+//! on transaction commit", for why a decision must not depend on who carries it out in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,27 +50,28 @@ use crate::core::ReplayError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MendTarget {
-    /// The one that was decided.
+    /// The version that was decided.
     New,
-    /// The one that it was to replace.
+    /// The version that it was to replace.
     Old,
 }
 
-/// A change that some RMs have booked and others have not.
+/// The state of mending one change that some RMs have booked and others have not.
 #[derive(Debug, Clone)]
 pub(super) struct Mending {
     /// The transaction of the version that the change was to replace.
     old: TransactionId,
     old_candidate: Candidate,
     new_candidate: Candidate,
-    /// What each RM has booked, and of which version that is; one that is not here has nothing.
+    /// What each RM has booked, and which version that is. An RM that is not listed has nothing.
     parts: BTreeMap<RmName, (TransactionId, MendTarget)>,
-    /// What each RM has refused to book last. One that says later that something has taken the place of what it
-    /// had has booked this after all.
+    /// What each RM has last refused to book. If such an RM reports later that something has replaced what it
+    /// had, it has booked this after all.
     refused: BTreeMap<RmName, (TransactionId, MendTarget)>,
     /// Why the change was not booked everywhere.
     why: Refusal,
-    /// Attempts that have failed. After an even number the new version is next, after an odd one the old.
+    /// How many attempts have failed. After an even number the new version is tried next, after an odd number
+    /// the old one.
     failed: u32,
     /// What the last attempt tries.
     attempt: Option<Candidate>,
@@ -79,7 +82,8 @@ impl Mending {
         if self.failed.is_multiple_of(2) { MendTarget::New } else { MendTarget::Old }
     }
 
-    /// Is the old version next, and has no RM anything of either version, or are both over? Then nobody is asked.
+    /// Is the old version next, and either no RM has anything of either version, or both versions are over?
+    /// Then no RM is asked.
     fn is_moot(&self, now: Now) -> bool {
         let versions = [&self.old_candidate, &self.new_candidate];
         let segments = versions.into_iter().flat_map(|version| version.segments.values().flatten());
@@ -88,8 +92,8 @@ impl Mending {
         self.turn() == MendTarget::Old && (self.parts.is_empty() || is_over)
     }
 
-    /// What is tried next: every RM that has something of either version takes part. Back to the old version
-    /// nobody else does: an RM that has lost what it had of that is left to reconciliation.
+    /// The next candidate. Every RM that has something of either version takes part. In going back to the old
+    /// version no other RM does: one that has lost its part is left to reconciliation.
     fn next(&self, now: Now) -> Candidate {
         let (version, others) = match self.turn() {
             MendTarget::New => (&self.new_candidate, true),
@@ -103,7 +107,8 @@ impl Mending {
         Candidate { segments, order: Vec::new(), one_way: false, details: version.details.clone() }
     }
 
-    /// What is booked when the attempt is: what an RM has lost of it still counts, so that the difference is seen.
+    /// What is booked when the attempt is. A part that an RM has lost still counts, so that the difference is
+    /// noticed.
     fn booked(&self) -> Option<Candidate> {
         let mut booked = self.attempt.clone()?;
         if self.turn() == MendTarget::Old {
@@ -114,9 +119,9 @@ impl Mending {
         Some(booked)
     }
 
-    /// How long after its last failure it is tried again.
+    /// The time from the last failure to the next attempt.
     fn pause(&self) -> Span {
-        // Back to the old version at once; then both again, with growing pauses.
+        // Going back to the old version is tried at once. Then both are tried again, with a growing backoff.
         match self.turn() {
             MendTarget::Old => Span::ZERO,
             MendTarget::New => {
@@ -127,8 +132,8 @@ impl Mending {
     }
 }
 
-/// Does this refusal of a Hold say that what it was to replace is not there any more? That the Hold's own transaction
-/// was aborted, or has expired, says nothing of what it was to replace.
+/// Does this refusal of a Hold say that what it was to replace no longer exists? That the Hold's own
+/// transaction was aborted or has expired says nothing about that.
 const fn says_gone(reason: Reason) -> bool {
     matches!(reason, Reason::NotHeld | Reason::Replaced)
 }
@@ -153,7 +158,7 @@ impl Coordinator {
         }
     }
 
-    /// Opens the next attempt to make one version of what is booked in two, if that is so.
+    /// Opens the next attempt to mend a reservation, if its RMs have two different versions.
     pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(mending) = self.mending.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
@@ -179,7 +184,7 @@ impl Coordinator {
         }
     }
 
-    /// An attempt to mend has failed and every RM has dropped it.
+    /// An attempt to mend has failed, and every RM has dropped it.
     pub(super) fn mend_again(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(mending) = self.mending.get(id) else { return };
         match mending.pause() {
@@ -190,7 +195,7 @@ impl Coordinator {
         }
     }
 
-    /// What was put off until now.
+    /// Makes the attempts whose backoff has ended.
     pub(super) fn mend_due(&mut self, now: Now, out: &mut StepOutput) {
         let due = self.mend_at.iter().filter(|(_, at)| **at <= now.boot);
         let due: Vec<ReservationId> = due.map(|(id, _)| id.clone()).collect();
@@ -200,12 +205,12 @@ impl Coordinator {
         }
     }
 
-    /// When the first of what was put off is due.
+    /// When the first backoff ends.
     pub(super) fn next_mend(&self) -> Option<BootTime> {
         self.mend_at.values().min().copied()
     }
 
-    /// After a restart: what nobody pursues is pursued again.
+    /// After a restart, resumes every mending without an attempt under way.
     pub(super) fn start_mending(&mut self, now: Now, out: &mut StepOutput) {
         let idle = self.mending.keys().filter(|id| !self.is_mended(id));
         let idle: Vec<ReservationId> = idle.cloned().collect();
@@ -214,12 +219,12 @@ impl Coordinator {
         }
     }
 
-    /// Is there an attempt under way that mends this reservation?
+    /// Is an attempt to mend this reservation under way?
     fn is_mended(&self, id: &ReservationId) -> bool {
         self.attempts_of(id).any(|(_, txn)| txn.mends && !txn.is_done())
     }
 
-    /// Ends the attempt to mend a reservation that has been released meanwhile, if it is undecided.
+    /// Ends the attempt to mend a reservation that has been released meanwhile, if the attempt is undecided.
     pub(super) fn end_mending(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         self.mend_at.remove(id);
         let undecided =
@@ -236,7 +241,8 @@ impl Coordinator {
         let own = self
             .attempts_of(id)
             .filter(|(_, txn)| txn.goal == TransactionGoal::Release && !txn.is_done());
-        // What was mended back to an old version has an id of the new one.
+        // A transaction that has mended back to an old version has an id of the new reservation, so
+        // `attempts_of` does not find it.
         let all: BTreeSet<TransactionId> = own.map(|(txn, _)| txn.clone()).chain(known).collect();
         for txn in all {
             self.send_due(&txn, now, out);
@@ -262,14 +268,14 @@ impl Coordinator {
         let why = why.unwrap_or_else(|| Refusal::new(Reason::Expired, "it was not booked"));
         if !self.mending.contains_key(&id) {
             if booked.is_empty() {
-                // Nobody has booked it, so the old version is whole.
+                // No RM has booked it, so the old version is intact.
                 return self.fold_change_missed(&id, &why);
             }
             let mending = self.begin_mending(&id, old, why.clone())?;
             self.mending.insert(id.clone(), mending);
         }
         if let Some(mending) = self.mending.get_mut(&id) {
-            // Of an attempt to mend, this one has failed too.
+            // If this was an attempt to mend, it has failed, too.
             let version = mending.turn();
             mending.failed += u32::from(mending.attempt.is_some());
             let this = |rm: RmName| (rm, (txn.clone(), version));
@@ -284,7 +290,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// What there is to mend: nobody has anything but the old version yet.
+    /// The beginning of mending a change. So far every RM has the old version.
     fn begin_mending(
         &self,
         id: &ReservationId,
@@ -308,7 +314,7 @@ impl Coordinator {
         Ok(Mending { old, old_candidate, new_candidate, parts, refused, why, failed, attempt })
     }
 
-    /// No RM has booked a change that was decided: nothing has changed.
+    /// No RM has booked a change that was decided. Nothing has changed.
     fn fold_change_missed(&mut self, id: &ReservationId, why: &Refusal) -> Result<(), ReplayError> {
         let unfinished = self.has_unfinished_change(id);
         let reservation = self.reservation_mut(id)?;
@@ -352,7 +358,7 @@ impl Coordinator {
         } else {
             let before = reservation.transaction.replace(txn.clone());
             reservation.attempts += 1;
-            // What was promised above was promised once.
+            // The promise to the parent was made once, and stays as it was.
             let before = before.and_then(|before| self.transactions.get(&before));
             transaction.promise = before.and_then(|before| before.promise.clone());
         }
@@ -376,7 +382,7 @@ impl Coordinator {
         };
     }
 
-    /// An attempt to mend is booked everywhere: there is one version again.
+    /// An attempt to mend is booked everywhere: all RMs have the same version again.
     pub(super) fn fold_mended(
         &mut self,
         id: &ReservationId,
@@ -404,7 +410,7 @@ impl Coordinator {
                 }
                 self.fold_supersede_before(txn, std::slice::from_ref(id))
             }
-            // The one above says when nobody goes back any more.
+            // The parent says when nobody goes back to the old version any more.
             None if forward => {
                 reservation.candidate = Some(booked);
                 reservation.state = State::Confirmed;
@@ -423,7 +429,7 @@ impl Coordinator {
         }
     }
 
-    /// A reservation in two versions is released: all that any RM may have of it.
+    /// A reservation with two different versions is released: everything that any RM may have of it.
     pub(super) fn fold_mending_released(
         &mut self,
         id: &ReservationId,
@@ -437,7 +443,7 @@ impl Coordinator {
             booked.map(|(txn, _)| txn.clone()).chain(current).collect();
         for txn in booked {
             let transaction = self.transaction_mut(&txn)?;
-            // What is another reservation's is that one's to release.
+            // A transaction of another reservation is released together with that one.
             if transaction.reservation == *id && transaction.goal == TransactionGoal::Commit {
                 transaction.turn(TransactionGoal::Release);
             }
@@ -445,12 +451,12 @@ impl Coordinator {
         Ok(true)
     }
 
-    /// Is what a transaction has booked for a reservation about to be replaced, because it is in two versions?
+    /// Will mending replace what a transaction has booked for a reservation?
     pub(super) fn is_split(&self, id: &ReservationId, txn: &TransactionId) -> bool {
         self.mending.contains_key(id) || self.mending.values().any(|mending| mending.old == *txn)
     }
 
-    /// Every reservation in two versions is pursued.
+    /// Checks that every reservation with two different versions is being mended.
     pub(super) fn check_mending(&self) -> Result<(), String> {
         let idle =
             self.mending.keys().find(|id| !self.is_mended(id) && !self.mend_at.contains_key(*id));
@@ -458,11 +464,11 @@ impl Coordinator {
     }
 }
 
-/// Why a decided change is not booked everywhere, for people.
+/// A sentence for people: why a decided change is not booked everywhere.
 fn late(rm: &RmName, why: &Refusal) -> Refusal {
     let late = "it was too late to book the new version";
     let detail = match why.detail.starts_with(late) {
-        // A coordinator below has said so of its own RM.
+        // A child coordinator has said so about its own RM.
         true => why.detail.clone(),
         false => format!("{late} ({})", why.detail),
     };

@@ -1,10 +1,10 @@
-//! A coordinator as a participant: what the coordinators above it may hold, commit, abort and release.
+//! A coordinator as a participant: what its parent coordinators may hold, commit, abort and release.
 //!
-//! To them it is one more RM. A hold from above becomes a reservation of its own, whose candidates
-//! the shell plans; when every inner RM holds, the transaction is *prepared* instead of decided, and
-//! the answer is Held. From then on the decision is not ours: it comes from above, by Commit or Abort
-//! or by an answer to our question; at the latest the promise ends (its own hard expiry, before that
-//! of any inner hold), and the transaction is aborted by a record.
+//! To its parents the coordinator is one more RM. A parent's hold becomes a reservation of its own, for which
+//! the shell plans candidates. When every inner RM holds, the transaction is not decided but *prepared*, and
+//! the answer is Held. From then on only the parent decides, by Commit, by Abort, or by its answer to this
+//! coordinator's question. Without a decision the promise ends at its own hard expiry, which is before that of
+//! any inner hold. Then a record aborts the transaction.
 //!
 //! ```text
 //! Hold      -> (planned, held inside) --all inner yes--> Held        --Commit--> D3, Committing -> Done
@@ -13,12 +13,12 @@
 //!               Refused                              Aborting -> Failed -> Done
 //! ```
 //!
-//! Answers are made of the state of the reservation alone, so the same message gets the same answer
-//! for ever (I8), also after a restart. What is under way is answered when it has ended. A message
-//! about a transaction never heard of leaves a tombstone (I9). An inner RM that asks about a prepared
-//! transaction hears "no answer yet": only the one above may decide it.
+//! Every answer follows from the state of the reservation alone. So the same message always gets the same
+//! answer (I8), also after a restart. While something is under way, the answer waits for its end. A message
+//! about an unknown transaction leaves a tombstone (I9). If an inner RM asks about a prepared transaction, it
+//! gets "no answer yet", because only the parent may decide it.
 //!
-//! A hold that replaces a booking is a reservation of its own, see [`upper_change`](super::upper_change).
+//! A hold that replaces a booking is a reservation of its own, see [`parent_change`](super::parent_change).
 
 use std::collections::BTreeSet;
 
@@ -34,75 +34,78 @@ use super::reservation::{Reservation, State};
 use super::retrying::RetryState;
 use super::transaction::TransactionGoal;
 use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput, Ticket};
-use crate::conversation::{Caller, Next, ParentReply, ParentWaiter, PlanJob, PlanTarget};
+use crate::conversation::{
+    Caller, HoldToken, Next, ParentReply, ParentWaiter, PlanJob, PlanTarget,
+};
 use crate::core::ReplayError;
 use crate::message::{Answer, Decision, HoldOrder, Resolution, Token};
 use crate::participant::ask_by;
 
-/// Whom this coordinator serves as an RM, and how long its promises last.
+/// The parents that this coordinator serves as an RM, and how long its promises last.
 #[derive(Debug, Clone, Default)]
 pub struct ParentConfig {
-    /// Who may hold here.
+    /// The coordinators that may hold here.
     pub coordinators: BTreeSet<CoordinatorName>,
-    /// Ask the one above after this long, unless its hold says otherwise.
+    /// The soft expiry of a promise: after this long, the parent is asked for the decision. The parent's hold
+    /// may name another time.
     pub soft: Span,
-    /// A promise lasts at most this long.
+    /// The hard expiry of a promise, at most this long after it was made.
     pub hard: Span,
-    /// The running boot of this machine: boot times compare only within one.
+    /// Names the running boot of this machine. Boot times compare only within one boot.
     pub boot: String,
 }
 
-/// What came from a parent coordinator besides a Hold, which opens a [conversation](crate::conversation).
+/// What a parent coordinator sends, except for a Hold, which opens a [conversation](crate::conversation).
 #[derive(Debug, Clone)]
 pub enum ParentInput {
     /// Phase two, either way, or the end of a booking.
     End {
-        /// Of which transaction.
+        /// The parent's transaction.
         txn: TransactionId,
-        /// Who says so.
+        /// The coordinator that sent the message.
         by: CoordinatorName,
-        /// Which: everything but Hold.
+        /// Which message it is: any kind but Hold.
         kind: MessageKind,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token<ParentReply>,
     },
-    /// What came of a [`CoordinatorEffect::AskParent`].
+    /// The outcome of a [`CoordinatorEffect::AskParent`].
     Resolved {
-        /// Of which transaction.
+        /// The parent's transaction.
         txn: TransactionId,
-        /// The answer, or that none came.
+        /// The parent's answer, or that none has arrived.
         resolution: Resolution,
     },
 }
 
-/// One transaction of a coordinator above.
+/// One transaction of a parent coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentEntry {
-    /// Whose it is.
+    /// The parent that it belongs to.
     pub coordinator: CoordinatorName,
-    /// Its content, and the reservation that it became here; `None` for a tombstone.
+    /// The content of the parent's Hold, and the reservation that it became here; `None` for a tombstone.
     pub order: Option<(HoldOrder, ReservationId)>,
 }
 
-/// A Hold that came before.
+/// A Hold that arrived before.
 enum KnownHold {
-    /// With this answer.
+    /// It got this answer.
     Answered(Answer),
-    /// As this reservation, of whose state the answer is made.
+    /// It became this reservation, from whose state the answer follows.
     Opened(ReservationId),
 }
 
-/// A promise that was given above.
+/// A promise to the parent that everything is held until it decides.
 #[derive(Debug, Clone)]
 pub(super) struct Promise {
-    /// When it was given, and in which boot.
+    /// When the promise was made, and in which boot.
     since: Now,
     boot: String,
-    /// The interval that the one above was told.
+    /// How long it lasts, as the parent was told.
     expires_in: Span,
-    /// Over from here on, by our clock.
+    /// When it ends, in boot time.
     hard_at: BootTime,
-    /// When to ask next, and how often it was asked.
+    /// When the parent is asked next, and how often it was asked.
     ask_at: BootTime,
     asked: u32,
 }
@@ -114,32 +117,32 @@ impl Promise {
 }
 
 impl Coordinator {
-    /// Lets coordinators above hold here.
+    /// Sets which parent coordinators may hold here.
     pub fn serve_parents(&mut self, above: ParentConfig) {
         self.parents = above;
     }
 
-    /// Every transaction of a coordinator above, by id.
+    /// Every transaction of a parent coordinator, by its id.
     #[must_use]
     pub const fn parent_entries(&self) -> &std::collections::BTreeMap<TransactionId, ParentEntry> {
         &self.parent_entries
     }
 
-    /// Until when the promise of a prepared transaction lasts.
+    /// When the promise of a prepared transaction ends; `None` for any other reservation.
     #[must_use]
     pub fn promised_until(&self, reservation: &Reservation) -> Option<BootTime> {
         let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
         txn.promise.as_ref().filter(|_| txn.goal == TransactionGoal::Prepared).map(|p| p.hard_at)
     }
 
-    /// When the one above is asked next about a prepared transaction.
+    /// When the parent is asked next about a prepared transaction; `None` for any other reservation.
     #[must_use]
     pub fn asks_parent_at(&self, reservation: &Reservation) -> Option<BootTime> {
         let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
         txn.promise.as_ref().filter(|_| txn.goal == TransactionGoal::Prepared).map(|p| p.ask_at)
     }
 
-    /// Was a reservation ever promised to the one above? Once it is decided this never changes.
+    /// Was this reservation ever promised to the parent? Once it is decided, this never changes.
     #[must_use]
     pub fn was_promised(&self, reservation: &Reservation) -> bool {
         let txn = reservation.transaction.as_ref().and_then(|txn| self.transactions.get(txn));
@@ -157,12 +160,13 @@ impl Coordinator {
         }
     }
 
-    /// A Hold of a parent came, or was planned.
+    /// Handles a parent's Hold: with `planned`, the outcome of its planning; without, one that has just
+    /// arrived.
     pub(super) fn parent_hold(
         &mut self,
         order: HoldOrder,
         planned: Option<Result<Vec<Candidate>, Refusal>>,
-        token: Token<Next<ParentReply>>,
+        token: HoldToken,
         now: Now,
         out: &mut StepOutput,
     ) {
@@ -174,7 +178,7 @@ impl Coordinator {
             }
             None => {}
         }
-        // As at a participant: told, and not written down.
+        // As at a participant, a refusal for want of disk space is not recorded.
         if let Some(answer) = self.room.refuse(&order, &self.rm_name()) {
             return out.effects.push(waiter.answer(answer));
         }
@@ -185,7 +189,7 @@ impl Coordinator {
         let outcome = match self.refusal_of_replacing(&order) {
             Some(refusal) => Err(refusal),
             None if order.one_way => {
-                let text = "behind a coordinator nothing is booked with one message";
+                let text = "a child coordinator cannot book with one message";
                 Err(Refusal::new(Reason::Denied, text))
             }
             None => outcome.map(|candidates| self.with_parties_for_parent(&order, candidates)),
@@ -206,8 +210,8 @@ impl Coordinator {
         }
     }
 
-    /// What is known of a Hold that came. Refusals come in a fixed order, as a participant's: who, known before,
-    /// what.
+    /// What is known of a Hold that has arrived. As at a participant, refusals come in a fixed order: who sent
+    /// it, what is known of it, what it wants.
     fn known_hold(&self, order: &HoldOrder) -> Option<KnownHold> {
         let answered = |answer| Some(KnownHold::Answered(answer));
         if !order.txn.is_of(&order.coordinator) {
@@ -222,7 +226,7 @@ impl Coordinator {
                 Some((known, _)) if known != order => answered(Answer::OtherContent),
                 Some((_, id)) => Some(KnownHold::Opened(id.clone())),
                 None => {
-                    let text = format!("{} was ended before this Hold came", order.txn);
+                    let text = format!("{} was ended before this Hold arrived", order.txn);
                     answered(Answer::Refused(Refusal::new(Reason::Aborted, text)))
                 }
             };
@@ -260,7 +264,8 @@ impl Coordinator {
             }
             let answer = match kind {
                 MessageKind::Commit | MessageKind::Hold => {
-                    let text = format!("nothing is held for {txn} here, and never will be");
+                    let text =
+                        format!("nothing is held for {txn} here, and a later Hold will be refused");
                     Answer::Refused(Refusal::new(Reason::NotHeld, text).at(&self.rm_name()))
                 }
                 MessageKind::Abort | MessageKind::Release => Answer::Done,
@@ -270,11 +275,11 @@ impl Coordinator {
         match (kind, self.reservations.get(&id).map(|r| r.state)) {
             (MessageKind::Commit, Some(State::Held)) => self.parent_commit(&id, now, out),
             (MessageKind::Commit, Some(State::Checking)) => {
-                let text = "it was to be committed before it was held";
+                let text = "its Commit arrived before it was held";
                 self.drop_parent_hold(&id, Refusal::new(Reason::NotHeld, text), now, out);
             }
             (MessageKind::Abort | MessageKind::Release, Some(State::Checking | State::Held)) => {
-                let text = "aborted by the coordinator above";
+                let text = "aborted by the parent coordinator";
                 self.drop_parent_hold(&id, Refusal::new(Reason::Aborted, text), now, out);
             }
             (MessageKind::Release, Some(State::Committing | State::Confirmed)) => {
@@ -303,15 +308,15 @@ impl Coordinator {
         match resolution {
             Resolution::Decided(Decision::Commit) => self.parent_commit(&id, now, out),
             Resolution::Decided(Decision::Abort) => {
-                let text = "aborted by the coordinator above, which was asked";
+                let text = "aborted by the parent coordinator, as it answered when asked";
                 self.drop_parent_hold(&id, Refusal::new(Reason::Aborted, text), now, out);
             }
-            // The next question was put off when this one was asked.
+            // When this question was sent, the time of the next one was set.
             Resolution::NotMine | Resolution::Lost => {}
         }
     }
 
-    /// The one above has decided yes; in time, or too late.
+    /// The parent has decided to commit, in time or too late.
     fn parent_commit(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.reservations.get(id).and_then(|r| r.transaction.clone()) else {
             return;
@@ -323,11 +328,11 @@ impl Coordinator {
         if let Some(refusal) = self.lost_old_for_parent(id) {
             return self.drop_parent_hold(id, refusal, now, out);
         }
-        // From here nothing can fail: every inner hold outlives the promise.
+        // From here nothing can fail, because every inner hold outlives the promise.
         self.decide_commit(&txn, now, out);
     }
 
-    /// Ends what is not decided yet, for good: the last attempt and the reservation.
+    /// Ends an undecided hold of a parent for good: its last attempt, and the reservation.
     fn drop_parent_hold(
         &mut self,
         id: &ReservationId,
@@ -349,11 +354,11 @@ impl Coordinator {
         }
     }
 
-    /// Every inner RM holds: the promise is made, durably, and the one above decides.
+    /// Every inner RM holds. The promise is recorded, and from then on the parent decides.
     pub(super) fn prepare(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get(id) else { return };
         let reservation = txn.reservation.clone();
-        // A Commit that comes at the last moment of the promise still finds every inner hold.
+        // A Commit that arrives at the last moment of the promise still finds every inner hold.
         let left = txn.holds_until().since(now.boot).saturating_sub(limits::COMMIT_MARGIN);
         let expires_in = left.min(self.parents.hard).max(Span::ZERO);
         self.trying.remove(&reservation);
@@ -363,7 +368,7 @@ impl Coordinator {
         self.set_alarm(id);
     }
 
-    /// The alarm of a prepared transaction: the promise is over, or it is time to ask.
+    /// Handles the alarm of a prepared transaction: its promise is over, or it is time to ask the parent.
     pub(super) fn promise_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let reservation = txn.reservation.clone();
@@ -378,7 +383,7 @@ impl Coordinator {
         self.ask_parent(&reservation, out);
     }
 
-    /// An inner RM asks about a prepared transaction: so do we.
+    /// An inner RM asks about a prepared transaction, so this coordinator asks the parent.
     pub(super) fn ask_sooner(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get_mut(id) else { return };
         let Some(promise) = txn.promise.as_mut().filter(|promise| promise.asked == 0) else {
@@ -398,8 +403,8 @@ impl Coordinator {
         }
     }
 
-    /// After a restart: deadlines of another boot are counted anew by the wall clock, within what the
-    /// promise could have left; and the one above is asked at once.
+    /// After a restart. If the machine has booted since, deadlines are recomputed from the wall clock, and lie
+    /// no further ahead than the promise was long. The parent is asked at once.
     pub(super) fn rearm_promise(&mut self, id: &TransactionId, now: Now) {
         let boot = self.parents.boot.clone();
         let Some(txn) = self.transactions.get_mut(id) else { return };
@@ -418,7 +423,7 @@ impl Coordinator {
         RmName::composed(self.config.name.as_str())
     }
 
-    /// Answers now, or when it can be answered.
+    /// Answers now, or once there is an answer.
     pub(super) fn answer_parent(
         &mut self,
         id: &ReservationId,
@@ -436,14 +441,14 @@ impl Coordinator {
         }
     }
 
-    /// Answers all parents whose answer is there.
+    /// Answers all waiting parents for which there is an answer now.
     pub(super) fn answer_waiting_parents(&mut self, out: &mut StepOutput) {
         for ((id, kind), waiter) in self.conversations.take_parents() {
             self.answer_parent(&id, kind, waiter, out);
         }
     }
 
-    /// The answer that follows from where the reservation stands; `None` while something is under way.
+    /// The answer that follows from the state of the reservation; `None` while something is under way.
     fn answer_to_parent(&self, id: &ReservationId, kind: MessageKind) -> Option<Answer> {
         let reservation = self.reservations.get(id)?;
         let booked = |text: &str| {
@@ -456,7 +461,7 @@ impl Coordinator {
             Some(Answer::Refused(why))
         };
         match (kind, reservation.state) {
-            // What is booked was held once: the answer stays what it was.
+            // What is booked was held before, so a repeated Hold gets the same answer as then.
             (MessageKind::Hold, State::Held | State::Committing | State::Confirmed) => {
                 let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
                 let expires_in = txn.promise.as_ref()?.expires_in;
@@ -485,7 +490,7 @@ impl Coordinator {
         if self.reservations.contains_key(id) || self.parent_entries.contains_key(&order.txn) {
             return Err(ReplayError(format!("{id} begins twice")));
         }
-        // Not in `by_request`: a user's request may bear any name, and must not be taken for it.
+        // Not entered in `by_request`: a user's request may have any id, and must not be taken for this one.
         let ticket = Ticket {
             request: RequestId::composed(order.txn.as_str()),
             user: order.user.clone(),
@@ -511,7 +516,7 @@ impl Coordinator {
         let entry = ParentEntry { coordinator: coordinator.clone(), order: None };
         match self.parent_entries.insert(txn.clone(), entry) {
             None => Ok(()),
-            Some(_) => Err(ReplayError(format!("{txn} of a coordinator above ends twice"))),
+            Some(_) => Err(ReplayError(format!("{txn} of a parent coordinator ends twice"))),
         }
     }
 
@@ -529,11 +534,11 @@ impl Coordinator {
         let id = transaction.reservation.clone();
         transaction.turn(TransactionGoal::Prepared);
         transaction.answer_all();
-        let missing = || ReplayError(format!("{txn} is prepared for nobody"));
+        let missing = || ReplayError(format!("{txn} is prepared but has no parent transaction"));
         let upper = self.reservation_mut(&id)?.parent_transaction.clone().ok_or_else(missing)?;
         let entry = self.parent_entries.get(&upper).and_then(|entry| entry.order.as_ref());
         let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.parents.soft);
-        // As at a resource manager: a promise that is short is asked about all the same.
+        // As at a resource manager: the parent is asked after half of the promise at the latest.
         let asked = soft.min(ask_by(expires_in));
         let soft = if planted::is(Bug::PromiseUnasked) { soft } else { asked };
         self.transaction_mut(txn)?.promise = Some(Promise {
@@ -550,5 +555,5 @@ impl Coordinator {
 }
 
 fn expired() -> Refusal {
-    Refusal::new(Reason::Expired, "the hold had expired before the coordinator above decided")
+    Refusal::new(Reason::Expired, "the hold expired before the parent coordinator decided")
 }

@@ -1,20 +1,20 @@
-//! A change by the coordinator above: a hold that replaces what it has booked here.
+//! A change by a parent coordinator: a hold that replaces what the parent has booked here.
 //!
-//! The new version is a reservation of its own, as every hold from above is; its attempts hold new versions
-//! at the inner RMs, which replace what the old reservation has booked there. So every answer is still made
-//! of the state of one reservation. When all inner RMs have booked the new version the old reservation ends
-//! as replaced, by a record. Before that it stands, whatever becomes of the change:
+//! The new version is a reservation of its own, like every hold of a parent. Its attempts hold new versions at
+//! the inner RMs, which replace what the old reservation has booked there. So every answer still follows from
+//! the state of one reservation. When all inner RMs have booked the new version, a record ends the old
+//! reservation as replaced. Until then it stays booked, whatever becomes of the change:
 //!
 //! ```text
 //! old   Confirmed ----------------------------------- replaced --> Terminated
 //! new   Checking -> Held --Commit--> Committing --all acks--^ Confirmed
-//!           one no, Abort, expiry: Failed, and the old one is whole
+//!           one no, Abort, expiry: Failed, and the old one is intact
 //! ```
 //!
-//! What a participant does with two versions of a booking is done here with two reservations: one hold
-//! replaces a booking at a time; a Commit that finds the old version gone is refused. Where the decision is
-//! made and not yet carried out everywhere, neither version is whole: a Release then ends both, and an inner RM
-//! that refuses to book has it mended, see [`mending`](super::mending).
+//! A participant handles the two versions with two entries; here it takes two reservations. The rules are the
+//! same: only one hold at a time replaces a booking, and a Commit is refused if the old version is gone.
+//! Between the decision and its end at all RMs, neither version is complete. A Release then ends both, and if
+//! an inner RM refuses to book, the change is mended, see [`mending`](super::mending).
 
 use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId};
 
@@ -25,14 +25,14 @@ use crate::core::ReplayError;
 use crate::message::HoldOrder;
 
 impl Coordinator {
-    /// The reservation here that holds or has booked a transaction of a coordinator above.
+    /// The reservation here that holds or has booked a parent's transaction.
     #[must_use]
     pub fn reservation_for_parent(&self, txn: &TransactionId) -> Option<&Reservation> {
         let (_, id) = self.parent_entries.get(txn)?.order.as_ref()?;
         self.reservations.get(id)
     }
 
-    /// What one above wants kept for a reservation, if it is one's above.
+    /// The parent's Hold from which a reservation comes; `None` for a user's own reservation.
     #[must_use]
     pub fn parent_order(&self, reservation: &Reservation) -> Option<&HoldOrder> {
         let entry = self.parent_entries.get(reservation.parent_transaction.as_ref()?)?;
@@ -45,53 +45,58 @@ impl Coordinator {
         self.reservation_for_parent(order.replaces.as_ref()?)
     }
 
-    /// The inner transaction that attempts of this one replace.
+    /// The inner transaction that attempts at this reservation replace.
     pub(super) fn replaced_inside(&self, id: &ReservationId) -> Option<TransactionId> {
         self.old_for_parent(id)?.transaction.clone()
     }
 
-    /// The reservation that was the last to try to replace this one.
+    /// The reservation that last tried to replace this one.
     fn replacing(&self, old: &Reservation) -> Option<&Reservation> {
         self.replacing_for_parent.get(&old.id).and_then(|id| self.reservations.get(id))
     }
 
-    /// Why the booking that an order replaces cannot be replaced by it, if it cannot: as a participant
-    /// would say it.
+    /// Why an order cannot replace the booking that it names, in the words of a participant; `None` if it can.
     pub(super) fn refusal_of_replacing(&self, order: &HoldOrder) -> Option<Refusal> {
         let old = order.replaces.as_ref()?;
         let refuse = |reason, text| Some(Refusal::new(reason, text).at(&self.rm_name()));
         let known =
             self.parent_entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
         let Some(booked) = known.and_then(|_| self.reservation_for_parent(old)) else {
-            return refuse(Reason::NotHeld, format!("{old} is not booked here, so not replaced"));
+            return refuse(
+                Reason::NotHeld,
+                format!("{old} is not booked here, so it cannot be replaced"),
+            );
         };
         match booked.state {
             State::Confirmed => {}
             State::Terminating | State::Terminated => {
                 let why = booked.refusal.as_ref().map(|why| why.reason);
                 let why = why.filter(|why| *why == Reason::Replaced).unwrap_or(Reason::NotHeld);
-                return refuse(why, format!("{old} is over; it cannot be replaced"));
+                return refuse(why, format!("{old} has ended; it cannot be replaced"));
             }
             State::Checking | State::Held | State::Committing | State::Aborting | State::Failed => {
-                return refuse(Reason::NotHeld, format!("{old} is not booked, so not replaced"));
+                return refuse(
+                    Reason::NotHeld,
+                    format!("{old} is not booked, so it cannot be replaced"),
+                );
             }
         }
         let other = self.replacing(booked).filter(|other| !other.is_over())?;
         let other = other.parent_transaction.as_ref()?;
-        refuse(Reason::NotHeld, format!("{old} is being replaced by {other} already"))
+        refuse(Reason::NotHeld, format!("{old} is already being replaced by {other}"))
     }
 
-    /// Why what a promise would replace is not there any more: it cannot be booked.
+    /// Why a promise can no longer be booked: what it would replace is gone. `None` if it is not.
     pub(super) fn lost_old_for_parent(&self, id: &ReservationId) -> Option<Refusal> {
         let known = self.reservations.get(id)?;
         let old = self.parent_order(known)?.replaces.as_ref()?;
         let stands =
             self.reservation_for_parent(old).is_some_and(|old| old.state == State::Confirmed);
-        let text = || format!("{old}, which it would replace, is not booked any more");
+        let text = || format!("{old}, which it would replace, is no longer booked");
         (!stands).then(|| Refusal::new(Reason::Aborted, text()).at(&self.rm_name()))
     }
 
-    /// Candidates of a hold from above: of one that replaces, with every RM of the old version.
+    /// Candidates of a parent's hold. If it replaces a booking, every RM of the old version takes part in each.
     pub(super) fn with_parties_for_parent(
         &self,
         order: &HoldOrder,
@@ -102,15 +107,15 @@ impl Coordinator {
         id.map_or(candidates.clone(), |id| self.with_old_parties(&id, candidates))
     }
 
-    /// The RMs that have the version which attempts of this reservation would replace.
+    /// The RMs that have the version which attempts at this reservation would replace.
     pub(super) fn old_parties(&self, id: &ReservationId) -> impl Iterator<Item = &RmName> {
         let changing = self.reservations.get(id).filter(|known| known.is_changing());
         let old = changing.or_else(|| self.old_for_parent(id));
         old.and_then(|old| old.candidate.as_ref()).into_iter().flat_map(|old| old.segments.keys())
     }
 
-    /// The one above ends a booking. Of a change that is decided and not booked everywhere yet, both
-    /// versions end, whichever is named.
+    /// The parent ends a booking. If a change of it is decided and not booked everywhere yet, both versions
+    /// end, whichever one the parent names.
     pub(super) fn release_for_parent(
         &mut self,
         id: &ReservationId,
@@ -130,7 +135,7 @@ impl Coordinator {
         }
     }
 
-    /// Releases what is booked or being booked for one reservation.
+    /// Releases what is booked, or being booked, for one reservation.
     fn release_inside(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(known) = self.reservations.get(id) else { return };
         let Some(txn) = known.transaction.clone() else { return };
@@ -144,7 +149,7 @@ impl Coordinator {
         self.send_released(id, now, out);
     }
 
-    /// An inner RM has refused to book the new version: what the others have of the old one ends too.
+    /// An inner RM has refused to book the new version. What the other RMs have of the old one ends, too.
     pub(super) fn end_old_for_parent(
         &mut self,
         txn: &TransactionId,
@@ -158,7 +163,7 @@ impl Coordinator {
         }
     }
 
-    /// A transaction is booked everywhere: what it has replaced has ended.
+    /// A transaction is booked everywhere, so the version that it replaces has ended.
     pub(super) fn replaced_for_parent(
         &mut self,
         txn: &TransactionId,
@@ -180,7 +185,7 @@ impl Coordinator {
         }
     }
 
-    /// An attempt at a change from above opens.
+    /// An attempt at a parent's change opens. Returns the RMs of the old version.
     pub(super) fn fold_replacing(
         &mut self,
         id: &ReservationId,
@@ -197,13 +202,14 @@ impl Coordinator {
         id: &ReservationId,
         by: &TransactionId,
     ) -> Result<(), ReplayError> {
-        // Its transaction may be told to release already: of an RM that says it has lost what it had.
+        // The transaction of the old version may be under release already, if an RM has reported that it lost
+        // what it had.
         if self.reservations.get(id).is_none_or(|old| old.state != State::Confirmed) {
-            return Err(ReplayError(format!("{id} is replaced and was not booked")));
+            return Err(ReplayError(format!("{id} is replaced but was not booked")));
         }
         let old = self.reservation_mut(id)?;
         old.state = State::Terminated;
-        let text = format!("{by} has taken its place");
+        let text = format!("{by} has replaced it");
         old.refusal = Some(Refusal::new(Reason::Replaced, text));
         Ok(())
     }

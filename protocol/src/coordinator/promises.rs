@@ -1,14 +1,14 @@
-//! What this coordinator counts on at each RM, and how that differs from what an RM says it has.
+//! What this coordinator has booked at each RM, and how that differs from what an RM reports that it has.
 //!
 //! A confirmed reservation is booked at each RM of its candidate. These sets of bookings follow the
-//! reservations in the fold ([`Coordinator::recount`]), and so do those of what is booked here for each
-//! coordinator above. An RM whose ledger was lost, or put back from an older copy, has other sets.
+//! reservations in the fold ([`Coordinator::recount`]). So do the sets of what is booked here for each parent
+//! coordinator. The sets of an RM differ if its ledger was lost or put back from an older copy.
 //!
-//! A difference is only one when nothing is under way: [`Coordinator::differences`] judges reservations at rest.
-//! What the RM had told may be older than that, so whoever compares does so twice: a difference that two comparisons
-//! show, the second begun after the first was judged, was there in between.
+//! A difference counts only when nothing is under way, so [`Coordinator::differences`] judges reservations at
+//! rest. The RM's report may still be older than that. Therefore the caller compares twice: a difference is
+//! real if two comparisons show it, and the second one began after the first was judged.
 //!
-//! Left out: the comparison itself, which is the shell's; what is done about a difference, see
+//! Left out: the comparison itself, which the shell makes; and what is done about a difference, see
 //! [`repair`](super::repair). Source: docs/adr/0031-reconciliation.md.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,20 +21,20 @@ use super::reservation::{Reservation, State};
 use super::{Coordinator, ParentEntry, StepOutput};
 use crate::digest::{BookingSet, Listed, Member, Part};
 
-/// How an RM's bookings differ from what its coordinator counts on.
+/// How an RM's booking differs from its coordinator's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Differs {
     /// Confirmed here, and not booked there.
     MissingThere,
-    /// Booked there in this coordinator's name, and nothing of that stands here.
+    /// Booked there in this coordinator's name, and not booked according to this coordinator.
     UnknownHere,
     /// Confirmed here and booked there, with another content.
     OtherContent,
 }
 
 impl Differs {
-    /// For people and labels.
+    /// A term for messages and labels.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -48,27 +48,28 @@ impl Differs {
 /// One difference with one RM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Difference {
-    /// Of which transaction.
+    /// The transaction of the booking.
     pub txn: TransactionId,
-    /// Which.
+    /// How the two records differ.
     pub differs: Differs,
-    /// The reservation it is of; `None` when no ledger of this coordinator's knows the transaction.
+    /// The reservation of the transaction; `None` if the ledger of this coordinator does not know the
+    /// transaction.
     pub reservation: Option<ReservationId>,
-    /// When its booking ends, here or there.
+    /// When the booking ends, here or there; the later of the two if both have it.
     pub ends: Time,
 }
 
-/// What stands, as bookings at each RM and for each coordinator above.
+/// What is booked at each RM and for each parent coordinator, according to this coordinator.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Promises {
     at: BTreeMap<RmName, BookingSet>,
     of_parent: BTreeMap<CoordinatorName, BookingSet>,
     of: BTreeMap<ReservationId, ReservationPromises>,
-    /// What is recorded to differ.
+    /// The differences that are recorded, by RM and transaction.
     differing: BTreeMap<RmName, BTreeMap<TransactionId, Differs>>,
 }
 
-/// What one reservation has in those sets.
+/// The members that one reservation has in those sets.
 #[derive(Debug, Clone)]
 struct ReservationPromises {
     txn: TransactionId,
@@ -77,7 +78,7 @@ struct ReservationPromises {
 }
 
 impl Promises {
-    /// A difference is recorded, or its end.
+    /// A difference is recorded; `None` records its end.
     pub(super) fn note(&mut self, rm: &RmName, txn: &TransactionId, differs: Option<Differs>) {
         let at = self.differing.entry(rm.clone()).or_default();
         match differs {
@@ -125,25 +126,25 @@ impl Promises {
 }
 
 impl Coordinator {
-    /// What is counted on at an RM; `None` when nothing ever was.
+    /// What this coordinator has booked at an RM; `None` if it never booked anything there.
     #[must_use]
     pub fn counted_on_at(&self, rm: &RmName) -> Option<&BookingSet> {
         self.promises.at.get(rm)
     }
 
-    /// What is booked here for a coordinator above; `None` when nothing ever was.
+    /// What a parent coordinator has booked here; `None` if it never booked anything.
     #[must_use]
     pub fn booked_for_parent(&self, coordinator: &CoordinatorName) -> Option<&BookingSet> {
         self.promises.of_parent.get(coordinator)
     }
 
-    /// May this coordinator hold here, as at an RM?
+    /// Does the named coordinator belong to the parents that may hold here?
     #[must_use]
     pub fn serves(&self, coordinator: &CoordinatorName) -> bool {
         self.parents.coordinators.contains(coordinator)
     }
 
-    /// After a record: the sets follow the reservation that it is about, where it can have begun or ended to stand.
+    /// After a record, updates the sets for its reservation, if the record can begin or end a booking.
     pub(super) fn recount_after(&mut self, record: &CoordinatorRecord) {
         let id = match record {
             CoordinatorRecord::Finished { txn, .. }
@@ -174,8 +175,8 @@ impl Coordinator {
         }
     }
 
-    /// How an RM differs, by the parts that it was found to differ in, as it has them; sorted by transaction. Of
-    /// what is under way, and of what is over by now, nothing is said.
+    /// How an RM differs, given the parts that a comparison found to differ, as the RM has them. Sorted by
+    /// transaction. Reports nothing about what is under way, nor about what is over by `now`.
     #[must_use]
     pub fn differences(&self, rm: &RmName, theirs: &[Listed], now: Time) -> Vec<Difference> {
         let nothing = BookingSet::default();
@@ -205,9 +206,10 @@ impl Coordinator {
         all.into_iter().filter_map(difference).collect()
     }
 
-    /// A comparison with an RM has been made: what is new in it, and what differs no more, is recorded, so that those who
-    /// watch a reservation hear of it. Of what no reservation has, nobody can watch anything. Without room on the disk
-    /// nothing is recorded: the next comparison finds it again.
+    /// Handles the end of a comparison with an RM. New differences are recorded, and so are those that are
+    /// gone, so that watchers of a reservation learn of them. Differences of no reservation are not recorded,
+    /// because nobody can watch them. Without disk space nothing is recorded, and the next comparison finds the
+    /// difference again.
     pub(super) fn compared(
         &mut self,
         rm: &RmName,
@@ -235,7 +237,7 @@ impl Coordinator {
         }
     }
 
-    /// Are the sets those of what is confirmed?
+    /// Checks that the sets agree with the confirmed reservations.
     pub(super) fn check_promises(&self) -> Result<(), String> {
         let mut naive = Promises::default();
         for (id, reservation) in &self.reservations {
@@ -245,7 +247,10 @@ impl Coordinator {
                 naive.enter(reservation, txn, upper);
             }
             if self.promises.of.contains_key(id) != naive.of.contains_key(id) {
-                return Err(format!("I12: {id} is {:?} and counted otherwise", reservation.state));
+                return Err(format!(
+                    "I12: {id} is {:?}, which disagrees with the promises",
+                    reservation.state
+                ));
             }
         }
         let nothing = BookingSet::default();
@@ -253,7 +258,9 @@ impl Coordinator {
             let kept = kept.unwrap_or(&nothing);
             kept.check_invariants()?;
             let equal = kept == naive.unwrap_or(&nothing);
-            equal.then_some(()).ok_or_else(|| "I12: what is counted on is not what stands".into())
+            equal
+                .then_some(())
+                .ok_or_else(|| "I12: the promises differ from the confirmed reservations".into())
         };
         let Promises { at, of_parent: above, .. } = &self.promises;
         for rm in at.keys().chain(naive.at.keys()) {

@@ -1,4 +1,5 @@
-//! What a coordinator writes down, and the one place where its durable state changes.
+//! The log records of a coordinator, and the one place where its durable state changes: the fold of the
+//! records.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,295 +19,297 @@ use super::{Candidate, Coordinator, Ticket};
 use crate::core::ReplayError;
 use crate::message::{Decision, HoldOrder};
 
-/// One entry of a coordinator's log. JSON in the ledger; fields are only ever added.
+/// One record of a coordinator's log. In the ledger it is JSON; fields are only ever added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum CoordinatorRecord {
-    /// A request that planning refused; it is over.
+    /// A request that planning refused. It has ended.
     Refused {
-        /// Its id.
+        /// The reservation's id.
         reservation: ReservationId,
-        /// Who asked for what.
+        /// Who requested what.
         ticket: Ticket,
-        /// Why not.
+        /// Why planning refused it.
         refusal: Refusal,
-        /// What the shell wants remembered.
+        /// What the shell wants remembered with it.
         notes: String,
-        /// When.
+        /// When it was refused.
         at: Now,
     },
-    /// A request that planning has candidates for.
+    /// A request for which planning found candidates.
     Opened {
-        /// Its id.
+        /// The reservation's id.
         reservation: ReservationId,
-        /// Who asked for what.
+        /// Who requested what.
         ticket: Ticket,
-        /// What the shell wants remembered.
+        /// What the shell wants remembered with it.
         notes: String,
-        /// When.
+        /// When the reservation was opened.
         at: Now,
     },
     /// D1: the intent, before any Hold.
     Intent {
-        /// The attempt.
+        /// The transaction of this attempt.
         txn: TransactionId,
-        /// Of which reservation.
+        /// The reservation that it belongs to.
         reservation: ReservationId,
-        /// What will be held, at whom.
+        /// What will be held at each RM.
         candidate: Candidate,
-        /// The booked version that it would replace, when it is an attempt at a change.
+        /// The transaction of the booked version that this one would replace, when it is an attempt at a
+        /// change.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         replaces: Option<TransactionId>,
-        /// Which version it would book everywhere, when some RMs have booked a change and others have not.
+        /// For an attempt that mends: the version that it would book everywhere.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         mends: Option<MendTarget>,
-        /// Its RMs keep what they give up of that version until it is released; not so in old logs.
+        /// Each RM keeps what the old version has and the new one does not need, until the old one is released.
+        /// Absent in old logs, which means no.
         #[serde(skip_serializing_if = "std::ops::Not::not", default)]
         keeps_old: bool,
-        /// RMs of that version that have lost it: they hold anew, and replace nothing.
+        /// RMs that have lost their booking of the old version. They hold anew and replace nothing.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         anew: Vec<RmName>,
-        /// The version that is booked after this, for those who follow the log; none in old logs.
+        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the attempt was opened.
         at: Now,
     },
     /// D3: the decision, before any Commit or Abort.
     Decided {
-        /// Of which attempt.
+        /// The transaction that is decided.
         txn: TransactionId,
-        /// Final.
+        /// The decision, which is final.
         decision: Decision,
-        /// Why, when it is no.
+        /// Why it was decided against.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         refusal: Option<Refusal>,
-        /// Where its reservation stands after this, for those who follow the log; none in old logs.
+        /// The reservation's state after this record, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// When it is yes, the first of its holds ends so long after this, at the earliest.
+        /// If the decision is Commit: the time from `at` to the end of the first hold, at the earliest.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         expires_in: Option<Span>,
-        /// The version that is booked after this, for those who follow the log; none in old logs.
+        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When it was decided.
         at: Now,
     },
-    /// A Commit was refused after the decision: what the others have booked will be released.
+    /// An RM refused Commit after the decision. What the other RMs have booked will be released.
     Mixed {
-        /// Of which attempt.
+        /// The transaction that was to be committed.
         txn: TransactionId,
-        /// Who refused.
+        /// The RM that refused.
         rm: RmName,
-        /// Why.
+        /// Why it refused.
         refusal: Refusal,
-        /// When.
+        /// When the refusal arrived.
         at: Now,
     },
-    /// Every RM has answered the Commit of a change, and these have refused it: they have what they had before.
-    /// Nothing is released; attempts follow that make one version of the two.
+    /// Every RM has answered the Commit of a change, and some have refused it: these still have their old
+    /// version. Nothing is released. Attempts follow that book one of the two versions everywhere.
     Split {
-        /// The transaction that is booked at its other RMs.
+        /// The transaction that the other RMs have booked.
         txn: TransactionId,
-        /// Who has not booked it, and why.
+        /// The RMs that have not booked it, each with its reason.
         refused: BTreeMap<RmName, Refusal>,
-        /// Where its reservation stands after this, for those who follow the log.
+        /// The reservation's state after this record, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// When.
+        /// When the last RM had answered.
         at: Now,
     },
-    /// The user ends the reservation.
+    /// The user, or a parent coordinator for its user, ends the reservation.
     Releasing {
-        /// Its attempt.
+        /// The reservation's current transaction.
         txn: TransactionId,
-        /// Who says so.
+        /// The user of the reservation.
         by: UserName,
-        /// The version that is booked after this, for those who follow the log; none in old logs.
+        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the release began.
         at: Now,
     },
-    /// A change that planning is through with; an attempt or its refusal follows.
+    /// A change whose planning has ended. An attempt follows, or the refusal of the change.
     ChangeOpened {
-        /// Which change of what.
+        /// Which change of which reservation.
         ticket: ChangeTicket,
-        /// What the shell wants remembered once the reservation is changed.
+        /// What the shell wants remembered once the change is booked.
         notes: String,
-        /// The version that is booked after this, for those who follow the log; none in old logs.
+        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the change was opened.
         at: Now,
     },
-    /// No attempt at a change succeeded and no other will be made; the old version is whole.
+    /// No attempt at a change succeeded, and no further one will be made. The old version is intact.
     ChangeRefused {
-        /// Of which reservation.
+        /// The reservation that was to be changed.
         reservation: ReservationId,
-        /// Why.
+        /// Why it was not changed.
         refusal: Refusal,
-        /// The version that is booked after this, for those who follow the log; none in old logs.
+        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the change was refused.
         at: Now,
     },
-    /// D6: every RM has acknowledged what the transaction came to.
+    /// D6: every RM has acknowledged the decision, or the release, of a transaction.
     Finished {
-        /// Which.
+        /// The transaction that is finished.
         txn: TransactionId,
-        /// Where its reservation stands after this, for those who follow the log; none in old logs.
+        /// The reservation's state after this record, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// The version that is booked after this, for those who follow the log; none in old logs.
+        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the last acknowledgement arrived.
         at: Now,
     },
-    /// A hold of a coordinator above became a reservation.
+    /// A hold of a parent coordinator became a reservation.
     ParentHoldOpened {
-        /// Its id here.
+        /// The reservation's id in this coordinator.
         reservation: ReservationId,
-        /// What the one above wants kept.
+        /// What the parent wants held.
         order: HoldOrder,
-        /// When.
+        /// When the reservation was opened.
         at: Now,
     },
-    /// D2 towards the one above: every inner RM holds, and nothing is decided here any more.
+    /// D2 towards the parent: every inner RM holds. From now on only the parent decides.
     Prepared {
-        /// Which attempt.
+        /// The transaction of the attempt that holds.
         txn: TransactionId,
-        /// The promise lasts so long.
+        /// How long the promise to the parent lasts, counted from `at`.
         expires_in: Span,
-        /// The boot that it is counted in.
+        /// The boot in whose boot time the promise is counted.
         boot: String,
-        /// When.
+        /// When the promise was made.
         at: Now,
     },
-    /// The tombstone of a transaction of a coordinator above that never held anything here.
+    /// The tombstone of a parent's transaction that never held anything here.
     ParentTombstone {
-        /// Its id above.
+        /// The transaction's id in the parent.
         txn: TransactionId,
-        /// Whose it is.
+        /// The parent coordinator that it belongs to.
         coordinator: CoordinatorName,
-        /// When.
+        /// When the tombstone was made.
         at: Now,
     },
-    /// A newer version of what a coordinator above has booked here is booked everywhere in its place.
+    /// A newer version of a parent's booking is booked everywhere in its place.
     ReplacedForParent {
-        /// What it has replaced.
+        /// The reservation of the old version.
         reservation: ReservationId,
-        /// The transaction above that has the new version.
+        /// The parent's transaction that has the new version.
         by: TransactionId,
-        /// When.
+        /// When the new version was booked everywhere.
         at: Now,
     },
-    /// The one above needs the version before this reservation's replacement no more.
+    /// The parent no longer needs the version that this reservation had before it was replaced.
     Superseded {
-        /// What was replaced.
+        /// The reservation of the old version.
         reservation: ReservationId,
-        /// When.
+        /// When the parent's Release of it arrived.
         at: Now,
     },
     /// Every RM has acknowledged that it keeps nothing of a version that was replaced.
     Settled {
-        /// Which.
+        /// The transaction of the old version.
         txn: TransactionId,
-        /// Where its reservation stands after this, for those who follow the log.
+        /// The reservation's state after this record, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// The version that is booked after this, for those who follow the log.
+        /// The booked version after this record, 0 for none, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the last acknowledgement arrived.
         at: Now,
     },
-    /// An RM has something of a transaction that stands nowhere here, and an operator wants it released.
+    /// An operator wants an RM to release what it has of a transaction that is not booked here.
     Disowned {
-        /// What.
+        /// The transaction to release.
         txn: TransactionId,
-        /// Where.
+        /// The RM that has it.
         rm: RmName,
-        /// Who wants it.
+        /// The operator.
         by: UserName,
-        /// And why.
+        /// The operator's reason.
         why: String,
-        /// When.
+        /// When the operator asked for it.
         at: Now,
     },
-    /// The RM has acknowledged that.
+    /// The RM has acknowledged a release after `Disowned` or `GaveUp`.
     DisownEnded {
-        /// What.
+        /// The transaction that is released.
         txn: TransactionId,
-        /// Where.
+        /// The RM that has acknowledged.
         rm: RmName,
-        /// Where its reservation stands, if it is of one; none in old logs.
+        /// The state of the transaction's reservation, if it has one here; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// When.
+        /// When the acknowledgement arrived.
         at: Now,
     },
-    /// Comparisons with an RM show that it has something of a reservation otherwise than is counted on, or has it as
-    /// that is again.
+    /// A comparison with an RM has shown that its booking for a reservation differs from the coordinator's
+    /// record, or differs no longer.
     Differs {
-        /// Of which transaction.
+        /// The transaction of the booking.
         txn: TransactionId,
-        /// Which RM.
+        /// The RM of the comparison.
         rm: RmName,
-        /// How it differs; `None`: it does not any more.
+        /// How the two differ; `None` if they no longer do.
         differs: Option<Differs>,
-        /// Where its reservation stands.
+        /// The reservation's state after this record, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// The version that is booked.
+        /// The booked version after this record, 0 for none, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the comparison was made.
         at: Now,
     },
-    /// An operator has given an RM up that does not acknowledge an end: it counts as having done so, and is told to
-    /// release it until it says that it has, which is recorded as `DisownEnded`.
+    /// An operator has given up on an RM that does not acknowledge an end. From now on it counts as having
+    /// acknowledged. It is still sent Release until it does acknowledge; that is recorded as `DisownEnded`.
     GaveUp {
-        /// What it was to end.
+        /// The transaction that the RM was to end.
         txn: TransactionId,
-        /// Which RM.
+        /// The RM that is given up on.
         rm: RmName,
-        /// Who wants it.
+        /// The operator.
         by: UserName,
-        /// And why.
+        /// The operator's reason.
         why: String,
-        /// It may have it booked until then.
+        /// The RM may have it booked until this time; `None` if it was to have nothing of it.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         until: Option<Time>,
-        /// Where its reservation stands after this, for those who follow the log.
+        /// The reservation's state after this record, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// The version that is booked after this, for those who follow the log.
+        /// The booked version after this record, 0 for none, for readers of the log.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         version: Option<u32>,
-        /// When.
+        /// When the operator gave up on it.
         at: Now,
     },
-    /// No attempt succeeded and no other will be made.
+    /// No attempt at a reservation succeeded, and no further one will be made.
     Concluded {
-        /// Which.
+        /// The reservation that has failed.
         reservation: ReservationId,
-        /// Why.
+        /// Why it failed.
         refusal: Refusal,
-        /// Where its reservation stands after this, for those who follow the log; none in old logs.
+        /// The reservation's state after this record, for readers of the log; absent in old logs.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
-        /// When.
+        /// When it was concluded.
         at: Now,
     },
 }
 
 impl Coordinator {
-    /// Writes into a record that has been applied what it has led to, where that is not evident from
-    /// the record itself: whoever follows the log has no state to look it up in.
+    /// Writes what an applied record has led to into the record itself, where the record does not show it. A
+    /// reader of the log has no state to look it up in.
     pub(super) fn stamp(&self, record: &mut CoordinatorRecord) {
         let of = |id: &ReservationId| self.reservations.get(id);
         let of_txn = |txn: &TransactionId| of(&self.transactions.get(txn)?.reservation);
@@ -350,7 +353,7 @@ impl Coordinator {
         }
     }
 
-    /// The state after one more record.
+    /// Applies one more record.
     pub(super) fn fold(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
         match record {
             CoordinatorRecord::Refused { reservation, ticket, refusal, notes, at } => {
@@ -543,7 +546,7 @@ impl Coordinator {
         if transaction.goal != TransactionGoal::Commit {
             return Err(ReplayError(format!("{txn} is mixed but was not to be committed")));
         }
-        // The one that refused is told as well: when its first answer was lost, and it denies us
+        // The RM that refused is sent Release, too. If its first answer was lost, and it denies the transaction
         // only now, it has booked.
         transaction.turn(TransactionGoal::Release);
         let id = transaction.reservation.clone();
@@ -603,7 +606,7 @@ impl Coordinator {
         self.fold_over(&id)
     }
 
-    /// An ending reservation has ended when nothing is left of any attempt.
+    /// Sets the final state of a reservation that is ending, once no transaction of it is unfinished.
     pub(super) fn fold_over(&mut self, id: &ReservationId) -> Result<(), ReplayError> {
         if self.has_unfinished(id) {
             return Ok(());
@@ -621,14 +624,14 @@ impl Coordinator {
         self.attempts_of(id).any(|(_, txn)| !txn.is_done())
     }
 
-    /// Every transaction of a reservation.
+    /// All transactions of a reservation.
     pub(super) fn attempts_of(
         &self,
         id: &ReservationId,
     ) -> impl Iterator<Item = (&TransactionId, &Transaction)> {
-        // They stand together: their ids begin with its id.
+        // They are adjacent in the map, because their ids begin with the reservation's id.
         let own = format!("{id}/");
-        // A bound that is no id of its own: with its slash it may be longer than one.
+        // The bound is a plain text and not an id: with its slash it may be longer than an id may be.
         let from = (Bound::Included(own.as_str()), Bound::Unbounded);
         let from = self.transactions.range::<str, _>(from);
         from.take_while(move |(txn, _)| txn.as_str().starts_with(&own))
@@ -651,11 +654,11 @@ impl Coordinator {
     }
 }
 
-/// Nothing is tried, decided or concluded for a reservation whose outcome is known.
+/// Only a reservation whose outcome is open may be tried, decided or concluded.
 fn expect_checking(reservation: &Reservation, what: &str) -> Result<(), ReplayError> {
     if reservation.state == State::Checking {
         return Ok(());
     }
     let (id, state) = (&reservation.id, reservation.state);
-    Err(ReplayError(format!("{id} is {what} but is {state:?} already")))
+    Err(ReplayError(format!("{id} is {what} but is already {state:?}")))
 }

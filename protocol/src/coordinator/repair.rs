@@ -1,14 +1,16 @@
-//! What can be done about a difference with an RM: each an ordinary transaction, asked for by an operator.
+//! Repairs of a difference with an RM. Each is an ordinary transaction, and an operator asks for it.
 //!
-//! * **Book again** ([`Coordinator::rebook`]): a change of the reservation to what it is. RMs that have lost its booking
-//!   hold all of it anew; the others replace what they have, as in any change, so that it is all of it
-//!   again or the old version as it stands. Where the capacity was sold meanwhile the change is refused.
-//! * **Release what is nobody's** ([`Coordinator::disown`]): a Release for a transaction that stands nowhere
-//!   here, recorded with who wanted it and why, and sent until the RM acknowledges it. What an RM was given up of
-//!   ([`giving_up`](super::giving_up)) is sent the same way.
+//! * **Book again** ([`Coordinator::rebook`]): a change of a reservation to the version that it already has.
+//!   RMs that have lost its booking hold all of it anew. The other RMs replace what they have, as in any
+//!   change. The result is the whole reservation, or the old version as it is. Where the capacity was sold
+//!   meanwhile, the change is refused.
+//! * **Release what belongs to no reservation** ([`Coordinator::disown`]): a Release for a transaction that is
+//!   not booked here. It is recorded with the operator and the reason, and sent until the RM acknowledges it.
+//!   Releases that remain after an RM was given up on ([`giving_up`](super::giving_up)) are sent in the same
+//!   way.
 //!
-//! Left out: what differs, see [`promises`](super::promises); who may ask, which is the shell's.
-//! Source: docs/adr/0031-reconciliation.md.
+//! Left out: what counts as a difference, see [`promises`](super::promises); who may ask for a repair, which
+//! the shell decides. Source: docs/adr/0031-reconciliation.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,68 +27,68 @@ use crate::conversation::{ChangeEnd, ChangeWaiter, Waiter};
 use crate::core::ReplayError;
 use crate::message::{Answer, Delivery, Message, Token};
 
-/// What an operator wants done.
+/// A repair that an operator wants.
 #[derive(Debug, Clone)]
 pub enum Repair {
-    /// Book a confirmed reservation again. Answered as a change is.
+    /// Book a confirmed reservation again. Answered like a change.
     Rebook {
-        /// Which reservation, and the id of this repair.
+        /// The reservation, and the id of this repair.
         ticket: ChangeTicket,
-        /// The booked version that it is about; another one by now changes nothing.
+        /// The booked version that the repair is about. If another one is booked by now, nothing is changed.
         booked: TransactionId,
-        /// What it is, without what of it is over where it was lost.
+        /// The current version, without what has ended by now at the RMs that have lost it.
         candidate: Candidate,
-        /// RMs that do not have it.
+        /// The RMs that have lost it.
         lost: Vec<RmName>,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token<ChangeEnd>,
     },
-    /// Release what an RM has of a transaction that stands nowhere here.
+    /// Release what an RM has of a transaction that is not booked here.
     Disown {
-        /// Where.
+        /// The RM that has it.
         rm: RmName,
-        /// What.
+        /// The transaction to release.
         txn: TransactionId,
-        /// Who wants it.
+        /// The operator.
         by: UserName,
-        /// And why.
+        /// The operator's reason.
         why: String,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token<DisownReply>,
     },
     /// Give up on an RM that does not acknowledge an end, see [`giving_up`](super::giving_up).
     GiveUp {
-        /// On which.
+        /// The RM to give up on.
         rm: RmName,
-        /// Of what.
+        /// The reservations for which it is given up on.
         of: OfWhat,
-        /// Who wants it.
+        /// The operator.
         by: UserName,
-        /// And why.
+        /// The operator's reason.
         why: String,
-        /// Who waits.
+        /// The caller that waits for the answer.
         token: Token<GiveUpReply>,
     },
 }
 
-/// What [`Repair::Disown`] is answered with.
+/// The answer to [`Repair::Disown`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DisownReply {
     /// The RM has acknowledged: it has nothing of the transaction any more.
     Released,
-    /// The transaction stands here, in this reservation; nothing was done.
+    /// The transaction is booked or under way here, in this reservation. Nothing was done.
     Stands(Box<Reservation>),
 }
 
-/// What an RM is to release.
+/// An RM, and the transaction that it is to release.
 type ReleaseTargets = (RmName, TransactionId);
 
-/// Releases that no transaction of a reservation waits for, as far as they are not acknowledged, by RM and
-/// transaction: of what is nobody's, and of what an RM was given up of.
+/// The unacknowledged releases for which no transaction of a reservation waits: of bookings that belong to no
+/// reservation, and of RMs that were given up on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disowning {
     all: BTreeMap<ReleaseTargets, Sending>,
-    /// When each is to be sent (again).
+    /// When each release is to be sent, or sent again.
     due: BTreeSet<(BootTime, ReleaseTargets)>,
 }
 
@@ -94,17 +96,17 @@ pub(super) struct Disowning {
 struct Sending {
     send_at: BootTime,
     pause: Span,
-    /// Forgotten at a restart.
+    /// Callers that wait for the acknowledgement. Lost at a restart.
     waiting: Vec<Token<DisownReply>>,
 }
 
 impl Disowning {
-    /// When one is to be sent (again).
+    /// When the next release is to be sent, or sent again.
     pub(super) fn next_wake(&self) -> Option<BootTime> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The RM of each.
+    /// The RM of each release.
     pub(super) fn rms(&self) -> impl Iterator<Item = &RmName> {
         self.all.keys().map(|(rm, _)| rm)
     }
@@ -164,7 +166,7 @@ impl Coordinator {
             let end = ChangeEnd::NotConfirmed(Box::new(other.clone()));
             return out.effects.push(waiter.reply(end));
         }
-        // Nothing is planned: it is what it was.
+        // Nothing is planned, because the content of the reservation stays the same.
         if !self.admit_change(&ticket, waiter, out) {
             return;
         }
@@ -176,12 +178,12 @@ impl Coordinator {
         self.record(record, out);
         let mut candidates = self.with_old_parties(&id, vec![candidate]);
         let left = candidates.pop().map(|mut candidate| {
-            // There is nothing to hold, and nothing to replace.
+            // These RMs have nothing to hold and nothing to replace.
             candidate.segments.retain(|rm, wanted| !wanted.is_empty() || !lost.contains(rm));
             candidate
         });
         let Some(candidate) = left.filter(|candidate| !candidate.segments.is_empty()) else {
-            let text = "nothing of it is left to book";
+            let text = "nothing of the reservation is left to book";
             return self.refuse_change(&id, Refusal::new(Reason::NotHeld, text), now, out);
         };
         let details = candidate.details.written();
@@ -227,13 +229,13 @@ impl Coordinator {
         self.disown_due(now, out);
     }
 
-    /// Sends every Release of these that is due.
+    /// Sends every one of these releases that is due.
     pub(super) fn disown_due(&mut self, now: Now, out: &mut StepOutput) {
         while let Some((at, place)) = self.disowning.due.first().cloned()
             && at <= now.boot
         {
             let pause = self.disowning.all.get(&place).map_or(Span::ZERO, |sending| sending.pause);
-            // The answer is given its time before the message is sent again.
+            // The answer gets its full time before the message is sent again.
             let next = now.boot.saturating_add(limits::MESSAGE_PATIENCE).saturating_add(pause);
             self.disowning.put_off(&place, next);
             let ((rm, txn), message) = (place, Message::Release);
@@ -241,7 +243,7 @@ impl Coordinator {
         }
     }
 
-    /// What became of a Release, if it was one of these.
+    /// Handles what became of a Release, if it is one of these. Returns false for any other message.
     pub(super) fn disown_delivered(
         &mut self,
         (rm, txn, kind): (&RmName, &TransactionId, MessageKind),
@@ -252,7 +254,7 @@ impl Coordinator {
         let place = (rm.clone(), txn.clone());
         let sending = self.disowning.all.get_mut(&place);
         let Some(sending) = sending.filter(|_| kind == MessageKind::Release) else { return false };
-        // Denied: nothing of it is there for us.
+        // Denied: this RM has nothing of it for this coordinator.
         let ended = matches!(delivery, Delivery::Answered(Answer::Done | Answer::Denied));
         if !ended {
             let until = now.boot.saturating_add(sending.pause);
@@ -268,7 +270,7 @@ impl Coordinator {
         true
     }
 
-    /// Is a release of this under way that no transaction waits for?
+    /// Is a release of this transaction under way for which no transaction waits?
     pub(super) fn is_disowning(&self, rm: &RmName, txn: &TransactionId) -> bool {
         self.disowning.all.contains_key(&(rm.clone(), txn.clone()))
     }
@@ -283,12 +285,13 @@ impl Coordinator {
         txn: &TransactionId,
     ) -> Result<(), ReplayError> {
         let removed = self.disowning.remove(&(rm.clone(), txn.clone()));
-        let missing = || ReplayError(format!("{txn} at {rm} is released and was not to be"));
+        let missing =
+            || ReplayError(format!("{txn} at {rm} is released but was not to be released"));
         removed.map(|_| ()).ok_or_else(missing)
     }
 }
 
-/// Whom a change of a reservation finds with the old version: all of its RMs but those that have lost it.
+/// The RMs that still have the old version when a change begins: all of its RMs but those that have lost it.
 pub(super) fn have_it<'a>(
     booked: impl Iterator<Item = &'a RmName>,
     lost: &[RmName],

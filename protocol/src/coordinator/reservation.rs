@@ -7,19 +7,19 @@ use super::change::Change;
 use super::giving_up::GivenUp;
 use super::{Candidate, Ticket};
 
-/// Life cycle, after NSI Connection Service 2.1 where it has the state.
+/// The state of a reservation, named as in NSI Connection Service 2.1 where that has the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Being held, or between two attempts.
+    /// Its candidates are being held, or it is between two attempts.
     Checking,
-    /// Every RM holds; the coordinator above decides.
+    /// Every RM holds. The parent coordinator decides.
     Held,
-    /// Decided: it will be booked.
+    /// Commit is decided; it will be booked.
     Committing,
     /// Booked everywhere, durably.
     Confirmed,
-    /// It will not be; holds or bookings are being dropped.
+    /// It will not be booked; its holds or bookings are being ended.
     Aborting,
     /// Nothing is reserved.
     Failed,
@@ -32,39 +32,41 @@ pub enum State {
 /// One reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// Given by the coordinator.
+    /// The id that the coordinator has given it.
     pub id: ReservationId,
-    /// Who asked for what.
+    /// Who requested what.
     pub ticket: Ticket,
     /// When it was opened.
     pub created: Time,
-    /// Where it stands.
+    /// The state of the reservation.
     pub state: State,
-    /// The last attempt; of what is confirmed, the one that is booked.
+    /// The transaction of the last attempt; for a confirmed reservation, the one that is booked.
     pub transaction: Option<TransactionId>,
-    /// What the last attempt tried, or has booked; every RM of that transaction, those of which it wants
-    /// nothing (any more) with an empty list.
+    /// What the last attempt tried, or has booked. It lists every RM of that transaction; the list is empty for
+    /// an RM where the attempt needs nothing, or nothing any more.
     pub candidate: Option<Candidate>,
-    /// Attempts made.
+    /// How many attempts were made.
     pub attempts: u32,
-    /// Why it failed.
+    /// Why the reservation failed.
     pub refusal: Option<Refusal>,
     /// Why each attempt failed, oldest first.
     pub attempt_refusals: Vec<Refusal>,
     /// What the shell wanted remembered.
     pub notes: String,
-    /// 1 when it was made, one more after each change that was booked.
+    /// 1 when it is made, and one more after each change that is booked.
     pub version: u32,
-    /// The last change. Those before it are the coordinator's: what is told of a reservation does not grow
-    /// with how often it was changed.
+    /// The last change. The coordinator keeps earlier ones elsewhere, so that a reservation's description does
+    /// not grow with the number of its changes.
     pub change: Option<Change>,
-    /// Changes that were ever begun.
+    /// How many changes were ever opened.
     pub changes: usize,
-    /// Transactions opened so far, those of changes included: the next one's number is one more.
+    /// How many transactions were opened so far, those of changes included. The next transaction's number is
+    /// one more.
     pub(super) opened: u32,
-    /// The transaction of the coordinator above that it serves; `None` for a user's own.
+    /// The parent coordinator's transaction that it serves; `None` for a reservation of a user of this
+    /// coordinator.
     pub parent_transaction: Option<TransactionId>,
-    /// RMs that an operator has given up on, which may still have something of it.
+    /// RMs that an operator has given up on, and that may still have something of it.
     pub given_up: Vec<GivenUp>,
 }
 
@@ -95,7 +97,7 @@ impl Reservation {
         }
     }
 
-    /// The version that is booked, or was when it was released; 0 when none is.
+    /// The version that is booked, or was booked when the reservation was released; 0 if none is.
     pub(super) const fn booked_version(&self) -> u32 {
         match self.state {
             State::Confirmed | State::Terminating | State::Terminated => self.version,
@@ -105,19 +107,21 @@ impl Reservation {
         }
     }
 
-    /// Will the state stay as it is unless somebody asks for a change?
+    /// Will the state stay as it is unless somebody releases or changes the reservation?
     #[must_use]
     pub fn is_definite(&self) -> bool {
         self.has_outcome() && !self.is_changing()
     }
 
-    /// Has the request that made it an outcome? A change of it does not take that away.
+    /// Does the request that made it have an outcome? A change of the reservation does not take that outcome
+    /// away.
     #[must_use]
     pub const fn has_outcome(&self) -> bool {
         matches!(self.state, State::Confirmed | State::Failed | State::Terminated)
     }
 
-    /// Why the last attempt that failed did: at its change while there is one, else at itself.
+    /// Why the last failed attempt failed: an attempt at its change while one is under way, else at the
+    /// reservation.
     pub(super) fn last_refusal(&self) -> Option<Refusal> {
         match self.change.as_ref().filter(|change| change.is_under_way()) {
             Some(change) => change.refusal.clone(),
@@ -125,7 +129,7 @@ impl Reservation {
         }
     }
 
-    /// Why the attempts failed that were made so far: at its change while there is one, else at itself.
+    /// Why each attempt so far failed: attempts at its change while one is under way, else at the reservation.
     pub(super) fn refusals_so_far(&self) -> Vec<Refusal> {
         match self.change.as_ref().filter(|change| change.is_under_way()) {
             Some(change) => change.attempt_refusals.clone(),

@@ -1,4 +1,4 @@
-//! From one attempt to the next: candidates in order, planning again when others were faster, and the
+//! From one attempt to the next: candidates in order, planning again when other requests were faster, and the
 //! end when nothing is left to try.
 
 use coalloc_common::{BootTime, Now, Reason, Refusal, ReservationId, Span, TransactionId, limits};
@@ -13,28 +13,28 @@ use crate::conversation::{
 };
 use crate::disk_gate::no_room;
 
-/// What an undecided reservation may still try.
+/// What may still be tried for an undecided reservation.
 #[derive(Debug, Clone)]
 pub(super) struct RetryState {
-    /// Tried from the back, best first.
+    /// The candidates that are left. The best is last, and is taken first.
     candidates: Vec<Candidate>,
-    /// Who planned, and plans again; `None` while that is under way.
+    /// The caller that planned, and will plan again; `None` while it does so.
     planner: Option<Caller>,
-    /// How often it may be planned again yet.
+    /// How many more times it may be planned again.
     replans_left: u32,
-    /// When the first attempt was opened, and how long after that another may be.
+    /// When the first attempt was opened, and how long after that another one may be opened.
     since: BootTime,
     patience: Span,
 }
 
-/// How often what begins with this candidate may be planned again.
+/// How often a request may be planned again when this is its first candidate.
 pub(super) const fn usual_replans(first: &Candidate) -> u32 {
     if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX }
 }
 
 impl RetryState {
-    /// The candidates after the first, to be tried from the back, planned by this caller, who may plan again
-    /// so often.
+    /// The retry state after the first candidate was taken. `candidates` are the others, the best one last.
+    /// `planner` has planned them, and may plan again `replans_left` times.
     pub(super) const fn new(
         candidates: Vec<Candidate>,
         replans_left: u32,
@@ -45,7 +45,7 @@ impl RetryState {
         Self { candidates, planner, replans_left, since, patience: limits::RESERVE_PATIENCE }
     }
 
-    /// The same of a hold from above: whoever waits there has less patience.
+    /// The same for a hold of a parent coordinator, which waits a shorter time.
     pub(super) const fn for_parent(candidates: Vec<Candidate>, planner: Caller, now: Now) -> Self {
         let (planner, since) = (Some(planner), now.boot);
         let replans_left = limits::UPWARD_REPLANS_MAX;
@@ -63,7 +63,8 @@ impl RetryState {
 }
 
 impl Coordinator {
-    /// Opens the next attempt of a reservation: D1, then Hold to every RM at once, or to the first in its order.
+    /// Opens the next attempt at a reservation: D1, then Hold to all RMs at once, or to the first one in the
+    /// candidate's order.
     pub(super) fn attempt(
         &mut self,
         id: &ReservationId,
@@ -71,7 +72,8 @@ impl Coordinator {
         now: Now,
         out: &mut StepOutput,
     ) {
-        // What was begun when there was room ends when there is none: an attempt more is a beginning (I17).
+        // Another attempt is something new (I17): without disk space the reservation ends, even if it began
+        // with space.
         if self.room.is_low() {
             return self.conclude(id, no_room(), now, out);
         }
@@ -82,7 +84,8 @@ impl Coordinator {
         let replaces = known.filter(|known| known.is_changing());
         let replaces = replaces.and_then(|known| known.transaction.clone());
         let replaces = replaces.or_else(|| self.replaced_inside(id));
-        // What replaces a booking, or serves one above, is held until it is decided.
+        // An attempt that replaces a booking, or serves a parent, holds until it is decided. It cannot be
+        // one-way.
         let held =
             replaces.is_some() || known.is_some_and(|known| known.parent_transaction.is_some());
         let one_way = candidate.one_way && !held;
@@ -102,8 +105,8 @@ impl Coordinator {
         self.send_due(&txn, now, out);
     }
 
-    /// An attempt has failed and its holds are dropped, or patience with that is over: the next
-    /// candidate, or fresh ones, or the end.
+    /// An attempt has failed, and its holds are dropped or the wait for that has timed out. Next is another
+    /// candidate, or planning again, or the end.
     pub(super) fn go_on(
         &mut self,
         txn: &TransactionId,
@@ -116,7 +119,7 @@ impl Coordinator {
         let one_by_one = self.transactions.get(txn).is_some_and(|txn| txn.one_by_one);
         let known = self.reservations.get(id);
         let last = known.and_then(Reservation::last_refusal);
-        let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "nothing to try"));
+        let last = last.unwrap_or_else(|| Refusal::new(Reason::TimedOut, "no candidate to try"));
         let is_above = known.is_some_and(|known| known.parent_transaction.is_some());
         let patient = |trying: &&mut RetryState| trying.is_patient(now) && !stuck;
         let Some(trying) = self.trying.get_mut(id).filter(patient) else {
@@ -127,14 +130,16 @@ impl Coordinator {
         // Only a refusal for want of capacity says that the plans were out of date.
         let outdated = last.reason == Reason::InsufficientCapacity;
         let again = outdated && trying.replans_left > 0;
-        // One by one it is about one choice: the search goes on from there before it starts elsewhere.
+        // When RMs are held one by one, a refusal is about one choice, and the search goes on from there before
+        // it starts elsewhere.
         if !(one_by_one && again)
             && let Some(next) = trying.candidates.pop()
         {
             return self.attempt(id, next, now, out);
         }
         let planner = match is_above {
-            // Whoever has sent the message last waits, and can plan as well as who has planned before.
+            // The caller that has sent the parent's Hold last is the one that waits, and it can plan as well as
+            // the one before.
             true => self.conversations.parent_planner(id),
             false => trying.planner,
         };
@@ -153,14 +158,14 @@ impl Coordinator {
         self.conclude(id, last, now, out);
     }
 
-    /// Is it planned again, and still wanted?
+    /// Is this reservation being planned again, and is the result still wanted?
     pub(super) fn is_planned_again(&self, id: &ReservationId) -> bool {
         let known = self.reservations.get(id);
         let undecided = known.is_some_and(|k| k.state == State::Checking || k.is_changing());
         undecided && self.trying.get(id).is_some_and(RetryState::is_replanned)
     }
 
-    /// The planner has planned again; or it could not, and the reservation ends.
+    /// The planner has planned again, or could not, in which case the reservation ends.
     pub(super) fn planned_again(
         &mut self,
         id: &ReservationId,
@@ -187,7 +192,7 @@ impl Coordinator {
             (Caller::Request(_) | Caller::Change(_), Some(known)) => {
                 let Some(waiter) = caller.waiter() else { return };
                 if !wanted {
-                    // Released meanwhile.
+                    // It was released meanwhile.
                     return out.effects.push(waiter.stands(known));
                 }
                 self.conversations.wait(id, [waiter]);
@@ -208,7 +213,8 @@ impl Coordinator {
         }
     }
 
-    /// Candidates for the reservation itself, or of one that replaces another version with every RM of that.
+    /// Candidates for a reservation. If it replaces another version, every RM of that version takes part in
+    /// each.
     fn with_parties_of_old(
         &self,
         id: &ReservationId,
@@ -222,18 +228,20 @@ impl Coordinator {
         }
     }
 
-    /// Candidates are many times what a reservation itself takes: they are kept no longer than something
-    /// may be tried.
+    /// Candidates take many times the memory of the reservation itself, so they are kept only as long as one of
+    /// them may be tried.
     pub(super) fn check_trying(&self) -> Result<(), String> {
         let undecided = |known: &Reservation| {
             let change = known.change.as_ref().map(|change| change.state);
             known.state == State::Checking || change == Some(ChangeState::Checking)
         };
         let over = self.trying.keys().find(|id| !self.reservations.get(*id).is_some_and(undecided));
-        over.map_or(Ok(()), |id| Err(format!("{id} tries nothing any more but has candidates")))
+        over.map_or(Ok(()), |id| {
+            Err(format!("{id} makes no more attempts but still has candidates"))
+        })
     }
 
-    /// No further attempt: the reservation has failed, for certain once every RM has acknowledged.
+    /// No further attempt is made. The reservation has failed; that is final once every RM has acknowledged.
     pub(super) fn conclude(
         &mut self,
         id: &ReservationId,
@@ -259,7 +267,7 @@ impl Coordinator {
             let record = CoordinatorRecord::Concluded { reservation, refusal, state, at: now };
             self.record(record, out);
         }
-        // Patience is over already where something is unfinished: say so instead of keeping them.
+        // If something is unfinished, the wait for it has timed out already. So the callers are answered now.
         let Some(reservation) = self.reservations.get(id) else { return };
         let waiting = self.conversations.take(id).into_iter();
         out.effects.extend(waiting.map(|waiter| waiter.stands(reservation)));

@@ -1,18 +1,19 @@
-//! The end of a version that was replaced: what its RMs keep of it is given back.
+//! The end of a version that was replaced: its RMs give back what they have kept of it.
 //!
-//! A Hold of a new version asks its RM to keep what that version does without
-//! ([`HoldOrder::keeps_old`](crate::message::HoldOrder::keeps_old)), so that the old one can be had again while an RM
-//! may still be too late to book. Once one version is booked everywhere nobody goes back: every
-//! transaction that was booked for another one is *superseded*. It is released at its RMs, which have it as
-//! replaced, until all have acknowledged ([`CoordinatorRecord::Settled`]). The user was told before that.
+//! The Hold of a new version asks its RM to keep what the old version has and the new one does not need
+//! ([`HoldOrder::keeps_old`](crate::message::HoldOrder::keeps_old)). So the old version can be restored as long
+//! as some RM may be too late to book the new one. Once one version is booked everywhere, nobody goes back.
+//! Every transaction that is booked for another version is then *superseded*. It is released at its RMs, which
+//! have it as replaced, until all of them have acknowledged ([`CoordinatorRecord::Settled`]). The user was
+//! answered before that.
 //!
 //! ```text
 //! Done (booked) --a newer version is booked everywhere--> Releasing, superseded --all acks--> Done (settled)
 //! ```
 //!
-//! Of a change from above the one above says when: it may want the old version back while another of its RMs
-//! is too late. Its Release of what was replaced here is recorded ([`CoordinatorRecord::Superseded`]), answered, and
-//! passed on.
+//! For a change from a parent, the parent says when: it may want the old version back while another of its RMs
+//! is too late. Its Release of what was replaced here is recorded ([`CoordinatorRecord::Superseded`]),
+//! answered, and passed on.
 //!
 //! Source: docs/adr/0032-an-old-version-is-kept.md.
 
@@ -24,13 +25,13 @@ use super::{Coordinator, StepOutput};
 use crate::core::ReplayError;
 
 impl Coordinator {
-    /// Is an RM still to acknowledge the release of what a newer version has superseded?
+    /// Has this RM still to acknowledge the release of a transaction that a newer version has superseded?
     #[must_use]
     pub fn is_settling_at(&self, txn: &TransactionId, rm: &RmName) -> bool {
         self.transactions.get(txn).is_some_and(|txn| txn.is_settling_at(rm))
     }
 
-    /// The one above needs nothing more of a reservation that it has replaced.
+    /// The parent needs nothing more of a reservation that it has replaced.
     pub(super) fn supersede(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let versions = self.versions_for_parent(id);
         if versions.iter().all(|id| self.superseded_of(id).is_empty()) {
@@ -41,13 +42,13 @@ impl Coordinator {
         versions.iter().for_each(|id| self.send_released(id, now, out));
     }
 
-    /// A reservation of one above, and the one that was the last to try to replace it.
+    /// A parent's reservation, and the one that last tried to replace it.
     fn versions_for_parent(&self, id: &ReservationId) -> Vec<ReservationId> {
         let newer = self.replacing_for_parent.get(id).cloned();
         [Some(id.clone()), newer].into_iter().flatten().collect()
     }
 
-    /// What is booked of a reservation by transactions that do not stand.
+    /// The transactions of a reservation that are booked but are not its current version.
     fn superseded_of(&self, id: &ReservationId) -> Vec<TransactionId> {
         let own = self.reservations.get(id).and_then(|known| known.transaction.as_ref());
         let own = own.and_then(|txn| self.transactions.get_key_value(txn));
@@ -60,13 +61,13 @@ impl Coordinator {
         all.map(|(txn, _)| txn.clone()).collect()
     }
 
-    /// A version is booked everywhere: those before it are superseded.
+    /// A version is booked everywhere: the versions before it are superseded.
     pub(super) fn fold_supersede_before(
         &mut self,
         txn: &TransactionId,
         ids: &[ReservationId],
     ) -> Result<(), ReplayError> {
-        // One of before RMs kept anything has nothing to give back.
+        // In an old log no RM kept anything of the old version, so there is nothing to give back.
         if self.transaction_mut(txn)?.keeps_old {
             ids.iter().for_each(|id| self.supersede_all(id));
         }

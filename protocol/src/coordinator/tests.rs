@@ -1,5 +1,5 @@
-//! The coordinator alone: when it decides what, whom it tells, and that it never says one thing twice
-//! differently. RMs are answers typed by hand.
+//! The coordinator alone: what it decides when, whom it tells, and that repeated messages get the same answer.
+//! The RMs' answers are written by hand.
 
 use coalloc_common::{Amount, ResourceId, Time, Window, limits};
 
@@ -9,7 +9,7 @@ use crate::conversation::{
 };
 use crate::message::{Answer, Delivery};
 
-// Numbers of callers.
+// The numbers of callers.
 pub(super) const USER: u64 = 1;
 pub(super) const RM: u64 = 2;
 pub(super) const OTHER: u64 = 3;
@@ -45,12 +45,12 @@ pub(super) fn plan(rms: &[&str]) -> Candidate {
     Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
 }
 
-/// A request comes.
+/// A request arrives.
 pub(super) fn open(ticket: Ticket, who: u64) -> CoordinatorInput {
     ConversationInput::Open(Opening::Request(ticket, Token::new(who))).into()
 }
 
-/// A change comes.
+/// A change arrives.
 pub(super) fn open_change(ticket: ChangeTicket, who: u64) -> CoordinatorInput {
     ConversationInput::Open(Opening::Change(ticket, Token::new(who))).into()
 }
@@ -81,11 +81,11 @@ pub(super) fn planned_again(id: &str, plans: &[Candidate], who: u64) -> Coordina
     ConversationInput::Planned { job, planned: Ok(plans.to_vec()).into(), caller }.into()
 }
 
-/// A coordinator and everything it wrote.
+/// A coordinator, and everything that it has written to its log.
 pub(super) struct Bench {
     pub(super) core: Coordinator,
     pub(super) log: Vec<CoordinatorRecord>,
-    /// Whom it serves, also after a restart.
+    /// The parents that it serves, also after a restart.
     pub(super) parents: ParentConfig,
 }
 
@@ -102,7 +102,7 @@ impl Bench {
         Self::child(ParentConfig::default())
     }
 
-    /// One that serves those above.
+    /// A coordinator that serves these parents.
     pub(super) fn child(above: ParentConfig) -> Self {
         let mut core = fresh();
         core.serve_parents(above.clone());
@@ -111,7 +111,8 @@ impl Bench {
         bench
     }
 
-    /// Steps, checks the invariants, keeps the records; the effects are seen as if they were synced.
+    /// Makes a step, checks the invariants, and keeps the records. Returns the effects as if the records were
+    /// synced.
     pub(super) fn step(&mut self, input: CoordinatorInput, now: Now) -> Vec<CoordinatorEffect> {
         struct Keep<'a>(&'a mut Vec<CoordinatorRecord>);
         impl crate::durable::Log for Keep<'_> {
@@ -131,7 +132,7 @@ impl Bench {
         synced.into_effects()
     }
 
-    /// A new process on the same ledger; it must stand where the old one stood.
+    /// A new process on the same log. Its state must be that of the old one.
     pub(super) fn restart(&mut self, now: Now) -> Vec<CoordinatorEffect> {
         let mut core = fresh();
         core.serve_parents(self.parents.clone());
@@ -142,7 +143,7 @@ impl Bench {
         self.step(CoordinatorInput::Start, now)
     }
 
-    /// Opens and plans a request.
+    /// Sends a request, and passes in the result of its planning.
     pub(super) fn reserve(
         &mut self,
         request: &str,
@@ -197,7 +198,7 @@ impl Bench {
         bench
     }
 
-    /// The same, booked.
+    /// The same, booked at both RMs.
     pub(super) fn confirmed() -> Self {
         let mut bench = Self::decided();
         let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(30));
@@ -231,7 +232,7 @@ pub(super) fn replies(effects: &[CoordinatorEffect]) -> Vec<Reply> {
     effects.iter().filter_map(one).collect()
 }
 
-/// The reservations that callers are told, with the number of each caller.
+/// The reservations in the answers to callers, with the number of each caller.
 pub(super) fn stands(effects: &[CoordinatorEffect]) -> Vec<(u64, Reservation)> {
     let one = |reply| match reply {
         Reply::Request(token, Next::Done(RequestEnd::Stands(known))) => (token.number(), *known),
@@ -243,24 +244,24 @@ pub(super) fn stands(effects: &[CoordinatorEffect]) -> Vec<(u64, Reservation)> {
     replies(effects).into_iter().map(one).collect()
 }
 
-/// The states that callers are told, with the number of each caller.
+/// The states in the answers to callers, with the number of each caller.
 pub(super) fn told(effects: &[CoordinatorEffect]) -> Vec<(u64, State)> {
     stands(effects).into_iter().map(|(who, known)| (who, known.state)).collect()
 }
 
-/// A caller is to plan its request.
+/// The answer that asks a caller to plan its request.
 pub(super) fn plans_request(who: u64, request: &str) -> Reply {
     let job = PlanJob::first(PlanTarget::Request(RequestId::composed(request)));
     Reply::Request(Token::new(who), Next::Plan(job))
 }
 
-/// A caller is to plan its change.
+/// The answer that asks a caller to plan its change.
 pub(super) fn plans_change(who: u64, id: &str) -> Reply {
     let job = PlanJob::first(PlanTarget::Change(ReservationId::composed(id)));
     Reply::Change(Token::new(who), Next::Plan(job))
 }
 
-/// Who is to plan again, and for which reservation.
+/// The callers that are asked to plan again, with the reservation for each.
 pub(super) fn plans_again(effects: &[CoordinatorEffect]) -> Vec<(u64, String)> {
     let one = |reply| {
         let (who, job) = match reply {
@@ -404,7 +405,7 @@ fn refused_for_want_of_capacity_it_is_planned_again_a_few_times_and_then_ends() 
     }
     let effects = bench.answer("a", &txn, MessageKind::Hold, short(), at(30));
     assert_eq!(told(&effects), [(USER, State::Failed)]);
-    // Any other refusal would meet the next plan too.
+    // Any other refusal would meet the next plan, too.
     let _ = bench.reserve("r2", &[plan(&["a"])], at(40));
     let gone = refused(Reason::OutsideHorizon);
     let effects = bench.answer("a", "grc-t-2/1", MessageKind::Hold, gone, at(50));
@@ -475,7 +476,7 @@ fn a_late_end_of_an_attempt_left_behind_never_ends_the_reservation() {
     assert_eq!(bench.state("grc-t-1"), State::Confirmed);
     let sent = bench.restart(at(13_000));
     assert_eq!(sends(&sent), ["a Abort", "b Abort"]);
-    // Released, it is not gone before the old attempt is.
+    // It is released, and ends only after the old attempt has ended.
     assert_eq!(sends(&bench.release("grc-t-1", at(13_001))), ["b Release"]);
     let _ = bench.answer("b", "grc-t-1/2", MessageKind::Release, Answer::Done, at(13_010));
     assert_eq!(bench.state("grc-t-1"), State::Terminating);
@@ -497,7 +498,7 @@ fn a_commit_that_is_denied_is_a_mixed_outcome_and_the_denier_has_nothing_to_let_
     assert_eq!(bench.core.find("r1").unwrap().refusal.as_ref().unwrap().reason, Reason::Mixed);
 }
 
-/// Whatever says no to a message, and is not the answer of the RM that it was for.
+/// A refusal of a message that is not the answer of the RM it was for.
 fn foreign() -> [Delivery; 2] {
     [Delivery::Rejected("a proxy".into()), Delivery::Answered(Answer::OtherContent)]
 }
@@ -634,7 +635,7 @@ fn a_log_of_before_states_were_in_it_is_read_and_gives_the_same_state() {
     assert_eq!(core.find("grc-t-1"), bench.core.find("grc-t-1"));
 }
 
-/// Found by guided fuzzing: an id as long as one from a log may be, of no reservation there is.
+/// Found by guided fuzzing: an id, as long as an id in a log may be, of a reservation that does not exist.
 #[test]
 fn a_record_of_a_reservation_with_the_longest_id_there_is_does_not_fit() {
     let longest = "g".repeat(2 * limits::NAME_LEN_MAX);

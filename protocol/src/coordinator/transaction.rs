@@ -1,5 +1,5 @@
-//! One attempt at one candidate: who has answered what, what is sent again when, what is decided. What an answer
-//! does is in [`answers`].
+//! One attempt at one candidate: which RM has answered what, when a message is sent again, and what is decided.
+//! What an answer does is in [`answers`].
 
 mod answers;
 
@@ -20,7 +20,7 @@ use crate::message::{Decision, HoldOrder, Message};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionGoal {
     Hold,
-    /// Every RM holds, and the one above decides.
+    /// Every RM holds, and the parent decides.
     Prepared,
     Commit,
     Abort,
@@ -31,54 +31,56 @@ pub(super) enum TransactionGoal {
 #[derive(Debug, Clone)]
 struct Party {
     segments: Vec<Segment>,
-    /// It is asked to hold after all of a lower turn have; the same for all when they are asked at once.
+    /// The RM is sent Hold after all RMs of a lower turn hold. All have the same turn if they are sent Hold at
+    /// once.
     turn: usize,
-    /// A Hold has left, or may have before a restart.
+    /// A Hold was sent, or may have been sent before a restart.
     asked: bool,
-    /// What it has booked that this transaction replaces.
+    /// The transaction that the RM has booked and that this one replaces.
     old: Option<TransactionId>,
-    /// It has answered what the goal wants.
+    /// The RM has done what the goal wants.
     answered: bool,
-    /// It has answered Commit with this: it was too late to book, and has what it had before. Forgotten at a
-    /// restart, which asks it again.
+    /// The refusal with which the RM has answered Commit: it was too late to book, and has what it had before.
+    /// Lost at a restart; then the RM is sent Commit again.
     refused: Option<Refusal>,
-    /// When its hold ends, by our clock: counted from before the first Hold left.
+    /// When its hold ends, in this machine's boot time, counted from before the first Hold was sent.
     expires_at: Option<BootTime>,
-    /// It answered Abort with "booked already": only a Release ends it.
+    /// The RM has answered Abort with "booked already": only a Release ends it.
     booked: bool,
-    /// When to send (again).
+    /// When to send the message, or send it again.
     send_at: BootTime,
-    /// The next pause.
+    /// The backoff before the next repetition.
     pause: Span,
 }
 
-/// One attempt.
+/// One attempt: a transaction, its RMs and what it wants of them.
 #[derive(Debug, Clone)]
 pub(super) struct Transaction {
     pub(super) reservation: ReservationId,
     pub(super) goal: TransactionGoal,
     done: bool,
-    /// When the goal was taken up; by it patience is counted.
+    /// When the goal was set. Its timeout is counted from here.
     since: BootTime,
-    /// The first Hold left no earlier than this.
+    /// No Hold was sent before this time.
     opened: BootTime,
     parties: BTreeMap<RmName, Party>,
-    /// Its RMs are asked to hold in turns.
+    /// Its RMs are sent Hold in turns.
     pub(super) one_by_one: bool,
-    /// A yes to Hold is a booking already (one-way reservation): the decision needs no Commit.
+    /// One-way reservation: a yes to Hold is already a booking, so the decision needs no Commit.
     pub(super) one_way: bool,
-    /// The next candidate has been taken up, or the reservation concluded: nothing waits for this.
+    /// The next candidate is being tried, or the reservation is concluded: nothing waits for this transaction.
     left_behind: bool,
-    /// What was promised to the one above.
+    /// The promise made to the parent.
     pub(super) promise: Option<Promise>,
     alarm: Option<BootTime>,
     /// The booked version that it would replace, when it is an attempt at a change.
     pub(super) replaces: Option<TransactionId>,
-    /// It makes one version of what is booked in two, see [`mending`](super::mending).
+    /// It books one version at RMs that have two different ones, see [`mending`](super::mending).
     pub(super) mends: bool,
-    /// Its RMs keep what they give up of the version that it replaces, see [`superseding`](super::superseding).
+    /// Each RM keeps what the old version has and the new one does not need, see
+    /// [`superseding`](super::superseding).
     pub(super) keeps_old: bool,
-    /// A newer version is booked everywhere: what RMs keep of this one is given back.
+    /// A newer version is booked everywhere, and the RMs give back what they have kept of this one.
     superseded: bool,
 }
 
@@ -117,7 +119,7 @@ impl Transaction {
         }
     }
 
-    /// It is an attempt at a change of `old`; these RMs have booked these transactions for that.
+    /// Makes this an attempt at a change of `old`. `booked` lists what each RM has booked that this replaces.
     pub(super) fn replace<'a>(
         &mut self,
         old: &TransactionId,
@@ -136,13 +138,13 @@ impl Transaction {
         self.parties.keys()
     }
 
-    /// Who has refused to book what was decided, and why.
+    /// The RMs that have refused Commit, each with its reason.
     fn refusals(&self) -> BTreeMap<RmName, Refusal> {
         let refused = |(rm, party): (&RmName, &Party)| Some((rm.clone(), party.refused.clone()?));
         self.parties.iter().filter_map(refused).collect()
     }
 
-    /// When the last of what an RM was to have of it ends.
+    /// When the last segment that this RM was to have of the transaction ends; `None` without segments.
     pub(super) fn wanted_until(&self, rm: &RmName) -> Option<Time> {
         let segments = self.parties.get(rm).into_iter().flat_map(|party| &party.segments);
         segments.map(|segment| segment.window.end()).max()
@@ -156,7 +158,7 @@ impl Transaction {
         self.parties.contains_key(rm)
     }
 
-    /// When it wants to be looked at.
+    /// When it next has something to do.
     pub(super) const fn alarm(&self) -> Option<BootTime> {
         self.alarm
     }
@@ -165,7 +167,7 @@ impl Transaction {
         self.left_behind
     }
 
-    /// Takes up another goal: nobody has answered it yet.
+    /// Sets another goal, which no RM has answered yet.
     pub(super) fn turn(&mut self, goal: TransactionGoal) {
         self.goal = goal;
         self.done = false;
@@ -177,7 +179,7 @@ impl Transaction {
         }
     }
 
-    /// Nobody goes back to it any more: its RMs are told to release what they keep of it.
+    /// The version of this transaction will not be restored any more. Its RMs are sent Release for what they keep.
     pub(super) fn supersede(&mut self) {
         self.turn(TransactionGoal::Release);
         self.superseded = true;
@@ -187,7 +189,7 @@ impl Transaction {
         self.superseded
     }
 
-    /// Is this RM still to acknowledge the release of what a newer version has superseded?
+    /// Has this RM still to acknowledge the release of a transaction that a newer version has superseded?
     pub(super) fn is_settling_at(&self, rm: &RmName) -> bool {
         self.superseded && !self.done && self.parties.get(rm).is_some_and(|party| !party.answered)
     }
@@ -209,13 +211,13 @@ impl Transaction {
         }
     }
 
-    /// When the first of its holds ends, by our clock.
+    /// When the first of its holds ends, in boot time; the time of opening if no hold has an end.
     pub(super) fn holds_until(&self) -> BootTime {
         let ends = self.parties.values().filter_map(|party| party.expires_at).min();
         ends.unwrap_or(self.opened)
     }
 
-    /// When the first known hold ends that is neither booked nor dropped.
+    /// When the first hold ends that is known and is neither booked nor dropped.
     pub(super) fn hold_ends(&self) -> Option<BootTime> {
         let holds = self.parties.values().filter(|party| match self.goal {
             TransactionGoal::Hold | TransactionGoal::Prepared => true,
@@ -229,11 +231,11 @@ impl Transaction {
         self.parties.values().all(|party| party.answered)
     }
 
-    /// When its patience with the present goal ends, if it has not ended yet.
+    /// When the timeout of the present goal passes; `None` if the goal has none, or if nothing waits any more.
     fn patience_ends(&self) -> Option<BootTime> {
         match self.goal {
             TransactionGoal::Hold => Some(self.since.saturating_add(limits::HOLD_PATIENCE)),
-            // What mends goes on when its aborts are through, and not before.
+            // An attempt to mend goes on only when all its aborts have been acknowledged.
             TransactionGoal::Abort if !self.left_behind && !self.mends => {
                 Some(self.since.saturating_add(limits::MESSAGE_PATIENCE))
             }
@@ -242,7 +244,7 @@ impl Transaction {
         }
     }
 
-    /// While holds are asked for: the turn that it is, and nobody of a later one is asked yet.
+    /// While holds are being made: the present turn. RMs of a later turn have not been sent Hold yet.
     fn turn_now(&self) -> usize {
         let waiting = self.parties.values().filter(|party| !party.answered);
         match self.goal {
@@ -254,14 +256,14 @@ impl Transaction {
         }
     }
 
-    /// An RM that was asked to hold before its turn: there is never one.
+    /// An RM that was sent Hold before its turn. That must never happen.
     pub(super) fn asked_out_of_turn(&self) -> Option<&RmName> {
         let turn = self.turn_now();
         let early = |(_, party): &(&RmName, &Party)| party.asked && party.turn > turn;
         self.parties.iter().find(early).map(|(rm, _)| rm)
     }
 
-    /// Who was asked for something and has not answered.
+    /// The RMs that were sent something and have not answered.
     pub(super) fn silent(&self) -> impl Iterator<Item = &RmName> {
         let turn = self.turn_now();
         let silent = move |party: &Party| !party.answered && party.turn <= turn;
@@ -276,7 +278,7 @@ impl Transaction {
 }
 
 impl Coordinator {
-    /// Sends what is due to every RM that has not answered the goal, and sets the next alarm.
+    /// Sends what is due to every RM that has not done what the goal wants, and sets the next alarm.
     pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
         let user = self.reservations.get(&txn.reservation).map(|r| r.ticket.user.clone());
@@ -303,7 +305,7 @@ impl Coordinator {
                 (TransactionGoal::Abort | TransactionGoal::Prepared, _)
                 | (TransactionGoal::Hold, None) => Message::Abort,
             };
-            // The answer is given its time before the message is sent again; a Lost comes earlier.
+            // The answer gets its full time before the message is sent again. `Lost` makes it due sooner.
             party.send_at =
                 now.boot.saturating_add(limits::MESSAGE_PATIENCE).saturating_add(party.pause);
             out.effects.push(CoordinatorEffect::Send { rm: rm.clone(), txn: id.clone(), message });
@@ -326,8 +328,8 @@ impl Coordinator {
         txn.alarm = next;
     }
 
-    /// After a restart: boot times of the log may be of another boot, so everything is due now. And
-    /// no candidate is left to try, so nothing comes after this attempt, whichever it was.
+    /// After a restart. The boot times in the log may be those of another boot, so everything is due now. No
+    /// candidates are left to try, so nothing follows this attempt.
     pub(super) fn rearm(&mut self, id: &TransactionId, now: Now) {
         let Some(txn) = self.transactions.get_mut(id) else { return };
         txn.since = now.boot;
@@ -339,21 +341,21 @@ impl Coordinator {
         self.set_alarm(id);
     }
 
-    /// Does a transaction serve one of a coordinator above?
+    /// Does a transaction serve a parent's transaction?
     fn is_for_parent(&self, id: &TransactionId) -> bool {
         let reservation = self.transactions.get(id).map(|txn| &txn.reservation);
         let reservation = reservation.and_then(|id| self.reservations.get(id));
         reservation.is_some_and(|known| known.parent_transaction.is_some())
     }
 
-    /// D3, yes; then Commit to every RM. One-way they have booked already: with the decision it is over.
+    /// D3 with yes, then Commit to every RM. A one-way transaction is booked already, so the decision finishes it.
     pub(super) fn decide_commit(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         self.record_commit(id, now, out);
         self.commit_due(id, now, out);
     }
 
-    /// D3, yes, and it is over: nobody has to be asked or told. Should the coordinator die before the last record is
-    /// durable, the RMs are told to book what they do not hold, and refuse.
+    /// D3 with yes, and the transaction is finished: no RM is asked or told. If the coordinator dies before the
+    /// last record is durable, RMs are sent Commit for what they do not hold, and refuse.
     pub(super) fn decide_unasked(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         self.record_commit(id, now, out);
         if let Some(txn) = self.transactions.get_mut(id) {
@@ -375,14 +377,14 @@ impl Coordinator {
             at: now,
         };
         self.record(record, out);
-        // What is decided tries nothing else; its other candidates are most of what it has in memory.
+        // A decided transaction tries nothing else, and its other candidates take most of its memory.
         if let Some(txn) = self.transactions.get(id) {
             self.trying.remove(&txn.reservation);
         }
         self.since(id, now);
     }
 
-    /// What was decided to be booked is told to every RM; one-way all of them have said that it is.
+    /// Sends Commit to every RM. In a one-way transaction all RMs have booked already, and nothing is sent.
     pub(super) fn commit_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         match self
             .transactions
@@ -444,7 +446,7 @@ impl Coordinator {
         }
     }
 
-    /// Decides no, durably, and tells every RM that was asked but the one that has refused already.
+    /// Decides no, durably. Then tells every RM that was sent Hold, except the one that has refused already.
     pub(super) fn abort(
         &mut self,
         id: &TransactionId,
@@ -478,7 +480,7 @@ impl Coordinator {
         }
     }
 
-    /// Nothing waits for this transaction any more; who has not answered it yet?
+    /// Nothing waits for this transaction any more. Returns the RMs that have not answered it yet.
     pub(super) fn leave_behind(&mut self, id: &TransactionId) -> Vec<RmName> {
         let Some(txn) = self.transactions.get_mut(id) else { return Vec::new() };
         txn.left_behind = true;
@@ -487,7 +489,7 @@ impl Coordinator {
         silent
     }
 
-    /// Every alarm that is due: messages again, patience that ends.
+    /// Handles every alarm that is due: messages to send again, and timeouts.
     pub(super) fn on_tick(&mut self, now: Now, out: &mut StepOutput) {
         self.mend_due(now, out);
         while let Some((due, id)) = self.alarms.first().cloned()

@@ -179,7 +179,7 @@ impl Participant {
     pub(super) fn refusal_of(&self, order: &HoldOrder, now: Now) -> Option<Refusal> {
         if order.one_way && order.replaces.is_some() {
             // The code that takes in orders from outside says which field is wrong; this is the last check.
-            let detail = "a one-way hold replaces nothing: a change needs two phases";
+            let detail = "a one-way hold cannot replace a booking: a change needs two phases";
             return Some(Refusal::new(Reason::NotHeld, detail).at(&self.config.name));
         }
         if let Some(old) = &order.replaces
@@ -323,7 +323,10 @@ impl Participant {
         let refuse = |reason, detail| Some(Refusal::new(reason, detail).at(&self.config.name));
         let known = self.entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
         let Some(entry) = known else {
-            return refuse(Reason::NotHeld, format!("{old} is not booked here, so not replaced"));
+            return refuse(
+                Reason::NotHeld,
+                format!("{old} is not booked here, so it cannot be replaced"),
+            );
         };
         if let Phase::Ended(ending) = &entry.phase {
             // Other reasons would describe how the order's own transaction has ended.
@@ -335,10 +338,13 @@ impl Participant {
             return refuse(reason, format!("{old} was {word}; it cannot be replaced"));
         }
         if entry.phase != Phase::Booked {
-            return refuse(Reason::NotHeld, format!("{old} is not booked, so not replaced"));
+            return refuse(
+                Reason::NotHeld,
+                format!("{old} is not booked, so it cannot be replaced"),
+            );
         }
         let other = self.replacing.get(old)?;
-        refuse(Reason::NotHeld, format!("{old} is being replaced by {other} already"))
+        refuse(Reason::NotHeld, format!("{old} is already being replaced by {other}"))
     }
 
     fn refusal_of_segment(

@@ -99,7 +99,7 @@ impl Entry {
             Phase::Booked => Answer::Held { expires_in: limits::HOLD_HARD_MIN },
             Phase::Refused(refusal) => Answer::Refused(refusal.clone()),
             Phase::Ended(ending) => {
-                let text = format!("{} was {} before this Hold came", order.txn, ending.word());
+                let text = format!("{} was {} before this Hold arrived", order.txn, ending.word());
                 Answer::Refused(Refusal::new(ending.reason(), text))
             }
         }

@@ -419,7 +419,7 @@ impl Participant {
         let unit = self.config.unit;
         let Some(segment) = order.segments.get(short.demand) else {
             // The router named a demand that does not exist.
-            return Refusal::new(Reason::InsufficientCapacity, "no room").at(&self.config.name);
+            return Refusal::new(Reason::InsufficientCapacity, "no capacity").at(&self.config.name);
         };
         let Segment { resource, amount, window } = segment;
         let (has, wanted) = (unit.show(short.fits), unit.show(*amount));
@@ -472,10 +472,10 @@ impl Participant {
         for InnerMove { txn, inner } in moves {
             let entry = self.entries.get(txn);
             let Some((entry, order)) = entry.and_then(|e| Some((e, e.order.as_ref()?))) else {
-                return Err(ReplayError(format!("{txn} is routed anew but was never held")));
+                return Err(ReplayError(format!("{txn} is rerouted but was never held")));
             };
             let Some((layer, _)) = entry.in_timetables() else {
-                return Err(ReplayError(format!("{txn} is routed anew after its end")));
+                return Err(ReplayError(format!("{txn} is rerouted after its end")));
             };
             let before = entry.inner_footprint().segments();
             taken.push((layer, inner_footprint(&order.segments, Some(inner)).segments()));
@@ -519,7 +519,9 @@ impl Participant {
             }
         }
         if overlaps != self.overlaps {
-            return Err("I12: the index of routed segments by time is not their sum".into());
+            return Err(
+                "I12: the index of routed segments by time does not match the segments".into()
+            );
         }
         Ok(())
     }

@@ -55,7 +55,7 @@ impl Participant {
             !entry.kept.is_empty() && entry.phase != replaced
         };
         if let Some((txn, _)) = self.entries.iter().find(odd) {
-            return Err(format!("I1: something is kept of {txn}, which was not replaced"));
+            return Err(format!("I1: {txn} keeps something but was not replaced"));
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ impl Participant {
             let kept = self.booked.get(coordinator).unwrap_or(&nothing);
             kept.check_invariants()?;
             if kept != naive.get(coordinator).unwrap_or(&nothing) {
-                return Err(format!("I12: the bookings of {coordinator} are not its entries'"));
+                return Err(format!("I12: the bookings of {coordinator} differ from its entries"));
             }
         }
         Ok(())

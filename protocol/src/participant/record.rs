@@ -52,10 +52,12 @@ impl TransactionEnd {
 
     pub(super) fn refusal(self, rm: &RmName, txn: &TransactionId) -> Refusal {
         let detail = match self {
-            Self::Aborted => format!("{txn} was aborted before this came"),
-            Self::Expired => format!("the hold of {txn} expired before the commit came"),
-            Self::Released => format!("{txn} was released before this came"),
-            Self::Replaced => format!("{txn} was replaced by a newer version before this came"),
+            Self::Aborted => format!("{txn} was aborted before this message arrived"),
+            Self::Expired => format!("the hold of {txn} expired before the Commit arrived"),
+            Self::Released => format!("{txn} was released before this message arrived"),
+            Self::Replaced => {
+                format!("{txn} was replaced by a newer version before this message arrived")
+            }
         };
         Refusal::new(self.reason(), detail).at(rm)
     }

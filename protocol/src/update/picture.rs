@@ -65,13 +65,13 @@ pub struct RmPicture {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ignored {
     /// The picture does not know the RM.
-    #[error("from a stranger")]
+    #[error("it is from an unknown resource manager")]
     Stranger,
     /// The update belongs to another ledger or inventory, or no snapshot has arrived yet.
-    #[error("of another epoch than the picture's")]
+    #[error("its epoch is not the picture's")]
     WrongEpoch,
     /// Updates between the picture and this one are missing.
-    #[error("it goes on from revision {from}, the picture has {have}")]
+    #[error("it starts from revision {from}, but the picture has {have}")]
     Gap {
         /// The revision of the picture.
         have: u64,
@@ -79,16 +79,16 @@ pub enum Ignored {
         from: u64,
     },
     /// The picture is at least as new already.
-    #[error("the picture has revision {have} already")]
+    #[error("the picture already has revision {have}")]
     Replay {
         /// The revision of the picture.
         have: u64,
     },
     /// The update names a resource that the RM did not describe, or a number that stands for none.
-    #[error("of a resource that was not described: {0}")]
+    #[error("it names a resource that was not described: {0}")]
     UnknownResource(String),
     /// The update reports more free than the resource has.
-    #[error("{free} of {resource} free, which has {capacity}")]
+    #[error("it reports {free} free of {resource}, which has {capacity}")]
     AboveCapacity {
         /// The resource in question.
         resource: ResourceId,

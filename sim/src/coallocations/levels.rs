@@ -14,53 +14,9 @@ use std::sync::Arc;
 
 use coalloc_common::{DomainName, InvalidField, RmName, Topology, VertexIndex, VertexName};
 use coalloc_plan::abstracted::{AbstractTopology, seen_by_parent};
-use serde::{Deserialize, Serialize};
 
 use super::federation::not_reached;
-use super::settings::Settings;
-
-/// Which child coordinators there are, and which resource managers each of them has.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected `none`, `domains`, or the names of lower coordinators, each with a list of domains \
-                 and resource managers: `{grc-n: [N], grc-su: [S, nrm-U, crm-U0]}`"
-)]
-pub enum Lower {
-    /// One of the usual divisions.
-    Word(Word),
-    /// Child coordinators by name, each with its domains and single resource managers.
-    Groups(BTreeMap<String, Vec<String>>),
-}
-
-/// The usual divisions of a federation among child coordinators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Word {
-    /// There are no child coordinators.
-    None,
-    /// One child coordinator for each domain, named `grc-DOMAIN`.
-    Domains,
-}
-
-impl Default for Lower {
-    fn default() -> Self {
-        Self::Word(Word::None)
-    }
-}
-
-/// Which coordinators users send their requests to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RequestTarget {
-    /// A parent coordinator.
-    #[default]
-    #[serde(rename = "upper")]
-    Parent,
-    /// First a child coordinator, by turns, which plans on its own resource managers alone; then, with what
-    /// that child refused, a parent coordinator.
-    LowerFirst,
-}
+use super::settings::{Lower, RequestTarget, Settings, Word};
 
 /// A child coordinator.
 #[derive(Debug)]
@@ -109,11 +65,11 @@ pub(super) fn levels(
     let below = groups.iter().map(|group| (DomainName::composed(&*group.name), &group.shown));
     let below: Vec<(DomainName, &AbstractTopology)> = below.collect();
     let above = seen_by_parent(&below).map_err(|error| {
-        let value = format!("what is shown above has {} {}", error.field, error.value);
+        let value = format!("the topology that parents see has {} {}", error.field, error.value);
         InvalidField::new("lower", value, error.allowed)
     })?;
     if let Some(far) = not_reached(&above) {
-        let value = format!("no path that is shown above leads to {far}");
+        let value = format!("no path that parents see leads to {far}");
         let allowed = format!("groups whose paths of at most {edges_max} edges join all sites");
         return Err(InvalidField::new("lower", value, allowed));
     }
@@ -124,7 +80,7 @@ fn no_levels(settings: &Settings) -> Result<Option<Levels>, InvalidField> {
     if settings.asked == RequestTarget::Parent {
         return Ok(None);
     }
-    let allowed = "upper, where no coordinator is below another (`lower`)";
+    let allowed = "only `upper` if there are no child coordinators (`lower`)";
     Err(InvalidField::new("asked", "lower-first", allowed))
 }
 
@@ -155,7 +111,7 @@ fn check_name(
     RmName::parse(field, name)?;
     let is_upper = (1..=settings.coordinators).any(|number| parent_name(number) == name);
     if is_upper || domains.keys().any(|rm| rm.as_str() == name) {
-        let allowed = "a name that no upper coordinator (grc-1, ..) and no resource manager has";
+        let allowed = "a name that no parent coordinator (grc-1, ..) and no resource manager has";
         return Err(InvalidField::new(field, name, allowed));
     }
     Ok(())
@@ -169,8 +125,8 @@ fn by_domain(
     for (rm, own) in domains {
         let mut own = own.iter();
         let (Some(domain), None) = (own.next(), own.next()) else {
-            let value = format!("domains, and {rm} is not of one domain");
-            let allowed = "lower coordinators by name, each with its domains and resource managers";
+            let value = format!("domains, but {rm} is not of one domain");
+            let allowed = "child coordinators by name, each with its domains and resource managers";
             return Err(InvalidField::new("lower", value, allowed));
         };
         let name = format!("grc-{domain}");
@@ -195,7 +151,7 @@ fn by_name(
             let field = format!("{field}[{at}]");
             for rm in meant(&field, word, domains)? {
                 if let Some(other) = taken.insert(rm, name) {
-                    let value = format!("{word}, and {rm} is in {other} already");
+                    let value = format!("{word}, but {rm} is in {other} already");
                     let allowed = "each resource manager in one group";
                     return Err(InvalidField::new(field, value, allowed));
                 }

@@ -150,7 +150,8 @@ impl Engine {
             Planner::Own(solver) => (solver, solver.planner(options, None)),
             Planner::Outside(program, first) => {
                 let nobody = || {
-                    let allowed = "a planner that is no program of its own: none is started here";
+                    let allowed =
+                        "a planner that is not a separate program: no program is started here";
                     InvalidField::new("planner", InvalidField::quoted(program.name()), allowed)
                 };
                 let programs = Arc::clone(programs.ok_or_else(nobody)?);

@@ -8,8 +8,6 @@ use coalloc_plan::Solver;
 use coalloc_plan::ip::{IpOptions, Program};
 use serde::{Deserialize, Serialize};
 
-pub use super::levels::{Lower, RequestTarget, Word};
-
 /// Settings of one run. The federation is given separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -272,7 +270,7 @@ impl Settings {
         }
         if self.asked == RequestTarget::LowerFirst && self.in_turn {
             // A child coordinator also plans for its parents, and cannot let them wait for its own users.
-            let allowed = "upper, where coordinators take their requests in turn (`in_turn`)";
+            let allowed = "only `upper` if coordinators take their requests in turn (`in_turn`)";
             return Err(InvalidField::new("asked", "lower-first", allowed));
         }
         self.workload.check().map_err(|error| error.within("workload"))
@@ -376,4 +374,47 @@ impl Workload {
     pub fn day(&self) -> Span {
         Span::from_secs(self.day_min * 60)
     }
+}
+
+/// Which child coordinators there are, and which resource managers each of them has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected `none`, `domains`, or the names of child coordinators, each with a list \
+                 of domains and resource managers: `{grc-n: [N], grc-su: [S, nrm-U, crm-U0]}`"
+)]
+pub enum Lower {
+    /// One of the usual divisions.
+    Word(Word),
+    /// Child coordinators by name, each with its domains and single resource managers.
+    Groups(BTreeMap<String, Vec<String>>),
+}
+
+/// The usual divisions of a federation among child coordinators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// There are no child coordinators.
+    None,
+    /// One child coordinator for each domain, named `grc-DOMAIN`.
+    Domains,
+}
+
+impl Default for Lower {
+    fn default() -> Self {
+        Self::Word(Word::None)
+    }
+}
+
+/// Which coordinators users send their requests to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestTarget {
+    /// A parent coordinator.
+    #[default]
+    #[serde(rename = "upper")]
+    Parent,
+    /// First a child coordinator, by turns, which plans on its own resource managers alone; then, with what
+    /// that child refused, a parent coordinator.
+    LowerFirst,
 }

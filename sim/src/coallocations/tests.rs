@@ -185,7 +185,7 @@ fn groups_that_do_not_divide_the_federation_name_what_is_wrong() {
         ("lower.g[0]", "a domain (a, b) or an RM (crm-a0", groups(&[("g", &["c"])])),
         ("lower.h[1]", "crm-b0 is in g", groups(&[("g", &["b"]), ("h", &["a", "crm-b0"])])),
         ("lower", "no group has crm-b0", groups(&[("g", &["a"])])),
-        ("lower.grc-1", "no upper coordinator", groups(&[("grc-1", &["a", "b"])])),
+        ("lower.grc-1", "no parent coordinator", groups(&[("grc-1", &["a", "b"])])),
         ("lower.nrm-a", "no resource manager", groups(&[("nrm-a", &["a", "b"])])),
         ("lower.no name", "1 to 128", groups(&[("no name", &["a", "b"])])),
         ("lower.g[1]", "crm-a0 is in g", groups(&[("g", &["a", "a"]), ("h", &["b"])])),
@@ -254,7 +254,7 @@ fn what_is_shown_joins_all_sites_or_is_refused() {
     assert!(run(&settings, &topology, 1, &mut SilentTrace).is_ok());
     settings.route_edges = 1;
     let error = run(&settings, &topology, 1, &mut SilentTrace).unwrap_err().to_string();
-    assert!(error.contains("lower: no path that is shown above leads to b"), "{error}");
+    assert!(error.contains("lower: no path that parents see leads to b"), "{error}");
 }
 
 #[test]

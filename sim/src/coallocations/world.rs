@@ -1,17 +1,18 @@
-//! The events of a day: requests arrive, are planned on what the resource managers say is free, and are
+//! The events of a day: requests arrive, are planned on what the resource managers report as free, and are
 //! reserved in two phases.
 //!
 //! The participants and coordinators are the unchanged state machines of the daemons. Messages take a fixed
-//! delay and are never lost; what the cores want to keep is synced to a log that forgets, because nobody
-//! dies here (the fault worlds are for that). A request goes its live way: Open, one question to every
-//! resource manager for all frames, a plan a frame, all plans best first to the coordinator, Holds at once,
-//! Commits ([`planning`]). What is free is seen one delay after the question left; what is planned on it is tried
-//! one delay and the planning's time later, so competing coordinators get in one another's way.
+//! delay and are never lost. The records of the cores go to a log that keeps nothing, because no process dies
+//! here (the fault worlds have that). A request takes the same steps as in the daemons: Open; one query to
+//! every resource manager for all frames; one plan for each frame; all plans, best first, to the coordinator;
+//! Holds to all resource managers at once; Commits ([`planning`]). What is free is read one delay after the
+//! query was sent. What is planned on it is tried one delay and the planning time later. So coordinators that
+//! compete get in each other's way.
 //!
-//! To a coordinator above others, those are its resource managers: what they show takes a delay more each way to
-//! be asked, and a hold is planned again inside ([`below`]).
+//! A parent coordinator has child coordinators as its resource managers. A query of theirs takes one more delay
+//! in each direction, and a child plans a hold again on its own resources ([`children`]).
 //!
-//! Left out: loss, restarts, random pauses before planning again, more than two levels.
+//! Left out: loss, restarts, random backoffs before planning again, more than two levels.
 
 mod children;
 mod members;
@@ -49,67 +50,67 @@ use crate::forgetful::released;
 
 /// The wall clock at the beginning of the day of arrivals: 2026-11-21T00:00:00Z.
 const DAY: Time = Time::from_us(1_795_219_200_000_000);
-/// The machines' boot, before the first request.
+/// When the machines booted, before the first request.
 const BOOTED_US: i64 = -1_000_000;
-/// Its name: nobody dies, so there is one.
+/// The name of the boot. No machine dies, so there is only one.
 const BOOT: &str = "boot-1";
-/// A user who is told that it takes longer asks again after so long.
+/// A user whose answer is that it takes longer calls again after this time.
 const ASK_AGAIN_US: i64 = 1_000_000;
 
-/// Debug builds check every core's invariants after so many events, and every build at the end: each event would be
-/// quadratic in a day, and the fault worlds do that.
+/// Debug builds check the invariants of every core once in this many events, and every build checks them at the
+/// end. A check after each event would take quadratic time in a day, and the fault worlds do that.
 const CHECKED_EVERY: u64 = 64;
 
-/// What became of one request.
+/// The outcome of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RequestOutcome {
     pub(super) accepted: bool,
-    /// Transactions that were opened for it by those whom its user asked.
+    /// How many transactions were opened for it by the coordinators that its user called.
     pub(super) attempts: u64,
-    /// From its arrival to its answer.
+    /// The time from its arrival to its answer.
     pub(super) answered_us: i64,
-    /// From its earliest start to its start.
+    /// The time from its earliest start to its start.
     pub(super) late_us: i64,
-    /// Microseconds of CPUs that it got, by site.
+    /// CPUs times microseconds that it got, by site.
     pub(super) cpu_us: Vec<(usize, i128)>,
-    /// Edges that its links take.
+    /// How many edges its links take.
     pub(super) edges: u64,
-    /// Was it a lower coordinator that its user asked?
+    /// Did a child coordinator answer its user?
     pub(super) by_lower: bool,
 }
 
-/// What a run has counted beside its requests.
+/// What a run counts besides its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Tally {
-    /// Between coordinators.
+    /// The messages between coordinators.
     pub(super) parent: LevelTraffic,
-    /// With resource managers.
+    /// The messages with resource managers.
     pub(super) rms: LevelTraffic,
-    /// Transactions that lower coordinators opened for those above.
+    /// How many transactions child coordinators opened for their parents.
     pub(super) attempts_below: u64,
     pub(super) plans: u64,
     pub(super) events: u64,
-    /// Frames that programs planned, and those that their time cut short.
+    /// How many frames solver programs planned, and how many of these their time limit cut short.
     pub(super) programs: (u64, u64),
-    /// What the planner beside came to, where there is one.
+    /// The counts of the comparison with a second planner, if there is one.
     pub(super) compared: Option<ComparisonCounts>,
 }
 
-/// What went between two levels.
+/// The messages between two levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct LevelTraffic {
-    /// Questions and answers of all kinds.
+    /// Messages of all kinds, answers included.
     pub(super) messages: u64,
     pub(super) holds: u64,
     pub(super) holds_refused: u64,
 }
 
-/// Whoever can be asked to hold.
+/// A node that a coordinator can send Hold to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Member {
     /// A resource manager.
     Rm(usize),
-    /// A coordinator, to one above it.
+    /// A child coordinator, as its parent sees it.
     Grc(usize),
 }
 
@@ -118,19 +119,19 @@ struct Grc {
     name: CoordinatorName,
     core: Coordinator,
     members: Vec<Member>,
-    /// What they described.
+    /// The topology that its members have described.
     topology: Arc<Topology>,
-    /// What it shows to those above it, if it is a lower one.
+    /// What it discloses to its parents, if it is a child coordinator.
     shown: Option<Arc<AbstractTopology>>,
 }
 
-/// Something that happens at an instant.
+/// Something that happens at one instant.
 #[derive(Debug)]
 enum Event {
     Arrives(usize),
-    /// Its user asks what became of it, or asks somebody else, or it is its turn.
+    /// A user calls again, or calls another coordinator, or the request's turn has come.
     AsksAgain(usize),
-    /// The resource managers are asked what is free.
+    /// A query for what is free has reached the resource managers.
     Asked(Job),
     Planned(Job, Result<Vec<RankedPlan>, Refusal>),
     PlannedBelow(Job, Result<ChildCandidate, Refusal>),
@@ -147,7 +148,7 @@ enum Event {
         kind: MessageKind,
         answer: Answer,
     },
-    /// Whoever holds asks what became of a transaction.
+    /// A member that holds asks for the decision on a transaction.
     Resolve {
         grc: usize,
         from: Member,
@@ -163,31 +164,31 @@ enum Event {
 
 pub(super) struct World<'a> {
     settings: &'a Settings,
-    /// Of all resource managers.
+    /// The topology of all resource managers.
     topology: &'a Topology,
     arrivals: &'a [Arrival],
     planning: Planning,
     rms: Vec<Participant>,
-    /// The upper ones, or those that have all; then the lower ones.
+    /// First the parents, or the coordinators that have all resource managers; then the child coordinators.
     grcs: Vec<Grc>,
     by_name: BTreeMap<RmName, Member>,
     queue: BTreeMap<(i64, u64), Event>,
     serial: u64,
     now_us: i64,
-    /// The wake-ups in the queue, so that none is there twice.
+    /// The wake-ups in the queue, so that none is queued twice.
     wakes: BTreeSet<(Member, i64)>,
     numbers: BTreeMap<RequestId, usize>,
-    /// Who waits for what a coordinator says, beside users, whose tokens are the numbers of their requests.
+    /// The callers that wait for an answer and are not users. A user's token is the number of its request.
     asking: BTreeMap<u64, ReplyTarget>,
-    /// Which coordinator each user asks.
+    /// The coordinator that each user calls.
     asked: Vec<usize>,
-    /// Transactions that others whom it asked before have opened.
+    /// How many transactions were opened by coordinators that the user called before.
     attempts: Vec<u64>,
-    /// What planning gave, until one of it is booked.
+    /// The plans of each request, until one of them is booked.
     tried: Vec<Vec<RankedPlan>>,
-    /// What each lower coordinator tried last for a transaction of one above.
+    /// What each child coordinator last tried for a parent's transaction.
     ways: BTreeMap<(usize, TransactionId), ChildCandidate>,
-    /// What each coordinator is at, and who waits, where it takes requests in turn.
+    /// The requests at each coordinator that takes them in turn: the one at work first, then those that wait.
     turns: Vec<VecDeque<usize>>,
     done: Vec<Option<RequestOutcome>>,
     tally: Tally,
@@ -256,7 +257,7 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Lets everything happen; what became of each request.
+    /// Runs the day to its end. Returns the outcome of each request.
     pub(super) fn run(mut self) -> Result<(Vec<RequestOutcome>, Tally), ModelError> {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             self.now_us = at;
@@ -289,7 +290,7 @@ impl<'a> World<'a> {
         self.queue.insert((at, self.serial), event);
     }
 
-    /// What went to or from a member, or to or from those like it.
+    /// The counts of messages with this member and those of its kind.
     const fn exchanged(&mut self, member: Member) -> &mut LevelTraffic {
         match member {
             Member::Rm(_) => &mut self.tally.rms,
@@ -297,13 +298,13 @@ impl<'a> World<'a> {
         }
     }
 
-    /// After the delay of a message to or from a member.
+    /// Sends a message to or from a member. It arrives after one delay.
     fn send(&mut self, member: Member, event: Event) {
         self.exchanged(member).messages += 1;
         self.at(self.now_us + self.settings.delay_us, event);
     }
 
-    /// A token that no user has.
+    /// A token that no user has, for a caller that waits.
     fn token<A>(&mut self, asker: ReplyTarget) -> Token<A> {
         self.serial += 1;
         let number = self.arrivals.len() as u64 + self.serial;
@@ -311,13 +312,13 @@ impl<'a> World<'a> {
         Token::new(number)
     }
 
-    /// Who waits for an answer and is no user.
+    /// The caller with this token, which is not a user.
     fn asker<A>(&mut self, token: Token<A>) -> Result<ReplyTarget, ModelError> {
         let nobody = || ModelError::Defect(format!("nobody waits for the answer to {token:?}"));
         self.asking.remove(&token.number()).ok_or_else(nobody)
     }
 
-    /// The request of a user who waits for an answer.
+    /// The request of the user with this token.
     fn request_of<A>(&self, token: Token<A>) -> Result<usize, ModelError> {
         let nobody = || ModelError::Defect(format!("no user waits for the answer to {token:?}"));
         let request = usize::try_from(token.number()).ok();
@@ -444,14 +445,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// What became of a transaction of this coordinator?
+    /// Sends Resolve for a transaction to the coordinator of this name.
     fn ask_coordinator(&mut self, from: Member, name: &CoordinatorName, txn: TransactionId) {
         if let Some(grc) = self.grcs.iter().position(|grc| grc.name == *name) {
             self.send(from, Event::Resolve { grc, from, txn });
         }
     }
 
-    /// A coordinator answers one of its callers.
+    /// Handles a coordinator's answer to one of its callers.
     fn answered(&mut self, grc: usize, reply: Reply) -> Result<(), ModelError> {
         match reply {
             Reply::Request(token, Next::Plan(job)) => {
@@ -497,7 +498,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// A request has an outcome where its user asked.
+    /// A request has an outcome at the coordinator that its user called.
     fn stands(
         &mut self,
         grc: usize,
@@ -530,7 +531,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// What a reserved request got.
+    /// Counts what a reserved request got.
     fn count(
         &self,
         grc: usize,
@@ -546,7 +547,7 @@ impl<'a> World<'a> {
             booked.is_some_and(|booked| booked.segments == segments)
         };
         let Some(RankedPlan { plan, .. }) = tried.iter().find(is_booked) else {
-            return Err(ModelError::Defect(format!("{} is booked as nobody planned it", known.id)));
+            return Err(ModelError::Defect(format!("{} is booked unlike any plan", known.id)));
         };
         let length = i128::from(plan.window.length().as_us());
         done.late_us = plan.window.start().since(wanted.timing.earliest_start).as_us();
@@ -567,7 +568,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// Are its members coordinators?
+    /// Are the members of this coordinator coordinators?
     fn is_parent(&self, grc: usize) -> bool {
         matches!(self.grcs[grc].members.first(), Some(Member::Grc(_)))
     }
@@ -586,7 +587,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// All coordinators, upper ones first; lower ones get their names.
+/// All coordinators, parents first. Child coordinators are entered in `by_name`.
 fn coordinators(
     topology: &Topology,
     names: &[CoordinatorName],

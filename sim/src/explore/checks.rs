@@ -93,7 +93,7 @@ impl Judge {
         }
         if world.is_at_rest(state) {
             if state.waits {
-                fail(Check::Settles, Err("the user waits, and nothing is under way".to_owned()));
+                fail(Check::Settles, Err("the user waits, but nothing is under way".to_owned()));
             }
             fail(Check::ChangeKeepsBooking, one_version(facts, &booked));
             let is_confirmed = known.is_some_and(|known| known.state == Stands::Confirmed);
@@ -164,7 +164,7 @@ fn ask_on(world: &Federation, state: &State, rm: usize, txn: &TransactionId) -> 
         }
     }
     let name = RMS[rm];
-    Some(format!("{txn} is decided, {name} asks {questions} times and does not book it"))
+    Some(format!("{txn} is decided, but {name} asks {questions} times and does not book it"))
 }
 
 fn booked_at(core: &Participant) -> Vec<&Segment> {
@@ -178,7 +178,7 @@ fn decided(rms: [&Participant; 2], facts: &Decisions) -> Result<(), String> {
         for (txn, entry) in core.entries() {
             let one_way = entry.order.as_ref().is_some_and(|order| order.one_way);
             if entry.phase == Phase::Booked && !one_way && !facts.commits.contains(txn) {
-                return Err(format!("{txn} is booked at {} and was not decided", RMS[rm]));
+                return Err(format!("{txn} is booked at {}, but was not decided", RMS[rm]));
             }
         }
     }
@@ -205,7 +205,7 @@ fn confirmed_is_booked(known: &Reservation, booked: &Bookings<'_>) -> Result<(),
     for (rm, name) in RMS.into_iter().enumerate() {
         let mut versions = known.candidate.iter().chain(new);
         if !versions.any(|version| is_booked(&version.segments, rm, booked)) {
-            return Err(format!("it is confirmed and not booked at {name}"));
+            return Err(format!("it is confirmed, but not booked at {name}"));
         }
     }
     Ok(())
@@ -224,7 +224,7 @@ fn definite(known: &Reservation, rms: [&Participant; 2]) -> Result<(), String> {
             if is_there && (nothing || unchanged && is_new) {
                 let (stands, name) = (known.state, RMS[rm]);
                 let phase = if entry.phase == Phase::Booked { "has booked" } else { "holds" };
-                return Err(format!("the user is told {stands:?}, and {name} {phase} {txn}"));
+                return Err(format!("the user is told {stands:?}, but {name} {phase} {txn}"));
             }
         }
     }
@@ -242,12 +242,12 @@ fn nothing_left(
     for (rm, core) in rms.into_iter().enumerate() {
         let name = RMS[rm];
         if let Some((txn, _)) = core.entries().iter().find_map(held) {
-            return Err(format!("{name} holds {txn}, and nobody says so"));
+            return Err(format!("{name} still holds {txn} at rest"));
         }
         let plan = plan.and_then(|plan| plan.segments.get(name));
         if booked[rm].len() > plan.map_or(0, Vec::len) {
             let amounts = amounts(&booked[rm]);
-            return Err(format!("{name} has booked {amounts}, more than the user is told"));
+            return Err(format!("{name} has booked {amounts}, more than the user was told"));
         }
     }
     Ok(())
@@ -264,7 +264,7 @@ fn one_version(facts: &Decisions, booked: &Bookings<'_>) -> Result<(), String> {
     let lines = (0..RMS.len()).map(|rm| format!("{}: {}", RMS[rm], amounts(&booked[rm])));
     let lines: Vec<String> = lines.collect();
     Err(format!(
-        "it was confirmed and not released, and is booked whole in no version: {}",
+        "it was confirmed and not released, but no version is booked completely: {}",
         lines.join(", ")
     ))
 }
@@ -291,5 +291,5 @@ fn stands(
     if whole && is_confirmed {
         return Ok(());
     }
-    Err(format!("{txn} is decided, no hold has expired, and it is not booked everywhere"))
+    Err(format!("{txn} is decided and no hold has expired, but it is not booked everywhere"))
 }

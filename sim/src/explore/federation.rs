@@ -1,10 +1,10 @@
-//! One coordinator and two resource managers, what flies between them, and what may happen next.
+//! One coordinator and two resource managers, the packets in flight between them, and what may happen next.
 //!
-//! Time moves to the alarm of a node, of any node: those whose alarms come earlier are late then, as a process is that
-//! has no processor. While a message waits to be taken, time that moves makes it late, too. Whoever waits for an
-//! answer gives up after the patience of a call, and the message may still come.
+//! Time moves to an alarm, of any node. Nodes with an earlier alarm are then late, like a process that gets no
+//! processor. If time moves while a message waits to be handled, the message is late, too. A caller gives up
+//! after the timeout of its call, and the message may still arrive.
 //!
-//! Left out: what is right and wrong, which [`super::checks`] has.
+//! Left out: the checks of what is right, which [`super::checks`] has.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,31 +21,32 @@ use super::cores::{Cores, Number};
 use super::packet::{Content, Foreign, NOBODY, Node, Packet, status, strangers, tidy};
 use super::scenarios::{RMS, Scenario, UserCall, coordinator_name};
 
-/// The token of an RM's question; those of users are the numbers of their calls.
+/// The token of an RM's Resolve. The tokens of users are the numbers of their calls.
 const ASKED: u64 = u64::MAX;
 
-/// What may happen next.
+/// Something that may happen next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextEvent {
-    /// A node takes a packet.
+    /// A node handles a packet.
     Take(Packet),
-    /// A node's alarm fires, now or when its time has come.
+    /// A node's alarm fires, now or when its time comes.
     Wake(Node),
-    /// The user calls, or calls again.
+    /// The user makes its next call, or repeats one without an answer.
     Call,
-    /// The user ends it before the answer to the last call.
+    /// The user releases before the answer to its last call has arrived.
     Haste,
-    /// A packet is lost; a caller of the coordinator's hears of that at once.
+    /// A packet is lost. If the coordinator waits for it, the coordinator learns that at once.
     Lose(Packet),
-    /// A node takes a packet, which will come once more.
+    /// A node handles a packet, and another copy of it will arrive.
     Twice(Packet),
-    /// A call is answered by somebody else, or its answer is not the one that was given.
+    /// A stranger answers a call, or puts another answer in the place of the true one.
     Stranger(Packet, Foreign),
-    /// A process dies, and another one begins.
+    /// A process dies, and a new one begins.
     Kill(Node),
 }
 
-/// With how it ends: a process may die when its records are durable and nothing of it has left.
+/// Something that may happen, and how it ends: a process may die when its records are durable and none of its
+/// messages has been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) what: NextEvent,
@@ -60,30 +61,30 @@ pub enum Fault {
     Loss,
     /// A message comes twice.
     Double,
-    /// A message is answered by a stranger.
+    /// A stranger answers a message in place of a node.
     Stranger,
     /// A process dies.
     Death,
-    /// Time moves before a message is taken, or before a node has looked at its alarm.
+    /// Time moves before a message is handled, or before a node has handled its alarm.
     Late,
-    /// A user does not wait.
+    /// The user does not wait for an answer.
     Haste,
 }
 
-/// All that there is at one moment.
+/// The whole state of the federation at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) now: i64,
     pub(super) grc: Number,
     pub(super) rms: [Number; 2],
-    /// In the order of their numbers.
+    /// The packets in flight, in the order of their numbers.
     pub(super) flight: Vec<Packet>,
-    /// The next call of the user, or the one that is waited for.
+    /// The user's next call, or the call that it waits for.
     pub(super) call: usize,
     pub(super) waits: bool,
 }
 
-/// What a node is given.
+/// What a node handles in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stimulus {
     Restart,
@@ -94,17 +95,17 @@ enum Stimulus {
     Call(usize),
 }
 
-/// What came of it.
+/// The outcome of one step of a node.
 pub(super) struct StepOutcome {
     to: Number,
-    /// Contents of packets.
+    /// The numbers of the contents of the packets that it sends.
     sends: Vec<u32>,
     /// Which calls of the user are answered, and how.
     pub(super) told: Vec<(u64, String)>,
     problem: Option<String>,
 }
 
-/// All that was ever met of it.
+/// A scenario, and everything that was met in exploring it: states of cores, contents of packets, and steps.
 pub(super) struct Federation {
     pub(super) scenario: Scenario,
     pub(super) grc: Cores<Coordinator>,
@@ -136,7 +137,7 @@ impl Federation {
         (federation, State { now: 0, grc, rms, flight: Vec::new(), call: 0, waits: false })
     }
 
-    /// States of cores, and steps of theirs that were made.
+    /// How many states of cores there are, and how many steps of cores were made.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.grc.len() + self.rms[0].len() + self.rms[1].len(), self.made.len())
     }
@@ -148,13 +149,13 @@ impl Federation {
         }
     }
 
-    /// Is nothing under way, and nothing awaited?
+    /// Is nothing under way, and does no node wait for an alarm?
     pub(super) fn is_at_rest(&self, state: &State) -> bool {
         let live = state.flight.iter().any(|packet| packet.is_live());
         !live && Node::ALL.into_iter().all(|node| self.wake(state, node).is_none())
     }
 
-    /// All that may happen next, in a fixed order.
+    /// Everything that may happen next, in a fixed order.
     pub(super) fn choices(&self, state: &State) -> Vec<Choice> {
         let mut choices = Vec::new();
         let mut add = |what, fault| choices.push(Choice { what, dies: false, fault });
@@ -201,7 +202,7 @@ impl Federation {
         choices
     }
 
-    /// The state after a choice, what the user was told, and what must never be.
+    /// The state after a choice, the answers to the user, and the problem if a check failed.
     pub(super) fn take(
         &mut self,
         from: &State,
@@ -250,7 +251,7 @@ impl Federation {
         self.give(next, to, Stimulus::Take(packet.content), packet.until);
     }
 
-    /// Time moves; who has waited for too long gives up.
+    /// Moves the time. Callers whose timeout has passed give up.
     fn pass(&self, state: &mut State, to: i64) {
         state.now = state.now.max(to);
         let now = state.now;
@@ -266,7 +267,7 @@ impl Federation {
         tidy(&mut state.flight);
     }
 
-    /// A process ends with all that it waits for, and another one begins.
+    /// A process dies, with all the answers that it waits for, and a new one begins.
     fn restart(&mut self, next: &mut NextState, node: Node) {
         let contents = &self.contents;
         let flight = std::mem::take(&mut next.state.flight);
@@ -286,7 +287,7 @@ impl Federation {
         self.give(next, node, Stimulus::Restart, NOBODY);
     }
 
-    /// A node takes something; what it sends in answer is awaited as long as `until`.
+    /// A node handles a stimulus. The caller waits until `until` for the answer that the node sends.
     fn give(&mut self, next: &mut NextState, node: Node, stimulus: Stimulus, until: i64) {
         let now = next.state.now;
         let number = match node {
@@ -318,7 +319,7 @@ impl Federation {
         }
     }
 
-    /// The step of a core, made once.
+    /// One step of a core. A step that was made before is not made again.
     fn make(&mut self, node: Node, from: Number, now: i64, stimulus: Stimulus) -> Rc<StepOutcome> {
         let key = (node, from, now, stimulus);
         if let Some(made) = self.made.get(&key) {
@@ -372,8 +373,8 @@ impl Federation {
         }
     }
 
-    /// What planning comes to, if that is what the coordinator wants; else the number of the call that is answered,
-    /// and the answer.
+    /// The coordinator's input with the result of planning, if the answer asks for that. Otherwise the number
+    /// of the call that is answered, and the answer.
     fn planned(&self, reply: Reply) -> Result<CoordinatorInput, (u64, String)> {
         let (number, job, caller) = match reply {
             Reply::Request(token, Next::Plan(job)) => (token.number(), job, Caller::Request(token)),
@@ -488,7 +489,7 @@ impl Federation {
     }
 }
 
-/// A state in the making.
+/// The state after a choice, while it is being computed.
 struct NextState {
     state: State,
     told: Vec<(u64, String)>,

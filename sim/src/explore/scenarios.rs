@@ -146,8 +146,8 @@ impl Scenario {
         })
     }
 
-    /// What planning comes to, which takes no time here: the plans of a call that is new to the coordinator, and
-    /// nothing for one that was refused.
+    /// The result of planning, which takes no time here: the plans of a call that is new to the coordinator.
+    /// When it is planned again after a refusal, there is no plan.
     pub(super) fn planned(&self, step: usize, job: PlanJob, caller: Caller) -> ConversationInput {
         let candidates = |plans: &[Plan]| plans.iter().map(|plan| self.candidate(*plan)).collect();
         let planned = match (job.reservation(), self.calls.get(step)) {

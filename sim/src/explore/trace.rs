@@ -12,7 +12,7 @@ pub(super) fn tell(world: &mut Federation, first: &State, choices: &[u16]) -> Ve
     let mut lines = Vec::new();
     for &choice in choices {
         let Some(choice) = world.choices(&state).get(usize::from(choice)).copied() else {
-            lines.push("a choice that is none".to_owned());
+            lines.push("there is no such choice".to_owned());
             return lines;
         };
         let (who, what) = describe(world, &state, choice);
@@ -42,7 +42,7 @@ fn describe(world: &Federation, state: &State, choice: Choice) -> (String, Strin
         }
         NextEvent::Twice(packet) => {
             let (way, what) = content(packet);
-            (way, format!("{what}, which will come once more"))
+            (way, format!("{what}, which will arrive a second time"))
         }
         NextEvent::Stranger(packet, foreign) => {
             let (way, what) = content(packet);
@@ -50,7 +50,8 @@ fn describe(world: &Federation, state: &State, choice: Choice) -> (String, Strin
         }
         NextEvent::Kill(node) => (node.name().to_owned(), "dies and starts again".to_owned()),
     };
-    let dies = if choice.dies { "; it dies before it speaks, and starts again" } else { "" };
+    let dies =
+        if choice.dies { "; it dies before it sends anything, and starts again" } else { "" };
     (who, format!("{what}{dies}"))
 }
 

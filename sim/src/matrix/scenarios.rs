@@ -68,7 +68,7 @@ pub const ALL: &[Scenario] = &[
     ),
     scenario(
         "reserve, one-way, refused",
-        "booked at the first RM, refused at the second: what was booked is ended",
+        "booked at the first RM, refused at the second: the booking is ended",
         &[FLAT, "one-way crm-A A 4 [3600,7200) ; crm-B B 9 [3600,7200)"],
         "1s reserve r1",
         1_000,
@@ -108,7 +108,7 @@ pub const ALL: &[Scenario] = &[
     scenario("release", "of three RMs", &[FLAT, PLAN], "1s reserve r1\n40s release r1", 40_000),
     scenario(
         "release while changing",
-        "a decided change of which one RM has not heard: both versions end",
+        "a decided change that one RM has not received: both versions end",
         &[FLAT, PLAN, "change c1 r1\n", CHANGED],
         "1s reserve r1\n40s modify r1 c1\n40015ms cut grc -> crm-A\n41s release r1\n47s mend grc -> crm-A",
         40_000,
@@ -151,14 +151,14 @@ pub const ALL: &[Scenario] = &[
     ),
     scenario(
         "tree: reserve",
-        "two coordinators below, three RMs",
+        "two child coordinators, three RMs",
         &[TREE, TREE_PLAN],
         "1s reserve r1",
         1_000,
     ),
     scenario(
         "tree: refused",
-        "an RM of one coordinator below refuses",
+        "an RM of one child coordinator refuses",
         &[TREE, "plan low-1 A 4 [3600,7200) ; low-1 A-X 6 [3600,7200) ; low-2 B 9 [3600,7200)"],
         "1s reserve r1",
         1_000,
@@ -179,14 +179,14 @@ pub const ALL: &[Scenario] = &[
     ),
     scenario(
         "tree: Resolve, decided",
-        "an RM asks below, that one asks above",
+        "an RM asks its child coordinator, which asks the parent",
         &[TREE, TREE_PLAN],
         "1s reserve r1\n1035ms cut top -> low-1\n1500ms mend top -> low-1",
         1_000,
     ),
     scenario(
         "tree: late Commit",
-        "a promise ends before the decision above comes through: a mixed outcome",
+        "a child's promise ends before the parent's decision arrives: a mixed outcome",
         &[TREE, TREE_PLAN],
         "1s reserve r1\n1035ms cut top -> low-1\n40s mend top -> low-1",
         1_000,

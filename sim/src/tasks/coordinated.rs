@@ -1,18 +1,18 @@
-//! Plans that a coordinator reserves: in two phases, or one-way with one resource manager after the other.
+//! Plans that a coordinator reserves: in two phases, or one-way at one resource manager after the other.
 //!
-//! The coordinator of each scheduler is the one that runs live (`coalloc_protocol::coordinator`), with the
-//! participants at the controllers on the other side. A task is opened when it comes; its plan is the one
-//! candidate; a refusal aborts the attempt, and when all have acknowledged that, the coordinator asks for
-//! another plan, as often as the task may be planned. A task is through when all have booked. What the cores
-//! want to be woken for (messages again, patience, holds that expire) they are woken for.
+//! The coordinator of each scheduler is the one that runs live (`coalloc_protocol::coordinator`). On the
+//! other side are the participants at the controllers. A task is opened when it arrives, and its plan is the only
+//! candidate. A refusal aborts the attempt. When all resource managers have acknowledged that, the coordinator
+//! asks for another plan, as often as the task may be planned. A task succeeds when all have booked. The cores
+//! are woken at the times that they ask for: to repeat messages, for timeouts, and for holds that expire.
 //!
-//! Messages take what light takes over the shortest way to the node, and a Hold what the node takes to read
-//! it. Data are planned to leave no sooner than the answers are back, as far as vectors may be asked to begin later
-//! ([`coalloc_common::limits::LATENCY_MAX`]). Facts travel with the answer and are
-//! believed before the coordinator hears it, as live.
+//! A message takes as long as light takes over the shortest route to the node. A Hold also takes the time that
+//! the node needs to read it. Data are planned to leave after the answers are back, as far as vectors may begin
+//! later ([`coalloc_common::limits::LATENCY_MAX`]). Facts travel with the answer, and the belief is updated
+//! before the coordinator gets the answer, as in a daemon.
 //!
-//! Left out: loss, restarts, coordinators above (the fault world has these), the coordinator's random pause
-//! before it plans again, which is its shell's.
+//! Left out: loss, restarts and parent coordinators, which the fault world has; and the random backoff before
+//! planning again, which belongs to the coordinator's shell.
 
 use std::collections::BTreeMap;
 
@@ -39,26 +39,26 @@ use super::settings::{Protocol, Schedulers, TasksSettings};
 use super::world::{Answered, Attempt, Event, World};
 use crate::forgetful::released;
 
-/// A scheduler's coordinator.
+/// The coordinator of a scheduler.
 pub(super) struct SchedulerNode {
     name: CoordinatorName,
     core: Coordinator,
-    /// When it is to be woken, if that is known.
+    /// When it will be woken; `None` if no wake-up is in the queue.
     wakes: Option<Time>,
 }
 
-/// A message of a coordinator on its way to a controller, and back with what came of it.
+/// A message of a coordinator on its way to a controller, or the outcome on its way back.
 #[derive(Debug, Clone)]
 pub(super) struct CoordinatorMessage<T> {
     scheduler: usize,
     place: usize,
     txn: TransactionId,
-    /// Which attempt at its task this is.
+    /// The attempt at its task that it belongs to.
     attempt: Attempt,
     content: T,
 }
 
-/// What comes back.
+/// A controller's answer to a message, and what its scheduler learns from it.
 #[derive(Debug, Clone)]
 pub(super) struct CoordinatorReply {
     kind: MessageKind,
@@ -67,7 +67,7 @@ pub(super) struct CoordinatorReply {
 }
 
 impl SchedulerNode {
-    /// The coordinators of a run, one a scheduler.
+    /// The coordinators of a run, one for each scheduler.
     pub(super) fn all(net: &Net, settings: &TasksSettings) -> Vec<Self> {
         let office = |name: &str| {
             let name = CoordinatorName::composed(name);
@@ -96,7 +96,7 @@ fn request_of(number: u32) -> RequestId {
     RequestId::composed(format!("t{number}"))
 }
 
-/// A token is the number of a task.
+/// The token of a caller is the number of its task.
 fn token_of(number: u32) -> Token<Next<RequestEnd>> {
     Token::new(u64::from(number))
 }
@@ -107,7 +107,7 @@ impl World<'_> {
         self.offices[self.tasks[number as usize].scheduler].name()
     }
 
-    /// A task comes to its coordinator.
+    /// A task arrives at its coordinator.
     pub(super) fn open(&mut self, number: u32) -> Result<(), String> {
         let request = request_of(number);
         let ticket = Ticket { request, user: UserName::composed("user"), content: String::new() };
@@ -115,7 +115,7 @@ impl World<'_> {
         self.tell_coordinator(number, ConversationInput::Open(opening))
     }
 
-    /// A plan is the next thing that the coordinator of a task tries.
+    /// Gives a task's plan to its coordinator, as the only candidate.
     pub(super) fn order(&mut self, (number, _): Attempt) -> Result<(), String> {
         let state = &self.tasks[number as usize];
         let in_turn = self.settings.reservation.protocol == Protocol::OneWayInTurn;
@@ -138,14 +138,14 @@ impl World<'_> {
         self.planned(number, planned)
     }
 
-    /// There is no plan for a task, and no other will be made.
+    /// There is no plan for a task, and there will be no other one.
     pub(super) fn refuse(&mut self, number: u32, refusal: Refusal) -> Result<(), String> {
         self.planned(number, Err(refusal).into())
     }
 
     fn planned(&mut self, number: u32, planned: Planned) -> Result<(), String> {
         let job = match self.tasks[number as usize].reservation.clone() {
-            // What refusals have told is believed already.
+            // What refusals have reported is in the belief already.
             Some(reservation) => PlanJob::again(reservation, Vec::new()),
             None => PlanJob::first(PlanTarget::Request(request_of(number))),
         };
@@ -157,8 +157,7 @@ impl World<'_> {
         self.step_coordinator(self.tasks[number as usize].scheduler, input.into()).map(|_| ())
     }
 
-    /// Steps a coordinator, and does what it wants done. What it says of a transaction that it was asked
-    /// about comes back.
+    /// Steps a coordinator, and carries out its effects. Returns its answer to Resolve, if it gives one.
     fn step_coordinator(
         &mut self,
         scheduler: usize,
@@ -178,7 +177,7 @@ impl World<'_> {
                 CoordinatorEffect::Reply(other) => {
                     return Err(format!("nobody waits for {other:?}"));
                 }
-                CoordinatorEffect::AskParent { .. } => return Err("nobody is above".to_owned()),
+                CoordinatorEffect::AskParent { .. } => return Err("it has no parent".to_owned()),
             }
         }
         let office = &mut self.offices[scheduler];
@@ -208,7 +207,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What a coordinator says of a task.
+    /// Handles a coordinator's answer about a task.
     fn replied(&mut self, number: u32, next: Next<RequestEnd>) -> Result<(), String> {
         match next {
             Next::Plan(job) => match job.reservation() {
@@ -219,7 +218,7 @@ impl World<'_> {
                 }
                 Some(reservation) => {
                     self.end_attempt(number, Some(reservation.clone()));
-                    // What was refused was told with what is free: there is nothing to wait for.
+                    // The refusal has reported what is free, so there is nothing to wait for.
                     self.again(number, Span::ZERO)
                 }
             },
@@ -239,13 +238,13 @@ impl World<'_> {
             let end = state.pieces.last().map_or(state.created, |run| run.window.end());
             self.succeed(number, end);
         } else {
-            // Also where something is still being dropped: it comes to nothing.
+            // Also if holds are still being dropped: the task will not run.
             self.end_attempt(number, reservation);
             self.fail(number);
         }
     }
 
-    /// What of the present attempt has had no answer was not asked, and is not taken.
+    /// The parts of the present attempt that have no answer were not sent, and do not count as taken.
     fn end_attempt(&mut self, number: u32, reservation: Option<ReservationId>) {
         let state = &mut self.tasks[number as usize];
         state.reservation = reservation;
@@ -255,12 +254,12 @@ impl World<'_> {
         self.beliefs[belief].settle(&self.net, &self.controllers, which, None);
     }
 
-    /// A controller hears a coordinator.
+    /// A message of a coordinator arrives at a controller.
     pub(super) fn ordered(&mut self, letter: CoordinatorMessage<Message>) -> Result<(), String> {
         let CoordinatorMessage { scheduler, place, txn, attempt, content: message } = letter;
         let (now, kind) = (self.now(), message.kind());
         let asked = match &message {
-            // Of a Hold that came before, all is counted.
+            // If the Hold has arrived before, all of it is counted already.
             Message::Hold(order) if !self.controllers[place].knows(&txn) => order.segments.clone(),
             _ => Vec::new(),
         };
@@ -282,7 +281,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Counts and tells what came of a Hold of these segments.
+    /// Counts and reports the outcome of a Hold of these segments.
     fn count_hold(
         &mut self,
         attempt: Attempt,
@@ -303,7 +302,7 @@ impl World<'_> {
                 self.changed(piece.resource, piece.window);
             }
         } else if let Some(Answer::Refused(refusal)) = &stepped.answer {
-            // A Hold that comes after its Abort is refused as well, and has met nobody.
+            // A Hold that arrives after its Abort is refused as well, but it has competed with nobody.
             let named = |piece: &&Piece| {
                 refusal.resource.as_ref() == Some(&self.net.resources[piece.resource].id)
             };
@@ -314,7 +313,7 @@ impl World<'_> {
         }
     }
 
-    /// Segments as the world numbers them.
+    /// The segments, with the numbers that the world gives to resources.
     fn pieces_at(&self, place: usize, segments: &[Segment]) -> Vec<Piece> {
         let piece = |segment: &Segment| {
             let own = &self.net.places[place].resources;
@@ -324,7 +323,8 @@ impl World<'_> {
         segments.iter().filter_map(piece).collect()
     }
 
-    /// What follows of a step of a controller: what it has freed is free, and what it asks is on its way.
+    /// Carries out what follows from a step of a controller: what it has freed is free, and its questions are
+    /// sent.
     fn follow(&mut self, place: usize, stepped: &ControllerStep) -> Result<(), String> {
         for txn in &stepped.freed {
             let Some(order) = self.controllers[place].asked(txn) else { continue };
@@ -356,12 +356,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The task that a transaction is for.
+    /// The task that a transaction belongs to.
     fn task_of(&self, scheduler: usize, txn: &TransactionId) -> Result<u32, String> {
         let known = self.offices[scheduler].core.reservation_of(txn);
         let number = known.and_then(|known| known.ticket.request.as_str().strip_prefix('t'));
         let number = number.and_then(|number| number.parse().ok());
-        number.ok_or_else(|| format!("{txn} is of no task"))
+        number.ok_or_else(|| format!("{txn} belongs to no task"))
     }
 
     fn scheduler_named(&self, name: &CoordinatorName) -> Result<usize, String> {
@@ -369,7 +369,7 @@ impl World<'_> {
         found.ok_or_else(|| format!("there is no coordinator {name}"))
     }
 
-    /// A coordinator hears what came of its message.
+    /// The outcome of a message arrives at its coordinator.
     pub(super) fn answered(
         &mut self,
         letter: CoordinatorMessage<CoordinatorReply>,
@@ -384,7 +384,7 @@ impl World<'_> {
         self.step_coordinator(scheduler, input).map(|_| ())
     }
 
-    /// A controller asks what became of a hold.
+    /// A controller asks for the decision on a hold (Resolve).
     pub(super) fn asked(&mut self, letter: CoordinatorMessage<()>) -> Result<(), String> {
         let CoordinatorMessage { scheduler, place, txn, attempt, content: () } = letter;
         let (rm, token) = (self.net.places[place].name.clone(), Token::new(u64::MAX));
@@ -396,7 +396,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// And is told.
+    /// The answer to Resolve arrives at the controller.
     pub(super) fn resolved(
         &mut self,
         letter: CoordinatorMessage<Resolution>,
@@ -411,9 +411,9 @@ impl World<'_> {
         self.follow(place, &stepped)
     }
 
-    /// It is time for a controller to look at its clock.
+    /// A wake-up of a controller is due.
     pub(super) fn wake_controller(&mut self, place: usize) -> Result<(), String> {
-        // One that was set later and comes sooner has taken its place.
+        // A wake-up that was set later, and for an earlier time, may have replaced this one.
         let now = self.now();
         if self.controllers[place].wakes.take_if(|at| *at <= now).is_none() {
             return Ok(());
@@ -421,7 +421,7 @@ impl World<'_> {
         self.step_controller(place, ParticipantInput::Tick)
     }
 
-    /// It is time for a coordinator to look at its clock.
+    /// A wake-up of a coordinator is due.
     pub(super) fn wake_coordinator(&mut self, scheduler: usize) -> Result<(), String> {
         let now = self.now();
         if self.offices[scheduler].wakes.take_if(|at| *at <= now).is_none() {

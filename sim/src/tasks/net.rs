@@ -279,7 +279,7 @@ fn distances(topology: &Topology) -> Result<(Vec<Vec<Span>>, usize), InvalidFiel
         }
         if let Some(cut) = (0..nodes).find(|node| !done[*node]) {
             let names = [source, cut].map(|node| topology.vertices()[node].name.as_str());
-            let value = format!("no way from {} to {}", names[0], names[1]);
+            let value = format!("no route from {} to {}", names[0], names[1]);
             let allowed = "a federation whose nodes are all joined by paths";
             return Err(InvalidField::new("topology.federation", value, allowed));
         }

@@ -163,7 +163,7 @@ impl World<'_> {
     /// A task is not planned again. If a coordinator has its request, that ends the request.
     fn give_up(&mut self, number: u32) -> Result<(), String> {
         if self.settings.reservation.protocol != Protocol::OneWay {
-            let text = "it was planned as often as it may be, or its deadline is near";
+            let text = "all tries of the task are used, or its deadline is near";
             return self.refuse(number, Refusal::new(Reason::NoRoute, text));
         }
         self.fail(number);

@@ -292,8 +292,8 @@ impl TasksSettings {
         let most = if is_coordinated { COORDINATED_TASKS_MAX } else { TASKS_MAX };
         check_range("workload.tasks", self.workload.tasks, 1..=most, "tasks")?;
         if !self.planning.sizes_known && is_coordinated {
-            let allowed = "true, unless reservation.protocol is one-way: a coordinator is told how long \
-                           everything is taken before anybody is asked";
+            let allowed = "true, unless reservation.protocol is one-way: a coordinator must know \
+                           how long everything is taken before it asks anybody";
             return Err(InvalidField::new("planning.sizes_known", false, allowed));
         }
         self.workload.check()?;

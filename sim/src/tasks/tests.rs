@@ -172,12 +172,8 @@ fn patience_is_that_of_the_live_coordinator() {
     let late = slow(patience + 500_000);
     assert_eq!((get(&late, "scheduled_tasks"), get(&late, "cpu_load")), (0.0, 0.0), "{late:?}");
     assert_eq!(get(&late, "plans_per_task"), 1.0, "they are not planned again: {late:?}");
-    assert_eq!(
-        get(&late, "burst_blocking"),
-        0.0,
-        "a Hold after its Abort has met nobody: {late:?}"
-    );
-    assert_eq!(late.get("conflict"), None, "and nothing came to a cluster: {late:?}");
+    assert_eq!(get(&late, "burst_blocking"), 0.0, "no Hold arrived after its Abort: {late:?}");
+    assert_eq!(late.get("conflict"), None, "and no message reached a cluster: {late:?}");
     // Faster than that, but slower than the time after which the Hold is sent again: the second Hold changes
     // nothing.
     let again = (limits::MESSAGE_PATIENCE.as_us() + patience) / 2;

@@ -357,7 +357,7 @@ impl<'a> World<'a> {
         }
         match answer.outcome {
             TaskOutcome::Planned(plans) => {
-                let none = || format!("a plan of task {number} is no plan");
+                let none = || format!("the planner returned no plan for task {number}");
                 let plan = plans.into_iter().next().ok_or_else(none)?;
                 self.begin(attempt, &plan, deadline)
             }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use coalloc_common::{Span, TransactionId, limits};
 
 use super::Address;
-use super::check::SYNC_US_MAX;
+
+/// The longest time that a sync takes, in microseconds. What falls due during a sync comes that much later.
+pub(super) const SYNC_US_MAX: i64 = 10_000_000;
 
 /// The last question comes at most this long before the end (in microseconds): the backoff before it is half
 /// of the time that was left then, or the shortest backoff.
@@ -87,6 +89,6 @@ impl QuestionLog {
             Some(last) => format!("last {} before", Span::from_us(due_us - last)),
             None => "never".to_owned(),
         };
-        Err(format!("I22: {txn} expires after {lasts} and was asked about {asked}"))
+        Err(format!("I22: {txn} expires after {lasts}, but was asked about {asked}"))
     }
 }

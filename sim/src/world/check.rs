@@ -21,9 +21,6 @@ use super::model::Model;
 use super::operator::may_have;
 use super::{Address, Fault, MessageKind, World};
 
-/// The longest time that a sync takes, in microseconds. What falls due during a sync comes that much later.
-pub(super) const SYNC_US_MAX: i64 = 10_000_000;
-
 /// What the durable records of all nodes have said so far.
 #[derive(Debug, Default)]
 pub struct Watch {
@@ -65,7 +62,7 @@ impl Watch {
     fn one_way(&self, txn: &TransactionId) -> Result<(), String> {
         let both = self.committed.contains(txn) && self.aborted.contains(txn);
         if both && !self.exempt.is_lost_txn(txn) {
-            return Err(format!("{txn} is decided both ways"));
+            return Err(format!("{txn} is decided twice, commit and abort"));
         }
         Ok(())
     }
@@ -179,7 +176,7 @@ impl World {
                 }
                 CoordinatorRecord::Mixed { txn, .. } => {
                     if watch.replaces.contains_key(txn) {
-                        return Err(format!("I5: the decided change {txn} comes out mixed"));
+                        return Err(format!("I5: the decided change {txn} has a mixed outcome"));
                     }
                     self.counts.mixed += 1;
                     watch.mixed.insert(txn.clone());
@@ -208,7 +205,10 @@ impl World {
             )
         };
         if self.grcs[index].is_low() && records.iter().any(begins) {
-            return Err(format!("I17: {} begins something without room", self.grcs[index].name));
+            return Err(format!(
+                "I17: {} begins something new on a nearly full disk",
+                self.grcs[index].name
+            ));
         }
         for record in records {
             self.model_grc(index, record)?;
@@ -227,11 +227,14 @@ impl World {
                     if !order.one_way && soft >= hard {
                         let txn = &order.txn;
                         return Err(format!(
-                            "I22: {txn} ends after {hard}, is asked about after {soft}"
+                            "I22: {txn} ends after {hard}, but is asked about only after {soft}"
                         ));
                     }
                     if !order.txn.is_of(&order.coordinator) {
-                        return Err(format!("I21: {} has held {}", order.coordinator, order.txn));
+                        return Err(format!(
+                            "I21: {} has made an RM hold {}, which is not its own",
+                            order.coordinator, order.txn
+                        ));
                     }
                     if !self.watch.intents.contains(&order.txn) {
                         return Err(format!("D1: {} is held without an intent", order.txn));
@@ -252,7 +255,7 @@ impl World {
                 ParticipantRecord::Booked { txn, by: Cause::Coordinator(name), .. }
                     if !txn.is_of(name) =>
                 {
-                    return Err(format!("I21: {name} has booked {txn}"));
+                    return Err(format!("I21: {name} has booked {txn}, which is not its own"));
                 }
                 ParticipantRecord::Booked { txn, .. } => {
                     if !self.watch.committed.contains(txn) && !self.is_one_way(index, txn) {
@@ -262,7 +265,9 @@ impl World {
                     self.check_replaced(index, txn)?;
                 }
                 ParticipantRecord::Ended { txn, coordinator, .. } if !txn.is_of(coordinator) => {
-                    return Err(format!("I21: {coordinator} has ended {txn}"));
+                    return Err(format!(
+                        "I21: {coordinator} has ended {txn}, which is not its own"
+                    ));
                 }
                 ParticipantRecord::Ended { txn, ending: TransactionEnd::Aborted, .. }
                     if self.watch.committed.contains(txn)
@@ -282,7 +287,10 @@ impl World {
             matches!(record, ParticipantRecord::Held { .. } | ParticipantRecord::Refused { .. })
         };
         if self.rms[index].is_low() && records.iter().any(begins) {
-            return Err(format!("I17: {} begins something without room", self.rms[index].name));
+            return Err(format!(
+                "I17: {} begins something new on a nearly full disk",
+                self.rms[index].name
+            ));
         }
         self.check_shadow_rm(index)
     }
@@ -310,11 +318,13 @@ impl World {
     /// sync: in that case the hold becomes durable as late as its expiry.
     fn check_expiry(&self, rm: usize, txn: &TransactionId) -> Result<(), String> {
         let Some((held_us, hard)) = self.watch.held.get(&(rm, txn.clone())) else {
-            return Err(format!("{txn} expires and was never held"));
+            return Err(format!("{txn} expires, but was never held"));
         };
         let lasted_us = self.rms[rm].stepped_us - held_us;
         if !self.rms[rm].clock.was_set && lasted_us < hard.as_us() {
-            return Err(format!("I14: {txn} was held for {hard}, expires after {lasted_us} us"));
+            return Err(format!(
+                "I14: {txn} was held for {hard}, but expires after {lasted_us} us"
+            ));
         }
         let at_us = self.rms[rm].stepped_us;
         self.watch.asking.check((Address::Rm(rm), txn), (*held_us, *hard), at_us)
@@ -360,10 +370,10 @@ impl World {
         match answer {
             // A later input of the same batch may have ended it already; but it was held.
             Answer::Held { .. } if entry.is_none_or(|entry| entry.order.is_none()) => {
-                return Err(format!("I4: {} is said to be held and is not", call.txn));
+                return Err(format!("I4: {} is reported as held, but is not", call.txn));
             }
             Answer::Held { .. } if self.watch.refused.contains_key(&key) && !lost => {
-                return Err(format!("I8: {} was refused and is held", call.txn));
+                return Err(format!("I8: {} was refused before, but is now held", call.txn));
             }
             Answer::Refused(refusal) if refusal.reason == Reason::DiskFull => {
                 self.watch.unwritten.insert(key);
@@ -382,7 +392,9 @@ impl World {
                 let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
                 if before != refusal.reason && !lost {
                     let (now, txn) = (refusal.reason, &call.txn);
-                    return Err(format!("I8: {txn} was refused as {before:?}, now {now:?}"));
+                    return Err(format!(
+                        "I8: {txn} was refused with {before:?} before, now with {now:?}"
+                    ));
                 }
             }
             _ => {}
@@ -397,7 +409,10 @@ impl World {
             return Err(format!("I12: {}: memory and log differ", node.name));
         }
         if core.unfinished() != node.shadow.unfinished() {
-            return Err(format!("I12: {}: unfinished differs from the log's", node.name));
+            return Err(format!(
+                "I12: {}: memory and log differ in the number of unfinished transactions",
+                node.name
+            ));
         }
         Ok(())
     }
@@ -453,7 +468,7 @@ impl World {
             let said = exempt.said_booked(rm, txn) || self.watch.is_unasked(txn, name);
             let believed = exempt.has_lied(rm, txn) && said;
             if !(believed || booked && content == Some(segments)) {
-                return Err(format!("I6: {id} is confirmed and {txn} at {name} is {phase:?}"));
+                return Err(format!("I6: {id} is confirmed, but {txn} at {name} is {phase:?}"));
             }
         }
         Ok(())
@@ -500,7 +515,7 @@ impl World {
     /// Checks at rest: I1, I5, I6, I7, I11, and that every node is the fold of its log (I12).
     pub fn check_rest(&mut self) -> Result<(), String> {
         if planted::is(Bug::Canary) {
-            return Err("a canary, planted".to_owned());
+            return Err("the planted canary".to_owned());
         }
         let mut owners: BTreeMap<TransactionId, &Reservation> = BTreeMap::new();
         for (index, node) in self.grcs.iter().enumerate() {
@@ -525,10 +540,14 @@ impl World {
                 match (&entry.phase, owners.get(txn)) {
                     (Phase::Held(_), _) => return Err(format!("I7: {txn} is held at {name}")),
                     (Phase::Booked, None) if !free(txn) => {
-                        return Err(format!("I5: {txn} is booked at {name} for nobody"));
+                        return Err(format!(
+                            "I5: {txn} is booked at {name} for no confirmed reservation"
+                        ));
                     }
                     _ if !entry.kept.is_empty() && !free(txn) => {
-                        return Err(format!("I5: {name} keeps something of {txn} for nobody"));
+                        return Err(format!(
+                            "I5: {name} keeps amounts of {txn} for no confirmed reservation"
+                        ));
                     }
                     _ => {}
                 }
@@ -561,7 +580,7 @@ impl World {
                     entry.phase == Phase::Booked && same
                 });
                 if !booked {
-                    return Err(format!("I6: {txn} is confirmed and not booked at {name}"));
+                    return Err(format!("I6: {txn} is confirmed, but not booked at {name}"));
                 }
             }
         }
@@ -584,16 +603,18 @@ impl World {
         let (mixed, split) = (any(&self.watch.mixed), any(&self.watch.split));
         match reservation.state {
             State::Failed if self.watch.committed.contains(txn) && !mixed && !split => {
-                Err(format!("I5: {id} has failed, was decided and is not recorded as mixed"))
+                Err(format!("I5: {id} was decided and has failed, but is not recorded as mixed"))
             }
             State::Failed if mixed => {
                 let reason = reservation.refusal.as_ref().map(|refusal| refusal.reason);
                 if reason == Some(Reason::Mixed) {
                     return Ok(());
                 }
-                Err(format!("{id} is mixed and its user is told {reason:?}"))
+                Err(format!("{id} has a mixed outcome, but its user is told {reason:?}"))
             }
-            State::Confirmed if mixed => Err(format!("I6: {id} is mixed and confirmed")),
+            State::Confirmed if mixed => {
+                Err(format!("I6: {id} has a mixed outcome and is confirmed"))
+            }
             _ => Ok(()),
         }
     }
@@ -603,14 +624,14 @@ impl World {
 fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), String> {
     for (resource, _) in &core.config().resources {
         if core.timetable(resource) != shadow.timetable(resource) {
-            return Err(format!("the timetable of {resource} differs from its log's"));
+            return Err(format!("the timetable of {resource} differs from the log"));
         }
     }
     if core.changes() != shadow.changes() {
-        return Err("what changed lately differs from the log's".to_owned());
+        return Err("the latest changes differ from the log".to_owned());
     }
     if core.entries().len() != shadow.entries().len() {
-        return Err("there are more transactions than in the log, or fewer".to_owned());
+        return Err("the number of transactions differs from the log".to_owned());
     }
     for ((txn, a), (other, b)) in core.entries().iter().zip(shadow.entries()) {
         let phases = match (&a.phase, &b.phase) {
@@ -621,7 +642,7 @@ fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), Stri
             (a, b) => a == b,
         };
         if txn != other || a.order != b.order || a.coordinator != b.coordinator || !phases {
-            return Err(format!("{txn} differs from its log's"));
+            return Err(format!("{txn} differs from the log"));
         }
     }
     Ok(())

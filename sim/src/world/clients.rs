@@ -1,5 +1,5 @@
-//! Users: they call a coordinator, and call again until they have heard an outcome. What they are told is compared with what they have
-//! been told before (I8) and with what the RMs have on disk (I6).
+//! Users: each calls a coordinator, and calls again until there is an outcome. Every answer is compared with
+//! earlier answers (I8), and with what the RMs have on disk (I6).
 
 use coalloc_common::{Reason, RequestId, ReservationId, UserName};
 use coalloc_protocol::conversation::{
@@ -18,21 +18,21 @@ pub struct Demand {
     pub grc: usize,
     pub ticket: Ticket,
     pub candidates: Vec<Candidate>,
-    /// The same id is used with other content elsewhere: being told so is an outcome.
+    /// The same id is used elsewhere with other content. So "other content" is an outcome, too.
     pub impostor: bool,
-    /// Calls again after this long without an outcome; zero when it calls by hand only.
+    /// The time after which the user calls again if there is no outcome; zero if a story makes the calls.
     pub patience_us: i64,
-    /// What was heard.
+    /// The reservation's id, once an answer has named it.
     pub id: Option<ReservationId>,
     pub outcome: Option<State>,
     pub told_other_content: bool,
-    /// It shall be released, once it is known.
+    /// The user wants it released, once its id is known.
     pub release: bool,
-    /// Its user went away and asks nothing any more (F8).
+    /// The user went away and calls no more (F8).
     pub vanished: bool,
-    /// The coordinator does not know it any more, because an old disk was put back (F11).
+    /// The coordinator has lost it, because an old disk was put back (F11).
     pub lost: bool,
-    /// Its changes, in the order in which they are wanted.
+    /// The changes of the reservation, in the order in which the user wants them.
     pub changes: Vec<WantedChange>,
 }
 
@@ -41,7 +41,8 @@ pub struct Demand {
 pub struct WantedChange {
     pub id: RequestId,
     pub candidates: Vec<Candidate>,
-    /// What was heard; a change of what is released or being changed has none.
+    /// The outcome that was reported; `None` also if the change was turned away because the reservation was
+    /// released or being changed.
     pub outcome: Option<ChangeState>,
 }
 
@@ -68,7 +69,7 @@ impl Demand {
         }
     }
 
-    /// Has its user heard all that there is to hear?
+    /// Does the user wait for nothing any more?
     pub fn is_content(&self) -> bool {
         if self.vanished || self.lost {
             return true;
@@ -81,25 +82,25 @@ impl Demand {
     }
 }
 
-/// A user's doing.
+/// Something that a user does.
 #[derive(Debug, Clone)]
 pub enum Visit {
     /// Sends the request.
     Open(usize),
-    /// Sends it again if there is no outcome yet, and the release if one is wanted.
+    /// Sends the request again if there is no outcome yet, or else the release if one is wanted.
     Again(usize),
-    /// Sends this change, if the reservation is known.
+    /// Sends this change, if the reservation's id is known.
     Change { demand: usize, wish: usize },
-    /// Wants it released from now on.
+    /// From now on the user wants the reservation released.
     Release(usize),
-    /// Is gone for good, whatever it waits for.
+    /// The user is gone for good, whatever it waits for.
     Vanish(usize),
 }
 
 #[derive(Debug, Default)]
 pub struct Clients {
     pub demands: Vec<Demand>,
-    /// One planning in so many thousand breaks off.
+    /// How many of a thousand plannings break off.
     pub planning_fails: u64,
     pub planning_us: i64,
 }
@@ -171,7 +172,7 @@ impl World {
         if has_outcome { self.release(demand) } else { self.open(demand) }
     }
 
-    /// The id of its reservation that was heard or is listed.
+    /// The reservation's id, from an answer or from the coordinator's list.
     pub(super) fn known_id(&self, demand: usize) -> Option<ReservationId> {
         let Demand { grc, ticket, id, .. } = &self.clients.demands[demand];
         let listed = || {
@@ -217,12 +218,13 @@ impl World {
             ChangeEnd::DiskFull => self.no_room(grc),
             ChangeEnd::Unknown if self.is_lost(demand) => Ok(()),
             ChangeEnd::Unknown | ChangeEnd::OtherContent => {
-                Err(format!("demand {demand} wants a change and is told {end:?}"))
+                Err(format!("demand {demand} wants a change, but is told {end:?}"))
             }
         }
     }
 
-    /// I8 for changes: the same change, the same outcome. Done: booked everywhere (I6).
+    /// Checks I8 for changes: the same change has the same outcome. If it is done, it is booked everywhere
+    /// (I6).
     fn heard_of_change(
         &mut self,
         demand: usize,
@@ -254,7 +256,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends Release, for the id that was heard or is listed.
+    /// Sends Release for the reservation's id, from an answer or from the coordinator's list.
     fn release(&mut self, demand: usize) -> Result<(), String> {
         let Some(reservation) = self.known_id(demand) else { return Ok(()) };
         let grc = self.clients.demands[demand].grc;
@@ -315,24 +317,24 @@ impl World {
         let was_content = self.clients.demands[demand].is_content();
         self.heard(demand, reservation)?;
         let known = &self.clients.demands[demand];
-        // Whoever had heard all asked no more, until an answer to another call came after all.
+        // A user that waits for nothing has stopped calling. Here the answer to another call arrived late.
         if was_content && !known.is_content() && known.patience_us > 0 {
             self.after(known.patience_us, Event::Visit(Visit::Again(demand)));
         }
         Ok(())
     }
 
-    /// Nothing was begun for want of room: asked again later, it may be (I17).
+    /// Nothing was begun for want of disk space. The same call may succeed later (I17).
     fn no_room(&mut self, grc: usize) -> Result<(), String> {
         self.counts.no_room += 1;
         self.counts.fault(Fault::F4);
         if self.grcs[grc].is_low() {
             return Ok(());
         }
-        Err(format!("I17: {} says that it has no room, and has", self.grcs[grc].name))
+        Err(format!("I17: {} reports a nearly full disk, but has space", self.grcs[grc].name))
     }
 
-    /// The outcome, compared with what was heard before.
+    /// Compares an outcome with what the same users were answered before.
     fn heard(&mut self, demand: usize, reservation: &Reservation) -> Result<(), String> {
         let request = self.clients.demands[demand].ticket.request.clone();
         if self.is_lost(demand) || self.watch.exempt.is_lost(reservation.id.as_str()) {
@@ -354,7 +356,7 @@ impl World {
                 None => true,
                 Some(State::Confirmed) => {
                     state == State::Confirmed
-                        // A change may come out mixed: both versions end, and its user is told.
+                        // A change may have a mixed outcome: both versions end, and the user is told.
                         || (reservation.refusal.as_ref().is_some_and(|r| r.reason == Reason::Mixed)
                             && reservation.change.is_some())
                         || (released && matches!(state, State::Terminating | State::Terminated))
@@ -384,13 +386,13 @@ impl World {
         }
     }
 
-    /// Was what its user knows as its reservation lost with a disk (F11)?
+    /// Was the reservation, as its user knows it, lost with a disk (F11)?
     fn is_lost(&self, demand: usize) -> bool {
         let id = self.known_id(demand);
         id.is_some_and(|id| self.watch.exempt.is_lost(id.as_str()))
     }
 
-    /// An outcome of which nothing is promised: the user takes it, and is content with it.
+    /// Takes over an outcome without any promise behind it. The user waits for nothing more.
     fn heard_anything(&mut self, demand: usize, reservation: &Reservation) {
         if !reservation.is_definite() {
             return;

@@ -27,7 +27,10 @@ impl World {
                     (by_digests(core, name, shadow, now), plain(core, name, shadow, now));
                 if found != there {
                     let (here, rm) = (&node.name, &rm.name);
-                    return Err(format!("{here} finds {found:?} at {rm}, and there is {there:?}"));
+                    return Err(format!(
+                        "{here} finds the differences {found:?} at {rm}, but the records have \
+                         {there:?}"
+                    ));
                 }
                 self.counts.differences += found.len() as u64;
             }

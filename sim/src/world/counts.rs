@@ -41,23 +41,25 @@ impl Fault {
     pub const fn about(self) -> &'static str {
         match self {
             Self::F1 => "a process dies at a durability point: before write, fsync or any effect",
-            Self::F2 => "a way is cut, one way or both, or clogged until it is opened again",
+            Self::F2 => {
+                "a connection is cut, in one direction or both, or clogged until it is opened again"
+            }
             Self::F3 => "a packet is lost, doubled, or late enough to be overtaken",
-            Self::F4 => "a write is torn, lost, fails or finds no room; a record is damaged",
+            Self::F4 => "a write is torn, lost, fails or finds no disk space; a record is damaged",
             Self::F5 => "a wall clock jumps, or a process freezes",
             Self::F6 => "a packet of a slow resource manager",
             Self::F7 => "a lie of a resource manager",
             Self::F8 => "a client vanishes",
             Self::F9 => {
-                "an older release: a message it rejects, or its ledger read by this one; a newer one: a reason that \
-                 nobody here knows"
+                "an older release: a message that it rejects, or its ledger that this release \
+                 reads; a newer release: a reason that this release does not know"
             }
             Self::F10 => "a federation with two coordinators under one name",
             Self::F11 => "an older disk is put back, or an empty one",
             Self::F12 => {
                 "a message is denied: the configuration leaves its coordinator out for a while"
             }
-            Self::F13 => "a coordinator meddles with what is another's",
+            Self::F13 => "a coordinator meddles with another one's transaction",
         }
     }
 }
@@ -127,17 +129,17 @@ counts! {
     /// Questions of resource managers (Resolve).
     asked: "questions (Resolve)",
     /// Promises that child coordinators gave to a parent.
-    prepared: "promises to a coordinator above",
+    prepared: "promises to a parent coordinator",
     /// Holds that waited for the yes of another RM.
-    held_after: "holds in turn",
+    held_after: "holds one by one",
     /// Attempts in turn that were refused when something was already held.
-    went_back: "attempts in turn that went back",
+    went_back: "attempts one by one that went back",
     /// Bookings of a child coordinator for its parent that a newer version replaced.
-    replaced_below: "changes made below",
+    replaced_below: "changes at child coordinators",
     /// Holds of a parent that its child coordinator planned again.
-    replanned_below: "plans made again below",
+    replanned_below: "replans at child coordinators",
     /// Calls of a client with an id that was used for something else.
-    stolen: "ids used for something else",
+    stolen: "ids used for other content",
     /// Processes that died, for whatever reason.
     crashes: "processes that died",
     /// Processes that died at a durability point: before the write.
@@ -157,11 +159,11 @@ counts! {
     /// Processes that died while another one was down.
     pairs: "F1 while another one was down",
     /// Directions between two nodes that were cut.
-    cuts: "F2 ways cut",
+    cuts: "F2 connections cut",
     /// Directions that were cut for longer than two minutes.
-    long_cuts: "F2 ways cut for longer than two minutes",
+    long_cuts: "F2 connections cut for longer than two minutes",
     /// Directions that were clogged.
-    clogs: "F2 ways clogged",
+    clogs: "F2 connections clogged",
     /// Packets that were lost.
     lost: "F3 packets lost",
     /// Packets that arrived twice.
@@ -175,9 +177,9 @@ counts! {
     /// Writes or fsyncs that failed.
     io_errors: "F4 writes or fsyncs failed",
     /// Appends that found no disk space.
-    full: "F4 appends without room",
+    full: "F4 appends without disk space",
     /// Holds and requests that were refused while only little disk space was left (I17).
-    no_room: "F4 refused for want of room",
+    no_room: "F4 refused for lack of disk space",
     /// Damaged records, each of which stopped a start (I15).
     damaged: "F4 damaged records found at start",
     /// Wall clocks that jumped.
@@ -191,7 +193,7 @@ counts! {
     /// Ledgers of an older release that this release continued.
     upgrades: "F9 ledgers of an older release",
     /// Holds and commits that were refused for a reason that only a newer release knows.
-    unknown_reasons: "F9 refused for a reason that nobody knows",
+    unknown_reasons: "F9 refused for a reason that nobody here knows",
     /// Questions that went to the wrong one of two coordinators with the same name.
     strangers: "F10 questions to the wrong twin",
     /// Records that were lost with a restored disk.
@@ -203,7 +205,7 @@ counts! {
     /// Messages of a coordinator that the configuration of the RM left out.
     denied: "F12 messages denied",
     /// Messages of a coordinator about a transaction that is another coordinator's.
-    meddled: "F13 messages about what is another's",
+    meddled: "F13 messages about another one's transaction",
 }
 
 impl Counts {

@@ -1,4 +1,4 @@
-//! Packets between nodes: calls and questions leave, the network delays, loses or doubles their packets, and
+//! Packets between nodes: calls and questions are sent, the network delays, loses or doubles their packets, and
 //! each answer finds the node that waits for it.
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
@@ -11,7 +11,7 @@ use super::network::{OpenCall, Packet, PacketFate, Question};
 use super::{Address, Event, Fault, Waiter, World, print};
 
 impl World {
-    /// A coordinator's call leaves.
+    /// Sends a coordinator's message to an RM, as a call that waits for an answer.
     pub(super) fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
         let Some(to) = self.find(rm.as_str()) else { return };
         let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
@@ -20,7 +20,7 @@ impl World {
         self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
     }
 
-    /// An RM's question leaves, to a coordinator of that name.
+    /// Sends an RM's question (Resolve) to a coordinator of that name.
     pub(super) fn ask(&mut self, by: Address, coordinator: &CoordinatorName, txn: TransactionId) {
         self.counts.asked += 1;
         self.watch.asking.note(by, &txn, self.now_us);

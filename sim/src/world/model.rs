@@ -18,7 +18,7 @@ use coalloc_protocol::message::{Cause, Decision, HoldOrder};
 use coalloc_protocol::participant::{ParticipantRecord, Phase, TransactionEnd};
 
 use super::World;
-use super::check::SYNC_US_MAX;
+use super::asking::SYNC_US_MAX;
 
 /// What is held or booked at each RM, and since when its process runs.
 #[derive(Debug, Default)]
@@ -212,7 +212,9 @@ impl World {
             ParticipantRecord::Held { order, .. } => {
                 if let Some((resource, at)) = self.model_excess(rm, order) {
                     let (name, txn) = (&self.rms[rm].name, &order.txn);
-                    return Err(format!("I1: {name} holds {txn} beyond {resource} at {at}"));
+                    return Err(format!(
+                        "I1: {name} holds {txn} beyond the capacity of {resource} at {at}"
+                    ));
                 }
                 let beside = self.watch.model.own_segments(rm, order);
                 let live = self.watch.model.live.entry(rm).or_default();
@@ -285,7 +287,7 @@ impl World {
         let at_us = node.world_us(at.boot);
         if at_us > due_us && !self.watch.exempt.is_lost_txn(txn) {
             let (name, lasted) = (&node.name, Span::from_us(at_us - held_us));
-            return Err(format!("I14: {txn} at {name} was held for {hard} and lasts {lasted}"));
+            return Err(format!("I14: {txn} at {name} was held for {hard}, but lasts {lasted}"));
         }
         Ok(())
     }
@@ -305,7 +307,9 @@ impl World {
         };
         let below = self.members.contains_key(&grc);
         if !below && *expires_in < limits::COMMIT_MARGIN {
-            return Err(format!("I3: {txn} is decided {expires_in} before a hold of it ends"));
+            return Err(format!(
+                "I3: {txn} is decided only {expires_in} before one of its holds ends"
+            ));
         }
         let ends_us = self.grcs[grc].world_us(at.boot).saturating_add(expires_in.as_us());
         for rm in 0..self.rms.len() {
@@ -314,7 +318,10 @@ impl World {
                 && !self.watch.exempt.is_free(rm, txn)
             {
                 let name = &self.rms[rm].name;
-                return Err(format!("I3: {txn} is decided on a hold at {name} that ends before"));
+                return Err(format!(
+                    "I3: {txn} is decided, but its hold at {name} ends earlier than the decision \
+                     says"
+                ));
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ impl World {
         if !self.grcs[grc].is_up() {
             return Err("its coordinator is down".to_owned());
         }
-        self.say_operator(grc, true, &format!("gives up on {rm}, of {reservation}"));
+        self.say_operator(grc, true, &format!("gives up on {rm} for {reservation}"));
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Operator);
         let (of, by) = (OfWhat::Reservation(reservation), UserName::composed("operator"));
@@ -33,7 +33,7 @@ impl World {
                 self.say_operator(grc, false, &print::gave_up(reply));
                 Ok(())
             }
-            GiveUpReply::Unknown => Err("an operator is told that there is none".to_owned()),
+            GiveUpReply::Unknown => Err("an operator gets an unexpected reply: unknown".to_owned()),
         }
     }
 

@@ -1,11 +1,11 @@
-//! The planners of the coordinators' shells. Whatever a coordinator wants planned in a conversation is planned here: a
-//! user's request, a change, and what a parent coordinator wants held.
+//! The planners in the coordinators' shells. They plan what a coordinator wants planned in a conversation: a
+//! user's request, a change, or a parent coordinator's hold.
 //!
-//! Planning takes its time, in which the process may die. Then it posts what it came to, or, now and then, that it
-//! broke off.
+//! Planning takes time, and the process may die meanwhile. Then the shell posts the result, or, now and then,
+//! that planning broke off.
 //!
-//! Left out: real planners. The plans of a request were drawn with its demand; a child coordinator draws its plan
-//! ([`tree`](super::tree)).
+//! Left out: real planners. The plans of a request were drawn together with its demand. A child coordinator
+//! draws its plan when it is asked ([`tree`](super::tree)).
 
 use coalloc_common::{Reason, Refusal};
 use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob, PlanTarget, Planned};
@@ -18,19 +18,19 @@ use super::{Address, Event, Waiter, World};
 #[derive(Debug, Clone)]
 pub struct ShellJob {
     grc: usize,
-    /// The life of the process that was to plan it.
+    /// The life of the process that began to plan it.
     life: u64,
     job: PlanJob,
     caller: Caller,
 }
 
 impl World {
-    /// A coordinator wants a job planned by one of its callers.
+    /// A coordinator has one of its callers plan a job.
     pub(super) fn plan(&mut self, grc: usize, job: PlanJob, caller: Caller) -> Result<(), String> {
         let again = job.reservation().is_some();
         let takes_us = match self.waiter(caller)? {
             Waiter::User { .. } => self.clients.planning_us,
-            // The new version is what it was: nothing is searched.
+            // The new version is what it was, so nothing is searched.
             Waiter::Changer { .. } if again => 0,
             Waiter::Changer { .. } => self.clients.planning_us,
             Waiter::Parent { .. } => {
@@ -48,7 +48,7 @@ impl World {
         Ok(())
     }
 
-    /// A job is planned, if the process still lives that was to plan it.
+    /// A job has been planned. If the process that planned it still lives, it posts the result.
     pub(super) fn job_planned(&mut self, planned: ShellJob) -> Result<(), String> {
         let ShellJob { grc, life, job, caller } = planned;
         if self.grcs[grc].life != life {
@@ -75,8 +75,8 @@ impl World {
         self.waiters.get(&number(caller)).ok_or_else(|| format!("{caller:?} waits for nothing"))
     }
 
-    /// The plans of a demand. When it is planned again: the same plans once more, as if the picture had changed, or
-    /// nothing, now and then; of a search that goes back, what no refusal has excluded.
+    /// The plans of a demand. When it is planned again, they are the same plans, as if the picture had changed,
+    /// or now and then none. A search that goes back gives only the plans that no refusal has excluded.
     fn plan_of_request(&mut self, demand: usize, job: &PlanJob) -> Option<Planned> {
         let candidates = self.clients.demands[demand].candidates.clone();
         let fails = self.dice.per_mille(self.clients.planning_fails);
@@ -133,7 +133,7 @@ fn some_of(candidates: Vec<Candidate>) -> Planned {
     }
 }
 
-/// Does a candidate want something that one of these refusals said was not there?
+/// Does a candidate want something that was not available according to one of these refusals?
 fn is_refused(candidate: &Candidate, refusals: &[Refusal]) -> bool {
     refusals.iter().any(|refusal| {
         let asked = refusal.rm.as_ref().and_then(|rm| candidate.segments.get(rm));

@@ -15,7 +15,7 @@ use super::node::WALL_START;
 const DISK_FULL: &str = "DiskFull: the disk is nearly full, send it again later";
 const OTHER_CONTENT: &str = "OtherContent: the id is known with other content";
 const BROKEN_OFF: &str = "BrokenOff: send it again";
-const UNKNOWN: &str = "Unknown: there is none";
+const UNKNOWN: &str = "Unknown: there is no such reservation";
 
 /// One line of the transcript.
 pub fn line(now_us: i64, who: &str, what: &str) -> String {
@@ -64,7 +64,7 @@ pub fn packet(packet: &Packet) -> String {
             format!("Resolution: {decision:?}")
         }
         Packet::Resolution { resolution, .. } => format!("Resolution: {resolution:?}"),
-        Packet::Reset { to } => format!("nobody is there for {}", to.word()),
+        Packet::Reset { to } => format!("no process to receive {}", to.word()),
     }
 }
 
@@ -89,8 +89,8 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
                 replaces.as_ref().map_or(String::new(), |old| format!(", replaces {old}"));
             let mends = match mends {
                 None => "",
-                Some(MendTarget::New) => ", the new version everywhere",
-                Some(MendTarget::Old) => ", the old version everywhere",
+                Some(MendTarget::New) => ", to book the new version everywhere",
+                Some(MendTarget::Old) => ", to restore the old version everywhere",
             };
             format!("D1 intent {txn}: {}{replaces}{mends}", candidate(plan))
         }
@@ -125,19 +125,19 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
             format!("{reservation} is replaced by {by}")
         }
         CoordinatorRecord::Superseded { reservation, .. } => {
-            format!("{reservation} is superseded, says the one above")
+            format!("{reservation} is superseded, says its parent")
         }
         CoordinatorRecord::Settled { txn, .. } => format!("settled {txn}"),
         CoordinatorRecord::Disowned { txn, rm, by, .. } => {
-            format!("{txn} at {rm} is nobody's, says {by}")
+            format!("{txn} at {rm} belongs to nobody, says {by}")
         }
         CoordinatorRecord::GaveUp { txn, rm, by, .. } => {
-            format!("{rm} is given up of {txn}, says {by}")
+            format!("{rm} is no longer waited for in {txn}, says {by}")
         }
         CoordinatorRecord::DisownEnded { txn, rm, .. } => format!("{rm} has nothing of {txn}"),
         CoordinatorRecord::Differs { txn, rm, differs, .. } => match differs {
             Some(differs) => format!("{txn} at {rm}: {}", differs.word()),
-            None => format!("{txn} at {rm} is as it is here again"),
+            None => format!("{txn} at {rm} agrees again"),
         },
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
@@ -157,7 +157,7 @@ pub fn participant_record(record: &ParticipantRecord) -> String {
         }
         ParticipantRecord::Moved { moves, by, .. } => {
             let who: Vec<String> = moves.iter().map(|moved| moved.txn.to_string()).collect();
-            format!("routed anew {}, {}", who.join(" "), cause(by))
+            format!("new routes for {}, {}", who.join(" "), cause(by))
         }
         ParticipantRecord::Refused { order, refusal, .. } => {
             format!("refused {} ({:?})", order.txn, refusal.reason)
@@ -172,10 +172,10 @@ pub fn participant_record(record: &ParticipantRecord) -> String {
 fn cause(cause: &Cause) -> String {
     match cause {
         Cause::Coordinator(name) => format!("told by {name}"),
-        Cause::Resolve(name) => format!("asked {name}"),
+        Cause::Resolve(name) => format!("after asking {name}"),
         Cause::ResourceManager(name) => format!("told by {name}"),
         Cause::User(name) => format!("told by {name}"),
-        Cause::Expiry => "time is over".to_owned(),
+        Cause::Expiry => "time ran out".to_owned(),
         Cause::Restart => "restarted".to_owned(),
     }
 }
@@ -218,7 +218,7 @@ pub fn change_end(end: &ChangeEnd) -> String {
         ChangeEnd::BrokenOff => BROKEN_OFF.to_owned(),
         ChangeEnd::Unknown => UNKNOWN.to_owned(),
         ChangeEnd::UnderWay(change) => format!("ChangeUnderWay: {change}"),
-        ChangeEnd::Spent => "ChangesSpent: it was changed as often as it may be".to_owned(),
+        ChangeEnd::Spent => "ChangesSpent: no further change is allowed".to_owned(),
         ChangeEnd::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
     }
 }
@@ -236,7 +236,7 @@ pub fn gave_up(answer: &GiveUpReply) -> String {
     match answer {
         GiveUpReply::GaveUp(on) => {
             let of: Vec<&str> = on.reservations.iter().map(|id| id.as_str()).collect();
-            format!("given up of {}", of.join(" "))
+            format!("given up: {}", of.join(" "))
         }
         GiveUpReply::NotGivenUp(why) => format!("not given up: {why:?}"),
         GiveUpReply::Unknown => UNKNOWN.to_owned(),

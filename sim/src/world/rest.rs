@@ -50,7 +50,9 @@ impl World {
         }
         for (index, demand) in self.clients.demands.iter().enumerate() {
             if !demand.is_content() {
-                why.push(format!("the user of demand {index} has not heard: {demand:?}"));
+                why.push(format!(
+                    "the user of demand {index} does not know the outcome: {demand:?}"
+                ));
             }
         }
         why.join("; ")

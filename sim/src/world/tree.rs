@@ -1,7 +1,7 @@
-//! Coordinators below coordinators: the shell of one that serves as an RM, and what must hold from
-//! one level to the next.
+//! Child coordinators: the shell of a coordinator that serves as an RM, and the checks between the levels.
 //!
-//! Planning below is a throw: all at one of its RMs, all at every one, or no plan.
+//! Planning in a child is a throw of the dice: one candidate for each of its RMs alone, one candidate over all
+//! of them, or no plan.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use super::network::Packet;
 use super::node::Node;
 use super::{Address, Fault, Waiter, World};
 
-/// The time that planning below takes.
+/// How long a child coordinator plans, in microseconds.
 const PLANNING_US: i64 = 50_000;
 
 impl World {
-    /// Adds a coordinator that serves others above it, and starts it. `own` are its RMs.
+    /// Adds a coordinator that serves parents, and starts it. `own` are its RMs.
     pub fn add_lower(
         &mut self,
         config: CoordinatorConfig,
@@ -41,7 +41,7 @@ impl World {
         self.restart(Address::Grc(index), false)
     }
 
-    /// A message of a coordinator above arrives.
+    /// A message of a parent coordinator arrives.
     pub(super) fn heard_from_parent(
         &mut self,
         grc: usize,
@@ -66,7 +66,7 @@ impl World {
         self.begin(Address::Grc(grc))
     }
 
-    /// What a coordinator answers to its parent.
+    /// Handles a coordinator's answer to its parent.
     pub(super) fn answer_to_parent(
         &mut self,
         grc: usize,
@@ -87,7 +87,7 @@ impl World {
         let Some(known) = self.calls.get(&call) else { return Ok(()) };
         let caller = known.grc;
         match reply {
-            // Another copy of the message has the answer.
+            // The answer goes to another copy of the message.
             ParentReply::SentAgain => Ok(()),
             ParentReply::Answered(answer) => {
                 self.watch_answer_to_parent(grc, call, &answer)?;
@@ -98,12 +98,13 @@ impl World {
         }
     }
 
-    /// In a story planning takes nothing.
+    /// How long a child coordinator plans, in microseconds; nothing in a story.
     pub(super) const fn planning_below_us(&self) -> i64 {
         if self.is_story() { 0 } else { PLANNING_US }
     }
 
-    /// What to try below: at each RM what it has, all of them or one after the other.
+    /// The candidates of a child coordinator. Each RM gets the segments of its own resources. The RMs of a
+    /// candidate are sent Hold all at once, or one after the other.
     pub(super) fn plan_at_child(
         &mut self,
         grc: usize,
@@ -126,8 +127,8 @@ impl World {
             Candidate { segments, order, details: Details::default(), one_way: false }
         };
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
-        // Whoever has something can have it again, also when it has begun: a planner knows that, and a throw that
-        // never takes it would leave a change in two versions for longer than the world lasts.
+        // What an RM has already can be had again, even if it has begun. A real planner knows that. Dice that
+        // never choose it would leave a change with two versions for longer than the world lasts.
         let again = self.replaced_rms(grc, order).map(|rms| at(&rms));
         let mut plans: Vec<Candidate> = match if self.is_story() { 7 } else { self.dice.below(8) } {
             0 => return None,
@@ -140,7 +141,7 @@ impl World {
         Some(plans)
     }
 
-    /// The RMs of what an order would replace.
+    /// The RMs that have what an order would replace.
     fn replaced_rms(&self, grc: usize, order: &HoldOrder) -> Option<Vec<RmName>> {
         let core = &self.grcs[grc].shadow;
         let (_, id) = core.parent_entries().get(order.replaces.as_ref()?)?.order.as_ref()?;
@@ -154,7 +155,7 @@ impl World {
         )
     }
 
-    /// What a coordinator has made of a transaction of one above.
+    /// What a child coordinator has made of a parent's transaction: the child, the order, and the reservation.
     fn child_reservation(
         &self,
         name: &RmName,
@@ -166,7 +167,7 @@ impl World {
         Some((grc, order, core.find(id.as_str())?))
     }
 
-    /// D3 below only after D3 above; D2 below only when every inner RM has D2.
+    /// Checks that a child has D3 only after its parent has D3, and D2 only when every inner RM has D2.
     pub(super) fn watch_levels(
         &mut self,
         grc: usize,
@@ -179,7 +180,7 @@ impl World {
                     && !self.watch.is_committed(upper)
                     && !self.watch.exempt.is_lost_txn(upper)
                 {
-                    return Err(format!("I3: {txn} is decided below, {upper} is not above"));
+                    return Err(format!("I3: {txn} is decided at a child, {upper} is not decided"));
                 }
             }
             CoordinatorRecord::Prepared { txn, expires_in, .. } => {
@@ -193,7 +194,7 @@ impl World {
                         None => self.watch.was_promised(self.find(name.as_str()), txn),
                     };
                     if !held {
-                        return Err(format!("I4: {txn} is promised and not held at {name}"));
+                        return Err(format!("I4: {txn} is promised, but not held at {name}"));
                     }
                 }
                 let core = &self.grcs[grc].shadow;
@@ -201,7 +202,7 @@ impl World {
                 let asks = known.and_then(|known| core.asks_parent_at(known));
                 if asks >= ends && *expires_in > Span::ZERO && ends.is_some() {
                     return Err(format!(
-                        "I22: {txn} is promised for {expires_in}, and not asked about"
+                        "I22: {txn} is promised for {expires_in}, but not asked about in time"
                     ));
                 }
                 if let Some(upper) = &upper {
@@ -213,7 +214,7 @@ impl World {
             CoordinatorRecord::ReplacedForParent { by, .. } => {
                 self.counts.replaced_below += 1;
                 if !self.watch.is_committed(by) && !self.watch.exempt.is_lost_txn(by) {
-                    return Err(format!("I3: {by} has replaced a booking, undecided above"));
+                    return Err(format!("I3: {by} replaced a booking before its parent decided"));
                 }
             }
             _ => {}
@@ -221,7 +222,7 @@ impl World {
         Ok(())
     }
 
-    /// I4, I6, I8 of what is said upward.
+    /// Checks I4, I6 and I8 for an answer to a parent.
     fn watch_answer_to_parent(
         &mut self,
         grc: usize,
@@ -237,14 +238,14 @@ impl World {
         let below = self.child_reservation(&name, &txn).map(|(_, _, known)| known.clone());
         match (answer, kind) {
             (Answer::Held { .. }, _) if below.is_none() => {
-                Err(format!("I4: {txn} is said to be held and is not"))
+                Err(format!("I4: {txn} is reported as held, but is not"))
             }
             (Answer::Held { .. }, _)
                 if self.refused_to_parent.contains_key(&(grc, txn.clone())) =>
             {
-                Err(format!("I8: {txn} was refused and is held"))
+                Err(format!("I8: {txn} was refused before, but is now held"))
             }
-            // Not written down: a process that begins anew may hold it.
+            // This refusal is not recorded, so after a restart the process may hold it.
             (Answer::Refused(refusal), _) if refusal.reason == Reason::DiskFull => {
                 self.counts.no_room += 1;
                 self.counts.fault(Fault::F4);
@@ -255,13 +256,13 @@ impl World {
                 let before = *self.refused_to_parent.entry(key).or_insert(refusal.reason);
                 if before != refusal.reason {
                     let now = refusal.reason;
-                    return Err(format!("I8: {txn} was refused as {before:?}, now {now:?}"));
+                    return Err(format!("I8: {txn} was refused: {before:?}, but now: {now:?}"));
                 }
                 Ok(())
             }
             (Answer::Done, MessageKind::Commit) => {
                 let Some(known) = below else {
-                    return Err(format!("I6: {txn} is said to be booked and is not"));
+                    return Err(format!("I6: {txn} is reported as booked, but is not"));
                 };
                 match known.state {
                     State::Confirmed => self.check_inside(&known, false),
@@ -271,15 +272,15 @@ impl World {
             }
             (Answer::Done, MessageKind::Abort | MessageKind::Release) => match below {
                 Some(known) if known.is_over() => self.check_gone(&known),
-                Some(known) => Err(format!("{txn} is said to be ended and is {:?}", known.state)),
+                Some(known) => Err(format!("{txn} is reported as ended, but is {:?}", known.state)),
                 None => Ok(()),
             },
             _ => Ok(()),
         }
     }
 
-    /// I6 across levels: what is confirmed above is confirmed at the coordinator below, for the same
-    /// segments, and booked at every RM there.
+    /// Checks I6 across levels: what the parent has confirmed is confirmed at the child for the same segments,
+    /// and booked at every RM of the child.
     pub(super) fn check_child(
         &self,
         name: &RmName,
@@ -291,18 +292,18 @@ impl World {
             return Ok(());
         }
         let Some((_, order, known)) = self.child_reservation(name, txn) else {
-            return Err(format!("I6: {txn} is confirmed and unknown at {name}"));
+            return Err(format!("I6: {txn} is confirmed, but unknown at {name}"));
         };
         let ended = matches!(known.state, State::Terminating | State::Terminated)
             && (released || self.is_replaced(txn));
         if order.segments != segments || !(known.state == State::Confirmed || ended) {
             let state = known.state;
-            return Err(format!("I6: {txn} is confirmed and at {name} it is {state:?}"));
+            return Err(format!("I6: {txn} is confirmed, but at {name} it is {state:?}"));
         }
         self.check_inside(known, released || known.state != State::Confirmed)
     }
 
-    /// Nothing of an attempt above is alive below.
+    /// Checks that nothing of an attempt of a parent is alive in its children.
     pub(super) fn check_gone_at_children(&self, reservation: &Reservation) -> Result<(), String> {
         let own = format!("{}/", reservation.id);
         for node in &self.grcs {
@@ -328,14 +329,15 @@ impl World {
         Ok(())
     }
 
-    /// Is a coordinator still being told that what it has of a transaction is superseded? One that has answered for an
-    /// inner RM that it has nothing to replace has the new version beside the old one until then.
+    /// Has a coordinator that serves as an RM still to release what is superseded of a transaction? Until then
+    /// it has the new version beside the old one, if it has reported for an inner RM that there is nothing to
+    /// replace.
     fn is_settling(&self, name: &str, txn: &TransactionId) -> bool {
         let name = RmName::composed(name);
         self.grcs.iter().any(|node| node.shadow.is_settling_at(txn, &name))
     }
 
-    /// I5 across levels, at rest: what is booked below is confirmed above.
+    /// Checks I5 across levels, at rest: what is booked for a parent's transaction is confirmed in the parent.
     pub(super) fn check_owned(
         &self,
         owners: &BTreeMap<TransactionId, &Reservation>,
@@ -345,7 +347,7 @@ impl World {
                 && !owners.contains_key(upper)
                 && !self.watch.exempt.is_lost_txn(upper)
             {
-                return Err(format!("I5: {txn} is booked below for {upper}, which is not"));
+                return Err(format!("I5: {txn} is booked for {upper}, which is not confirmed"));
             }
         }
         Ok(())

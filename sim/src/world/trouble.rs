@@ -131,7 +131,7 @@ impl World {
                 if self.troubles.frozen_until(node).is_some_and(|until| until <= now_us) {
                     self.troubles.frozen.remove(&node);
                     self.went_on(node, now_us);
-                    self.say_at(node, || "goes on".to_owned());
+                    self.say_at(node, || "continues".to_owned());
                     self.begin(node)?;
                 }
             }
@@ -160,7 +160,7 @@ impl World {
                 self.troubles.full.insert(node);
             }
             Trouble::Room(node) => {
-                self.say_at(node, || "its disk has room".to_owned());
+                self.say_at(node, || "its disk has space again".to_owned());
                 self.troubles.full.remove(&node);
                 self.set_room(node, DiskSpace::Enough);
             }
@@ -171,7 +171,7 @@ impl World {
             }
             Trouble::LeaveOut { rm, grc, us } => {
                 let name = self.grc_names[grc].clone();
-                self.say_at(Address::Rm(rm), || format!("is configured anew, without {name}"));
+                self.say_at(Address::Rm(rm), || format!("gets a configuration without {name}"));
                 self.left_out[rm].borrow_mut().insert(name);
                 self.crash(Address::Rm(rm), 1_000_000, false);
                 self.after(us, Event::Trouble(Trouble::TakeIn(rm)));
@@ -204,7 +204,9 @@ impl World {
     /// The RM's configuration names every coordinator again, and the RM restarts to read it.
     fn take_in(&mut self, rm: usize) {
         if !std::mem::take(&mut *self.left_out[rm].borrow_mut()).is_empty() {
-            self.say_at(Address::Rm(rm), || "is configured anew, with everybody".to_owned());
+            self.say_at(Address::Rm(rm), || {
+                "gets a configuration with every coordinator".to_owned()
+            });
             self.crash(Address::Rm(rm), 1_000_000, false);
         }
     }
@@ -315,7 +317,7 @@ impl World {
             return Ok(());
         }
         let gone = bodies.len() - keep;
-        self.say_at(node, || format!("its disk is put back, {gone} records older"));
+        self.say_at(node, || format!("its disk is put back without the last {gone} records"));
         self.counts.forgotten += gone as u64;
         self.counts.emptied += u64::from(keep == 0);
         self.counts.fault(Fault::F11);

@@ -106,7 +106,9 @@ impl Subscriber {
             self.subscription = Some(Subscription::new(Strategy::EveryChange, None, now.boot));
             return Ok(false);
         }
-        merged.map_err(|error| format!("I13: an update of {name} does not go on: {error}"))?;
+        merged.map_err(|error| {
+            format!("I13: an update of {name} does not continue the stream: {error}")
+        })?;
         let had = cursor.filter(|(epoch, _)| *epoch == update.epoch);
         if had.is_some_and(|(_, had)| revision < had) {
             return Err(format!("I13: {name} is at revision {revision} after {had:?}"));
@@ -121,7 +123,7 @@ impl Subscriber {
                 return Ok(());
             }
         }
-        Err(format!("it has not been told of everything in {LOOKS_AT_REST} looks"))
+        Err(format!("it has not received everything after {LOOKS_AT_REST} looks"))
     }
 
     /// How the picture differs from the timetables, from the later of their two beginnings on.
@@ -139,7 +141,9 @@ impl Subscriber {
                 truth.replace(Window::new(step.start, end)?, &[(step.start, free)]);
             }
             if truth != *own {
-                return Some(format!("of {name} it believes {own:?}, and there is {truth:?}"));
+                return Some(format!(
+                    "of {name} it believes {own:?}, but the timetable has {truth:?}"
+                ));
             }
         }
         None
@@ -172,7 +176,7 @@ impl World {
             let rest = subscriber.comes_to_rest(&node.shadow, now);
             rest.map_err(|what| format!("I11: at rest, the subscriber of {rm}: {what}"))?;
             if subscriber.picture.known(rm).is_none() {
-                return Err(format!("I11: the subscriber of {rm} has heard nothing"));
+                return Err(format!("I11: the subscriber of {rm} has received nothing"));
             }
             if let Some(what) = subscriber.differs(&node.shadow) {
                 return Err(format!("I11: at rest, the subscriber of {rm}: {what}"));

@@ -46,7 +46,9 @@ impl Grc {
                 CoordinatorEffect::Send { rm, message, .. } => {
                     (format!("{:?} to", message.kind()), rm.to_string())
                 }
-                CoordinatorEffect::AskParent { .. } => ("asks above".to_owned(), String::new()),
+                CoordinatorEffect::AskParent { .. } => {
+                    ("asks its parent".to_owned(), String::new())
+                }
                 CoordinatorEffect::Reply(reply) => (reply_text(&reply), String::new()),
             };
             match said.iter_mut().find(|(known, _)| *known == what) {
@@ -100,6 +102,7 @@ fn reply_text(reply: &Reply) -> String {
     match reply {
         Reply::Request(_, Next::Done(RequestEnd::Stands(known)))
         | Reply::Release(_, ReleaseReply::Stands(known)) => format!("user: {:?}", known.state),
+        Reply::Release(_, ReleaseReply::Unknown) => "Unknown".to_owned(),
         Reply::Resolve(_, Resolution::Decided(decision)) => format!("answers {decision:?}"),
         Reply::Resolve(_, Resolution::NotMine) => "answers NotMine".to_owned(),
         Reply::Resolve(_, Resolution::Lost) => "no answer yet".to_owned(),

@@ -27,7 +27,7 @@ pub(in crate::audit) fn all_agree(coordinators: &[Coordinator]) -> Option<Check>
     }
     let silent = all.len() - compared;
     let mut sentence = format!(
-        "coordinators count on what resource managers have: {compared} compared, {}",
+        "coordinators and resource managers agree about bookings: {compared} compared, {}",
         text::count(found.len(), "difference")
     );
     if silent > 0 {
@@ -38,16 +38,18 @@ pub(in crate::audit) fn all_agree(coordinators: &[Coordinator]) -> Option<Check>
 
 fn violation(one: &v1::ComparedBookings, difference: &v1::BookingDifference) -> Violation {
     let (expected, found) = match difference.kind() {
-        v1::DifferenceKind::MissingThere => {
-            ("booked, because the coordinator counts on it", "not booked; coalloc repair")
-        }
-        v1::DifferenceKind::UnknownHere => (
-            "nothing booked, because nothing of it stands at the coordinator",
-            "booked; coalloc repair",
+        v1::DifferenceKind::MissingThere => (
+            "booked, because the coordinator has it recorded as booked",
+            "not booked; see `coalloc repair`",
         ),
-        v1::DifferenceKind::OtherContent | v1::DifferenceKind::Unspecified => {
-            ("booked as the coordinator counts on it", "booked otherwise; coalloc repair")
-        }
+        v1::DifferenceKind::UnknownHere => (
+            "nothing booked, because the coordinator has no such booking",
+            "booked; see `coalloc repair`",
+        ),
+        v1::DifferenceKind::OtherContent | v1::DifferenceKind::Unspecified => (
+            "booked with the content that the coordinator has recorded",
+            "booked with other content; see `coalloc repair`",
+        ),
     };
     Violation::new("I6", (&difference.transaction, &one.resource_manager), expected, found)
 }

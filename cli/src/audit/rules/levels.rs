@@ -30,8 +30,8 @@ pub fn audit_tree(
     let below: Vec<Testimony> = lower.iter().map(|lower| lower.testimony.clone()).collect();
     let all: Vec<Testimony> = below.iter().chain(testimonies).cloned().collect();
     let both: Vec<v1::Reservation> = reservations.iter().chain(&inner).cloned().collect();
-    let upper = "level 1 (above)";
-    let under = "level 2 (below)";
+    let upper = "level 1 (parent)";
+    let under = "level 2 (children)";
     vec![
         nothing_overbooked(testimonies),
         confirmed_is_booked(&all, &promised(reservations)).of(upper),
@@ -77,14 +77,15 @@ pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lo
                 let (own_cpus, own_ends) = sums(there.filter(|(_, piece)| now(piece)));
                 compared += cpus.len() + ends.len();
                 if cpus != own_cpus {
-                    let (promised, has) = (format!("{cpus:?} CPUs"), format!("{own_cpus:?} below"));
+                    let (promised, has) =
+                        (format!("{cpus:?} CPUs"), format!("{own_cpus:?} booked for it"));
                     found.push(Violation::new("I6", place, promised, has));
                 }
                 for (point, rate) in ends {
                     let has = own_ends.get(&point).copied().unwrap_or_default();
                     if has < rate {
                         let (promised, has) =
-                            (format!("{rate} bit/s at {point}"), format!("{has} below"));
+                            (format!("{rate} bit/s at {point}"), format!("{has} booked for it"));
                         found.push(Violation::new("I6", place, promised, has));
                     }
                 }
@@ -92,8 +93,8 @@ pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lo
         }
     }
     let sentence = format!(
-        "every promise is kept below: {promises} promises of {} coordinators, {compared} sites and end \
-         points compared",
+        "every promise of a child coordinator is kept: {promises} promises of {} coordinators, \
+         {compared} sites and end points compared",
         lower.len()
     );
     Check::new("I6", found, sentence)

@@ -150,8 +150,9 @@ fn a_booking_that_nobody_was_promised_is_found() {
     let checks = audit(&testimonies, &reservations);
     assert_eq!(
         said(&checks[2]),
-        ["I6 r2/1 at crm-A: expected nothing booked, because its coordinator does not call it \
-             confirmed there; found booked: 6 of A from 1970-01-01T00:00:10Z to 1970-01-01T00:00:20Z"]
+        ["I6 r2/1 at crm-A: expected nothing booked, because no confirmed reservation of its \
+             coordinator books it there; found booked: 6 of A from 1970-01-01T00:00:10Z to \
+             1970-01-01T00:00:20Z"]
     );
     // A confirmed reservation may not be booked where its plan has nothing either.
     let (mut testimonies, reservations) = world();
@@ -307,7 +308,8 @@ fn a_clean_tree_passes_on_both_levels() {
     let checks = audit_tree(&tree.0, &tree.1, &tree.2);
     assert_eq!(
         checks[5].sentence,
-        "every promise is kept below: 1 promises of 1 coordinators, 3 sites and end points compared"
+        "every promise of a child coordinator is kept: 1 promises of 1 coordinators, 3 sites and \
+         end points compared"
     );
 }
 

@@ -141,10 +141,11 @@ impl Report {
         let way = if self.one_way { "one-way" } else { "two-phase" };
         let mut out = text::finish(&table);
         out += &format!(
-            "\n{}: {} tasks a second for {} s, {way} reservation, at most {} plans a task\n\
-             late: added delay of updates; delay: from submission to the end of the run, of those reserved\n\
-             blocked, conflict: the first plan was refused by a path, by a cluster; refusals: of all plans\n\
-             updates: messages that came to one scheduler, and bytes of each\n",
+            "\n{}: {} tasks a second for {} s, {way} reservation, at most {} plans a task\nlate: \
+             added delay of updates; delay: from submission to the end of the run, for reserved \
+             tasks\nblocked, conflict: the first plan was refused by a path, by a cluster; \
+             refusals: of all plans\nupdates: messages that one scheduler received, and bytes of \
+             each\n",
             self.federation, self.rate, self.seconds, self.tries,
         );
         let without: usize = self.runs.iter().map(|run| run.without_plan).sum();
@@ -153,8 +154,8 @@ impl Report {
                 &format!("for {without} tasks of all runs there was no plan within the horizon\n");
         }
         if self.proven() {
-            out += "\nproof: after every run nothing was overbooked, all that was reserved was booked, nothing \
-                    else was\n";
+            out += "\nproof: after every run nothing was overbooked, everything reserved was \
+                    booked, and nothing else was\n";
         }
         for run in self.runs.iter().filter(|run| !run.violations.is_empty()) {
             out += &format!("\nNOT PROVEN, {} at {} ms:\n", run.planner, run.delay_ms);

@@ -84,7 +84,10 @@ fn a_line_that_is_not_whole_is_left_out_and_its_run_done_again() {
     let glued = [before, &behind[..20], b"\xff\xfe", behind].concat();
     std::fs::write(folder.path().join(RUNS), &glued).unwrap();
     let said = read(folder.path()).unwrap_err().message;
-    assert!(said.contains("results.jsonl:3: is not a whole line of `coalloc sim run`"), "{said}");
+    assert!(
+        said.contains("results.jsonl:3: is not a complete line of `coalloc sim run`"),
+        "{said}"
+    );
     let (mut store, runs) = Store::open(folder.path(), &head("mine"), TEXT).unwrap();
     assert_eq!(runs, [run("1", 1), run("2", 1)]);
     store.add(&run("1", 2)).unwrap();
@@ -145,7 +148,7 @@ fn results_of_something_else_are_refused_with_what_differs() {
     for (wanted, said) in [
         (head("yours"), ":1: experiment: the folder holds results of mine, not of yours; choose"),
         (small, ":1: small: the folder holds results of mine, not of mine (a --small run); choose"),
-        (other, ":1: digest: the folder holds results of mine as it was before"),
+        (other, ":1: digest: the folder holds results of mine from before"),
         (newer, "and this is coalloc 9.0.0 with revision"),
         (revised, "results of two programs are not mixed; choose another --out, or remove"),
     ] {

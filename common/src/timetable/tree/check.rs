@@ -24,7 +24,9 @@ impl<const L: usize, const N: usize> Tree<L, N> {
             (self.leaves.used(), self.inners.used(), self.count),
         );
         if met != kept {
-            return Err(format!("leaves, inner nodes, breakpoints: {met:?} met, {kept:?} counted"));
+            return Err(format!(
+                "leaves, inner nodes, breakpoints: {met:?} found, {kept:?} counted"
+            ));
         }
         Ok(())
     }
@@ -47,13 +49,13 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         for (at, (&key, branch)) in inner.keys().iter().zip(inner.items()).enumerate() {
             if found.last.is_some_and(|last| last >= key) {
                 return Err(format!(
-                    "inner node {node}: key {key:?} is not after what precedes it"
+                    "inner node {node}: key {key:?} is not after the key before it"
                 ));
             }
             let first = self.first_key(branch.child, height - 1);
             if first.is_none_or(|first| first < key) {
                 return Err(format!(
-                    "inner node {node}: key {key:?} is later than {first:?} below"
+                    "inner node {node}: key {key:?} is later than its child's first key, {first:?}"
                 ));
             }
             let summary = self.check_below(branch.child, height - 1, found)?;

@@ -1,9 +1,9 @@
-//! The transactions of coordinators above as bookings: listed as they stand, and their changes told to
-//! those who watch, as an RM lists and tells its own.
+//! The transactions of parent coordinators as bookings: listed in their present state, and their changes reported to
+//! those who watch, as an RM lists and reports its own.
 //!
-//! One record of the coordinator, at most one event. What a record does not say never changes once it is
-//! written: whose transaction it is, what was wanted, and of one that has failed why, and whether it was
-//! ever promised.
+//! One record of the coordinator makes at most one event. An event also needs facts that its record does not hold:
+//! whose transaction it is, what was wanted, and of a transaction that failed, why, and whether it was ever promised.
+//! These facts never change once the record is written.
 
 use std::collections::BTreeMap;
 
@@ -23,15 +23,15 @@ use coalloc_protocol::message::HoldOrder;
 use super::led;
 use crate::views::view;
 
-/// One transaction of a coordinator above as it stands here: what the core's thread copies for a listing.
+/// One transaction of a parent in its present state, as the core's thread copies it for a listing.
 pub(super) struct ListedTransaction {
     txn: TransactionId,
     coordinator: CoordinatorName,
-    /// `None` for a tombstone.
+    /// The Hold of the transaction; `None` for a tombstone.
     order: Option<HoldOrder>,
     state: v1::BookingState,
     live: bool,
-    /// When its promise ends, while it is one.
+    /// When the promise to the parent ends; `None` if there is none now.
     until: Option<BootTime>,
 }
 
@@ -55,17 +55,17 @@ impl ListedTransaction {
         Some(Self { txn, coordinator, order, state, live, until })
     }
 
-    /// Is something held or booked?
+    /// Is anything held or booked for the transaction?
     pub(super) const fn is_live(&self) -> bool {
         self.live
     }
 
-    /// When it is.
+    /// The windows of the transaction's segments.
     pub(super) fn windows(&self) -> impl Iterator<Item = Window> {
         self.order.iter().flat_map(|order| &order.segments).map(|segment| segment.window)
     }
 
-    /// As it is listed.
+    /// The transaction as a listing shows it.
     pub(super) fn shown(&self, now: Now) -> v1::Booking {
         let (txn, coordinator) = (self.txn.to_string(), self.coordinator.to_string());
         let left = self.until.map(|until| until.since(now.boot).max(Span::ZERO));
@@ -97,7 +97,7 @@ fn reason(known: &Reservation) -> Option<Reason> {
     known.refusal.as_ref().map(|refusal| refusal.reason)
 }
 
-/// How a booking has ended.
+/// The final state of a transaction that was booked.
 fn ended(known: &Reservation) -> v1::BookingState {
     match reason(known) {
         Some(Reason::Replaced) => v1::BookingState::Replaced,
@@ -105,7 +105,7 @@ fn ended(known: &Reservation) -> v1::BookingState {
     }
 }
 
-/// How it has ended without ever being booked everywhere.
+/// The final state of a transaction that was never booked everywhere.
 fn failed(known: &Reservation, was_promised: bool) -> v1::BookingState {
     match reason(known) {
         Some(Reason::Expired) => v1::BookingState::Expired,
@@ -115,33 +115,33 @@ fn failed(known: &Reservation, was_promised: bool) -> v1::BookingState {
     }
 }
 
-/// Every state change of every transaction of those above.
+/// Every state change of every transaction of parents, as events.
 #[derive(Debug, Clone)]
 pub(super) struct ParentEvents {
-    /// The coordinator's name.
+    /// The name of this coordinator.
     pub(super) name: String,
 }
 
-/// What is known of a transaction of one above.
+/// The facts about a parent's transaction that its records do not hold.
 #[derive(Debug, Clone)]
 pub(super) struct TransactionFacts {
     order: HoldOrder,
     refusal: Option<Refusal>,
     plan: Option<v1::Plan>,
-    /// As it ended, if it has.
+    /// Its final state, if it has failed.
     failed: v1::BookingState,
-    /// The attempt that the record is about was decided against.
+    /// Whether the attempt that the record is about was aborted.
     aborted: bool,
 }
 
 impl TransactionFacts {
-    /// It ended when a newer version took its place, and that was told.
+    /// Whether a newer version has taken its place. That was an event of its own.
     fn is_replaced(&self) -> bool {
         self.refusal.as_ref().is_some_and(|why| why.reason == Reason::Replaced)
     }
 }
 
-/// What a record is about, as far as it may be an event.
+/// The attempt or reservation that a record is about, if the record may be an event.
 fn subject(record: &CoordinatorRecord) -> Option<String> {
     match record {
         CoordinatorRecord::Prepared { txn, .. }
@@ -168,7 +168,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
     }
 }
 
-/// The reservation and the attempt that a record is about.
+/// The reservation that a record is about, and whether the record's attempt was aborted.
 fn found<'a>(core: &'a Coordinator, record: &CoordinatorRecord) -> Option<(&'a Reservation, bool)> {
     match record {
         CoordinatorRecord::Prepared { txn, .. }
@@ -234,7 +234,7 @@ impl Events<Coordinator> for ParentEvents {
     }
 }
 
-/// A state change.
+/// A state change of a booking.
 struct Change {
     booking: v1::Booking,
     cause: String,
@@ -273,7 +273,7 @@ impl ParentEvents {
                 (told.failed, at)
             }
             CoordinatorRecord::ReplacedForParent { at, .. } => (S::Replaced, at),
-            // Nothing that the one above was told has changed.
+            // The record changes nothing that the parent knows.
             _ => return None,
         };
         let order = &told.order;

@@ -1,5 +1,5 @@
-//! Pages of what coordinators above have here, as [`crate::views::listing`] makes them of reservations: the core's thread copies
-//! a slice at a time, between its inputs, and the rest is made where that holds up nobody.
+//! Pages of the transactions that parents have here, made as [`crate::views::listing`] makes pages of reservations: the
+//! core's thread copies one slice at a time, between its inputs, and the rest is done where it holds up nobody.
 
 use std::ops::Bound;
 
@@ -14,13 +14,13 @@ use tonic::Status;
 use super::bookings::ListedTransaction;
 use crate::node::shell::Handle;
 
-/// What a listing shows, checked.
+/// Which transactions a listing shows, checked.
 #[derive(Debug, Clone)]
 struct ListFilter {
     include_ended: bool,
     window: Option<Window>,
     size: usize,
-    /// The transaction that the page before ended with; empty: it begins.
+    /// The last transaction of the previous page; empty for the first page.
     after: String,
 }
 
@@ -42,10 +42,10 @@ impl ListFilter {
     }
 }
 
-/// A part of what a page is made of, as the core's thread copies it.
+/// A part of the transactions for a page, as the core's thread copies it.
 struct Slice {
     copies: Vec<ListedTransaction>,
-    /// After which transaction the next one begins; `None` after the last.
+    /// The transaction after which the next slice begins; `None` after the last slice.
     next: Option<String>,
 }
 
@@ -64,10 +64,10 @@ impl Slice {
     }
 }
 
-/// One page.
+/// One page of transactions.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a size or a window out of range, or what is no token of a page; as [`Handle::read`].
+/// INVALID_ARGUMENT for a size or a window out of range, or a token that is not one of a page; and as [`Handle::read`].
 pub(super) async fn page(
     handle: &Handle,
     wire: v1::ListBookingsRequest,

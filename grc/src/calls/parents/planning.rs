@@ -1,8 +1,8 @@
-//! What to try inside for a hold from above: each period of it as a request of its own, with sites pinned
-//! and each path a link between its ends, planned by the usual planner on what is free.
+//! Plans a parent's hold inside this federation. Each period of the hold is a request of its own: its sites are pinned,
+//! and each path is a link between the path's ends. The usual planner plans it on what is free.
 //!
-//! What cannot be planned is refused in the words of the one above: the first site or path that does not
-//! fit beside those before it, and how much of it would.
+//! A refusal is in terms that the parent knows: the first site or path that does not fit beside those before it, and
+//! how much of it would fit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,27 +29,28 @@ use crate::planning::{ExplainedFrames, PlanningOutcome};
 use crate::views::kept;
 use crate::views::view;
 
-/// What is booked here for a transaction of the one above.
+/// The booking here of a parent's transaction that a new version replaces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReplacedBooking {
-    /// As the one above knows it.
+    /// The segments as the parent knows them.
     pub(super) wanted: Vec<Segment>,
-    /// The transaction inside.
+    /// The transaction of this coordinator that has booked it.
     pub(super) transaction: Option<TransactionId>,
-    /// What that has booked.
+    /// The segments that this transaction has booked at each RM of this federation.
     inside: BTreeMap<RmName, Vec<Segment>>,
     details: Details,
 }
 
-/// What may be taken: never less than one's own, and of what is free, own included, the share.
+/// How much may be taken: never less than one's own booking, and otherwise `share` percent of what is free, where one's
+/// own booking counts as free.
 pub(super) fn may_take(own: Amount, free: Amount, share: u32) -> Amount {
     let part = u128::from(free.0) * u128::from(share) / 100;
-    // No more than `free`.
+    // The cast is exact: the part is no more than `free`.
     own.max(Amount(part as u64))
 }
 
 impl ParentService {
-    /// What is booked here under a transaction of the one above; nothing when it is not booked.
+    /// The booking here of a parent's transaction; `None` when it is not booked.
     pub(super) async fn standing(
         &self,
         txn: &TransactionId,
@@ -68,19 +69,20 @@ impl ParentService {
         self.service.handle.read(look).await
     }
 
-    /// Percent of what is free that a user of the one above may take: of an unknown one the least that anybody
-    /// is given, so that nobody gets more by another name.
+    /// Percent of what is free that a parent's user may take. An unknown user gets the lowest share in the
+    /// configuration, so that nobody gets more under another name; without any share there, it is 100.
     pub(super) fn share(&self, user: &UserName) -> u32 {
         let levels = &self.config.levels;
         levels.get(user).or_else(|| levels.values().min()).copied().unwrap_or(100)
     }
 
-    /// From when until when it books for those above.
+    /// The first and the last instant at which this coordinator books for parents.
     pub(super) fn open_between(&self, now: Time) -> (Time, Time) {
         (now.saturating_sub(limits::START_GRACE), now.saturating_add(self.config.horizon))
     }
 
-    /// Plans what a hold wants inside, believing `refusals` of earlier attempts at it.
+    /// Plans what a hold wants inside. Where the `refusals` of its earlier attempts leave less than the RMs report as
+    /// free, the refusals count.
     pub(super) async fn plan(
         &self,
         order: &HoldOrder,
@@ -91,7 +93,7 @@ impl ParentService {
             Some(old) => match self.standing(old).await? {
                 Some(standing) => standing,
                 None => {
-                    let text = format!("{old} is not booked here, so not replaced");
+                    let text = format!("{old} is not booked here, so it cannot be replaced");
                     return Ok(Err(Refusal::new(Reason::NotHeld, text)));
                 }
             },
@@ -130,7 +132,7 @@ impl ParentService {
         Ok(Ok(at_once(segments, details.into())))
     }
 
-    /// Is all that has to be planned within what is booked for those above?
+    /// Checks that all periods to be planned lie within the time that can be booked, and that they are not too many.
     fn check_periods(&self, parts: &Periods, now: Time) -> Result<(), Refusal> {
         let (first, last) = self.open_between(now);
         let open = |window: &Window| window.start() >= first && window.end() <= last;
@@ -147,7 +149,7 @@ impl ParentService {
         Ok(())
     }
 
-    /// A plan for each period, or why one has none.
+    /// Plans every period. If one has no plan, the refusal says why.
     async fn plan_periods(
         &self,
         shown: &AbstractSnapshot,
@@ -161,7 +163,7 @@ impl ParentService {
         for (window, wanted) in &parts.planned {
             match shown.all.request(*window, wanted) {
                 Ok(inner) => requests.push((inner, *window, wanted)),
-                // It may be an RM's that has not answered yet since the start.
+                // The resource may belong to an RM that has not answered since the start.
                 Err(refusal)
                     if refusal.reason == Reason::UnknownResource
                         && !federation.missing.is_empty() =>
@@ -208,7 +210,7 @@ impl ParentService {
         Ok(Ok(planned))
     }
 
-    /// Why a user may not take as much, though it is there.
+    /// The refusal if a user's service level does not allow an amount that is free.
     fn beyond_level(
         &self,
         shown: &AbstractSnapshot,
@@ -237,7 +239,7 @@ impl ParentService {
         None
     }
 
-    /// Why there is no plan, by what the one above knows.
+    /// The refusal if there is no plan, in terms that the parent knows.
     async fn short(
         &self,
         shown: &AbstractSnapshot,
@@ -259,18 +261,18 @@ impl ParentService {
             short(&instance, planner.as_ref(), &budget)
         };
         let time = limits::UPWARD_SHORT_TIME;
-        // Without an answer it is still refused, only with less said.
+        // If the search gives no answer, the refusal is the same, only less precise.
         let found = self.service.planners.run(options.solver, time, look).await.ok().flatten();
         unplanned(&shown.all, inner, window, why, found)
     }
 }
 
-/// What is held at all at once: a refusal inside ends it, and the next choice is for the one above to make.
+/// A candidate that is held everywhere at once. A refusal inside ends the hold: the parent makes the next choice.
 fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
     Candidate { segments, order: Vec::new(), details, one_way: false }
 }
 
-/// One plan of those of several periods and of what stays.
+/// One plan, made from those of several periods and from what stays booked.
 fn joined(wires: Vec<v1::Plan>, segments: &BTreeMap<RmName, Vec<Segment>>) -> v1::Plan {
     let mut wires = wires.into_iter();
     let mut plan = wires.next().unwrap_or_default();

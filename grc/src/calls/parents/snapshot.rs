@@ -1,4 +1,4 @@
-//! What a coordinator shows above of one moment's federation, in the schema.
+//! What a coordinator shows to its parents of its federation at one moment, in the schema.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tonic::Status;
 use crate::availability::federation::Snapshot;
 use crate::config::parents::ParentSettings;
 
-/// What is shown, and of which moment.
+/// The abstract topology that parents see, and the snapshot that it was made from.
 pub(super) struct AbstractSnapshot {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) all: abstracted::AbstractTopology,
@@ -27,13 +27,13 @@ impl AbstractSnapshot {
         let all =
             abstracted::AbstractTopology::of(topology, name, &config.border_points, edges_max);
         let all = all.map_err(|error| {
-            let text = format!("{name} cannot be shown above: {error}");
+            let text = format!("{name} cannot be shown to parents: {error}");
             Status::failed_precondition(text)
         })?;
         Ok(Self { snapshot, all })
     }
 
-    /// Sites and paths as Describe tells them.
+    /// The sites and paths for the answer to Describe.
     pub(super) fn describe(&self) -> (Vec<v1::Site>, Vec<v1::Path>) {
         let sites = self.all.sites().map(|(vertex, compute)| v1::Site {
             name: vertex.name.to_string(),
@@ -67,8 +67,8 @@ mod tests {
 
     use super::*;
 
-    /// What the wire tells a coordinator above is what it would put together without a wire: simulated
-    /// worlds plan on the latter.
+    /// The topology that a parent builds from the description is the same as `seen_by_parent` gives without a wire.
+    /// Simulated worlds plan on the latter.
     #[test]
     fn described_and_put_together_again_it_is_what_is_seen_above() {
         let text = include_str!("../../../../deploy/federations/elgl.yaml");

@@ -1,4 +1,5 @@
-//! Who submits a task, are the numbers sane, and what does the coordinator's setting add to what was said.
+//! Admission of tasks: who submits a task, are the numbers sane, and which settings of the coordinator apply where the
+//! request leaves something open?
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, RequestId, Span, Time, limits};
@@ -18,26 +19,26 @@ use crate::config::tasks::{TaskSettings, one_way};
 /// An admitted task.
 #[derive(Debug, Clone)]
 pub struct AdmittedTask {
-    /// What is wanted.
+    /// The task that is wanted.
     pub asked: ParsedTask,
-    /// How it is planned.
+    /// The planning options: those of the request, and the coordinator's for the rest.
     pub options: ParsedTaskOptions,
 }
 
 /// How an admitted task is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservationMode {
-    /// Booked with one message, one RM after the other.
+    /// Whether it is booked one-way, with one message to each RM, one RM after the other.
     pub one_way: bool,
-    /// How often it may be planned.
+    /// How often the task may be planned and tried.
     pub tries: u32,
 }
 
-/// Admits what is to be planned, at this time, with its first segment `lead` later at the earliest.
+/// Admits a task at the time `now`. Its first segment begins `lead` later at the earliest.
 ///
 /// # Errors
-/// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when no RM has described itself yet, or
-/// a place is unknown while some RM has not, because it may be that one's.
+/// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when no RM has described itself yet, or when a
+/// place is unknown while some RM has not described itself, because the place may belong to that RM.
 pub fn admit(
     request: Option<&v1::TaskRequest>,
     options: Option<&v1::TaskOptions>,
@@ -56,7 +57,7 @@ pub fn admit(
         user_name("task.user", &wire.user)?;
         let within = |error: InvalidField| error.within("task");
         let asked = task_from_wire(&federation.topology, wire, soonest).map_err(within)?;
-        // Nothing begins in the past, whatever was ready then.
+        // Nothing begins in the past, even if the data were ready then.
         let task = Task { ready: asked.task.ready.max(soonest), ..asked.task };
         let options = task_options(&filled_in(options, &settings.planning), &task)?;
         Ok(AdmittedTask { asked: ParsedTask { task, ..asked }, options })
@@ -70,7 +71,7 @@ pub fn admit(
     })
 }
 
-/// What a request says, and what it does not say as the coordinator is set.
+/// The options of the request, and the coordinator's settings for those that it leaves open.
 fn filled_in(asked: Option<&v1::TaskOptions>, set: &v1::TaskOptions) -> v1::TaskOptions {
     let asked = asked.cloned().unwrap_or_default();
     v1::TaskOptions {
@@ -83,7 +84,7 @@ fn filled_in(asked: Option<&v1::TaskOptions>, set: &v1::TaskOptions) -> v1::Task
     }
 }
 
-/// How a task is reserved.
+/// Reads how a task is to be reserved.
 ///
 /// # Errors
 /// INVALID_ARGUMENT naming field, value and allowed range.
@@ -103,14 +104,14 @@ pub fn manner(
     Ok(ReservationMode { one_way, tries })
 }
 
-/// The ticket of a submission, as of a reserve call. `own_ids` is how the ids of this coordinator's
-/// reservations begin.
+/// The ticket of a submission, like that of a reserve call. `own_ids` is the prefix of the ids of this coordinator's
+/// reservations.
 ///
 /// # Errors
-/// INVALID_ARGUMENT when the id or the user is not a name, or the id looks like a reservation's.
+/// [`InvalidField`] when the id or the user is not a name, or the id begins with `own_ids`.
 pub fn ticket(wire: &v1::SubmitTaskRequest, own_ids: &str) -> Result<Ticket, InvalidField> {
     if wire.request_id.starts_with(own_ids) {
-        // Get and Release take either id: a request must not bear a reservation's.
+        // Get and Release take both kinds of id, so a request must not have an id that looks like a reservation's.
         let allowed = format!("an id that does not begin with {own_ids}");
         let value = InvalidField::quoted(&wire.request_id);
         return Err(InvalidField::new("request_id", value, allowed));
@@ -119,7 +120,7 @@ pub fn ticket(wire: &v1::SubmitTaskRequest, own_ids: &str) -> Result<Ticket, Inv
     Ok(Ticket {
         request: RequestId::parse("request_id", &wire.request_id)?,
         user: user_name("task.user", user)?,
-        // Never the digest of a co-allocation.
+        // The prefix makes it differ from the digest of every co-allocation.
         content: format!("task-{}", digest(wire)),
     })
 }

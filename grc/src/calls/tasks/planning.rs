@@ -1,9 +1,9 @@
-//! One plan of a task: what is believed is cut into vectors and searched, on the planners' threads, under a
-//! budget; and the candidate that the coordinator of `protocol` tries.
+//! One plan of a task. What is believed is cut into vectors and searched on the planners' threads, under a budget. The
+//! plan becomes the candidate that the coordinator of `protocol` tries.
 //!
-//! A short search first, where requests that are planned in no time are; what that leaves open is searched
-//! whole on the threads that give way. Every thread uses its memory again from task to task. A plan that
-//! was overtaken by the time before it was there is made again with a longer lead.
+//! A short search comes first, on the threads for quick planning. What it leaves open is searched to the end on the
+//! threads of lowest priority. Every thread reuses its memory from task to task. If a plan is ready only after its
+//! first segment should have begun, the task is planned again with a longer lead.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,34 +31,34 @@ use crate::planning::Depth;
 use crate::views::receipt;
 
 thread_local! {
-    /// What this thread's searches use again. It holds nothing that a plan depends on.
+    /// Memory that this thread's searches reuse. It holds nothing that a plan depends on.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// What a planning came to.
+/// The result of planning a task.
 #[derive(Debug)]
 pub struct PlannedTask {
-    /// The federation that it is of.
+    /// The federation that it was planned on.
     pub federation: Arc<Snapshot>,
-    /// What planners were told.
+    /// The task as planners got it.
     pub task: Task,
-    /// And saw.
+    /// The network as planners saw it.
     pub picture: BelievedNetwork,
-    /// What they said; refusals name RMs of which nothing was known.
+    /// The planners' result. A refusal names the RMs of which nothing was known.
     pub whole: TaskPlanning,
-    /// How old what was known of each RM was.
+    /// For each known RM, the age of what was known of it.
     pub ages: BTreeMap<RmName, Span>,
 }
 
 impl PlannedTask {
-    /// In the schema.
+    /// The result in the schema.
     #[must_use]
     pub fn to_wire(&self) -> v1::TaskPlanResponse {
         whole_to_wire(&self.federation.topology, &self.picture, &self.task, &self.whole)
     }
 
-    /// The best plan as a candidate, with what the ledger keeps of it; `tried` are the ages of the tries
-    /// before it.
+    /// The best plan as a candidate, with what the ledger keeps of it. `tried` has one entry for each earlier try: the
+    /// age of what was known of the RM that refused it.
     #[must_use]
     pub fn candidate(&self, found: &WholePlan, one_way: bool, tried: &[Option<Span>]) -> Candidate {
         let topology = &self.federation.topology;
@@ -72,7 +72,7 @@ impl PlannedTask {
         }
     }
 
-    /// Does anything of it begin before an instant?
+    /// Does any plan have a leg or a run that begins before `now`?
     fn begins_before(&self, now: Time) -> bool {
         let Ok(found) = &self.whole.outcome else { return false };
         let begins = |found: &WholePlan| {
@@ -88,7 +88,8 @@ impl GrcService {
     /// Plans a task on what is believed now.
     ///
     /// # Errors
-    /// As [`admit`]; RESOURCE_EXHAUSTED when too much is being planned already.
+    /// As [`admit`]; RESOURCE_EXHAUSTED when too much is being planned already, or when plans were ready too late more
+    /// than [`limits::TASK_LATE_MAX`] times.
     pub(crate) async fn plan_task_now(
         &self,
         request: Option<&v1::TaskRequest>,
@@ -101,14 +102,14 @@ impl GrcService {
             let federation = self.federation.settled().await;
             let now = self.handle.now().wall;
             let settings = self.pictures.settings();
-            // What is wrong is said before anybody is asked.
+            // Errors of the request are reported before any RM is asked.
             let admission = traces::part("admission");
             let admitted = admit(request, options, settings, &federation, (now, lead))?;
             drop(admission);
             let picture = traces::part("picture");
             let believed = self.pictures.believed(window(&admitted)?).await;
             drop(picture);
-            // Asking has taken its time.
+            // Asking has taken time, so the task is admitted again at a later time.
             let now = self.handle.now().wall;
             let admitted = admit(request, options, settings, &federation, (now, lead))?;
             let planning = traces::part("planning");
@@ -124,7 +125,7 @@ impl GrcService {
                 late += 1;
                 let took = Span::from_us(i64::try_from(begun.elapsed().as_micros()).unwrap_or(0));
                 lead = lead.max(took).saturating_mul(2).min(limits::LATENCY_MAX);
-                tracing::info!(%lead, "a plan was overtaken by the time; planning with a longer lead");
+                tracing::info!(%lead, "a plan was too late to start; planning with a longer lead");
                 continue;
             }
             planned.observe_age();
@@ -157,7 +158,7 @@ impl GrcService {
             let long = self.planners.search(Depth::Whole, time, long).await?;
             let (back, found) = long.map_err(|error: InvalidField| status::invalid(&error))?;
             desk = back;
-            // It may have been stopped before it found what the short search has.
+            // The long search may have been stopped before it found what the short one has.
             if found.outcome.is_ok() || whole.outcome.is_err() {
                 whole = found;
             }
@@ -170,7 +171,7 @@ impl GrcService {
     }
 }
 
-/// What lies before a planner.
+/// One task's search: the task, and the network that is believed.
 struct TaskSearch {
     planner: TaskPlannerName,
     task: Task,
@@ -179,7 +180,7 @@ struct TaskSearch {
 }
 
 impl TaskSearch {
-    /// Cuts what is believed.
+    /// Cuts what is believed into vectors.
     fn new(
         federation: &Snapshot,
         AdmittedTask { asked, options }: &AdmittedTask,
@@ -204,7 +205,7 @@ impl TaskSearch {
 }
 
 impl PlannedTask {
-    /// Notes how old the oldest part was that the plan rests on.
+    /// Records, as a metric, the age of the oldest part of the picture that the best plan rests on.
     fn observe_age(&self) {
         let Ok(found) = &self.whole.outcome else { return };
         let Some(best) = found.first() else { return };
@@ -216,7 +217,7 @@ impl PlannedTask {
     }
 }
 
-/// Would a longer search say more? Only mc-t proves that it would not.
+/// Could a longer search give a better answer? Only mc-t proves that its plan is the best.
 fn is_open(planner: TaskPlannerName, whole: &TaskPlanning) -> bool {
     match &whole.outcome {
         Ok(found) => {
@@ -226,7 +227,7 @@ fn is_open(planner: TaskPlannerName, whole: &TaskPlanning) -> bool {
     }
 }
 
-/// What has to be known of profiles to plan a task.
+/// The window over which profiles have to be known to plan a task.
 fn window(admitted: &AdmittedTask) -> Result<Window, Status> {
     let cut = admitted.options.cut;
     let slot = cut.link_grid.slot().max(cut.cluster_grid.slot());

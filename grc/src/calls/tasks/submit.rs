@@ -1,5 +1,5 @@
-//! One task from its arrival to its outcome: planned, tried, and when an RM refuses planned again on what its
-//! refusal has told, a bounded number of times.
+//! One task from its arrival to its outcome: it is planned and tried. When an RM refuses a try, the task is planned
+//! again on the facts that came with the refusal, a bounded number of times.
 
 use coalloc_common::topology::Direction;
 use coalloc_common::{Reason, Refusal, ReservationId, Topology};
@@ -17,7 +17,7 @@ use crate::node::conversation::{JobPlanner, converse};
 use crate::views::receipt;
 
 impl GrcService {
-    /// The whole way of one task.
+    /// Handles one task call.
     pub(crate) async fn submit_whole(
         &self,
         wire: v1::SubmitTaskRequest,
@@ -29,7 +29,8 @@ impl GrcService {
         let id = ticket.request.clone();
         Traced::current().set("coalloc.request", &id);
         let _followed = traces::follow(&id);
-        // Whoever met the others goes by the same facts as they: at once they would meet again.
+        // There is a random backoff before planning again (the default of `JobPlanner`): tasks that collided plan on
+        // the same facts, and without it would collide again at once.
         let mut planner = TaskPlanner { service: self, wire: &wire, manner, was_new: false };
         let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
         let known = stands(end, id.as_str())?;
@@ -63,7 +64,7 @@ impl GrcService {
         })
     }
 
-    /// Another plan after a refusal.
+    /// Plans again after a refusal.
     async fn plan_again(
         &self,
         wire: &v1::SubmitTaskRequest,
@@ -101,11 +102,11 @@ impl GrcService {
             reservation = %reservation.id,
             state = ?reservation.state,
             attempts = reservation.attempts,
-            "task stands"
+            "task reported"
         );
     }
 
-    /// Where a task stands that has no outcome yet.
+    /// The present state of a task that has no outcome yet.
     pub(crate) async fn task_still(&self, id: &str) -> Result<v1::TaskReceipt, Status> {
         let wanted = id.to_owned();
         let look = move |coordinator: &Coordinator| match coordinator.find(&wanted) {
@@ -116,7 +117,7 @@ impl GrcService {
         found.ok_or_else(|| status::not_found("task", id))
     }
 
-    /// Counts what became of a task and of its tries.
+    /// Counts the outcome of a task and of its tries.
     fn count(&self, receipt: &v1::TaskReceipt) {
         let metrics = metrics::tasks();
         let refused_at_all =
@@ -142,7 +143,7 @@ struct TaskPlanner<'a> {
     service: &'a GrcService,
     wire: &'a v1::SubmitTaskRequest,
     manner: ReservationMode,
-    /// It was planned by this call, and not by one before.
+    /// Whether this call has planned the task, and not an earlier one.
     was_new: bool,
 }
 
@@ -156,7 +157,7 @@ impl JobPlanner for TaskPlanner<'_> {
     }
 }
 
-/// What is tried of a planning.
+/// The candidate that is tried: the best plan.
 fn best(
     planned: &PlannedTask,
     manner: ReservationMode,
@@ -164,7 +165,7 @@ fn best(
 ) -> Result<Candidate, Refusal> {
     match &planned.whole.outcome {
         Ok(found) => {
-            let none = || Refusal::new(Reason::NoRoute, "the planner gave nothing to try");
+            let none = || Refusal::new(Reason::NoRoute, "the planner found nothing to try");
             let best = found.first().ok_or_else(none)?;
             Ok(planned.candidate(best, manner.one_way, tried))
         }
@@ -172,7 +173,7 @@ fn best(
     }
 }
 
-/// Where a try was refused: at a cluster the papers call it a conflict, at a path blocking.
+/// Where a try was refused. The papers speak of a conflict at a cluster, and of blocking at a path.
 fn kind(topology: &Topology, rm: &str, resource: &str) -> &'static str {
     let is_site = |rm_name: &str, name: &str| rm_name == rm && name == resource;
     let mut sites = topology.sites();

@@ -17,7 +17,7 @@ pub enum Unreadable {
     #[error("it ended with exit code {0}{1}")]
     Exited(i32, String),
     /// There is no answer.
-    #[error("it did not say what came of it{0}")]
+    #[error("it did not report a result{0}")]
     Silent(String),
     /// The answer ends too early; the number is that of its lines.
     #[error("its answer is cut off after {0} lines")]
@@ -36,7 +36,7 @@ pub enum Unreadable {
     #[error("its answer has {0} of {1} columns")]
     Columns(usize, usize),
     /// The stated cost is not that of the stated solution.
-    #[error("it says that its solution costs {said}, which costs {costs}")]
+    #[error("it says that its solution costs {said}, but it costs {costs}")]
     Cost {
         /// The cost that the program stated.
         said: String,

@@ -1,5 +1,5 @@
-//! What the answer to a message does, and what is no answer: Hold that was refused, Commit that came too late,
-//! and whatever somebody else says on the way.
+//! What the answer to a message does, and what does not count as an answer. Covers a refused Hold, a Commit
+//! that came too late, and a message that somebody other than the RM turned away.
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Now, Reason, Refusal, RmName, TransactionId, limits};
@@ -10,7 +10,7 @@ use crate::coordinator::{Coordinator, CoordinatorEffect, MessageKind, StepOutput
 use crate::message::{Answer, Delivery, Message};
 
 impl Coordinator {
-    /// What became of a message. Answers to a goal that is no longer pursued say nothing new.
+    /// Handles what became of a message. An answer to a goal that is no longer pursued changes nothing.
     pub(in crate::coordinator) fn delivered(
         &mut self,
         rm: &RmName,
@@ -34,7 +34,7 @@ impl Coordinator {
             return;
         }
         let answer = match delivery {
-            // An answer to another message than the one sent says nothing of that one.
+            // `Held` answers only Hold, and `Done` only the other messages. Elsewhere they mean nothing.
             Delivery::Answered(answer @ Answer::Held { .. }) => {
                 Some(answer).filter(|_| kind == MessageKind::Hold)
             }
@@ -47,8 +47,8 @@ impl Coordinator {
                 None
             }
             Delivery::Answered(answer @ (Answer::Refused(_) | Answer::Denied)) => Some(answer),
-            // Anybody on the way may have said this, and may have done so after the RM has held: it ends
-            // an attempt that is undecided, and answers nothing else.
+            // Anybody on the way may have said this, perhaps after the RM has held. So it ends an attempt that
+            // is undecided, and counts as an answer to nothing else.
             Delivery::Answered(Answer::OtherContent) if goal == TransactionGoal::Hold => {
                 return self.reject(
                     id,
@@ -83,7 +83,7 @@ impl Coordinator {
             (TransactionGoal::Commit, Some(answer)) => {
                 self.commit_answered(rm, id, answer, now, out)
             }
-            // A booking that the RM will not let go is not released: never say that it is.
+            // The RM does not let the booking go. It must never be reported as released.
             (TransactionGoal::Release, Some(Answer::Refused(_)))
             | (
                 TransactionGoal::Abort | TransactionGoal::Release,
@@ -94,14 +94,14 @@ impl Coordinator {
                 party.pause = party.pause.saturating_mul(2).min(limits::RESEND_MAX);
                 self.set_alarm(id);
             }
-            // It is booked already: only Release ends it.
+            // It is booked already, so only Release ends it.
             (TransactionGoal::Abort, Some(Answer::Refused(_))) => {
                 party.booked = true;
                 party.send_at = now.boot;
                 self.send_due(id, now, out);
             }
             (TransactionGoal::Prepared, Some(_)) => {}
-            // Denied: nothing of it is there for us, and so nothing to end.
+            // Denied: this RM has nothing of it for this coordinator, so there is nothing to end.
             (
                 TransactionGoal::Abort | TransactionGoal::Release,
                 Some(Answer::Done | Answer::Denied),
@@ -111,7 +111,7 @@ impl Coordinator {
         }
     }
 
-    /// A Hold was turned away by somebody. Its RM may hold all the same, and is told to abort like the others.
+    /// Somebody turned a Hold away. The RM may hold all the same, so it is sent Abort like the others.
     fn reject(
         &mut self,
         id: &TransactionId,
@@ -134,8 +134,9 @@ impl Coordinator {
         let expires_in = match answer {
             Answer::Held { expires_in } => expires_in,
             Answer::Refused(refusal) => {
-                // What an RM refuses it refuses for ever. One without room for a one-way Hold forgets its
-                // refusal with its process, and would book a late copy that nobody asks about: it is told.
+                // Normally an RM that has refused refuses for ever. But an RM without disk space keeps its
+                // refusal of a one-way Hold in memory only. After a restart it would book a late copy that
+                // nobody asks about, so it is sent Abort.
                 let one_way = self.transactions.get(id).is_some_and(|txn| txn.one_way);
                 let is_final = refusal.reason != Reason::DiskFull || !one_way;
                 let refuser = Some(rm).filter(|_| is_final);
@@ -151,7 +152,7 @@ impl Coordinator {
         let one_way = txn.one_way;
         if let Some(party) = txn.parties.get_mut(rm) {
             party.answered = true;
-            // What is booked does not end by itself.
+            // A booking does not end by itself.
             party.expires_at = Some(opened.saturating_add(expires_in)).filter(|_| !one_way);
         }
         if planted::is(Bug::CommitBeforeDecision) {
@@ -161,7 +162,7 @@ impl Coordinator {
         let early = planted::is(Bug::PromisedEarly) && self.is_for_parent(id);
         let Some(txn) = self.transactions.get(id) else { return };
         if !txn.all_answered() && !early {
-            // It may be the next one's turn.
+            // It may be the next RM's turn.
             self.send_due(id, now, out);
             return;
         }
@@ -173,10 +174,10 @@ impl Coordinator {
             .map(|(rm, _)| rm.clone());
         let short = short.filter(|_| !early && !one_way && !planted::is(Bug::MarginIgnored));
         if let Some(rm) = short {
-            let text = "its hold is about to run out, too late to decide";
+            let text = "its hold is about to expire; it is too late to decide";
             return self.abort(id, Refusal::new(Reason::TimedOut, text).at(&rm), None, now, out);
         }
-        // What mends was decided above before.
+        // The parent has decided this before, and the attempt only mends it.
         let mends = self.transactions.get(id).is_some_and(|txn| txn.mends);
         if self.is_for_parent(id) && !mends {
             self.prepare(id, now, out);
@@ -199,12 +200,15 @@ impl Coordinator {
                 return self.end_answered(rm, id, now, out);
             }
             Answer::Refused(refusal) => refusal,
-            Answer::Denied => Refusal::new(Reason::Denied, "it has nothing of this transaction"),
+            Answer::Denied => {
+                Refusal::new(Reason::Denied, "it has nothing held or booked for this transaction")
+            }
             Answer::Held { .. } | Answer::OtherContent => return,
         };
         let old = self.transactions.get(id).and_then(|txn| txn.replaces.clone());
         if old.is_some() && !planted::is(Bug::ChangeDestroyed) {
-            // It still has what the change was to replace. Nothing is released before all have answered.
+            // The RM still has the version that the change was to replace. Nothing is released before all have
+            // answered.
             if let Some(party) = self.transactions.get_mut(id).and_then(|t| t.parties.get_mut(rm)) {
                 party.refused = Some(refusal.at(rm));
             }
@@ -218,7 +222,7 @@ impl Coordinator {
         let (txn, rm) = (id.clone(), rm.clone());
         self.record(CoordinatorRecord::Mixed { txn, rm, refusal, at: now }, out);
         if let Some(old) = old {
-            // Where the change is not booked, the version that it was to replace still is.
+            // An RM that has not booked the change still has the version that it was to replace.
             self.end_old_for_parent(id, now, out);
             self.send_due(&old, now, out);
         }

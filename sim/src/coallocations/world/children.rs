@@ -1,7 +1,9 @@
-//! The shell of a lower coordinator: a hold from above becomes a request of its own, is planned on what its
-//! resource managers say is free, and tried by the coordinator core, which is the participant upward.
+//! The shell of a child coordinator: a parent's hold becomes a request of its own, is planned on what its
+//! resource managers report as free, and is tried by the coordinator core, which is the participant towards the
+//! parent.
 //!
-//! What is asked inside and what is said upward is the daemon's: [`coalloc_plan::abstracted`].
+//! What is queried inside, and what the parent is told, is decided by the code of the daemon:
+//! [`coalloc_plan::abstracted`].
 
 use coalloc_common::{Reason, Refusal, TransactionId};
 use coalloc_plan::Instance;
@@ -20,27 +22,27 @@ use super::planning::Job;
 use super::{Event, Member, World};
 use crate::experiment::ModelError;
 
-/// Whoever waits for what a coordinator says and is no user.
+/// A caller that waits for a coordinator's answer and is not a user.
 #[derive(Debug)]
 pub(super) enum ReplyTarget {
-    /// Of what it holds for a transaction.
+    /// A member that has sent Resolve for what it holds.
     Holder { member: Member, txn: TransactionId },
-    /// A coordinator above; with what it wants held, if that is what it said.
+    /// A parent coordinator, with the content of its message if that was a Hold.
     Parent { from: usize, txn: TransactionId, kind: MessageKind, order: Option<HoldOrder> },
 }
 
-/// What to try inside for a hold from above.
+/// What a child coordinator tries for a parent's hold.
 #[derive(Debug)]
 pub(super) struct ChildCandidate {
     candidate: Candidate,
-    /// The paths of each of its links.
+    /// The paths of each link of the hold.
     led: Vec<RoutedLink>,
-    /// How many of them there are.
+    /// How many paths there are in all.
     pub(super) edges: u64,
 }
 
 impl World<'_> {
-    /// A message of a coordinator above arrives.
+    /// A message of a parent coordinator arrives.
     pub(super) fn lower_hears(
         &mut self,
         from: usize,
@@ -66,7 +68,7 @@ impl World<'_> {
         self.step_grc(lower, input)
     }
 
-    /// A child coordinator answers a Hold of its parent, or has it planned.
+    /// A child coordinator answers a parent's Hold, or has it planned.
     pub(super) fn hold_answered(
         &mut self,
         grc: usize,
@@ -97,7 +99,7 @@ impl World<'_> {
                 self.answer_parent(grc, from, (txn, kind), order.as_ref(), answer);
                 Ok(())
             }
-            // Another copy of the message has the answer.
+            // The answer goes to another copy of the message.
             (ReplyTarget::Parent { .. }, ParentReply::SentAgain) => Ok(()),
             (asker, reply) => Err(ModelError::Defect(format!("{asker:?} is told {reply:?}"))),
         }
@@ -128,7 +130,7 @@ impl World<'_> {
         self.send(from, Event::ToGrc { grc, from, txn, kind, answer });
     }
 
-    /// What to try inside, or why there is nothing, in the words of the one above.
+    /// What a child coordinator will try; or a refusal in the parent's terms.
     pub(super) fn plan_at_child(
         &mut self,
         grc: usize,
@@ -136,11 +138,11 @@ impl World<'_> {
         job: &PlanJob,
     ) -> Result<Result<ChildCandidate, Refusal>, ModelError> {
         let Some(shown) = self.grcs[grc].shown.clone() else {
-            return Err(ModelError::Defect(format!("{} is below nobody", self.grcs[grc].name)));
+            return Err(ModelError::Defect(format!("{} has no parent", self.grcs[grc].name)));
         };
         let parts = periods(&order.segments, &[], self.now().wall);
         let [(window, wanted)] = &parts.planned[..] else {
-            return Err(ModelError::Defect(format!("{} is not of one window", order.txn)));
+            return Err(ModelError::Defect(format!("{} has more than one window", order.txn)));
         };
         let inner = match shown.request(*window, wanted) {
             Ok(inner) => inner,
@@ -151,7 +153,7 @@ impl World<'_> {
         let ticket = self.parent_ticket(&order.txn);
         let number = ticket.and_then(|ticket| self.numbers.get(&ticket.request)).copied();
         let number =
-            number.ok_or_else(|| ModelError::Defect(format!("whose is {}?", order.txn)))?;
+            number.ok_or_else(|| ModelError::Defect(format!("no request has {}", order.txn)))?;
         let topology = shown.topology();
         let answer = self.solve(topology, number, &inner.request, &views)?.pop();
         let none = || Refusal::new(Reason::NoRoute, "there was no frame to plan");
@@ -169,7 +171,7 @@ impl World<'_> {
         })
     }
 
-    /// The lower coordinator gets what to try for one above.
+    /// Passes the outcome of planning to the child coordinator.
     pub(super) fn planned_at_child(
         &mut self,
         job: Job,
@@ -189,14 +191,14 @@ impl World<'_> {
         self.step_grc(grc, ConversationInput::Planned { job, planned, caller }.into())
     }
 
-    /// The request that a transaction of an upper coordinator serves.
+    /// The request that a transaction of a parent coordinator serves.
     pub(super) fn parent_ticket(&self, txn: &TransactionId) -> Option<&Ticket> {
         let mut upper = self.grcs.iter().filter(|grc| grc.shown.is_none());
         upper.find_map(|grc| grc.core.reservation_of(txn)).map(|known| &known.ticket)
     }
 }
 
-/// A plan inside as the core is given it: held at all at once, as live.
+/// A plan as a candidate for the core. Its resource managers are sent Hold all at once, as in a daemon.
 fn way(
     topology: &coalloc_common::Topology,
     inner: &Inner,

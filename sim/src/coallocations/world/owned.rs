@@ -40,12 +40,12 @@ impl World<'_> {
         owners: &mut BTreeMap<(usize, TransactionId), &'a Reservation>,
     ) -> Result<(), String> {
         let (Some(txn), Some(booked)) = (&known.transaction, &known.candidate) else {
-            return Err(format!("I6: {} is confirmed and of nothing", known.id));
+            return Err(format!("I6: {} is confirmed without transaction or plan", known.id));
         };
         if let Some(upper) = &known.parent_transaction
             && !self.is_confirmed_at_parent(upper)
         {
-            return Err(format!("I5: {} is booked for {upper}, which is not", known.id));
+            return Err(format!("I5: {} is booked for {upper}, which is not confirmed", known.id));
         }
         for (name, segments) in &booked.segments {
             let is_there = match self.by_name.get(name) {
@@ -69,7 +69,7 @@ impl World<'_> {
                 None => false,
             };
             if !is_there {
-                return Err(format!("I6: {} is confirmed and not booked at {name}", known.id));
+                return Err(format!("I6: {} is confirmed, but not booked at {name}", known.id));
             }
         }
         Ok(())

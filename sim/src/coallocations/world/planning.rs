@@ -42,7 +42,7 @@ impl World<'_> {
         }
     }
 
-    /// How long queries take to reach the last member, in microseconds.
+    /// How long a query takes to reach the last member, in microseconds.
     fn way_us(&self, job: &Job) -> i64 {
         let hops = if self.is_parent(self.planner_of(job)) { 2 } else { 1 };
         hops * self.settings.delay_us
