@@ -60,7 +60,7 @@ fuzz-guided TARGET SECONDS="300":
 
 # Write what is generated anew: stories, and the sections of docs/PROTOCOL.md; read the diff before you commit it.
 bless:
-    COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories --test states --test cost --test matrix
+    COALLOC_BLESS=1 cargo test -p coalloc-sim --test documents
     COALLOC_BLESS=1 cargo test -p coalloc-sim --features planted --test planted
 
 # Mistakes on purpose: each must be found by the fault runs.

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench reads the clock")]
 #![allow(clippy::expect_used, reason = "a bench that meets nonsense ends")]
 
-#[path = "../tests/fixtures/mod.rs"]
+#[path = "../tests/planners/fixtures/mod.rs"]
 mod fixtures;
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench that meets nonsense ends")]
 
-#[path = "../tests/fixtures/multicost.rs"]
+#[path = "../tests/planners/fixtures/multicost.rs"]
 #[allow(dead_code, reason = "the tests take the rest")]
 mod fixture;
 

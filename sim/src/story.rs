@@ -1,7 +1,7 @@
 //! Stories: scripted runs of the protocol with a transcript of every message, in `tests/stories/*.txt`.
 //!
 //! A story file consists of prose in lines that begin with `#`, a script, a line `----`, and the transcript
-//! of the script. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test stories` writes the transcripts anew;
+//! of the script. `COALLOC_BLESS=1 cargo test -p coalloc-sim --test documents stories` writes the transcripts anew;
 //! commit a new transcript only if you understand the change. Modelled on etcd/raft's test scripts.
 //!
 //! ```text

@@ -12,6 +12,7 @@
 use coalloc_common::planted::{self, Bug};
 
 #[cfg(feature = "planted")]
+#[path = "documents/page.rs"]
 mod page;
 
 /// Without the feature a bug cannot even be turned on, because the switch is a constant.
