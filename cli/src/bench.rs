@@ -38,8 +38,14 @@ use crate::text;
 use load::{Load, Pace, WorkloadKind};
 use report::Report;
 
-/// How long each ceiling, and each half of the Hold measurement, is measured.
-const CEILING_TIME: Duration = Duration::from_secs(3);
+/// How long each ceiling, and each half of the Hold measurement, is measured at most.
+const CEILING_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// How long each ceiling, and each half of the Hold measurement, is measured beside a load of `seconds`: as
+/// long as the load, at most [`CEILING_TIME_MAX`].
+fn ceiling_time(seconds: u64) -> Duration {
+    Duration::from_secs(seconds).min(CEILING_TIME_MAX)
+}
 
 /// Measure co-allocations per second, and compare with what this machine can do at all
 ///
@@ -141,15 +147,16 @@ async fn measure_here(
     let posts = demo::start(folder.path(), file, daemons, true, &counts::telemetry()).await?;
     let addresses: Vec<&Post> = posts.iter().collect();
     let managers = &posts[..posts.len().saturating_sub(1)];
-    text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));
-    let calls = ceilings::calls(managers, args.in_flight(), CEILING_TIME).await?;
-    let syncs = ceilings::syncs(folder.path(), addresses.len(), CEILING_TIME).await?;
+    let each = ceiling_time(args.seconds);
+    text::note(&format!("measuring this machine, {} s each", each.as_secs()));
+    let calls = ceilings::calls(managers, args.in_flight(), each).await?;
+    let syncs = ceilings::syncs(folder.path(), addresses.len(), each).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let before = counts::read(&posts).await?;
     let load = send(args, rpc::coordinator(&grc)?).await?;
     let counted = counts::read(&posts).await?.since(&before);
     text::note("measuring Hold, planners idle and busy");
-    let holds = holds::measure(managers, &grc, CEILING_TIME).await?;
+    let holds = holds::measure(managers, &grc, each).await?;
     let (federation, managers) = (file.name.clone(), managers.len());
     let here = report::LocalFigures { federation, managers, calls, syncs, counted, holds };
     Ok(Report { load, here: Some(here) })

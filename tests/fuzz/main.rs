@@ -8,7 +8,7 @@
 //! ([`mutate`]).
 //!
 //! ```text
-//! cargo test -p coalloc --test fuzz                                        some seconds a target
+//! cargo test -p coalloc --test fuzz                                        half a second a target
 //! COALLOC_FUZZ_SECONDS=300 cargo test --release -p coalloc --test fuzz     longer; `just fuzz`
 //! COALLOC_FUZZ_SEED=77 cargo test -p coalloc --test fuzz messages          one input again
 //! ```
@@ -33,7 +33,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
 /// Default time for each target.
-const SECONDS: f64 = 2.0;
+const SECONDS: f64 = 0.5;
 /// Maximum time for one input, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(20);
 

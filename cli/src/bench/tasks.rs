@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::counts;
 use super::load::{Load, Outcome, Pace, WorkloadKind, percentile};
 use super::requests::Tasks;
-use super::{CEILING_TIME, ceilings};
+use super::{ceiling_time, ceilings};
 use crate::demo::daemons::Daemons;
 use crate::demo::layout::Shape;
 use crate::demo::torus;
@@ -121,9 +121,10 @@ async fn measure(
     let posts =
         demo::start_as(shape, folder.path(), file, daemons, true, &counts::telemetry()).await?;
     let managers = &posts[..posts.len().saturating_sub(1)];
-    text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));
-    let calls = ceilings::calls(managers, args.concurrency as usize, CEILING_TIME).await?;
-    let syncs = ceilings::syncs(folder.path(), posts.len(), CEILING_TIME).await?;
+    let each = ceiling_time(args.seconds);
+    text::note(&format!("measuring this machine, {} s each", each.as_secs()));
+    let calls = ceilings::calls(managers, args.concurrency as usize, each).await?;
+    let syncs = ceilings::syncs(folder.path(), posts.len(), each).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let mut client = rpc::coordinator(&grc)?;
     torus::wait_picture(&mut client).await?;
