@@ -5,6 +5,8 @@
 //! * Reservations: [`reserve`], [`modify`], [`reservations`] (list, show, release), [`task`] and [`watch`].
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`] and [`ledger`].
 //!
+//! [`wording`] holds the sentences that several of them show.
+//!
 //! Commands that start a federation, load one, or judge one are not here (`testbed`), and experiments are
 //! neither (`experiments`).
 
@@ -13,10 +15,8 @@ pub mod health;
 pub mod ledger;
 pub mod modify;
 pub mod offline;
-pub mod owed;
 pub mod picture;
 pub mod plan;
-pub mod refused;
 pub mod repair;
 pub mod reservations;
 pub mod reserve;
@@ -24,3 +24,4 @@ pub mod serve;
 pub mod task;
 pub mod topology;
 pub mod watch;
+pub mod wording;

@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, Coordinator, GrcArgs};
 use crate::kit::text;
-use crate::user::reservations;
+use crate::user::wording::reservation;
 
 /// Stop waiting for a resource manager that is gone, so that a release can finish
 ///
@@ -59,7 +59,7 @@ pub async fn run(args: &GiveUpArgs) -> Result<Answer, Failure> {
     let reservation = response.reservation.ok_or_else(missing)?;
     let text = match args.json {
         true => text::json(&reservation)?,
-        false => reservations::describe(&reservation),
+        false => reservation::describe(&reservation),
     };
     Ok(Answer { text, exit: if reservation.definite { Exit::Done } else { Exit::Unfinished } })
 }
@@ -130,7 +130,6 @@ mod tests {
     use coalloc_proto::Timestamp;
 
     use super::*;
-    use crate::user::reservations::sentences;
 
     #[test]
     fn whoever_looks_is_told_what_may_be_left_until_it_is_not() {
@@ -143,7 +142,7 @@ mod tests {
             booked_until: at(1_795_266_000),
             ..v1::GivenUp::default()
         };
-        let text = sentences::given_up(&one);
+        let text = reservation::given_up(&one);
         assert!(text.contains("by alice (disk burnt) at 2026-11-21T12:00:00Z"), "{text}");
         assert!(text.contains("may still have it booked until 2026-11-21T13:00:00Z"), "{text}");
         let reservation = v1::Reservation {
@@ -153,12 +152,12 @@ mod tests {
             given_up: vec![one.clone()],
             ..v1::Reservation::default()
         };
-        assert!(!reservations::describe(&reservation).contains("nothing is held"));
+        assert!(!reservation::describe(&reservation).contains("nothing is held"));
         one.ended = at(1_795_269_600);
-        let text = sentences::given_up(&one);
+        let text = reservation::given_up(&one);
         assert!(text.contains("has had nothing of it since 2026-11-21T14:00:00Z"), "{text}");
         let reservation = v1::Reservation { given_up: vec![one], ..reservation };
-        assert!(reservations::describe(&reservation).contains("nothing is held"));
+        assert!(reservation::describe(&reservation).contains("nothing is held"));
     }
 
     #[test]

@@ -19,8 +19,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::when::Length;
-use crate::user::owed;
-use crate::user::topology::denied_by_all;
+use crate::user::wording::owed::{denied_by_all, differing, owed};
 
 /// Default timeout for one address: a daemon answers in milliseconds.
 const PATIENCE: &str = "2s";
@@ -101,8 +100,8 @@ async fn troubles(address: &str) -> Option<String> {
     let mut client = rpc::coordinator(address).ok()?;
     let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
     let response = described.get_ref();
-    let all = denied_by_all(response).into_iter().chain(owed::differing(response));
-    let all: Vec<String> = all.chain(owed::owed(response)).collect();
+    let all = denied_by_all(response).into_iter().chain(differing(response));
+    let all: Vec<String> = all.chain(owed(response)).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 

@@ -20,7 +20,7 @@ use crate::kit::request::{SearchArgs, link_hardly_meant, rate_hardly_meant};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::{InstantArg, Length};
-use crate::user::reservations::describe;
+use crate::user::wording::reservation::describe;
 
 /// Change a reservation, future or active: all of the new version, or nothing
 ///

@@ -8,15 +8,16 @@ use coalloc_common::{Span, Time};
 use coalloc_plan::multicost::TaskPlannerName;
 use coalloc_proto::v1;
 
-use self::described::{body, headline};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::request::{ParsedRequest, RequestArgs};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::next_full;
 use crate::user::offline::Federation;
-use crate::user::refused;
 use crate::user::task::{self, SlotArgs, TaskFile};
+use crate::user::wording::comparison::table;
+use crate::user::wording::plan::{body, headline};
+use crate::user::wording::refusal;
 
 /// Plan a request and hold nothing
 ///
@@ -42,9 +43,6 @@ pub struct PlanArgs {
     #[arg(long)]
     json: bool,
 }
-
-pub mod described;
-pub mod table;
 
 /// Runs `coalloc plan`.
 ///
@@ -107,7 +105,7 @@ async fn ask(grc: &GrcArgs, asked: &ParsedRequest) -> Result<v1::PlanResponse, F
 /// The answer for people: a table that compares the plans, then each plan.
 #[must_use]
 pub fn describe_as(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
-    let table = table::table(&response.plans, &asked.options.objectives);
+    let table = table(&response.plans, &asked.options.objectives);
     let between = if table.is_empty() { "" } else { "\n" };
     table + between + &describe(response)
 }
@@ -126,7 +124,7 @@ pub fn describe(response: &v1::PlanResponse) -> String {
         let frames = text::count(response.refused.len(), "time frame");
         let verb = if response.refused.len() == 1 { "has" } else { "have" };
         let _ = writeln!(out, "{frames} {verb} no plan:");
-        out += &refused::frames(&response.refused);
+        out += &refusal::frames(&response.refused);
         out.push('\n');
     }
     if !response.unreachable.is_empty() {
@@ -134,7 +132,7 @@ pub fn describe(response: &v1::PlanResponse) -> String {
         let _ = writeln!(out, "did not answer, so their resources counted as taken: {names}\n");
     }
     if let Some(found) = &response.alternatives {
-        out += &refused::alternatives(found);
+        out += &refusal::alternatives(found);
         out.push('\n');
     }
     let _ = writeln!(out, "{}; nothing is reserved", text::count(response.plans.len(), "plan"));

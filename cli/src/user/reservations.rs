@@ -1,18 +1,12 @@
 //! `coalloc list`, `show` and `release`: the outcome of requests.
 
-pub mod sentences;
-
-use std::fmt::Write as _;
-
 use clap::{Args, ValueEnum};
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::request::flags;
 use crate::kit::rpc::{self, GrcArgs, all_reservations};
 use crate::kit::text;
-use crate::user::plan::described;
-use crate::user::refused;
+use crate::user::wording::reservation::{describe, is_being_planned};
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -126,11 +120,6 @@ pub fn exit_of_show(reservation: &v1::Reservation) -> Exit {
     if is_being_planned(reservation) { Exit::Unfinished } else { Exit::Done }
 }
 
-/// A request has no reservation id until the coordinator tries a plan for it.
-fn is_being_planned(one: &v1::Reservation) -> bool {
-    one.id.is_empty() && one.state() == v1::ReservationState::Checking
-}
-
 /// Runs `coalloc release`.
 ///
 /// # Errors
@@ -188,88 +177,6 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
     format!("{}\n{total}\n", text::finish(&table))
 }
 
-/// The times of each segment, if they differ; the segments of a task follow one another.
-fn times(plan: &v1::Plan) -> String {
-    let segments = &plan.segments;
-    if segments.windows(2).all(|pair| pair[0].window == pair[1].window) {
-        return String::new();
-    }
-    let width = segments.iter().map(|segment| segment.resource.len()).max().unwrap_or(0);
-    let line = |segment: &v1::Segment| {
-        let when = text::window(segment.window.as_ref());
-        format!("  {:width$}  {when}\n", segment.resource)
-    };
-    segments.iter().map(line).collect()
-}
-
-/// One reservation for people.
-#[must_use]
-pub fn describe(one: &v1::Reservation) -> String {
-    let mut out = String::new();
-    if is_being_planned(one) {
-        let (request, user) = (&one.request_id, &one.user);
-        return format!("request {request} of {user}: being planned; nothing is held yet\n");
-    }
-    let state = text::state(one.state());
-    let finality = if one.definite { "" } else { " (not final: ask again with `coalloc show`)" };
-    let id = if one.id.is_empty() { "no reservation" } else { &one.id };
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(out, "{id}: {state}{finality}");
-    if let Some(left) = &one.expires_in {
-        let _ = writeln!(out, "  {}", text::hold_ends(left));
-    }
-    let may_have_it = one.given_up.iter().any(|one| one.ended.is_none());
-    if let Some(refusal) = &one.refusal {
-        let hint = match (one.definite, refusal.transient) {
-            (true, _) if may_have_it => "",
-            (true, true) => "; nothing is held; the same request may succeed later under a new id",
-            (true, false) => "; nothing is held",
-            (false, _) => "",
-        };
-        let _ = writeln!(out, "  because: {}{hint}", text::refusal(refusal));
-        let numbers = refused::numbers(refusal);
-        if !numbers.is_empty() {
-            let _ = writeln!(out, "{}", numbers.trim_start_matches('\n'));
-        }
-    }
-    if let Some(plan) = &one.plan {
-        let _ = writeln!(out, "  {}", described::headline(plan));
-        for line in described::body(plan).lines().chain(times(plan).lines()) {
-            let _ = writeln!(out, "  {line}");
-        }
-    }
-    for (number, refusal) in one.attempt_refusals.iter().enumerate() {
-        let _ = writeln!(out, "  attempt {} failed: {}", number + 1, text::refusal(refusal));
-    }
-    if !one.unreachable.is_empty() {
-        let names = text::enumerate(&one.unreachable);
-        let _ = writeln!(out, "  planned without {names}, which did not answer");
-    }
-    for given_up in &one.given_up {
-        let _ = writeln!(out, "  {}", sentences::given_up(given_up));
-    }
-    if let Some(change) = &one.change {
-        let _ = writeln!(out, "  {}", sentences::change(change, one.definite));
-    }
-    if let Some(found) = &one.alternatives {
-        for line in refused::alternatives(found).lines() {
-            let _ = writeln!(out, "  {line}");
-        }
-    }
-    if let Some(options) = &one.options {
-        let _ = writeln!(out, "  planned with {}", flags(options));
-    }
-    let created = text::instant(one.created.as_ref());
-    let attempts = text::count(one.attempts as usize, "attempt");
-    let (user, request) = (&one.user, &one.request_id);
-    let version = if one.version > 1 { format!(", version {}", one.version) } else { "".into() };
-    let _ = writeln!(out, "  request {request} of {user}, made {created}, {attempts}{version}");
-    if !one.transaction.is_empty() {
-        let _ = writeln!(out, "  transaction {} in every log", one.transaction);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,23 +199,6 @@ mod tests {
     }
 
     #[test]
-    fn how_it_was_planned_is_told_as_the_flags_that_say_it() {
-        let objectives = vec![v1::Objective::Price.into(), v1::Objective::Start.into()];
-        let options = v1::PlanOptions {
-            objectives,
-            max_paths_per_link: Some(2),
-            ..v1::PlanOptions::default()
-        };
-        let one = v1::Reservation { options: Some(options), ..v1::Reservation::default() };
-        let text = describe(&one);
-        assert!(
-            text.contains("\n  planned with --max-paths 2 --objective price,start\n"),
-            "{text}"
-        );
-        assert!(!describe(&v1::Reservation::default()).contains("planned with"));
-    }
-
-    #[test]
     fn a_release_is_done_when_nothing_is_reserved_any_more() {
         use v1::ReservationState as S;
         let cases = [
@@ -322,26 +212,5 @@ mod tests {
             let one = v1::Reservation { state: state.into(), definite, ..Default::default() };
             assert_eq!(exit_of_release(&one), exit, "{state:?}");
         }
-    }
-
-    #[test]
-    fn a_refusal_says_why_and_what_is_left() {
-        let text = describe(&v1::Reservation {
-            id: "grc-1a2b-7".into(),
-            request_id: "r7".into(),
-            user: "alice".into(),
-            state: v1::ReservationState::Failed.into(),
-            definite: true,
-            refusal: Some(v1::Refusal {
-                detail: "N0 has 2 CPUs free, 4 are needed".into(),
-                resource_manager: "crm-N0".into(),
-                transient: true,
-                ..Default::default()
-            }),
-            ..Default::default()
-        });
-        assert!(text.starts_with("grc-1a2b-7: failed\n"), "{text}");
-        assert!(text.contains("crm-N0: N0 has 2 CPUs free"), "{text}");
-        assert!(text.contains("nothing is held"), "{text}");
     }
 }

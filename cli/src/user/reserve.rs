@@ -9,7 +9,7 @@ use crate::kit::request::{ParsedRequest, RequestArgs};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::user::plan;
-use crate::user::reservations::describe;
+use crate::user::wording::reservation::describe;
 
 /// Reserve a request
 ///

@@ -10,7 +10,7 @@ use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::user::offline::Federation;
-use crate::user::owed;
+use crate::user::wording::owed::{denied_by_all, owed};
 
 /// Show the federation: sites, paths, exchange points and resource managers
 #[derive(Debug, Clone, Args)]
@@ -95,24 +95,10 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
     out += &managers(&response.resource_managers);
     let denied = denied_by_all(response).into_iter();
-    for line in denied.chain(owed::owed(response)) {
+    for line in denied.chain(owed(response)) {
         let _ = writeln!(out, "{line}");
     }
     out
-}
-
-/// A sentence for a coordinator that no resource manager accepts.
-#[must_use]
-pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String> {
-    let managers = &response.resource_managers;
-    let all = !managers.is_empty() && managers.iter().all(|manager| manager.denies);
-    let name = &response.coordinator;
-    all.then(|| {
-        format!(
-            "no resource manager accepts {name}: it can plan, but not reserve, until \
-             `coordinators` in their configurations names it"
-        )
-    })
 }
 
 fn inventory(

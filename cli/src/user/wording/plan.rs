@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use coalloc_common::Span;
 use coalloc_proto::v1;
 
-use super::table;
+use super::comparison;
 use crate::kit::text;
 
 /// When the plan runs, what it costs, and how close to the optimum it is.
@@ -15,7 +15,7 @@ pub fn headline(plan: &v1::Plan) -> String {
     let length = text::length(plan.window.as_ref()).unwrap_or(Span::ZERO);
     let cost = text::points(plan.cost_millipoints);
     let price =
-        table::price(plan).map_or_else(String::new, |price| format!(", price {price} points"));
+        comparison::price(plan).map_or_else(String::new, |price| format!(", price {price} points"));
     let quality = if plan.proven_optimal {
         "proven optimal".to_owned()
     } else if !plan.coarse.is_empty() {

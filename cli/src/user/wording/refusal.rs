@@ -7,8 +7,8 @@ use coalloc_common::Span;
 use coalloc_net::convert::window_from_wire;
 use coalloc_proto::v1;
 
+use super::plan::{body, headline};
 use crate::kit::text;
-use crate::user::plan::described;
 
 /// How many names a line lists before it only counts the rest.
 const NAMES_SHOWN: usize = 8;
@@ -120,12 +120,8 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
     let until = text::instant(found.searched_until.as_ref());
     match (&found.nearest_plan, &found.searched_until) {
         (Some(plan), _) => {
-            let _ = writeln!(
-                out,
-                "  later: {} (the first of {tried} tried)",
-                described::headline(plan)
-            );
-            for line in described::body(plan).lines() {
+            let _ = writeln!(out, "  later: {} (the first of {tried} tried)", headline(plan));
+            for line in body(plan).lines() {
                 let _ = writeln!(out, "  {line}");
             }
             out += &how_to_ask(found).unwrap_or_default();
@@ -142,7 +138,7 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
         (None, None) => out += "  later: never; it does not fit even when nothing is booked\n",
     }
     for smaller in &found.smaller {
-        let plan = smaller.plan.as_ref().map(described::headline).unwrap_or_default();
+        let plan = smaller.plan.as_ref().map(headline).unwrap_or_default();
         let _ = writeln!(out, "  smaller: {}: {plan}", smaller.change);
     }
     if found.smaller.is_empty() {

@@ -1,9 +1,23 @@
-//! The problems between a coordinator and its resource managers, one sentence each: bookings that differ,
-//! and what is owed to a resource manager that cannot be told.
+//! The problems between a coordinator and its resource managers, one sentence each: nobody accepts it,
+//! bookings differ, or something is owed to a resource manager that cannot be told.
 
 use coalloc_proto::v1;
 
 use crate::kit::text;
+
+/// A sentence for a coordinator that no resource manager accepts.
+#[must_use]
+pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String> {
+    let managers = &response.resource_managers;
+    let all = !managers.is_empty() && managers.iter().all(|manager| manager.denies);
+    let name = &response.coordinator;
+    all.then(|| {
+        format!(
+            "no resource manager accepts {name}: it can plan, but not reserve, until \
+             `coordinators` in their configurations names it"
+        )
+    })
+}
 
 /// A sentence about differing bookings, with the resource managers and the command to run; `None` if none
 /// differ.
