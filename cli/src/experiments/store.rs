@@ -70,9 +70,10 @@ impl Store {
             |error: std::io::Error| Failure::bad_input(format!("{}: {error}", path.display()));
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::bad_input(format!("--out {}: {error}", folder.display())))?;
-        let mut file = locked(&path)?;
+        let file = locked(&path)?;
+        let mut store = Self { file, path: path.clone(), whole: 0, broken: None };
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
+        store.file.read_to_end(&mut bytes).map_err(failed)?;
         // Only the holder of the lock can rely on what is in the folder.
         whole::clear(folder);
         let found = RunsFile::of(&path, &bytes, head)?;
@@ -86,7 +87,7 @@ impl Store {
         if found.torn.len() > NAMED_MAX {
             text::note(&format!("and {} more such lines", found.torn.len() - NAMED_MAX));
         }
-        let mut store = Self { file, path: path.clone(), whole: found.whole, broken: None };
+        store.whole = found.whole;
         store.take_back().map_err(failed)?;
         if found.is_new {
             store.put_line(&head.line()).map_err(failed)?;
@@ -173,6 +174,15 @@ impl Store {
         self.file = put().map_err(failed)?;
         self.whole = ordered.len() as u64;
         Ok(())
+    }
+}
+
+impl Drop for Store {
+    /// Releases the lock. Closing the file would not be enough: a program that another thread is starting
+    /// has the file too until it runs, and the lock with it.
+    fn drop(&mut self) {
+        // On a file system without locks there is nothing to release.
+        let _ = self.file.unlock();
     }
 }
 

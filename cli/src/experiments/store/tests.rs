@@ -168,3 +168,13 @@ fn results_of_something_else_are_refused_with_what_differs() {
         refused(folder.path(), &head("mine")).contains(":1: expected value; expected the first")
     );
 }
+
+#[test]
+fn a_closed_folder_is_free_even_if_a_program_that_is_being_started_still_has_its_file() {
+    let (folder, store) = begun(&[run("1", 1)]);
+    // Between its fork and its exec a child has every file of its parent, as this copy does.
+    let inherited = store.file.try_clone().unwrap();
+    drop(store);
+    assert_eq!(Store::open(folder.path(), &head("mine"), TEXT).unwrap().1.len(), 1);
+    drop(inherited);
+}
