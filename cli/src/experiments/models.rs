@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use coalloc_common::Topology;
+use coalloc_common::{InvalidField, Topology};
 use coalloc_net::convert::file_topology;
 use coalloc_plan::ip::Program;
 use coalloc_plan::ip::outside::Programs;
@@ -12,9 +12,8 @@ use coalloc_sim::coallocations;
 use coalloc_sim::experiment::file::Model;
 use coalloc_sim::experiment::{Measures, ModelError, Trace};
 use coalloc_sim::tasks::{self, TasksSettings};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-
-use super::source::{Mistake, settings};
 
 /// A model with settings that it accepts.
 #[derive(Debug)]
@@ -54,6 +53,40 @@ pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<PreparedModel
             Ok(PreparedModel::Coallocations(Box::new(settings), Box::new(topology)))
         }
     }
+}
+
+/// A setting that a model does not accept.
+#[derive(Debug)]
+pub struct Mistake {
+    /// The setting, as a path below the settings.
+    pub field: String,
+    /// What is wrong with the setting.
+    pub problem: String,
+}
+
+impl From<ModelError> for Mistake {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Setting(InvalidField { field, value, allowed }) => {
+                Self { field, problem: format!("{value} is not allowed; allowed: {allowed}") }
+            }
+            defect @ (ModelError::Defect(_) | ModelError::Program(_)) => {
+                Self { field: String::new(), problem: defect.to_string() }
+            }
+        }
+    }
+}
+
+/// Parses settings for a model.
+///
+/// # Errors
+/// The first setting that is misspelled.
+fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mistake> {
+    serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
+        let field = error.path().to_string();
+        let field = field.trim_end_matches(['?', '.']).to_owned();
+        Mistake { field, problem: error.into_inner().to_string() }
+    })
 }
 
 /// The federation that the settings name, read as the daemons read it.

@@ -2,6 +2,8 @@
 //!
 //! No font, library or program of the machine is used, so the same drawing gives the same bytes wherever
 //! the numbers of its layout are the same.
+//!
+//! `resvg` could draw the SVG instead of this module, but it would save some hundred lines and bring 24 more crates.
 
 use coalloc_common::limits::PICTURE_PIXELS_MAX;
 use tiny_skia::{

@@ -9,11 +9,11 @@ use coalloc_common::{InvalidField, suggest};
 use coalloc_net::convert::file_topology;
 use coalloc_proto::file::{Document, FileError, parse, read, text_of};
 use coalloc_proto::v1;
+use coalloc_sim::experiment::Experiment;
 use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::shipped::{self, FILES, SHIPPED};
-use coalloc_sim::experiment::{Experiment, ModelError};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::clock::is_timed;
 use super::models::{PreparedModel, prepare};
@@ -180,38 +180,4 @@ impl Source {
         }
         essence
     }
-}
-
-/// A setting that a model does not accept.
-#[derive(Debug)]
-pub struct Mistake {
-    /// The setting, as a path below the settings.
-    pub field: String,
-    /// What is wrong with the setting.
-    pub problem: String,
-}
-
-impl From<ModelError> for Mistake {
-    fn from(error: ModelError) -> Self {
-        match error {
-            ModelError::Setting(InvalidField { field, value, allowed }) => {
-                Self { field, problem: format!("{value} is not allowed; allowed: {allowed}") }
-            }
-            defect @ (ModelError::Defect(_) | ModelError::Program(_)) => {
-                Self { field: String::new(), problem: defect.to_string() }
-            }
-        }
-    }
-}
-
-/// Parses settings for a model.
-///
-/// # Errors
-/// The first setting that is misspelled.
-pub fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mistake> {
-    serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
-        let field = error.path().to_string();
-        let field = field.trim_end_matches(['?', '.']).to_owned();
-        Mistake { field, problem: error.into_inner().to_string() }
-    })
 }
