@@ -115,7 +115,7 @@ impl Chart {
             draw_band(&mut picture, line, at, &x, &y);
         }
         for (at, line) in lines.iter().enumerate() {
-            draw_line(&mut picture, line, (at, lines.len()), &x, &y);
+            draw_line(&mut picture, line, at, lines.len(), &x, &y);
             if lines.len() > 1 {
                 let row = TOP + 10.0 + LEGEND_ROW * at as f64;
                 let from = x.to + RIGHT;
@@ -265,13 +265,7 @@ fn draw_band(picture: &mut Drawing, line: &Line, at: usize, x: &Scale, y: &Scale
 }
 
 /// Draws the line with index `at` among `lines` lines.
-fn draw_line(
-    picture: &mut Drawing,
-    line: &Line,
-    (at, lines): (usize, usize),
-    x: &Scale,
-    y: &Scale,
-) {
+fn draw_line(picture: &mut Drawing, line: &Line, at: usize, lines: usize, x: &Scale, y: &Scale) {
     let (colour, dashed) = pen(at);
     let points = sorted(line);
     let places: Vec<PagePosition> =

@@ -112,11 +112,12 @@ impl Drawing {
     /// A filled rectangle, with a text that is shown when the pointer is over it.
     pub fn rect(
         &mut self,
-        (x, y): PagePosition,
+        corner: PagePosition,
         size: (f64, f64),
         colour: &'static str,
         title: &str,
     ) {
+        let (x, y) = corner;
         let points = vec![(x, y), (x + size.0, y), (x + size.0, y + size.1), (x, y + size.1)];
         let title = title.to_owned();
         self.elements.push(Element::Area { points, colour, opacity: 1.0, title });

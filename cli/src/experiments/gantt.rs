@@ -77,7 +77,7 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
             "{path}: nothing was reserved that could be drawn"
         )));
     };
-    let mut out = in_text(&lanes, (start, end), args.ascii);
+    let mut out = in_text(&lanes, start, end, args.ascii);
     if args.svg.is_some() || args.png.is_some() {
         let drawn = picture(&lanes, start, end);
         let is_trace = |file: &PathBuf| file.canonicalize().ok() == args.file.canonicalize().ok();
@@ -185,7 +185,7 @@ fn extent(lanes: &[Lane]) -> Option<(i64, i64)> {
 }
 
 /// Draws the whole trace, scaled so that it fills the day of the terminal's chart.
-fn in_text(lanes: &[Lane], (start, end): (i64, i64), ascii: bool) -> String {
+fn in_text(lanes: &[Lane], start: i64, end: i64, ascii: bool) -> String {
     const DAY_US: i64 = 86_400_000_000;
     let zero = Time::from_us(0);
     let is_day = end - start > DAY_US / 2 && end - start <= DAY_US;

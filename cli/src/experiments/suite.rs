@@ -149,7 +149,8 @@ impl RunningExperiment {
     /// Does a run and keeps it, unless a stop has ended its programs.
     fn run(
         &self,
-        (index, seed): (usize, u64),
+        index: usize,
+        seed: u64,
         programs: &Arc<dyn Programs>,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
@@ -226,7 +227,7 @@ pub fn deal(
         while !stop.load(Ordering::Relaxed) {
             let turn = turns.get(next.fetch_add(1, Ordering::Relaxed));
             let Some(&(work, point, seed)) = turn else { return };
-            match works[work].run((point, seed), programs, stop) {
+            match works[work].run(point, seed, programs, stop) {
                 Ok(()) => bar.inc(1),
                 Err(own) => fail(own),
             }

@@ -138,7 +138,7 @@ async fn measure_here(
     folder: &Folder,
     daemons: &mut Daemons,
 ) -> Result<Report, Failure> {
-    let posts = demo::start(folder.path(), file, daemons, true, &counts::telemetry()).await?;
+    let posts = demo::start(&counts::setup(folder.path(), file), daemons, true).await?;
     let addresses: Vec<&Post> = posts.iter().collect();
     let managers = &posts[..posts.len().saturating_sub(1)];
     text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));

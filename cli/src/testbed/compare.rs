@@ -132,7 +132,7 @@ async fn each(
         let failed = |error| Failure::internal(format!("{}: {error}", own.display()));
         std::fs::create_dir(&own).map_err(failed)?;
         let mut daemons = Daemons::default();
-        let ran = one(args, file, &own, &mut daemons, (*solver, day)).await;
+        let ran = one(args, file, &own, &mut daemons, *solver, day).await;
         // A daemon that died explains more than a daemon whose call failed.
         let ran = ran.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
         demo::stop(&mut daemons);
@@ -147,9 +147,10 @@ async fn one(
     file: &v1::FederationFile,
     folder: &Path,
     daemons: &mut Daemons,
-    (solver, day): (Solver, Time),
+    solver: Solver,
+    day: Time,
 ) -> Result<SolverRun, Failure> {
-    let posts = demo::start(folder, file, daemons, true, &counts::telemetry()).await?;
+    let posts = demo::start(&counts::setup(folder, file), daemons, true).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let before = counts::read(&posts).await?;
     let (count, in_flight) = (args.requests, args.concurrency);

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coalloc_proto::v1;
+use serde::Serialize;
 
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
@@ -229,15 +230,11 @@ fn slug(name: &str) -> String {
 fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, String>, Failure> {
     let mut files = BTreeMap::new();
     let (networks, computes) = plan.managers.split_at(file.networks.len());
-    for (manager, inventory) in networks.iter().zip(&file.networks) {
-        let config =
-            layout::nrm(daemon(&manager.service, manager.port), inventory, plan.above(manager));
-        files.insert(config_name(&manager.service), text::json(&config)?);
-    }
-    for (manager, inventory) in computes.iter().zip(&file.computes) {
-        let config =
-            layout::crm(daemon(&manager.service, manager.port), inventory, plan.above(manager));
-        files.insert(config_name(&manager.service), text::json(&config)?);
+    let texts = networks.iter().zip(&file.networks).map(|(manager, own)| plan.config(manager, own));
+    let texts = texts
+        .chain(computes.iter().zip(&file.computes).map(|(manager, own)| plan.config(manager, own)));
+    for (manager, text) in plan.managers.iter().zip(texts) {
+        files.insert(config_name(&manager.service), text?);
     }
     let below = plan.managers.iter().map(|manager| v1::Peer {
         name: manager.name.clone(),
@@ -252,10 +249,12 @@ fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, Stri
 }
 
 impl Plan {
-    /// The coordinator, as it is reached from the domain of a resource manager.
-    fn above(&self, manager: &Manager) -> Vec<v1::Peer> {
+    /// The configuration of a resource manager, which reaches the coordinator through the gate of its domain.
+    fn config(&self, manager: &Manager, inventory: &impl Serialize) -> Result<String, Failure> {
         let address = format!("{}:{GRC_PORT}", self.domains[manager.domain].gate());
-        vec![v1::Peer { name: GRC.to_owned(), address }]
+        let daemon = daemon(&manager.service, manager.port);
+        let coordinators = vec![v1::Peer { name: GRC.to_owned(), address }];
+        text::json(&layout::ManagerFile { daemon, inventory, coordinators, profiles: None })
     }
 }
 

@@ -36,7 +36,7 @@ use crate::testbed::audit::rules::{audit, audit_tree};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;
 use daemons::{Daemons, PAUSE, START_PATIENCE};
-use layout::{Post, Shape};
+use layout::{Post, Setup, Shape};
 use report::Report;
 use workload::{PAPER_REQUESTS, Type4};
 
@@ -130,7 +130,14 @@ pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
     });
     match outcome {
         Ok((proven, text, posts)) if args.keep => {
-            keep(daemons, folder, &posts, (proven, text), args.json)
+            let note = keep(daemons, folder, &posts)?;
+            let exit = if proven { Exit::Done } else { Exit::Failed };
+            if args.json {
+                // Standard output must contain nothing but JSON.
+                text::note(&note);
+                return Ok(Answer { text, exit });
+            }
+            Ok(Answer { text: text + &note, exit })
         }
         Ok((proven, text, _)) => {
             stop(&mut daemons);
@@ -185,13 +192,17 @@ async fn scenario(
     folder: &Path,
     daemons: &mut Daemons,
 ) -> Result<(Report, Vec<Post>), Failure> {
-    let (tied, telemetry) = (!args.keep, args.telemetry());
     let tasks = args.tasks.then(|| v1::TaskSettings {
         mode: v1::TaskMode::Distributed.into(),
         ..v1::TaskSettings::default()
     });
-    let posts =
-        start_as((args.shape(), tasks.as_ref()), folder, file, daemons, tied, &telemetry).await?;
+    let setup = Setup {
+        shape: args.shape(),
+        telemetry: args.telemetry(),
+        tasks,
+        ..Setup::new(folder, file)
+    };
+    let posts = start(&setup, daemons, !args.keep).await?;
     let now = coalloc_net::clock::now().wall;
     let report = tokio::select! {
         report = exercise(args, file, now, &posts) => report,
@@ -204,34 +215,20 @@ async fn scenario(
     }
 }
 
-/// Starts the daemons of a federation in `folder` with one coordinator, which comes last, and waits until
-/// it reaches them all.
+/// Starts the daemons of a federation, coordinators last, and waits until these reach all the others.
 ///
 /// With `tied`, the daemons are told to stop when this process dies without stopping them.
 ///
 /// # Errors
 /// When a daemon does not come up.
 pub(crate) async fn start(
-    folder: &Path,
-    file: &v1::FederationFile,
+    setup: &Setup<'_>,
     daemons: &mut Daemons,
     tied: bool,
-    telemetry: &layout::Telemetry,
-) -> Result<Vec<Post>, Failure> {
-    start_as((Shape::One, None), folder, file, daemons, tied, telemetry).await
-}
-
-/// Does the same with coordinators of this shape, which plan tasks with these settings.
-pub(crate) async fn start_as(
-    (shape, tasks): (Shape, Option<&v1::TaskSettings>),
-    folder: &Path,
-    file: &v1::FederationFile,
-    daemons: &mut Daemons,
-    tied: bool,
-    telemetry: &layout::Telemetry,
 ) -> Result<Vec<Post>, Failure> {
     let started = Instant::now();
-    let posts = layout::write(folder, file, shape, telemetry, tasks)?;
+    let posts = layout::write(setup)?;
+    let (folder, file) = (setup.folder, setup.file);
     let (networks, computes) = (file.networks.len(), file.computes.len());
     let coordinators = match posts.len() - networks - computes {
         1 => "the coordinator".to_owned(),
@@ -249,7 +246,7 @@ pub(crate) async fn start_as(
     }
     // The parent coordinator starts last: if it looked at a child coordinator that has not yet reached all
     // of its resource managers, it would see only a part of them.
-    let (first, last) = posts.split_at(match shape {
+    let (first, last) = posts.split_at(match setup.shape {
         Shape::Tree => posts.len() - 1,
         Shape::One | Shape::Rivals(_) => posts.len(),
     });
@@ -366,14 +363,8 @@ pub(crate) fn stop(daemons: &mut Daemons) {
     }
 }
 
-/// Leaves the processes running, in the hands of the user.
-fn keep(
-    daemons: Daemons,
-    folder: Folder,
-    posts: &[Post],
-    (proven, mut text): (bool, String),
-    json: bool,
-) -> Result<Answer, Failure> {
+/// Leaves the processes running, in the hands of the user, and returns what the user must know.
+fn keep(daemons: Daemons, folder: Folder, posts: &[Post]) -> Result<String, Failure> {
     let pids: Vec<String> = daemons.pids().iter().map(ToString::to_string).collect();
     let pids_file = folder.path().join("pids");
     std::fs::write(&pids_file, pids.join("\n") + "\n")
@@ -401,14 +392,7 @@ fn keep(
     );
     let metrics = scrapes(&folder, posts);
     daemons.keep();
-    let note = note + &metrics;
-    if json {
-        // Standard output must contain nothing but JSON.
-        text::note(&note);
-    } else {
-        text += &note;
-    }
-    Ok(Answer { text, exit: if proven { Exit::Done } else { Exit::Failed } })
+    Ok(note + &metrics)
 }
 
 /// The addresses of the metrics, if there are any.

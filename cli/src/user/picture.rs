@@ -73,8 +73,8 @@ pub async fn run(args: &PictureArgs) -> Result<Answer, Failure> {
     let Some(path) = &args.federation else { return believed(args, &file, now, width, ink).await };
     let federation = Federation::read(path)?;
     let paper = file.on(&federation, &args.slots.options(), now)?;
-    let over = (paper.task.ready, paper.options.cut.horizon);
-    Ok(Answer::done(draw(&on_paper(&paper.picture), over, width, ink)))
+    let time = BarTime { from: paper.task.ready, length: paper.options.cut.horizon };
+    Ok(Answer::done(draw(&on_paper(&paper.picture), time, width, ink)))
 }
 
 /// Availability vectors under a title, each with its name.
@@ -148,7 +148,7 @@ async fn believed(
     let groups: Result<Vec<Group>, InvalidField> = parts.collect();
     let groups = groups.map_err(|error| Failure::internal(error.to_string()))?;
     let title = format!("{rate} on paths, {cpus} at sites, slots of {slot}\n\n");
-    Ok(Answer::done(title + &draw(&groups, (from, horizon), width, ink)))
+    Ok(Answer::done(title + &draw(&groups, BarTime { from, length: horizon }, width, ink)))
 }
 
 /// A slot length that divides a horizon into about 960 slots: eight per column.
@@ -178,8 +178,15 @@ fn told(part: &v1::PicturePart, grid: SlotGrid, from: Time) -> Result<Group, Inv
     Ok(Group { title, rows: rows? })
 }
 
+/// The time that bars show.
+#[derive(Debug, Clone, Copy)]
+struct BarTime {
+    from: Time,
+    length: Span,
+}
+
 /// Draws one row per vector.
-fn draw(groups: &[Group], (from, horizon): (Time, Span), width: usize, ink: Ink) -> String {
+fn draw(groups: &[Group], time: BarTime, width: usize, ink: Ink) -> String {
     let names = groups.iter().flat_map(|group| &group.rows).map(|(name, _)| name.chars().count());
     let label = names.max().unwrap_or(0);
     let columns = width.saturating_sub(label + 3 + SHARE_WIDTH).clamp(10, BAR_MAX);
@@ -188,12 +195,13 @@ fn draw(groups: &[Group], (from, horizon): (Time, Span), width: usize, ink: Ink)
     for Group { title, rows } in groups {
         let _ = writeln!(out, "{title}:");
         for (name, vector) in rows {
-            let (bar, share) = bar(vector, (from, horizon), columns, ink);
+            let (bar, share) = bar(vector, time, columns, ink);
             let _ = writeln!(out, "{name:label$} |{bar}| {share:>3} %");
         }
     }
-    let end = from.saturating_add(horizon);
-    let column = about(Span::from_us(horizon.as_us() / columns as i64));
+    let BarTime { from, length } = time;
+    let end = from.saturating_add(length);
+    let column = about(Span::from_us(length.as_us() / columns as i64));
     let Ink([all, some, none]) = ink;
     let _ = writeln!(
         out,
@@ -216,17 +224,12 @@ fn about(length: Span) -> String {
 }
 
 /// The bar of a vector, and how much of it is free, in percent, rounded down.
-fn bar(
-    vector: &AvailabilityVector,
-    (from, horizon): (Time, Span),
-    columns: usize,
-    ink: Ink,
-) -> (String, usize) {
+fn bar(vector: &AvailabilityVector, time: BarTime, columns: usize, ink: Ink) -> (String, usize) {
     let grid = vector.grid();
     let at = |column: usize| {
-        let part = i128::from(horizon.as_us()) * column as i128 / columns as i128;
-        // This is at most the horizon.
-        grid.containing(from.saturating_add(Span::from_us(part as i64))).0
+        let part = i128::from(time.length.as_us()) * column as i128 / columns as i128;
+        // This is at most the length.
+        grid.containing(time.from.saturating_add(Span::from_us(part as i64))).0
     };
     let (mut free_all, mut slots_all) = (0, 0);
     let mut text = String::new();
@@ -268,7 +271,7 @@ mod tests {
         };
         let group = told(&part, grid, from).unwrap();
         assert_eq!(group.title, "nrm-N: about 1200 ms old, revision 7, 1 update of 90 bytes");
-        let text = draw(&[group], (from, Span::from_secs(4)), 24, ASCII);
+        let text = draw(&[group], BarTime { from, length: Span::from_secs(4) }, 24, ASCII);
         assert!(text.contains("a-b |#####.....|  50 %"), "{text}");
         (part.age, part.ignored) = (None, 2);
         let title = told(&part, grid, from).unwrap().title;
@@ -284,16 +287,15 @@ mod tests {
         let bits = (0..40).map(|slot| !(8..22).contains(&slot));
         let vector = AvailabilityVector::of_bits(grid, Slot(100), bits).unwrap();
         let from = Time::from_us(100_000_000);
-        let whole = (from, Span::from_secs(40));
-        assert_eq!(bar(&vector, whole, 10, BLOCKS), ("██···▒████".to_owned(), 65));
-        assert_eq!(bar(&vector, whole, 40, ASCII).0, "########..............##################");
+        let over = |s| BarTime { from, length: Span::from_secs(s) };
+        assert_eq!(bar(&vector, over(40), 10, BLOCKS), ("██···▒████".to_owned(), 65));
+        assert_eq!(bar(&vector, over(40), 40, ASCII).0, "########..............##################");
         // Beyond the end of the vector nothing is known.
-        let beyond = (from, Span::from_secs(80));
-        assert_eq!(bar(&vector, beyond, 4, ASCII), ("++..".to_owned(), 32));
+        assert_eq!(bar(&vector, over(80), 4, ASCII), ("++..".to_owned(), 32));
         let us = [1_000_000, 46_753_246, 3_600_000_000, 1_234, 7_500_000];
         let texts = us.map(|us| about(Span::from_us(us)));
         assert_eq!(texts, ["1 s", "about 46 s", "1 h", "about 1200 us", "7500 ms"]);
         // Here the columns are shorter than a slot.
-        assert_eq!(bar(&vector, (from, Span::from_secs(2)), 4, ASCII).0, "####");
+        assert_eq!(bar(&vector, over(2), 4, ASCII).0, "####");
     }
 }

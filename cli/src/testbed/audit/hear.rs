@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use coalloc_proto::v1;
 use tonic::Status;
 
-use super::testimony::reservations;
-use super::{Lower, Testimony};
+use super::testimony::{Lower, Testimony, reservations};
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::rpc;
 

@@ -11,7 +11,8 @@ use coalloc_proto::v1::ReservationState as State;
 
 use super::journal::{CallKnowledge, Entry, Kind, pieces};
 use super::rules::{BookingKey, booked, pieces_of, sentence, standing};
-use super::{Check, Testimony, Violation};
+use super::testimony::Testimony;
+use super::violation::{Check, Violation};
 
 /// The reservations of each coordinator, by the coordinator's name.
 pub(super) type Kept<'a> = BTreeMap<&'a str, &'a [v1::Reservation]>;
@@ -48,7 +49,7 @@ pub(super) fn all_is_as_reported(
         if let [_, _, ..] = now[..] {
             let expected = "a journal that names the coordinator of each request";
             let text = format!("request {request} at {} coordinators", now.len());
-            found.push(Violation::new("I8", ("", ""), expected, text));
+            found.push(Violation::new("I8", "", "", expected, text));
             continue;
         }
         found.extend(story.judge(request, now.first().copied(), &world));
@@ -187,7 +188,7 @@ impl<'a> Story<'a> {
                 |told| format!("{:?}", told.said).to_lowercase(),
             );
             let expected = format!("{expected}, because the client of {request} was told {said}");
-            vec![Violation::new("I6", (transaction, ""), expected, is.clone())]
+            vec![Violation::new("I6", transaction, "", expected, is.clone())]
         };
         if now.is_some_and(|now| !now.definite) {
             // Another check reports that the reservation is not final.
@@ -245,7 +246,7 @@ fn contradiction(before: &Entry, entry: &Entry) -> Violation {
     };
     let expected =
         format!("what the client of {} was told before, {}", before.request, tell(before));
-    Violation::new("I8", (&entry.transaction, ""), expected, tell(entry))
+    Violation::new("I8", &entry.transaction, "", expected, tell(entry))
 }
 
 impl World<'_> {
@@ -259,11 +260,12 @@ impl World<'_> {
         for testimony in self.testimonies {
             let live = testimony.bookings.iter().filter(|one| one.transaction.starts_with(&prefix));
             for booking in live.filter(|one| !one.segments.is_empty()) {
-                let place = (booking.transaction.clone(), testimony.name.clone());
+                let place = BookingKey::new(&booking.transaction, &testimony.name);
                 let said = format!("{:?}", gone.said).to_lowercase();
                 found.push(Violation::new(
                     "I6",
-                    (&place.0, &place.1),
+                    &place.transaction,
+                    &place.manager,
                     format!("nothing, because the client of {} was told {said}", gone.request),
                     standing(self.testimonies, &place),
                 ));
@@ -294,7 +296,8 @@ impl World<'_> {
                 };
                 found.push(Violation::new(
                     "I8",
-                    (&told.transaction, ""),
+                    &told.transaction,
+                    "",
                     format!("the coordinator to keep {}, {because}", all(&expected)),
                     format!("{}: {}", now.transaction, all(&kept)),
                 ));
@@ -304,11 +307,12 @@ impl World<'_> {
             }
         }
         for (manager, pieces) in &expected {
-            let place = (told.transaction.clone(), manager.clone());
+            let place = BookingKey::new(&told.transaction, manager);
             if self.booked.get(&place) != Some(pieces) {
                 found.push(Violation::new(
                     "I6",
-                    (&place.0, &place.1),
+                    &place.transaction,
+                    &place.manager,
                     format!("booked, {because}: {}", sentence(pieces)),
                     standing(self.testimonies, &place),
                 ));

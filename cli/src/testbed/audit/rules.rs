@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_proto::{Timestamp, v1};
 
-use super::testimony::is_live;
-use super::{Check, Lower, Testimony, Violation};
+use super::testimony::{Lower, Testimony, is_live};
+use super::violation::{Check, Violation};
 
 /// Makes all checks: nothing is overbooked, everything confirmed is booked exactly, nothing else is booked,
 /// nothing is half booked, no hold is left.
@@ -122,7 +122,8 @@ pub(super) fn nothing_overbooked(testimonies: &[Testimony]) -> Check {
                     let who: Vec<&str> = who.map(|(txn, _)| txn.as_str()).collect();
                     found.push(Violation::new(
                         "I1",
-                        (&who.join(", "), &testimony.name),
+                        &who.join(", "),
+                        &testimony.name,
                         format!("at most {capacity} of {resource} taken at {}", time(instant)),
                         format!("{total} taken"),
                     ));
@@ -181,9 +182,9 @@ fn live_pieces(testimony: &Testimony) -> Live {
     let Live { mut pieces, mut retired, mut malformed } = Live::default();
     for booking in testimony.bookings.iter().filter(|booking| is_live(booking)) {
         for segment in &booking.segments {
-            let place = (booking.transaction.as_str(), testimony.name.as_str());
+            let (transaction, manager) = (&booking.transaction, &testimony.name);
             let mut wrong = |expected: &str, found: String| {
-                malformed.push(Violation::new("I1", place, expected, found));
+                malformed.push(Violation::new("I1", transaction, manager, expected, found));
             };
             match Piece::of(segment) {
                 Some(piece) if piece.start >= piece.end => {
@@ -201,7 +202,17 @@ fn live_pieces(testimony: &Testimony) -> Live {
 }
 
 /// The transaction and the resource manager of a booking.
-pub(crate) type BookingKey = (String, String);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BookingKey {
+    pub(crate) transaction: String,
+    pub(crate) manager: String,
+}
+
+impl BookingKey {
+    pub(crate) fn new(transaction: &str, manager: &str) -> Self {
+        Self { transaction: transaction.to_owned(), manager: manager.to_owned() }
+    }
+}
 
 /// The bookings that users were promised: by transaction and resource manager, in order.
 pub(super) struct PromisedBookings {
@@ -233,16 +244,15 @@ pub(super) fn promised(reservations: &[v1::Reservation]) -> PromisedBookings {
         if pieces.is_empty() {
             promised.without_plan.push(Violation::new(
                 "I6",
-                (&reservation.transaction, ""),
+                &reservation.transaction,
+                "",
                 format!("a confirmed reservation {} with something booked", reservation.id),
                 "a plan without segments",
             ));
         }
-        promised.places.extend(
-            pieces
-                .into_iter()
-                .map(|(manager, pieces)| ((reservation.transaction.clone(), manager), pieces)),
-        );
+        promised.places.extend(pieces.into_iter().map(|(manager, pieces)| {
+            (BookingKey::new(&reservation.transaction, &manager), pieces)
+        }));
     }
     promised
 }
@@ -264,7 +274,7 @@ pub(crate) fn booked(testimonies: &[Testimony]) -> BTreeMap<BookingKey, Vec<Piec
     let mut booked: BTreeMap<BookingKey, Vec<Piece>> = BTreeMap::new();
     for testimony in testimonies {
         for booking in testimony.bookings.iter().filter(|booking| is_booked(booking)) {
-            let place = (booking.transaction.clone(), testimony.name.clone());
+            let place = BookingKey::new(&booking.transaction, &testimony.name);
             let pieces = booking.segments.iter().filter_map(Piece::of);
             booked.entry(place).or_default().extend(pieces);
         }
@@ -274,7 +284,8 @@ pub(crate) fn booked(testimonies: &[Testimony]) -> BTreeMap<BookingKey, Vec<Piec
 }
 
 /// The state of one transaction at one resource manager, for people.
-pub(crate) fn standing(testimonies: &[Testimony], (transaction, manager): &BookingKey) -> String {
+pub(crate) fn standing(testimonies: &[Testimony], place: &BookingKey) -> String {
+    let BookingKey { transaction, manager } = place;
     let Some(testimony) = testimonies.iter().find(|one| one.name == *manager) else {
         return format!("no resource manager {manager} that could be asked");
     };
@@ -301,11 +312,12 @@ pub(super) fn confirmed_is_booked(testimonies: &[Testimony], promised: &Promised
     let (mut segments, mut managers) = (0, BTreeSet::new());
     for (place, expected) in &promised.places {
         segments += expected.len();
-        managers.insert(&place.1);
+        managers.insert(&place.manager);
         if booked.get(place) != Some(expected) {
             found.push(Violation::new(
                 "I6",
-                (&place.0, &place.1),
+                &place.transaction,
+                &place.manager,
                 format!("booked, because it is confirmed: {}", sentence(expected)),
                 standing(testimonies, place),
             ));
@@ -338,11 +350,13 @@ pub(super) fn nothing_else_booked(
                 continue;
             }
             bookings += 1;
-            let place = (booking.transaction.clone(), testimony.name.clone());
-            if !promised.places.contains_key(&place) && !promised.over.contains(&place.0) {
+            let place = BookingKey::new(&booking.transaction, &testimony.name);
+            if !promised.places.contains_key(&place) && !promised.over.contains(&place.transaction)
+            {
                 found.push(Violation::new(
                     "I6",
-                    (&place.0, &place.1),
+                    &place.transaction,
+                    &place.manager,
                     "nothing booked, because no confirmed reservation of its coordinator books it \
                      there",
                     standing(testimonies, &place),
@@ -379,7 +393,8 @@ pub(super) fn nothing_half_booked(testimonies: &[Testimony]) -> Check {
                 ended.iter().map(|(manager, state)| format!("{state} at {manager}")).collect();
             found.push(Violation::new(
                 "I5",
-                (&booking.transaction, &testimony.name),
+                &booking.transaction,
+                &testimony.name,
                 "booked everywhere or nowhere",
                 format!("booked here, {}", ended.join(", ")),
             ));
@@ -399,9 +414,15 @@ pub(super) fn no_hold_left(testimonies: &[Testimony]) -> Check {
     for testimony in testimonies {
         let is_held = |booking: &&v1::Booking| booking.state() == v1::BookingState::Held;
         for booking in testimony.bookings.iter().filter(is_held) {
-            let place = (booking.transaction.clone(), testimony.name.clone());
+            let place = BookingKey::new(&booking.transaction, &testimony.name);
             let now = standing(testimonies, &place);
-            found.push(Violation::new("I7", (&place.0, &place.1), "no hold at rest", now));
+            found.push(Violation::new(
+                "I7",
+                &place.transaction,
+                &place.manager,
+                "no hold at rest",
+                now,
+            ));
         }
     }
     let managers = testimonies.len();
@@ -416,7 +437,7 @@ pub(super) fn all_have_ended(reservations: &[v1::Reservation]) -> Check {
         let state = crate::kit::text::state(one.state());
         let id = if one.id.is_empty() { &one.request_id } else { &one.id };
         let found = format!("{id} {state}, not final");
-        Violation::new("I22", (&one.transaction, ""), "an outcome that is final", found)
+        Violation::new("I22", &one.transaction, "", "an outcome that is final", found)
     });
     let sentence = format!("every outcome is final: {} reservations", reservations.len());
     Check::new("I22", found.collect(), sentence)

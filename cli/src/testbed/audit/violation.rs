@@ -24,7 +24,8 @@ impl Violation {
     /// A violation of an invariant, of one transaction at one resource manager; either may be empty.
     pub(crate) fn new(
         invariant: &'static str,
-        (transaction, manager): (&str, &str),
+        transaction: &str,
+        manager: &str,
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Self {

@@ -1,10 +1,13 @@
 //! The counters of the daemons: fsyncs and messages, read from their metrics.
 
+use std::path::Path;
+
+use coalloc_proto::v1;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::kit::exit::Failure;
-use crate::testbed::demo::layout::{Post, Telemetry};
+use crate::testbed::demo::layout::{Post, Setup, Telemetry};
 
 /// Counters of a whole federation, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,10 +35,11 @@ impl Counts {
     }
 }
 
-/// The telemetry that the daemons must have for these readings.
+/// A federation with one coordinator, whose daemons serve what these readings need.
 #[must_use]
-pub fn telemetry() -> Telemetry {
-    Telemetry { metrics: true, ..Telemetry::default() }
+pub fn setup<'a>(folder: &'a Path, file: &'a v1::FederationFile) -> Setup<'a> {
+    let telemetry = Telemetry { metrics: true, ..Telemetry::default() };
+    Setup { telemetry, ..Setup::new(folder, file) }
 }
 
 /// Reads every daemon's metrics.

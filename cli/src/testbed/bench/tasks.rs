@@ -26,7 +26,7 @@ use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc;
 use crate::kit::text;
 use crate::testbed::demo::daemons::Daemons;
-use crate::testbed::demo::layout::Shape;
+use crate::testbed::demo::layout::Setup;
 use crate::testbed::demo::torus;
 use crate::testbed::demo::{self, Folder};
 use crate::user::offline::Federation;
@@ -118,9 +118,8 @@ async fn measure(
         reservation: v1::TaskReservation::from(way).into(),
         ..v1::TaskSettings::default()
     };
-    let shape = (Shape::One, Some(&settings));
-    let posts =
-        demo::start_as(shape, folder.path(), file, daemons, true, &counts::telemetry()).await?;
+    let setup = Setup { tasks: Some(settings), ..counts::setup(folder.path(), file) };
+    let posts = demo::start(&setup, daemons, true).await?;
     let managers = &posts[..posts.len().saturating_sub(1)];
     text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));
     let calls = ceilings::calls(managers, args.concurrency as usize, CEILING_TIME).await?;

@@ -54,48 +54,71 @@ pub enum Shape {
     Rivals(u32),
 }
 
-/// Writes the configurations of a federation's daemons into `folder`, each with a free port.
+/// A federation that is set up on this machine.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// The folder of all files.
+    pub folder: &'a Path,
+    /// The resource managers.
+    pub file: &'a v1::FederationFile,
+    /// The coordinators.
+    pub shape: Shape,
+    /// What the daemons show of themselves.
+    pub telemetry: Telemetry,
+    /// With these settings every coordinator plans tasks, and may watch the profiles of its resource managers.
+    pub tasks: Option<v1::TaskSettings>,
+}
+
+impl<'a> Setup<'a> {
+    /// One coordinator, which plans no tasks, and nothing is shown.
+    #[must_use]
+    pub fn new(folder: &'a Path, file: &'a v1::FederationFile) -> Self {
+        let (shape, telemetry) = (Shape::One, Telemetry::default());
+        Self { folder, file, shape, telemetry, tasks: None }
+    }
+
+    /// The coordinators that may watch a resource manager's profiles, if tasks are planned: those
+    /// responsible for it.
+    fn profiles(&self, above: &[v1::Peer]) -> Option<v1::ProfilePolicy> {
+        let coordinators = above.iter().map(|peer| peer.name.clone()).collect();
+        self.tasks.as_ref().map(|_| v1::ProfilePolicy { coordinators, updates: None })
+    }
+}
+
+/// Writes the configurations of a federation's daemons, each with a free port.
 ///
-/// Resource managers come first, then coordinators; in a tree the parent coordinator comes last. With
-/// `tasks` every coordinator plans tasks with these settings, and may watch the profiles of its resource
-/// managers.
+/// Resource managers come first, then coordinators; in a tree the parent coordinator comes last.
 ///
 /// # Errors
 /// When there are not enough free ports or a file cannot be written.
-pub fn write(
-    folder: &Path,
-    file: &v1::FederationFile,
-    shape: Shape,
-    telemetry: &Telemetry,
-    tasks: Option<&v1::TaskSettings>,
-) -> Result<Vec<Post>, Failure> {
-    let mut offices = Offices::new(folder, file, shape, telemetry)?;
+pub fn write(setup: &Setup<'_>) -> Result<Vec<Post>, Failure> {
+    let Setup { folder, file, shape, telemetry, .. } = setup;
+    let mut offices = Offices::new(setup)?;
     let networks = file.networks.iter();
     let mut posts: Vec<Post> =
         networks.map(|network| offices.post(Kind::Nrm, &network.name)).collect();
     let computes = file.computes.iter();
     posts.extend(computes.map(|compute| offices.post(Kind::Crm, &compute.name)));
-    let coordinators: Vec<(Post, Coordinated)> = match shape {
-        Shape::One => vec![(offices.post(Kind::Grc, GRC), Coordinated::default())],
+    let coordinators: Vec<Coordinator> = match *shape {
+        Shape::One => vec![Coordinator::of_all(offices.post(Kind::Grc, GRC))],
         Shape::Rivals(count) => {
             let rivals = (1..=count).map(|n| offices.post(Kind::Grc, &format!("{GRC}-{n}")));
-            rivals.map(|post| (post, Coordinated::default())).collect()
+            rivals.map(Coordinator::of_all).collect()
         }
         Shape::Tree => {
             let lower = domains(file).into_iter().filter(|(_, border)| !border.is_empty());
             let lower = lower.map(|(domain, border_points)| {
                 let post = offices.post(Kind::Grc, &format!("{GRC}-{domain}"));
-                (post, Coordinated { domain: Some(domain), border_points })
+                Coordinator { post, domain: Some(domain), border_points }
             });
-            let mut all: Vec<(Post, Coordinated)> = lower.collect();
-            all.push((offices.post(Kind::Grc, GRC), Coordinated::default()));
+            let mut all: Vec<Coordinator> = lower.collect();
+            all.push(Coordinator::of_all(offices.post(Kind::Grc, GRC)));
             all
         }
     };
-    let common = Common { file, shape, telemetry, tasks };
-    write_managers(&common, &posts, &coordinators)?;
-    write_coordinators(&common, &posts, &coordinators)?;
-    posts.extend(coordinators.into_iter().map(|(post, _)| post));
+    write_managers(setup, &posts, &coordinators)?;
+    write_coordinators(setup, &posts, &coordinators)?;
+    posts.extend(coordinators.into_iter().map(|one| one.post));
     if telemetry.metrics {
         let path = folder.join(PROMETHEUS);
         std::fs::write(&path, prometheus(&posts))
@@ -112,20 +135,16 @@ struct Offices<'a> {
 }
 
 impl<'a> Offices<'a> {
-    fn new(
-        folder: &'a Path,
-        file: &v1::FederationFile,
-        shape: Shape,
-        telemetry: &Telemetry,
-    ) -> Result<Self, Failure> {
-        let coordinators = match shape {
+    fn new(setup: &Setup<'a>) -> Result<Self, Failure> {
+        let Setup { folder, file, .. } = *setup;
+        let coordinators = match setup.shape {
             Shape::One => 1,
             // At most one coordinator per domain, and no domain without a resource manager.
             Shape::Tree => domains(file).len() + 1,
             Shape::Rivals(count) => count as usize,
         };
         let daemons = file.networks.len() + file.computes.len() + coordinators;
-        let ports = ports::free(if telemetry.metrics { 2 * daemons } else { daemons })?;
+        let ports = ports::free(if setup.telemetry.metrics { 2 * daemons } else { daemons })?;
         let mut addresses: Vec<String> =
             ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let scraped = addresses.split_off(daemons).into_iter();
@@ -139,14 +158,32 @@ impl<'a> Offices<'a> {
     }
 }
 
-/// The part of the federation that a coordinator of a demo is responsible for.
-#[derive(Debug, Clone, Default)]
-struct Coordinated {
+/// A coordinator, and the part of the federation that it is responsible for.
+struct Coordinator {
+    post: Post,
     /// The domain whose resource managers it has; `None` for all, or in a tree for those of no child
     /// coordinator.
     domain: Option<String>,
     /// Where other domains meet this domain.
     border_points: Vec<String>,
+}
+
+impl Coordinator {
+    const fn of_all(post: Post) -> Self {
+        Self { post, domain: None, border_points: Vec::new() }
+    }
+
+    /// Is it directly responsible for a resource manager of this domain? `all` are the coordinators of the
+    /// federation.
+    fn stands_over(&self, domain: &str, all: &[Self], shape: Shape) -> bool {
+        let of_domain = |one: &Self| one.domain.as_deref() == Some(domain);
+        match shape {
+            Shape::One | Shape::Rivals(_) => true,
+            // A domain that no other domain meets has no child coordinator: it stays with the parent coordinator.
+            Shape::Tree if self.post.name == GRC => !all.iter().any(of_domain),
+            Shape::Tree => of_domain(self),
+        }
+    }
 }
 
 /// Every domain, with the points at which other domains meet its network, in order.
@@ -178,54 +215,14 @@ fn peer(post: &Post) -> v1::Peer {
     v1::Peer { name: post.name.clone(), address: post.address.clone() }
 }
 
-/// Is this coordinator directly responsible for a resource manager of this domain?
-fn stands_over(
-    (post, over): &(Post, Coordinated),
-    domain: &str,
-    all: &[(Post, Coordinated)],
-    shape: Shape,
-) -> bool {
-    let of_domain = |over: &Coordinated| over.domain.as_deref() == Some(domain);
-    match shape {
-        Shape::One | Shape::Rivals(_) => true,
-        // A domain that no other domain meets has no child coordinator: it stays with the parent coordinator.
-        Shape::Tree if post.name == GRC => !all.iter().any(|(_, over)| of_domain(over)),
-        Shape::Tree => of_domain(over),
-    }
-}
-
-/// The configuration of a network resource manager.
-pub(crate) fn nrm(
-    daemon: v1::Daemon,
-    inventory: &v1::NetworkInventory,
-    coordinators: Vec<v1::Peer>,
-) -> v1::NrmFile {
-    let (daemon, inventory) = (Some(daemon), Some(inventory.clone()));
-    v1::NrmFile {
-        daemon,
-        inventory,
-        coordinators,
-        policy: None,
-        service_levels: Vec::new(),
-        profiles: None,
-    }
-}
-
-/// The configuration of a compute resource manager.
-pub(crate) fn crm(
-    daemon: v1::Daemon,
-    inventory: &v1::ComputeInventory,
-    coordinators: Vec<v1::Peer>,
-) -> v1::CrmFile {
-    let (daemon, inventory) = (Some(daemon), Some(inventory.clone()));
-    v1::CrmFile {
-        daemon,
-        inventory,
-        coordinators,
-        policy: None,
-        service_levels: Vec::new(),
-        profiles: None,
-    }
+/// The configuration of a resource manager: an `NrmFile` or a `CrmFile`, which differ in the inventory alone.
+#[derive(Serialize)]
+pub(crate) struct ManagerFile<'a, Inventory> {
+    pub(crate) daemon: v1::Daemon,
+    pub(crate) inventory: &'a Inventory,
+    pub(crate) coordinators: Vec<v1::Peer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profiles: Option<v1::ProfilePolicy>,
 }
 
 /// The configuration of a coordinator without a parent coordinator.
@@ -241,78 +238,63 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
     }
 }
 
-/// The settings that the configurations of a demo share.
-#[derive(Clone, Copy)]
-struct Common<'a> {
-    file: &'a v1::FederationFile,
-    shape: Shape,
-    telemetry: &'a Telemetry,
-    tasks: Option<&'a v1::TaskSettings>,
-}
-
-impl Common<'_> {
-    /// The coordinators that may watch a resource manager's profiles, if tasks are planned: those
-    /// responsible for it.
-    fn profiles(&self, above: &[v1::Peer]) -> Option<v1::ProfilePolicy> {
-        let coordinators = above.iter().map(|peer| peer.name.clone()).collect();
-        self.tasks.map(|_| v1::ProfilePolicy { coordinators, updates: None })
-    }
-}
-
 fn write_managers(
-    common: &Common<'_>,
+    setup: &Setup<'_>,
     posts: &[Post],
-    coordinators: &[(Post, Coordinated)],
+    coordinators: &[Coordinator],
 ) -> Result<(), Failure> {
-    let Common { file, shape, telemetry, .. } = *common;
-    let above = |domain: &str| -> Vec<v1::Peer> {
-        let over = coordinators.iter().filter(|one| stands_over(one, domain, coordinators, shape));
-        over.map(|(post, _)| peer(post)).collect()
-    };
-    let (networks, computes) = posts.split_at(file.networks.len());
-    for (post, inventory) in networks.iter().zip(&file.networks) {
-        let above = above(&inventory.domain);
-        let profiles = common.profiles(&above);
-        let config = nrm(post.daemon(telemetry), inventory, above);
-        post.write(&v1::NrmFile { profiles, ..config })?;
+    let (networks, computes) = posts.split_at(setup.file.networks.len());
+    for (post, inventory) in networks.iter().zip(&setup.file.networks) {
+        write_manager(setup, post, inventory, &inventory.domain, coordinators)?;
     }
-    for (post, inventory) in computes.iter().zip(&file.computes) {
-        let above = above(&inventory.domain);
-        let profiles = common.profiles(&above);
-        let config = crm(post.daemon(telemetry), inventory, above);
-        post.write(&v1::CrmFile { profiles, ..config })?;
+    for (post, inventory) in computes.iter().zip(&setup.file.computes) {
+        write_manager(setup, post, inventory, &inventory.domain, coordinators)?;
     }
     Ok(())
 }
 
-fn write_coordinators(
-    common: &Common<'_>,
-    posts: &[Post],
-    coordinators: &[(Post, Coordinated)],
+fn write_manager(
+    setup: &Setup<'_>,
+    post: &Post,
+    inventory: &impl Serialize,
+    domain: &str,
+    all: &[Coordinator],
 ) -> Result<(), Failure> {
-    let Common { file, shape, telemetry, tasks } = *common;
+    let above = all.iter().filter(|one| one.stands_over(domain, all, setup.shape));
+    let coordinators: Vec<v1::Peer> = above.map(|one| peer(&one.post)).collect();
+    let profiles = setup.profiles(&coordinators);
+    let daemon = post.daemon(&setup.telemetry);
+    post.write(&ManagerFile { daemon, inventory, coordinators, profiles })
+}
+
+fn write_coordinators(
+    setup: &Setup<'_>,
+    posts: &[Post],
+    coordinators: &[Coordinator],
+) -> Result<(), Failure> {
+    let Setup { file, shape, telemetry, tasks, .. } = setup;
     let domains = file.networks.iter().map(|network| network.domain.as_str());
     let domains = domains.chain(file.computes.iter().map(|compute| compute.domain.as_str()));
     let of_domains: Vec<(&Post, &str)> = posts.iter().zip(domains).collect();
-    let top = coordinators.iter().map(|(post, _)| post).find(|post| post.name == GRC);
+    let top = coordinators.iter().map(|one| &one.post).find(|post| post.name == GRC);
     for one in coordinators {
-        let (post, over) = one;
+        let post = &one.post;
         let own =
-            of_domains.iter().filter(|(_, domain)| stands_over(one, domain, coordinators, shape));
+            of_domains.iter().filter(|(_, domain)| one.stands_over(domain, coordinators, *shape));
         let mut managers: Vec<v1::Peer> = own.map(|(post, _)| peer(post)).collect();
-        if shape == Shape::Tree && over.domain.is_none() {
-            let lower = coordinators.iter().filter(|(_, over)| over.domain.is_some());
-            managers.extend(lower.map(|(post, _)| peer(post)));
+        if *shape == Shape::Tree && one.domain.is_none() {
+            let lower = coordinators.iter().filter(|one| one.domain.is_some());
+            managers.extend(lower.map(|one| peer(&one.post)));
         }
-        let upward = over.domain.as_ref().map(|domain| v1::Upward {
+        let upward = one.domain.as_ref().map(|domain| v1::Upward {
             domain: domain.clone(),
             coordinators: top.into_iter().map(peer).collect(),
-            border_points: over.border_points.clone(),
+            border_points: one.border_points.clone(),
             policy: None,
             service_levels: Vec::new(),
         });
         let config = grc(post.daemon(telemetry), &post.name, managers);
-        post.write(&v1::GrcFile { upward, tasks: tasks.cloned(), ..config })?;
+        post.write(&v1::GrcFile { upward, tasks: tasks.clone(), ..config })?;
     }
     Ok(())
 }
@@ -380,10 +362,9 @@ mod tests {
     #[test]
     fn every_daemon_has_its_own_address_files_and_peers() {
         let folder = tempfile::tempdir().unwrap();
-        let watched = || Telemetry { metrics: true, traces: "http://127.0.0.1:4317".into() };
-        let posts =
-            write(folder.path(), &super::super::elgl().unwrap(), Shape::One, &watched(), None)
-                .unwrap();
+        let file = super::super::elgl().unwrap();
+        let telemetry = Telemetry { metrics: true, traces: "http://127.0.0.1:4317".into() };
+        let posts = write(&Setup { telemetry, ..Setup::new(folder.path(), &file) }).unwrap();
         assert_eq!(posts.len(), 14);
         let mut addresses: Vec<&str> = posts.iter().map(|post| post.address.as_str()).collect();
         addresses.extend(posts.iter().filter_map(|post| post.metrics.as_deref()));
@@ -426,7 +407,8 @@ mod tests {
             ..Default::default()
         };
         file.computes.push(alone);
-        let posts = write(folder.path(), &file, Shape::Tree, &Telemetry::default(), None).unwrap();
+        let setup = Setup { shape: Shape::Tree, ..Setup::new(folder.path(), &file) };
+        let posts = write(&setup).unwrap();
         let coordinators: Vec<&Post> = posts.iter().filter(|post| post.kind == Kind::Grc).collect();
         let of: Vec<&str> = coordinators.iter().map(|post| post.name.as_str()).collect();
         assert_eq!(of, ["grc-N", "grc-S", "grc-U", "grc"]);
@@ -446,8 +428,8 @@ mod tests {
     fn rivals_stand_over_the_same_resource_managers() {
         let folder = tempfile::tempdir().unwrap();
         let file = super::super::elgl().unwrap();
-        let posts =
-            write(folder.path(), &file, Shape::Rivals(3), &Telemetry::default(), None).unwrap();
+        let setup = Setup { shape: Shape::Rivals(3), ..Setup::new(folder.path(), &file) };
+        let posts = write(&setup).unwrap();
         assert_eq!(posts.len(), 16);
         for post in &posts[13..] {
             assert_eq!(read_grc(post).resource_managers.len(), 13);

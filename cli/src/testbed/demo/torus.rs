@@ -27,8 +27,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::daemons::Daemons;
-use super::layout::{self, Shape};
-use super::{Folder, first_death, readback, start_as, stop};
+use super::layout::{Setup, Shape};
+use super::{Folder, first_death, readback, start, stop};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, Coordinator};
 use crate::kit::text;
@@ -38,7 +38,7 @@ use crate::user::offline::Federation;
 use crate::user::serve::Kind;
 use crate::user::task::planner_parser;
 use crate::user::task::submit::Reservation;
-use report::{Report, ReportedTask, Run};
+use report::{Report, ReportedTask, Run, UpdateTraffic};
 use workload::{Arrival, Workload};
 
 /// The paper's network.
@@ -201,10 +201,12 @@ impl Setting<'_> {
     async fn scenario(&self, folder: &Path, daemons: &mut Daemons) -> Result<Run, Failure> {
         let points = points(self.file);
         let count = u32::try_from(points.len()).unwrap_or(u32::MAX);
-        let (shape, tasks) = (Shape::Rivals(count), self.settings());
-        let telemetry = layout::Telemetry::default();
-        let posts =
-            start_as((shape, Some(&tasks)), folder, self.file, daemons, true, &telemetry).await?;
+        let setup = Setup {
+            shape: Shape::Rivals(count),
+            tasks: Some(self.settings()),
+            ..Setup::new(folder, self.file)
+        };
+        let posts = start(&setup, daemons, true).await?;
         let schedulers = posts.iter().filter(|post| post.kind == Kind::Grc);
         let mut clients: Vec<Coordinator> =
             schedulers.map(|post| rpc::coordinator(&post.address)).collect::<Result<_, _>>()?;
@@ -221,7 +223,7 @@ impl Setting<'_> {
             told = self.send(&clients, &points, &arrivals) => told?,
             failure = first_death(daemons) => return Err(failure),
         };
-        let (updates, bytes) = traffic(&mut clients[0]).await?;
+        let traffic = traffic(&mut clients[0]).await?;
         let mut reservations = definite(&mut clients).await?;
         let heard = readback::hear(&mut clients, &posts, &[], &mut reservations).await?;
         let checks = audit(&heard.testimonies, &reservations);
@@ -233,7 +235,7 @@ impl Setting<'_> {
             self.delay_ms,
             &told[warm..],
             &managers,
-            (updates, bytes),
+            traffic,
             &checks,
         ))
     }
@@ -365,10 +367,10 @@ async fn definite(clients: &mut [Coordinator]) -> Result<Vec<v1::Reservation>, F
 }
 
 /// The number of updates that a scheduler received, and their bytes.
-async fn traffic(client: &mut Coordinator) -> Result<(u64, u64), Failure> {
+async fn traffic(client: &mut Coordinator) -> Result<UpdateTraffic, Failure> {
     let parts = picture(client).await?.parts;
     let updates = parts.iter().map(|part| part.updates).sum();
-    Ok((updates, parts.iter().map(|part| part.bytes).sum()))
+    Ok(UpdateTraffic { updates, bytes: parts.iter().map(|part| part.bytes).sum() })
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
         let path = args.file.clone();
         return Err(failure(&LedgerError::Undecodable { path, sequence, source }));
     }
-    let report = report(&args.file, &sound, (first, last));
+    let report = report(&args.file, &sound, first, last);
     if args.json {
         return Ok(Answer::done(text::json(&report)?));
     }
@@ -103,7 +103,7 @@ pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
     )))
 }
 
-fn report(file: &Path, sound: &SoundLedger, (first, last): (Option<Time>, Option<Time>)) -> Report {
+fn report(file: &Path, sound: &SoundLedger, first: Option<Time>, last: Option<Time>) -> Report {
     Report {
         file: file.display().to_string(),
         sound: true,

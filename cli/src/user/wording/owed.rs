@@ -38,16 +38,16 @@ pub fn owed(response: &v1::DescribeFederationResponse) -> impl Iterator<Item = S
     let silent = response.resource_managers.iter().filter(|manager| !manager.reachable);
     let silent = silent.filter_map(|manager| {
         let v1::ResourceManagerStatus { name, owed, releases_owed, .. } = manager;
-        sentence(name, "which does not answer", (*owed, *releases_owed))
+        sentence(name, "which does not answer", *owed, *releases_owed)
     });
     let elsewhere = response.not_configured.iter().filter_map(|manager| {
         let v1::OwedElsewhere { name, owed, releases_owed } = manager;
-        sentence(name, "which is not configured", (*owed, *releases_owed))
+        sentence(name, "which is not configured", *owed, *releases_owed)
     });
     silent.chain(elsewhere)
 }
 
-fn sentence(name: &str, which: &str, (decisions, releases): (u32, u32)) -> Option<String> {
+fn sentence(name: &str, which: &str, decisions: u32, releases: u32) -> Option<String> {
     let decisions = match decisions {
         0 => None,
         1 => Some("1 decision that a reservation waits for".to_owned()),

@@ -4,7 +4,7 @@ use coalloc_proto::v1;
 
 use crate::kit::text;
 use crate::testbed::audit::hear::Coordinator;
-use crate::testbed::audit::{Check, Violation};
+use crate::testbed::audit::violation::{Check, Violation};
 
 /// I6, as the coordinators report it: resource managers have booked what the coordinators count on.
 ///
@@ -21,8 +21,8 @@ pub(in crate::testbed::audit) fn all_agree(coordinators: &[Coordinator]) -> Opti
         found.extend(one.differences.iter().map(|difference| violation(one, difference)));
         if one.more > 0 {
             let more = text::count(one.more as usize, "further difference");
-            let place = ("", one.resource_manager.as_str());
-            found.push(Violation::new("I6", place, "no difference", more));
+            let manager = &one.resource_manager;
+            found.push(Violation::new("I6", "", manager, "no difference", more));
         }
     }
     let silent = all.len() - compared;
@@ -51,7 +51,7 @@ fn violation(one: &v1::ComparedBookings, difference: &v1::BookingDifference) -> 
             "booked with other content; see `coalloc repair`",
         ),
     };
-    Violation::new("I6", (&difference.transaction, &one.resource_manager), expected, found)
+    Violation::new("I6", &difference.transaction, &one.resource_manager, expected, found)
 }
 
 #[cfg(test)]

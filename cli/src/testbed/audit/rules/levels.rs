@@ -53,16 +53,16 @@ pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lo
     for Lower { testimony, reservations } in lower {
         for booking in testimony.bookings.iter().filter(|booking| is_booked(booking)) {
             promises += 1;
-            let place = (booking.transaction.as_str(), testimony.name.as_str());
-            let inner = reservations.iter().filter(|one| one.request_id == place.0);
+            let (transaction, manager) = (&booking.transaction, &testimony.name);
+            let inner = reservations.iter().filter(|one| one.request_id == *transaction);
             let mut inner = inner.filter(|one| one.state() == v1::ReservationState::Confirmed);
             let (Some(one), None) = (inner.next(), inner.next()) else {
                 let expected = "reserved once by the coordinator that has promised it";
                 let now = format!(
                     "{} reservations of it",
-                    reservations.iter().filter(|one| one.request_id == place.0).count()
+                    reservations.iter().filter(|one| one.request_id == *transaction).count()
                 );
-                found.push(Violation::new("I6", place, expected, now));
+                found.push(Violation::new("I6", transaction, manager, expected, now));
                 continue;
             };
             let own: Vec<(&Testimony, Piece)> = booked_for(testimonies, &one.transaction).collect();
@@ -79,14 +79,14 @@ pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lo
                 if cpus != own_cpus {
                     let (promised, has) =
                         (format!("{cpus:?} CPUs"), format!("{own_cpus:?} booked for it"));
-                    found.push(Violation::new("I6", place, promised, has));
+                    found.push(Violation::new("I6", transaction, manager, promised, has));
                 }
                 for (point, rate) in ends {
                     let has = own_ends.get(&point).copied().unwrap_or_default();
                     if has < rate {
                         let (promised, has) =
                             (format!("{rate} bit/s at {point}"), format!("{has} booked for it"));
-                        found.push(Violation::new("I6", place, promised, has));
+                        found.push(Violation::new("I6", transaction, manager, promised, has));
                     }
                 }
             }

@@ -255,11 +255,18 @@ fn what_is_booked_of_equipment_that_was_taken_away_is_said_and_is_no_overbooking
     assert_eq!(passed(&testimonies, &reservations), [true, true, false, true, true]);
 }
 
+/// What is heard of a tree.
+struct Tree {
+    testimonies: Vec<Testimony>,
+    lower: Vec<Lower>,
+    reservations: Vec<v1::Reservation>,
+}
+
 /// The same as one domain of a tree.
 ///
 /// The domain's coordinator has promised it to its parent coordinator, with one path that takes two paths
 /// inside.
-fn tree() -> (Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>) {
+fn tree() -> Tree {
     use v1::BookingState::Booked;
     let inner = [
         segment("crm-A", "A", 6, 0, 10),
@@ -290,14 +297,16 @@ fn tree() -> (Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>) {
     };
     let reservations =
         vec![v1::Reservation { request_id: "r1/1".into(), ..confirmed("grc-1-1", inner.to_vec()) }];
-    (vec![crm, nrm], vec![Lower { testimony, reservations }], vec![confirmed("r1", outer)])
+    Tree {
+        testimonies: vec![crm, nrm],
+        lower: vec![Lower { testimony, reservations }],
+        reservations: vec![confirmed("r1", outer)],
+    }
 }
 
 /// The checks of a tree that fail, by their positions.
-fn failing(
-    (testimonies, lower, reservations): &(Vec<Testimony>, Vec<Lower>, Vec<v1::Reservation>),
-) -> Vec<usize> {
-    let checks = audit_tree(testimonies, lower, reservations);
+fn failing(tree: &Tree) -> Vec<usize> {
+    let checks = audit_tree(&tree.testimonies, &tree.lower, &tree.reservations);
     (0..checks.len()).filter(|at| !checks[*at].passed).collect()
 }
 
@@ -305,7 +314,7 @@ fn failing(
 fn a_clean_tree_passes_on_both_levels() {
     let tree = tree();
     assert_eq!(failing(&tree), [0; 0]);
-    let checks = audit_tree(&tree.0, &tree.1, &tree.2);
+    let checks = audit_tree(&tree.testimonies, &tree.lower, &tree.reservations);
     assert_eq!(
         checks[5].sentence,
         "every promise of a child coordinator is kept: 1 promises of 1 coordinators, 3 sites and \
@@ -317,23 +326,23 @@ fn a_clean_tree_passes_on_both_levels() {
 fn what_is_promised_above_and_not_booked_below_is_found() {
     // The child coordinator and its NRM agree with each other, but not with the promise.
     let mut thin = tree();
-    thin.1[0].reservations[0].plan.as_mut().unwrap().segments[1].amount = 0;
-    thin.0[1].bookings[0].segments[0].amount = 0;
+    thin.lower[0].reservations[0].plan.as_mut().unwrap().segments[1].amount = 0;
+    thin.testimonies[1].bookings[0].segments[0].amount = 0;
     assert_eq!(failing(&thin), [5]);
     let mut few = tree();
-    few.1[0].reservations[0].plan.as_mut().unwrap().segments[0].amount = 5;
-    few.0[0].bookings[0].segments[0].amount = 5;
+    few.lower[0].reservations[0].plan.as_mut().unwrap().segments[0].amount = 5;
+    few.testimonies[0].bookings[0].segments[0].amount = 5;
     assert_eq!(failing(&few), [5]);
     let mut forgotten = tree();
-    forgotten.1[0].reservations.clear();
+    forgotten.lower[0].reservations.clear();
     assert_eq!(failing(&forgotten), [4, 5], "booked for nobody");
     let mut unknown = tree();
-    unknown.2.clear();
+    unknown.reservations.clear();
     assert_eq!(failing(&unknown), [2], "promised to nobody");
     let mut lost = tree();
-    lost.1[0].testimony.bookings.clear();
+    lost.lower[0].testimony.bookings.clear();
     assert_eq!(failing(&lost), [1]);
     let mut held = tree();
-    held.1[0].testimony.bookings[0].state = v1::BookingState::Held.into();
+    held.lower[0].testimony.bookings[0].state = v1::BookingState::Held.into();
     assert_eq!(failing(&held), [1, 7]);
 }

@@ -23,6 +23,15 @@ pub struct ReportedTask {
     pub receipt: v1::TaskReceipt,
 }
 
+/// The updates that one scheduler received.
+#[derive(Debug, Clone, Copy)]
+pub struct UpdateTraffic {
+    /// How many they were.
+    pub updates: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// All runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -77,11 +86,17 @@ impl Run {
         delay_ms: u32,
         told: &[ReportedTask],
         kinds: &BTreeMap<String, Kind>,
-        (updates, update_bytes): (u64, u64),
+        traffic: UpdateTraffic,
         checks: &[Check],
     ) -> Self {
-        let mut run =
-            Self { planner, delay_ms, tasks: told.len(), updates, update_bytes, ..Self::default() };
+        let mut run = Self {
+            planner,
+            delay_ms,
+            tasks: told.len(),
+            updates: traffic.updates,
+            update_bytes: traffic.bytes,
+            ..Self::default()
+        };
         let mut delays_us: i64 = 0;
         for ReportedTask { submitted, receipt, .. } in told {
             let refused: Vec<Kind> = (receipt.tries.iter())
