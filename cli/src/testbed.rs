@@ -1,7 +1,7 @@
 //! The commands for developers and for measurements on real processes: they start federations, load them,
 //! disturb them, and judge what comes of it.
 //!
-//! * [`demo`] starts a federation on this machine, and [`compose`] writes one for Docker; [`relay`] delays
+//! * [`demo`] shows a federation on this machine (started by [`local`]), [`compose`] writes one for Docker; [`relay`] delays
 //!   the messages between its domains.
 //! * [`bench`](mod@bench) measures how much a federation can do, [`compare`] measures solvers, and [`soak`]
 //!   loads a federation for a long time.
@@ -14,5 +14,6 @@ pub mod bench;
 pub mod compare;
 pub mod compose;
 pub mod demo;
+pub mod local;
 pub mod relay;
 pub mod soak;

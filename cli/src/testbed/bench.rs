@@ -31,15 +31,12 @@ use coalloc_proto::v1;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
-use crate::testbed::demo::daemons::Daemons;
-use crate::testbed::demo::layout::Post;
-use crate::testbed::demo::{self, Folder};
+use crate::testbed::local::daemons::Daemons;
+use crate::testbed::local::layout::Post;
+use crate::testbed::local::{self, Folder};
 use crate::user::offline::Federation;
 use load::{Load, Pace, WorkloadKind};
 use report::Report;
-
-/// How long each ceiling, and each half of the Hold measurement, is measured.
-const CEILING_TIME: Duration = Duration::from_secs(3);
 
 /// Measure co-allocations per second, and compare with what this machine can do at all
 ///
@@ -117,14 +114,14 @@ async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
     }
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
-        None => demo::elgl()?,
+        None => local::elgl()?,
     };
     let folder = Folder::new(args.dir.as_deref())?;
     let mut daemons = Daemons::default();
     let outcome = measure_here(args, &file, &folder, &mut daemons).await;
     // A daemon that died explains more than a daemon whose call failed.
     let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-    demo::stop(&mut daemons);
+    local::stop(&mut daemons);
     if outcome.is_err() {
         text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
     }
@@ -138,18 +135,18 @@ async fn measure_here(
     folder: &Folder,
     daemons: &mut Daemons,
 ) -> Result<Report, Failure> {
-    let posts = demo::start(&counts::setup(folder.path(), file), daemons, true).await?;
+    let posts = local::start(&counts::setup(folder.path(), file), daemons, true).await?;
     let addresses: Vec<&Post> = posts.iter().collect();
     let managers = &posts[..posts.len().saturating_sub(1)];
-    text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));
-    let calls = ceilings::calls(managers, args.in_flight(), CEILING_TIME).await?;
-    let syncs = ceilings::syncs(folder.path(), addresses.len(), CEILING_TIME).await?;
+    text::note(&format!("measuring this machine, {} s each", ceilings::CEILING_TIME.as_secs()));
+    let calls = ceilings::calls(managers, args.in_flight(), ceilings::CEILING_TIME).await?;
+    let syncs = ceilings::syncs(folder.path(), addresses.len(), ceilings::CEILING_TIME).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let before = counts::read(&posts).await?;
     let load = send(args, rpc::coordinator(&grc)?).await?;
     let counted = counts::read(&posts).await?.since(&before);
     text::note("measuring Hold, planners idle and busy");
-    let holds = holds::measure(managers, &grc, CEILING_TIME).await?;
+    let holds = holds::measure(managers, &grc, ceilings::CEILING_TIME).await?;
     let (federation, managers) = (file.name.clone(), managers.len());
     let here = report::LocalFigures { federation, managers, calls, syncs, counted, holds };
     Ok(Report { load, here: Some(here) })

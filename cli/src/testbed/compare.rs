@@ -26,12 +26,12 @@ use crate::kit::request::solver_parser;
 use crate::kit::rpc::{self, Coordinator};
 use crate::kit::text;
 use crate::kit::when::next_full;
-use crate::testbed::bench::counts::{self, Counts};
-use crate::testbed::demo::daemons::Daemons;
+use crate::testbed::bench::counts;
 use crate::testbed::demo::workload::{self, PAPER_REQUESTS, Type4};
-use crate::testbed::demo::{self, Folder};
+use crate::testbed::local::daemons::Daemons;
+use crate::testbed::local::{self, Folder};
 use crate::user::offline::Federation;
-use report::Report;
+use report::{Report, SolverRun};
 
 /// Compare solvers: the same requests for each, in its own federation
 ///
@@ -70,19 +70,6 @@ pub struct CompareArgs {
     json: bool,
 }
 
-/// The outcome of the requests with one solver.
-#[derive(Debug, Clone)]
-pub struct SolverRun {
-    /// The solver.
-    pub solver: Solver,
-    /// The answers, in the order of the requests.
-    pub reservations: Vec<v1::Reservation>,
-    /// Time to each answer, in the same order.
-    pub times: Vec<Duration>,
-    /// The counters of the daemons for this run.
-    pub counted: Counts,
-}
-
 /// Runs `coalloc compare`.
 ///
 /// # Errors
@@ -96,7 +83,7 @@ pub async fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     }
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
-        None => demo::elgl()?,
+        None => local::elgl()?,
     };
     let folder = Folder::new(args.dir.as_deref())?;
     let day = next_full(Span::from_secs(3_600), coalloc_net::clock::now().wall)
@@ -135,7 +122,7 @@ async fn each(
         let ran = one(args, file, &own, &mut daemons, *solver, day).await;
         // A daemon that died explains more than a daemon whose call failed.
         let ran = ran.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-        demo::stop(&mut daemons);
+        local::stop(&mut daemons);
         all.push(ran?);
     }
     Ok(all)
@@ -150,7 +137,7 @@ async fn one(
     solver: Solver,
     day: Time,
 ) -> Result<SolverRun, Failure> {
-    let posts = demo::start(&counts::setup(folder, file), daemons, true).await?;
+    let posts = local::start(&counts::setup(folder, file), daemons, true).await?;
     let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
     let before = counts::read(&posts).await?;
     let (count, in_flight) = (args.requests, args.concurrency);

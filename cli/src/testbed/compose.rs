@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
-use crate::testbed::demo::layout::{self, GRC};
+use crate::testbed::local::layout::{self, GRC};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;
 
@@ -70,7 +70,7 @@ pub struct ComposeArgs {
 pub fn run(args: &ComposeArgs) -> Result<Answer, Failure> {
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
-        None => crate::testbed::demo::elgl()?,
+        None => crate::testbed::local::elgl()?,
     };
     let plan = Plan::of(&file)?;
     let files = files(&file, &plan)?;

@@ -7,7 +7,7 @@
 mod follow;
 mod show;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use coalloc_common::Span;
 
 use crate::kit::exit::{Answer, Failure};
@@ -42,20 +42,11 @@ pub struct WatchArgs {
     count: Option<u64>,
     /// End when the reservation has reached this state; exit code 3 when it never will
     #[arg(long, requires = "id")]
-    until: Option<WatchGoal>,
+    until: Option<follow::WatchGoal>,
     /// End when nothing has happened for this long, like 30s; exit code 4 when --count or --until was not
     /// reached
     #[arg(long, value_name = "TIME", value_parser = idle)]
     idle: Option<Span>,
-}
-
-/// What to wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum WatchGoal {
-    /// Booked everywhere
-    Confirmed,
-    /// Refused or released, with nothing of it left
-    Ended,
 }
 
 fn idle(text: &str) -> Result<Span, String> {

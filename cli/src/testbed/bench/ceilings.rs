@@ -10,10 +10,13 @@ use tokio::task::JoinSet;
 
 use crate::kit::exit::Failure;
 use crate::kit::rpc;
-use crate::testbed::demo::layout::Post;
+use crate::testbed::local::layout::Post;
 
 /// Bytes of one bare write: about one record of a ledger with its page.
 const WRITE_BYTES: usize = 4_096;
+
+/// How long each ceiling, and each half of the Hold measurement, is measured.
+pub const CEILING_TIME: Duration = Duration::from_secs(3);
 
 /// Measures bare gRPC calls per second: Describe, which reads a constant, at every resource manager, with
 /// as many calls in flight as the load has.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::kit::exit::Failure;
-use crate::testbed::demo::layout::{Post, Setup, Telemetry};
+use crate::testbed::local::layout::{Post, Setup, Telemetry};
 
 /// Counters of a whole federation, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::load::percentile;
 use crate::kit::exit::Failure;
 use crate::kit::rpc::{self, ResourceManager};
-use crate::testbed::demo::layout::{GRC, Post};
+use crate::testbed::local::layout::{GRC, Post};
 
 /// What-if plans in flight: enough for the threads of every planner, on any machine that runs this.
 const PLANS_IN_FLIGHT: usize = 32;

@@ -18,17 +18,17 @@ use coalloc_net::convert::span_to_wire;
 use coalloc_proto::v1;
 use serde_json::{Value, json};
 
+use super::ceilings::{self, CEILING_TIME};
 use super::counts;
 use super::load::{Load, Outcome, Pace, WorkloadKind, percentile};
 use super::requests::Tasks;
-use super::{CEILING_TIME, ceilings};
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc;
 use crate::kit::text;
-use crate::testbed::demo::daemons::Daemons;
-use crate::testbed::demo::layout::Setup;
 use crate::testbed::demo::torus;
-use crate::testbed::demo::{self, Folder};
+use crate::testbed::local::daemons::Daemons;
+use crate::testbed::local::layout::Setup;
+use crate::testbed::local::{self, Folder};
 use crate::user::offline::Federation;
 use crate::user::task::submit::Reservation;
 
@@ -86,7 +86,7 @@ pub async fn run(args: &TasksArgs) -> Result<Answer, Failure> {
         let outcome = measure(args, way, &file, &folder, &mut daemons).await;
         // A daemon that died explains more than a daemon whose call failed.
         let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-        demo::stop(&mut daemons);
+        local::stop(&mut daemons);
         if outcome.is_err() {
             text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
         }
@@ -119,7 +119,7 @@ async fn measure(
         ..v1::TaskSettings::default()
     };
     let setup = Setup { tasks: Some(settings), ..counts::setup(folder.path(), file) };
-    let posts = demo::start(&setup, daemons, true).await?;
+    let posts = local::start(&setup, daemons, true).await?;
     let managers = &posts[..posts.len().saturating_sub(1)];
     text::note(&format!("measuring this machine, {} s each", CEILING_TIME.as_secs()));
     let calls = ceilings::calls(managers, args.concurrency as usize, CEILING_TIME).await?;

@@ -6,13 +6,27 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use coalloc_plan::Solver;
 use coalloc_proto::v1;
 use serde_json::{Value, json};
 
-use super::SolverRun;
 use crate::kit::exit::Failure;
 use crate::kit::text;
+use crate::testbed::bench::counts::Counts;
 use crate::testbed::bench::load::percentile;
+
+/// The outcome of the requests with one solver.
+#[derive(Debug, Clone)]
+pub struct SolverRun {
+    /// The solver.
+    pub solver: Solver,
+    /// The answers, in the order of the requests.
+    pub reservations: Vec<v1::Reservation>,
+    /// Time to each answer, in the same order.
+    pub times: Vec<Duration>,
+    /// The counters of the daemons for this run.
+    pub counted: Counts,
+}
 
 /// All results of a comparison.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
 }
 
 fn elgl() -> BTreeMap<String, String> {
-    let file = crate::testbed::demo::elgl().unwrap();
+    let file = crate::testbed::local::elgl().unwrap();
     files(&file, &Plan::of(&file).unwrap()).unwrap()
 }
 

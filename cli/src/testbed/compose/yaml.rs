@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{GRC_PORT, METRICS_PORT, Manager, Plan, config_name};
-use crate::testbed::demo::layout::GRC;
+use crate::testbed::local::layout::GRC;
 
 /// Where a daemon keeps its ledger in its container: a volume, and the only place it can write to.
 pub(super) const STATE: &str = "/var/lib/coalloc";

@@ -7,11 +7,11 @@ use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::daemons::PAUSE;
-use super::layout::Post;
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::rpc;
 use crate::testbed::audit::{Lower, Testimony, testimony};
+use crate::testbed::local::daemons::PAUSE;
+use crate::testbed::local::layout::Post;
 use crate::user::serve::Kind;
 
 /// How long aborts and clean-ups may take after the last answer.

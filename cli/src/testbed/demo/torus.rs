@@ -26,14 +26,15 @@ use coalloc_proto::v1;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::daemons::Daemons;
-use super::layout::{Setup, Shape};
-use super::{Folder, first_death, readback, start, stop};
+use super::readback;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, Coordinator};
 use crate::kit::text;
 use crate::testbed::audit::rules::audit;
 use crate::testbed::audit::testimony;
+use crate::testbed::local::daemons::{Daemons, PAUSE};
+use crate::testbed::local::layout::{Setup, Shape};
+use crate::testbed::local::{Folder, first_death, start, stop};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;
 use crate::user::task::planner_parser;
@@ -344,7 +345,7 @@ pub(crate) async fn wait_picture(client: &mut Coordinator) -> Result<(), Failure
             let text = format!("no profiles of {} arrived", missing.join(", "));
             return Err(Failure::internal(text));
         }
-        tokio::time::sleep(super::daemons::PAUSE).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -362,7 +363,7 @@ async fn definite(clients: &mut [Coordinator]) -> Result<Vec<v1::Reservation>, F
         if reservations.iter().all(|one| one.definite) || Instant::now() > end {
             return Ok(reservations);
         }
-        tokio::time::sleep(super::daemons::PAUSE).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

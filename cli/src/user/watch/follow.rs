@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use coalloc_common::Span;
 use coalloc_net::server::stop_signal;
 use coalloc_proto::v1;
@@ -11,7 +12,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-use super::WatchGoal;
 use super::show::{EventPrinter, Units};
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::rpc;
@@ -30,6 +30,15 @@ const TICK_PATIENCE: Duration = Duration::from_millis(500);
 pub(super) enum Source {
     Grc { client: CoordinatorClient<Channel>, id: String, user: String },
     Rm { client: ResourceManagerClient<Channel>, units: Units },
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum WatchGoal {
+    /// Booked everywhere
+    Confirmed,
+    /// Refused or released, with nothing of it left
+    Ended,
 }
 
 /// What ends a watch, besides the user.

@@ -1,4 +1,4 @@
-//! The folder of a demo: a configuration, ledger and log for each daemon, made from one federation file.
+//! The folder of a federation: a configuration, ledger and log for each daemon, made from one federation file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn every_daemon_has_its_own_address_files_and_peers() {
         let folder = tempfile::tempdir().unwrap();
-        let file = super::super::elgl().unwrap();
+        let file = crate::testbed::local::elgl().unwrap();
         let telemetry = Telemetry { metrics: true, traces: "http://127.0.0.1:4317".into() };
         let posts = write(&Setup { telemetry, ..Setup::new(folder.path(), &file) }).unwrap();
         assert_eq!(posts.len(), 14);
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_tree_has_a_coordinator_a_domain_and_one_above_them() {
         let folder = tempfile::tempdir().unwrap();
-        let mut file = super::super::elgl().unwrap();
+        let mut file = crate::testbed::local::elgl().unwrap();
         // No other domain meets this domain, so it stays with the parent coordinator.
         let alone = v1::Site { name: "Z0".into(), cpus: 1, ..Default::default() };
         let alone = v1::ComputeInventory {
@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn rivals_stand_over_the_same_resource_managers() {
         let folder = tempfile::tempdir().unwrap();
-        let file = super::super::elgl().unwrap();
+        let file = crate::testbed::local::elgl().unwrap();
         let setup = Setup { shape: Shape::Rivals(3), ..Setup::new(folder.path(), &file) };
         let posts = write(&setup).unwrap();
         assert_eq!(posts.len(), 16);

@@ -1,4 +1,4 @@
-//! Loopback ports for the daemons of a demo.
+//! Loopback ports for daemons.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 

@@ -1,4 +1,4 @@
-//! The daemons of a demo as processes: starts them, waits for them, and stops them in any case.
+//! The daemons of a federation as processes: starts them, waits for them, and stops them in any case.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;

@@ -1,6 +1,7 @@
 //! Checks the compiled-in federation against the numbers of the paper.
 
 use super::*;
+use crate::kit::exit::Exit;
 
 #[test]
 fn elgl_is_the_papers_environment() {
