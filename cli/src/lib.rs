@@ -1,49 +1,37 @@
-//! `coalloc`: the command line of Coalloc, one module per command.
+//! `coalloc`: the command line of Coalloc, one module per command, in folders by who types it.
+//!
+//! * [`user`]: what users and operators type.
+//! * [`testbed`]: federations started on this machine or in containers, load, measurements, and the audit.
+//! * [`experiments`]: `coalloc sim`, simulated worlds.
+//! * [`kit`]: what all commands share.
+//!
+//! Imports go from `testbed` and `experiments` to `user` and `kit`, and from `user` to `kit`; never the other
+//! way, and never between `testbed` and `experiments`.
 //!
 //! A command returns an [`exit::Answer`] (everything for standard output, and how the command ended) or an
 //! [`exit::Failure`] (for standard error). [`main`] prints either. Progress goes to standard error as it
-//! happens, so standard output contains only the answer and can be piped. [`demo`] starts a whole
-//! federation of processes, sends it the requests of a paper and proves that nothing is overbooked.
+//! happens, so standard output contains only the answer and can be piped.
 //!
 //! Planning, validation and the protocol are deliberately not here. A command reads files and flags, asks a
 //! daemon (or a planner, when offline) and shows the answer.
 
-pub mod audit;
-pub mod bench;
-pub mod compare;
-pub mod compose;
-pub mod demo;
-pub mod exit;
-pub mod give_up;
-pub mod health;
-pub mod ledger;
-pub mod modify;
-pub mod offline;
-pub mod owed;
-pub mod picture;
-pub mod plan;
-pub mod refused;
-pub mod relay;
-pub mod repair;
-pub mod request;
-pub mod reservations;
-pub mod reserve;
-pub mod rpc;
-pub mod serve;
-pub mod sim;
-pub mod soak;
-pub mod task;
-pub mod text;
-pub mod topology;
-pub mod watch;
-pub mod when;
+pub mod experiments;
+pub mod kit;
+pub mod testbed;
+pub mod user;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use exit::{Answer, Exit, Failure};
+use kit::exit::{self, Answer, Exit, Failure};
+use kit::text;
+use testbed::{audit, bench, compare, compose, demo, relay, soak};
+use user::{
+    give_up, health, ledger, modify, picture, plan, repair, reservations, reserve, serve, task,
+    topology, watch,
+};
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
 #[derive(Debug, Parser)]
@@ -60,7 +48,7 @@ enum Command {
     Soak(soak::SoakArgs),
     Bench(bench::BenchArgs),
     Compare(compare::CompareArgs),
-    Sim(sim::SimArgs),
+    Sim(experiments::SimArgs),
     Plan(plan::PlanArgs),
     Picture(picture::PictureArgs),
     Task(task::submit::TaskArgs),
@@ -113,7 +101,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Soak(args) => soak::run(args).await,
             Command::Bench(args) => bench::run(args).await,
             Command::Compare(args) => compare::run(args).await,
-            Command::Sim(args) => sim::run(args).await,
+            Command::Sim(args) => experiments::run(args).await,
             Command::Plan(args) => plan::run(args).await,
             Command::Picture(args) => picture::run(args).await,
             Command::Task(args) => task::submit::run(args).await,

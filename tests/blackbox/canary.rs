@@ -1,8 +1,8 @@
 //! The harness must report what is wrong: faults planted in a journal or at a resource manager are found.
 
-use coalloc_cli::audit::journal::{self, CallKnowledge};
-use coalloc_cli::audit::{Audit, hear, judge};
-use coalloc_cli::soak::Soak;
+use coalloc_cli::testbed::audit::journal::{self, CallKnowledge};
+use coalloc_cli::testbed::audit::{Audit, hear, judge};
+use coalloc_cli::testbed::soak::Soak;
 use coalloc_proto::v1;
 
 use crate::cluster::{Cluster, Shape};
@@ -40,8 +40,8 @@ async fn hold(cluster: &Cluster, manager: &str, transaction: &str, resource: &st
     assert!(matches!(answer, Some(v1::hold_response::Answer::Held(_))), "{answer:?}");
 }
 
-fn client(cluster: &Cluster, manager: &str) -> coalloc_cli::rpc::ResourceManager {
-    coalloc_cli::rpc::resource_manager(&cluster.federation.addresses[manager]).unwrap()
+fn client(cluster: &Cluster, manager: &str) -> coalloc_cli::kit::rpc::ResourceManager {
+    coalloc_cli::kit::rpc::resource_manager(&cluster.federation.addresses[manager]).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

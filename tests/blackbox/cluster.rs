@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use coalloc_cli::audit::Places;
+use coalloc_cli::testbed::audit::Places;
 
 use crate::harness::{Federation, free_port};
 use crate::relay::Link;
@@ -204,7 +204,7 @@ impl Cluster {
         crate::harness::eventually("the federation is complete", || async {
             for name in &self.asked {
                 let address = &self.federation.addresses[name];
-                let mut client = coalloc_cli::rpc::coordinator(address).unwrap();
+                let mut client = coalloc_cli::kit::rpc::coordinator(address).unwrap();
                 let answer = client.describe_federation(v1::DescribeFederationRequest {}).await;
                 let Ok(answer) = answer else { return false };
                 let whole = answer.into_inner().resource_managers.iter().all(|member| {

@@ -5,7 +5,7 @@
 //! public API and checks I1, I5, I6, I7, I8 and I22 against what clients were told.
 //!
 //! [`cluster`] starts the daemons with a [`relay`] on every connection, [`nemesis`] draws a schedule from a
-//! seed and carries it out, `coalloc_cli::soak` is the load and `coalloc_cli::audit` the judge. A run in
+//! seed and carries it out, `coalloc_cli::testbed::soak` is the load and `coalloc_cli::testbed::audit` the judge. A run in
 //! which the load fell below [`LEAST_PER_MINUTE`] per core is void, and fails for that reason. [`canary`]
 //! proves that faults are found.
 //!
@@ -28,9 +28,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use coalloc_cli::audit::journal::{self, CallKnowledge, Kind, Writer};
-use coalloc_cli::audit::{hear, judge};
-use coalloc_cli::soak::{self, Lines, Soak};
+use coalloc_cli::testbed::audit::journal::{self, CallKnowledge, Kind, Writer};
+use coalloc_cli::testbed::audit::{hear, judge};
+use coalloc_cli::testbed::soak::{self, Lines, Soak};
 
 use cluster::{Cluster, Shape};
 use nemesis::Nemesis;

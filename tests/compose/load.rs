@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use coalloc_cli::audit::journal::{CallKnowledge, Kind, Writer};
-use coalloc_cli::exit::Failure;
-use coalloc_cli::soak::meter::Outcome;
-use coalloc_cli::soak::{Soak, describe};
+use coalloc_cli::kit::exit::Failure;
+use coalloc_cli::testbed::audit::journal::{CallKnowledge, Kind, Writer};
+use coalloc_cli::testbed::soak::meter::Outcome;
+use coalloc_cli::testbed::soak::{Soak, describe};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

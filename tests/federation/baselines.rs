@@ -83,7 +83,7 @@ async fn backtrack_holds_one_after_the_other_and_takes_the_next_choice_when_one_
     };
     let rival =
         v1::CoAllocationRequest { sites: vec![site], links: Vec::new(), ..pair(1, 1, 3_600, 600) };
-    assert_eq!(federation.reserve("rival", rival).await.state(), State::Confirmed);
+    federation.reserve_confirmed("rival", rival).await;
     stopped.send(Then::GoOn).unwrap();
     let reservation = call.await.unwrap().unwrap().into_inner().reservation.unwrap();
     assert_eq!(reservation.state(), State::Confirmed, "{:?}", reservation.refusal);
@@ -143,7 +143,7 @@ async fn many_searches_at_once_fill_every_start_there_is() {
 async fn sliding_window_takes_the_first_start_at_which_its_first_computers_have_a_path() {
     let (federation, _control) = with_a_choice().await;
     let taken = pinned(pair(1, 1_000, 3_600, 600), ["A", "B"]);
-    assert_eq!(federation.reserve("taken", taken).await.state(), State::Confirmed);
+    federation.reserve_confirmed("taken", taken).await;
     let mut request = pair(20, 200, 3_600, 600);
     request.latest_start = Some(seconds_from_now(3_600 + 3_600));
     let start = request.earliest_start.unwrap().seconds;

@@ -62,8 +62,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
         move_ledger(&federation, name, small.path());
     }
     federation.start_all().await;
-    let confirmed = federation.reserve("before", pair(10, 100, 3_600, 600)).await;
-    assert_eq!(confirmed.state(), State::Confirmed, "{:?}", confirmed.refusal);
+    federation.reserve_confirmed("before", pair(10, 100, 3_600, 600)).await;
     for number in [1, 2] {
         held(&federation, &hold(number)).await.unwrap();
     }
@@ -121,8 +120,7 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     })
     .await;
     // The request id of a request that was turned away can be used for a new request.
-    let confirmed = federation.reserve("during", pair(1, 1, 3_600, 600)).await;
-    assert_eq!(confirmed.state(), State::Confirmed, "{:?}", confirmed.refusal);
+    federation.reserve_confirmed("during", pair(1, 1, 3_600, 600)).await;
     assert_eq!(health(&federation, "nrm").await, ServingStatus::Serving);
     for name in ["nrm", "grc"] {
         assert!(federation.log(name).contains("there is enough disk space again"), "{name}");
@@ -172,8 +170,7 @@ async fn a_ledger_put_back_stops_the_node_until_it_is_accepted() {
     // The second reservation is forgotten here, and its number is not used again.
     assert_eq!(federation.get("one").await.unwrap().id, first.id);
     assert!(federation.get("two").await.is_err());
-    let third = federation.reserve("three", pair(1, 1, 10_800, 600)).await;
-    assert_eq!(third.state(), State::Confirmed, "{:?}", third.refusal);
+    let third = federation.reserve_confirmed("three", pair(1, 1, 10_800, 600)).await;
     assert_ne!(third.id, second.id);
     let (exit, said) = coalloc(&["dump", "--reservation", &third.id], &path);
     assert!(exit == Some(0) && said.contains("by user UserA"), "{said}");

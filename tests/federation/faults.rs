@@ -59,11 +59,10 @@ async fn an_rm_that_is_down_while_planning_is_named_and_nothing_is_held() {
     // Requests that do not need it are still served.
     let mut unlinked = pair(10, 600, 3_600, 600);
     unlinked.links.clear();
-    assert_eq!(federation.reserve("two", unlinked).await.state(), State::Confirmed);
+    federation.reserve_confirmed("two", unlinked).await;
     federation.spawn("nrm");
     federation.complete().await;
-    let third = federation.reserve("three", pair(10, 600, 3_600, 600)).await;
-    assert_eq!(third.state(), State::Confirmed, "{:?}", third.refusal);
+    federation.reserve_confirmed("three", pair(10, 600, 3_600, 600)).await;
     federation.audit_at_rest().await;
 }
 
@@ -207,8 +206,7 @@ async fn with_the_grc_gone_for_good_the_capacity_is_free_at_the_hard_expiry() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rms_that_have_changed_places_are_not_taken_for_one_another() {
     let mut federation = Federation::start().await;
-    let confirmed = federation.reserve("one", pair(10, 600, 3_600, 600)).await;
-    assert_eq!(confirmed.state(), State::Confirmed);
+    let confirmed = federation.reserve_confirmed("one", pair(10, 600, 3_600, 600)).await;
     let swap = |federation: &mut Federation| {
         for name in ["crm-A", "crm-B"] {
             federation.kill(name);

@@ -58,8 +58,7 @@ fn reconfigured(federation: &mut Federation, without: Option<&str>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
     let mut federation = Federation::start().await;
-    let one = federation.reserve("one", pair(60, 600, 3_600, 600)).await;
-    assert_eq!(one.state(), State::Confirmed);
+    federation.reserve_confirmed("one", pair(60, 600, 3_600, 600)).await;
     federation.kill("crm-A");
     let burnt = ["--why", "disk burnt", "--by", "alice"];
     let give_up = |rm: &'static str| [&["give-up", "one", "--rm", rm], &burnt[..]].concat();
@@ -130,8 +129,7 @@ async fn what_a_dead_rm_does_not_end_is_given_up_and_ended_when_it_returns() {
 async fn all_that_an_rm_owes_is_given_up_and_what_is_wanted_is_not() {
     let mut federation = Federation::start().await;
     for (id, start_s) in [("one", 3_600), ("two", 7_200), ("three", 10_800)] {
-        let made = federation.reserve(id, pair(60, 600, start_s, 600)).await;
-        assert_eq!(made.state(), State::Confirmed);
+        federation.reserve_confirmed(id, pair(60, 600, start_s, 600)).await;
     }
     federation.kill("crm-A");
     let waiting = [release(&federation, "one"), release(&federation, "two")];

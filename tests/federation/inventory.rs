@@ -43,8 +43,7 @@ async fn what_was_added_is_used_by_the_first_request_and_only_then_never_is_said
     assert!(!refusal(&refused).transient, "{refused:?}");
     // There is no pause here: the refusal for good makes the coordinator ask again.
     give(&mut federation, "crm-A", 200).await;
-    let confirmed = federation.reserve("two", at_a(150)).await;
-    assert_eq!(confirmed.state(), State::Confirmed, "{confirmed:?}");
+    federation.reserve_confirmed("two", at_a(150)).await;
     // Without any request, the description is refreshed as well.
     give(&mut federation, "crm-B", 300).await;
     eventually("the coordinator knows of it", async || has(&federation, "crm-B", 300).await).await;
@@ -84,8 +83,7 @@ async fn nobody_is_told_to_try_again_what_the_empty_federation_could_not_serve()
     assert_eq!(refusal(&refused).reason(), Reason::BeyondCapacity, "{refused:?}");
     assert!(!refusal(&refused).transient, "{refused:?}");
     // A request that fits when nothing is booked is only refused for now.
-    let full = federation.reserve("full", pair(1, 1_000, 3_600, 600)).await;
-    assert_eq!(full.state(), State::Confirmed, "{full:?}");
+    federation.reserve_confirmed("full", pair(1, 1_000, 3_600, 600)).await;
     let later = federation.reserve("later", pair(1, 1_000, 3_600, 600)).await;
     assert!(refusal(&later).transient, "{later:?}");
     // Nobody knows what a silent resource manager could have.

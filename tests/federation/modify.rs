@@ -117,10 +117,7 @@ async fn what_does_not_fit_beside_others_is_refused_and_the_old_version_stays_wh
     let federation = Federation::start().await;
     let request = pair(10, 600, 3_600, 600);
     let one = federation.reserve("one", request.clone()).await;
-    assert_eq!(
-        federation.reserve("two", pair(10, 300, 3_600, 600)).await.state(),
-        State::Confirmed
-    );
+    federation.reserve_confirmed("two", pair(10, 300, 3_600, 600)).await;
     let before = federation.bookings("nrm").await;
     let more = with(&request, |r| r.links[0].bandwidth_bps = 701_000_000);
     let refused = modify(&federation, "one", "more", more.clone()).await;
@@ -142,10 +139,7 @@ async fn what_does_not_fit_beside_others_is_refused_and_the_old_version_stays_wh
 async fn the_resource_manager_itself_checks_the_capacity_of_a_new_version() {
     let federation = Federation::start().await;
     let one = federation.reserve("one", pair(10, 600, 3_600, 600)).await;
-    assert_eq!(
-        federation.reserve("two", pair(10, 300, 3_600, 600)).await.state(),
-        State::Confirmed
-    );
+    federation.reserve_confirmed("two", pair(10, 300, 3_600, 600)).await;
     let window = one.plan.unwrap().window;
     let hold = |transaction: &str, amount| v1::HoldRequest {
         transaction: transaction.to_owned(),
@@ -190,13 +184,12 @@ fn refused(answer: hold_response::Answer) -> Option<v1::Refusal> {
 async fn an_active_reservation_is_extended_grown_and_shortened_and_its_past_stays_as_it_was() {
     let federation = Federation::start().await;
     let request = pair(60, 600, -20, 600);
-    let one = federation.reserve("one", request.clone()).await;
-    assert_eq!(one.state(), State::Confirmed, "{:?}", one.refusal);
+    let one = federation.reserve_confirmed("one", request.clone()).await;
     let (start, end) = ends(&one);
     // Another reservation begins at its end, and takes half of the capacity.
     let mut behind = pair(40, 300, 0, 600);
     behind.earliest_start = Some(coalloc_proto::Timestamp { seconds: end, nanos: 0 });
-    assert_eq!(federation.reserve("two", behind).await.state(), State::Confirmed);
+    federation.reserve_confirmed("two", behind).await;
     let longer = modify(&federation, "one", "longer", lasting(&request, 1_200)).await;
     assert_eq!(change_of(&longer), (ChangeState::Done, 2), "{longer:?}");
     assert_eq!(ends(&longer), (start, start + 1_200));
@@ -286,7 +279,7 @@ async fn stopped_at(
     federation.configure(&Setup { relayed, ..Setup::default() });
     federation.start_all().await;
     let request = pair(10, 600, 3_600, 600);
-    assert_eq!(federation.reserve("one", request.clone()).await.state(), State::Confirmed);
+    federation.reserve_confirmed("one", request.clone()).await;
     control.stop_at(point);
     let mut grc = federation.grc();
     let request = v1::ModifyRequest {
@@ -313,8 +306,7 @@ async fn an_rm_killed_in_the_middle_of_a_change_ends_with_the_new_version() {
         let changed = call.await.unwrap().unwrap();
         assert_eq!(change_of(&changed), (ChangeState::Done, 2), "{point:?}: {changed:?}");
         federation.audit_at_rest().await;
-        let beside = federation.reserve("beside", pair(10, 200, 3_600, 600)).await;
-        assert_eq!(beside.state(), State::Confirmed, "{:?}", beside.refusal);
+        federation.reserve_confirmed("beside", pair(10, 200, 3_600, 600)).await;
         federation.audit_at_rest().await;
     }
 }
@@ -396,8 +388,7 @@ async fn a_service_level_bounds_what_is_shown_what_is_held_and_what_a_change_may
     federation.start_all().await;
     let refused = federation.reserve("half", pair(10, 501, 3_600, 600)).await;
     assert_eq!(refused.state(), State::Failed, "half of 1000 is 500");
-    let one = federation.reserve("one", pair(10, 400, 3_600, 600)).await;
-    assert_eq!(one.state(), State::Confirmed, "{:?}", one.refusal);
+    let one = federation.reserve_confirmed("one", pair(10, 400, 3_600, 600)).await;
     let query = |user: &str, replaces: &str| v1::QueryAvailabilityRequest {
         frames: vec![one.plan.as_ref().unwrap().window.unwrap()],
         user: user.to_owned(),

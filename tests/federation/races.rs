@@ -40,11 +40,9 @@ async fn sixteen_concurrent_requests_of_600_for_a_path_of_1000_and_exactly_one_w
 async fn bookings_disjoint_in_time_never_add_up_against_a_third_that_spans_both() {
     let federation = Federation::start().await;
     for (id, start_s) in [("early", 3_600), ("late", 7_200)] {
-        let reservation = federation.reserve(id, pair(60, 600, start_s, 600)).await;
-        assert_eq!(reservation.state(), State::Confirmed);
+        federation.reserve_confirmed(id, pair(60, 600, start_s, 600)).await;
     }
-    let spanning = federation.reserve("spanning", pair(40, 400, 3_000, 7_200)).await;
-    assert_eq!(spanning.state(), State::Confirmed, "{:?}", spanning.refusal);
+    federation.reserve_confirmed("spanning", pair(40, 400, 3_000, 7_200)).await;
     federation.audit_at_rest().await;
 }
 
@@ -52,8 +50,7 @@ async fn bookings_disjoint_in_time_never_add_up_against_a_third_that_spans_both(
 async fn a_request_id_resent_gets_the_same_answer_also_after_a_restart() {
     let mut federation = Federation::start().await;
     let request = pair(10, 600, 3_600, 600);
-    let first = federation.reserve("one", request.clone()).await;
-    assert_eq!(first.state(), State::Confirmed);
+    let first = federation.reserve_confirmed("one", request.clone()).await;
     let refused = federation.reserve("two", request.clone()).await;
     assert_eq!(refused.state(), State::Failed);
     assert_eq!(federation.reserve("one", request.clone()).await, first);
@@ -101,8 +98,7 @@ async fn a_client_that_goes_away_does_not_stop_its_reservation() {
     });
     call.set_timeout(std::time::Duration::from_micros(500));
     let _ = federation.grc().reserve(call).await;
-    let again = federation.reserve("gone", request).await;
-    assert_eq!(again.state(), State::Confirmed);
+    federation.reserve_confirmed("gone", request).await;
     federation.audit_at_rest().await;
     assert_eq!(federation.bookings("nrm").await.len(), 1);
 }

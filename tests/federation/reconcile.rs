@@ -106,8 +106,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
 
     // The capacity of the first reservation is sold in the meantime, because crm-A does not know of it any
     // more.
-    let sold = federation.reserve("sold", alone(60, 3_600)).await;
-    assert_eq!(sold.state(), State::Confirmed, "{:?}", sold.refusal);
+    let sold = federation.reserve_confirmed("sold", alone(60, 3_600)).await;
     assert_eq!(sold.plan.as_ref().unwrap().placements[0].at, "A");
 
     let (code, text) = coalloc(&federation, &["repair"]);

@@ -209,8 +209,7 @@ async fn the_nearest_window_reserves_and_no_earlier_end_of_a_booking_does() {
         let refused = federation.reserve(&format!("early-{n}"), at(start)).await;
         assert_eq!(refused.state(), State::Failed, "{start} is no booking end that fits");
     }
-    let reserved = federation.reserve("nearest", at(nearest.0)).await;
-    assert_eq!(reserved.state(), State::Confirmed, "{:?}", reserved.refusal);
+    let reserved = federation.reserve_confirmed("nearest", at(nearest.0)).await;
     assert_eq!(reserved.plan.unwrap().digest, found.nearest_plan.unwrap().digest);
     federation.audit_at_rest().await;
 }
@@ -218,8 +217,7 @@ async fn the_nearest_window_reserves_and_no_earlier_end_of_a_booking_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_smaller_request_reserves_and_a_little_more_does_not() {
     let federation = Federation::start().await;
-    let first = federation.reserve("first", pair(60, 600, 3_600, 1_800)).await;
-    assert_eq!(first.state(), State::Confirmed);
+    federation.reserve_confirmed("first", pair(60, 600, 3_600, 1_800)).await;
     let cases = [
         (pair(50, 300, 3_600, 1_800), "40 CPUs a site instead of 50"),
         (pair(30, 500, 3_600, 1_800), "400 Mbit/s a link instead of 500 Mbit/s"),
@@ -235,8 +233,7 @@ async fn a_smaller_request_reserves_and_a_little_more_does_not() {
         more.links[0].bandwidth_bps += 1_000_000;
         let refused = federation.reserve(&format!("more-{n}"), more).await;
         assert_eq!(refused.state(), State::Failed, "{change}");
-        let reserved = federation.reserve(&format!("less-{n}"), request).await;
-        assert_eq!(reserved.state(), State::Confirmed, "{change}: {:?}", reserved.refusal);
+        let reserved = federation.reserve_confirmed(&format!("less-{n}"), request).await;
         let release = v1::ReleaseReservationRequest { id: reserved.id, ..Default::default() };
         let released = federation.grc().release(release).await.unwrap().into_inner();
         assert_eq!(released.reservation.unwrap().state(), State::Terminated);
@@ -247,8 +244,7 @@ async fn a_smaller_request_reserves_and_a_little_more_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reserve_call_is_told_alternatives_when_it_asks_for_them() {
     let federation = Federation::start().await;
-    let first = federation.reserve("first", pair(60, 600, 3_600, 1_800)).await;
-    assert_eq!(first.state(), State::Confirmed);
+    let first = federation.reserve_confirmed("first", pair(60, 600, 3_600, 1_800)).await;
     let asked = pair(50, 500, 3_600, 1_800);
     let plain = federation.reserve("plain", asked.clone()).await;
     assert_eq!((plain.state(), &plain.alternatives), (State::Failed, &None));
@@ -347,7 +343,7 @@ async fn errors_carry_their_reason_for_programs() {
     let refused = federation.rm("crm-A").release(stranger).await.unwrap().into_inner().refused;
     assert_eq!(refused.map(|refusal| refusal.reason()), Some(v1::Reason::Denied));
 
-    assert_eq!(federation.reserve("one", pair(1, 1, 3_600, 600)).await.state(), State::Confirmed);
+    federation.reserve_confirmed("one", pair(1, 1, 3_600, 600)).await;
     let error = federation.try_reserve("one", pair(2, 1, 3_600, 600)).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::AlreadyExists, "OTHER_CONTENT"));
     assert_eq!(error.get_details_resource_info().unwrap().resource_name, "one");

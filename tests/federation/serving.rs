@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use coalloc_proto::v1::{self, ReservationState as State};
+use coalloc_proto::v1;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
@@ -168,7 +168,7 @@ async fn while_nobody_has_been_heard_of_nothing_is_refused_for_good_pinned_or_no
         federation.spawn(name);
     }
     federation.complete().await;
-    assert_eq!(federation.reserve("one", request).await.state(), State::Confirmed);
+    federation.reserve_confirmed("one", request).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,8 +214,7 @@ async fn a_watched_stream_does_not_keep_a_daemon_from_stopping() {
 #[tokio::test(flavor = "multi_thread")]
 async fn daemons_stop_gracefully_and_logs_carry_the_transaction_everywhere() {
     let mut federation = Federation::start().await;
-    let reservation = federation.reserve("one", pair(10, 600, 3_600, 600)).await;
-    assert_eq!(reservation.state(), State::Confirmed);
+    let reservation = federation.reserve_confirmed("one", pair(10, 600, 3_600, 600)).await;
     for name in RMS.iter().chain(&["grc"]) {
         assert!(federation.stop(name).success(), "{name}: {}", federation.log(name));
         let log = federation.log(name);

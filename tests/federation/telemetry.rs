@@ -371,11 +371,9 @@ async fn counters_equal_the_timetables_and_the_reservations_and_survive_a_kill()
 /// Requests that are confirmed, refused by the planner, refused by an RM, aborted, and released.
 async fn mixed_load(federation: &Federation) {
     // This reservation runs now, so that it shows as utilisation.
-    let now = federation.reserve("now", pair(30, 100, 0, 3_600)).await;
-    assert_eq!(now.state(), State::Confirmed, "{now:?}");
+    let now = federation.reserve_confirmed("now", pair(30, 100, 0, 3_600)).await;
     for n in 0..4 {
-        let later = federation.reserve(&format!("later-{n}"), pair(20, 200, 7_200, 600)).await;
-        assert_eq!(later.state(), State::Confirmed, "{later:?}");
+        federation.reserve_confirmed(&format!("later-{n}"), pair(20, 200, 7_200, 600)).await;
     }
     for (id, request) in [
         ("too many CPUs", pair(1_000, 100, 7_200, 600)),

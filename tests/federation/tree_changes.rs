@@ -60,8 +60,7 @@ async fn a_reservation_of_two_levels_is_changed_and_a_refused_change_leaves_it_w
     let tree = start("{}").await;
     let first = pair(60, 400, 3_600, 1_800);
     let at = first.earliest_start;
-    let reservation = tree.reserve("one", first).await;
-    assert_eq!(reservation.state(), State::Confirmed, "{:?}", reservation.refusal);
+    tree.reserve_confirmed("one", first).await;
 
     // Longer, with more CPUs and a higher rate: what the reservation has counts as free.
     let new = v1::CoAllocationRequest { earliest_start: at, ..pair(80, 900, 0, 3_600) };
@@ -109,8 +108,7 @@ async fn a_reservation_of_two_levels_is_changed_and_a_refused_change_leaves_it_w
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_begun_keeps_what_was_and_goes_on_otherwise() {
     let tree = start("{}").await;
-    let running = tree.reserve("running", pair(10, 100, 0, 1_800)).await;
-    assert_eq!(running.state(), State::Confirmed, "{:?}", running.refusal);
+    tree.reserve_confirmed("running", pair(10, 100, 0, 1_800)).await;
     let request = v1::CoAllocationRequest { earliest_start: None, ..pair(20, 300, 0, 3_600) };
     let changed = modify(&tree, "running", "c", request).await;
     let (version, state, change) = last(&changed);

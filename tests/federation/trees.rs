@@ -138,8 +138,7 @@ async fn one_request_is_committed_across_two_levels_and_released_and_a_refused_o
         member.paths.iter().map(|path| (path.name.as_str(), path.capacity_bps)).collect();
     assert_eq!(shown, [("grc-1:A--X", 1_000_000_000)], "the inside stays inside");
 
-    let reservation = tree.reserve("one", pair(60, 400, 3_600, 1_800)).await;
-    assert_eq!(reservation.state(), State::Confirmed, "{:?}", reservation.refusal);
+    let reservation = tree.reserve_confirmed("one", pair(60, 400, 3_600, 1_800)).await;
     let mut booked = live(&tree).await;
     booked.sort_by(|a, b| a.0.cmp(&b.0));
     let expected = [("crm-A", 60), ("crm-B", 60), ("nrm-1", 400_000_000), ("nrm-2", 400_000_000)];
@@ -229,8 +228,7 @@ async fn the_upper_coordinator_dies_before_its_decision_and_everything_is_aborte
     tree.spawn("grc");
     whole(&tree).await;
     nothing_left(&tree).await;
-    let after = tree.reserve("after", pair(100, 900, 3_600, 600)).await;
-    assert_eq!(after.state(), State::Confirmed, "{:?}", after.refusal);
+    tree.reserve_confirmed("after", pair(100, 900, 3_600, 600)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

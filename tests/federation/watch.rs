@@ -169,8 +169,7 @@ async fn streams_resumed_over_kills_of_both_sides_are_one_history_without_gap_or
         federation.complete().await;
         while calls.join_next().await.is_some() {}
     }
-    let last = federation.reserve("last", pair(1, 1, 86_400, 600)).await;
-    assert_eq!(last.state(), State::Confirmed);
+    federation.reserve_confirmed("last", pair(1, 1, 86_400, 600)).await;
     federation.audit_at_rest().await;
     done.store(true, Ordering::SeqCst);
     for (node, follower) in ["grc", "nrm"].into_iter().zip(followers) {
@@ -271,8 +270,7 @@ async fn watchers_that_take_nothing_delay_nobody_and_cost_no_memory() {
         slow.push(client.watch_bookings(request).await.unwrap().into_inner());
     }
     for n in 0..10 {
-        let one = federation.reserve(&format!("r{n}"), pair(1, 10, 3_600, 600)).await;
-        assert_eq!(one.state(), State::Confirmed, "{:?}", one.refusal);
+        federation.reserve_confirmed(&format!("r{n}"), pair(1, 10, 3_600, 600)).await;
     }
     // One of them starts to read, and another watcher reads everything: neither misses anything.
     let request = v1::WatchBookingsRequest { resume_token: "0".to_owned() };
@@ -432,7 +430,7 @@ async fn one_watcher_too_many_is_refused_until_another_goes() {
     }
     let status = Stream::open(&federation, "nrm", "").await.err().unwrap();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-    assert_eq!(federation.reserve("one", pair(1, 1, 3_600, 600)).await.state(), State::Confirmed);
+    federation.reserve_confirmed("one", pair(1, 1, 3_600, 600)).await;
     streams.pop();
     eventually("the place is free again", || async {
         Stream::open(&federation, "nrm", "").await.is_ok()

@@ -224,6 +224,17 @@ impl Federation {
         self.try_reserve(id, request).await.unwrap()
     }
 
+    /// Reserves, and checks that the reservation is confirmed.
+    pub(crate) async fn reserve_confirmed(
+        &self,
+        id: &str,
+        request: v1::CoAllocationRequest,
+    ) -> v1::Reservation {
+        let reservation = self.reserve(id, request).await;
+        assert_eq!(reservation.state(), v1::ReservationState::Confirmed, "{id}: {reservation:?}");
+        reservation
+    }
+
     pub(crate) async fn try_reserve(
         &self,
         id: &str,

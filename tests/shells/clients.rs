@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coalloc_cli::audit::journal::{CallKnowledge, Entry, Kind};
+use coalloc_cli::testbed::audit::journal::{CallKnowledge, Entry, Kind};
 use coalloc_net::status::{self, Effect};
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::{Timestamp, v1};

@@ -1,11 +1,11 @@
 //! The end of a run: waits until nothing moves any more, asks every daemon over the public API, and lets
-//! the auditor judge (`coalloc_cli::audit`).
+//! the auditor judge (`coalloc_cli::testbed::audit`).
 
 use std::time::Duration;
 
-use coalloc_cli::audit::hear::Coordinator;
-use coalloc_cli::audit::{FederationReport, Testimony, judge};
-use coalloc_cli::rpc;
+use coalloc_cli::kit::rpc;
+use coalloc_cli::testbed::audit::hear::Coordinator;
+use coalloc_cli::testbed::audit::{FederationReport, Testimony, judge};
 use coalloc_proto::v1;
 use tonic::Status;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use coalloc_cli::rpc::{Coordinator, ResourceManager};
+use coalloc_cli::kit::rpc::{Coordinator, ResourceManager};
 use coalloc_proto::v1;
 use tonic::{Code, Status, Streaming};
 

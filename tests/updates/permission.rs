@@ -43,7 +43,7 @@ async fn only_those_with_the_permission_watch_and_only_so_many() {
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
         assert!(error.message().contains("policy.period"), "{error}");
     }
-    let mut one_way = order("t", ("A-B", 1), window(0, 10));
+    let mut one_way = order("t", "A-B", 1, window(0, 10));
     one_way.one_way = true;
     one_way.replaces = "s".to_owned();
     let error = client.hold(one_way).await.unwrap_err();

@@ -108,11 +108,7 @@ pub(crate) fn window(from: i64, length: i64) -> v1::Window {
 }
 
 /// A hold of one segment by `grc`.
-pub(crate) fn order(
-    txn: &str,
-    (resource, amount): (&str, u64),
-    window: v1::Window,
-) -> v1::HoldRequest {
+pub(crate) fn order(txn: &str, resource: &str, amount: u64, window: v1::Window) -> v1::HoldRequest {
     let segment = v1::Segment {
         resource: resource.to_owned(),
         amount,

@@ -47,12 +47,12 @@ async fn periodic_and_threshold_keep_changes_back() {
     for one in [&mut periodic, &mut threshold, &mut every] {
         assert!(is_snapshot(&one.next().await.unwrap()));
     }
-    book(&mut client, order("a", ("A-B", 400), window(0, 50))).await;
+    book(&mut client, order("a", "A-B", 400, window(0, 50))).await;
     every.until_right(&mut client).await;
     nothing_is_told(&mut periodic).await;
     nothing_is_told(&mut threshold).await;
     // By now half of the capacity has changed, and the subscriber gets both bookings at once.
-    book(&mut client, order("b", ("A-B", 100), window(100, 50))).await;
+    book(&mut client, order("b", "A-B", 100, window(100, 50))).await;
     let told = threshold.until_right(&mut client).await;
     let news: Vec<&Update> = told.iter().filter(|update| !update.parts.is_empty()).collect();
     assert_eq!(news.len(), 1, "{told:?}");
@@ -80,7 +80,7 @@ async fn nobody_is_told_faster_than_the_setting() {
         subscriber.watch(&mut client, asked).await.unwrap();
         assert!(is_snapshot(&subscriber.next().await.unwrap()));
         let from = number as i64 * 100;
-        book(&mut client, order(&format!("t{number}"), ("A-B", 900), window(from, 50))).await;
+        book(&mut client, order(&format!("t{number}"), "A-B", 900, window(from, 50))).await;
         nothing_is_told(&mut subscriber).await;
     }
 }
@@ -95,7 +95,7 @@ async fn an_added_delay_makes_every_update_so_old_and_loses_none() {
     let asked = v1::UpdatePolicy { delay, ..v1::UpdatePolicy::default() };
     subscriber.watch(&mut client, Some(asked)).await.unwrap();
     for n in 0..40 {
-        book(&mut client, order(&format!("t{n}"), ("A-B", 10), window(n, 50))).await;
+        book(&mut client, order(&format!("t{n}"), "A-B", 10, window(n, 50))).await;
     }
     let expected = truth(&mut client).await;
     let mut told = 0;

@@ -12,17 +12,21 @@ use crate::rm::{
 
 const MAY: &str = "{coordinators: [grc]}";
 
+async fn nrm_answers(federation: &Federation) {
+    crate::harness::eventually("it answers", || async {
+        let mut client = client_of(&federation.addresses["nrm"]);
+        client.describe(v1::DescribeRequest {}).await.is_ok()
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_told_is_the_timetable_also_across_kill() {
     let mut federation = Federation::prepare();
     federation.write("nrm.yaml", &configuration(&federation.addresses["nrm"], MAY));
     federation.spawn("nrm");
     let mut client = client_of(&federation.addresses["nrm"]);
-    crate::harness::eventually("it answers", || async {
-        let mut client = client_of(&federation.addresses["nrm"]);
-        client.describe(v1::DescribeRequest {}).await.is_ok()
-    })
-    .await;
+    nrm_answers(&federation).await;
     let mut subscriber = Subscriber::new();
     subscriber.watch(&mut client, None).await.unwrap();
     assert!(is_snapshot(&subscriber.next().await.unwrap()));
@@ -30,7 +34,7 @@ async fn what_is_told_is_the_timetable_also_across_kill() {
     for n in 0..30_i64 {
         let (resource, _) = RESOURCES[n as usize % 3];
         let txn = format!("t{n}");
-        let order = order(&txn, (resource, 40), window(n * 7, 100));
+        let order = order(&txn, resource, 40, window(n * 7, 100));
         match n % 5 {
             0 => book(&mut client, order).await,
             1 => drop(hold(&mut client, order).await),
@@ -67,12 +71,8 @@ async fn what_is_told_is_the_timetable_also_across_kill() {
     assert_ne!(error.code(), Code::Ok);
     let before = subscriber.cursor;
     federation.spawn("nrm");
-    crate::harness::eventually("it answers", || async {
-        let mut client = client_of(&federation.addresses["nrm"]);
-        client.describe(v1::DescribeRequest {}).await.is_ok()
-    })
-    .await;
-    book(&mut client, order("after", ("A-B", 40), window(0, 50))).await;
+    nrm_answers(&federation).await;
+    book(&mut client, order("after", "A-B", 40, window(0, 50))).await;
     subscriber.watch(&mut client, None).await.unwrap();
     let heard = subscriber.until_right(&mut client).await;
     assert!(!heard.is_empty() && !heard.iter().any(is_snapshot), "{heard:?}");
@@ -84,11 +84,7 @@ async fn what_is_told_is_the_timetable_also_across_kill() {
         let _ = std::fs::remove_file(federation.dir.path().join(file));
     }
     federation.spawn("nrm");
-    crate::harness::eventually("it answers", || async {
-        let mut client = client_of(&federation.addresses["nrm"]);
-        client.describe(v1::DescribeRequest {}).await.is_ok()
-    })
-    .await;
+    nrm_answers(&federation).await;
     subscriber.watch(&mut client, None).await.unwrap();
     assert!(is_snapshot(&subscriber.next().await.unwrap()));
     assert_ne!(subscriber.cursor.0, before.0);
@@ -110,7 +106,7 @@ async fn who_reads_nothing_for_long_gets_a_snapshot_and_is_right() {
             let mut client = client.clone();
             async move {
                 let (txn, resource) = (format!("t{round}-{n}"), RESOURCES[n as usize % 3].0);
-                book(&mut client, order(&txn, (resource, 1), window(n * 11 + round, 400))).await;
+                book(&mut client, order(&txn, resource, 1, window(n * 11 + round, 400))).await;
                 if n % 10 != round % 10 {
                     release(&mut client, &txn).await;
                 }
@@ -128,7 +124,7 @@ async fn who_reads_nothing_for_long_gets_a_snapshot_and_is_right() {
     // Updates that were in transit are older; missed changes are not sent one by one.
     assert!(heard.len() < 900, "{} updates for 1,900 changes", heard.len());
     // After that, the subscriber continues like any other.
-    book(&mut client, order("after", ("A-B", 1), window(0, 50))).await;
+    book(&mut client, order("after", "A-B", 1, window(0, 50))).await;
     let heard = subscriber.until_right(&mut client).await;
     assert!(!heard.is_empty() && !heard.iter().any(is_snapshot), "{heard:?}");
 }
@@ -137,7 +133,7 @@ async fn who_reads_nothing_for_long_gets_a_snapshot_and_is_right() {
 async fn a_cursor_of_elsewhere_gets_a_snapshot_and_one_of_here_goes_on_after_a_restart() {
     let mut rm = Rm::start(MAY, 64).await;
     let mut client = rm.client();
-    book(&mut client, order("one", ("A-B", 7), window(0, 50))).await;
+    book(&mut client, order("one", "A-B", 7, window(0, 50))).await;
     let mut subscriber = Subscriber::new();
     subscriber.watch(&mut client, None).await.unwrap();
     subscriber.until_right(&mut client).await;
@@ -171,13 +167,13 @@ async fn an_answer_to_hold_brings_facts_to_those_who_may_watch() {
         assert_eq!(fresh.kind(), v1::ProfileUpdateKind::Facts);
         fresh.parts.into_iter().map(|part| part.free).collect()
     };
-    let yes = hold(&mut client, order("a", ("A-B", 600), window(10, 50))).await;
+    let yes = hold(&mut client, order("a", "A-B", 600, window(10, 50))).await;
     assert_eq!(free(&yes), [vec![400]]);
     // A refusal shows what is free: half of the window has less than the request needs.
-    let no = hold(&mut client, order("b", ("A-B", 600), window(40, 50))).await;
+    let no = hold(&mut client, order("b", "A-B", 600, window(40, 50))).await;
     assert!(matches!(no.answer, Some(v1::hold_response::Answer::Refused(_))), "{no:?}");
     assert_eq!(free(&no), [vec![400, 1_000]]);
-    let mut other = order("c", ("A-B", 1), window(40, 50));
+    let mut other = order("c", "A-B", 1, window(40, 50));
     other.coordinator = "other".to_owned();
     assert_eq!(hold(&mut client, other).await.fresh, None);
     // These amounts correct a picture that has not received the booking.
@@ -190,7 +186,7 @@ async fn an_answer_to_hold_brings_facts_to_those_who_may_watch() {
     };
     subscriber.watch(&mut client, Some(policy)).await.unwrap();
     subscriber.until_right(&mut client).await;
-    let yes = hold(&mut client, order("d", ("A-C:ab", 500), window(0, 50))).await;
+    let yes = hold(&mut client, order("d", "A-C:ab", 500, window(0, 50))).await;
     let fresh = coalloc_net::convert::update_from_wire("fresh", &yes.fresh.unwrap()).unwrap();
     assert!(!subscriber.believes(&truth(&mut client).await));
     subscriber.picture.merge(&crate::rm::rm_name(), &fresh, crate::rm::now()).unwrap();

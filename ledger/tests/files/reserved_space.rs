@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::fixtures::{Note, note, open};
+use crate::tmpfs::Small;
 use coalloc_common::DiskSpace;
 use coalloc_ledger::chain_text;
 use coalloc_protocol::Log;
-use crate::tmpfs::Small;
 
 fn file_on(small: &Small) -> PathBuf {
     small.path().join("north.ledger")

@@ -1,6 +1,6 @@
 //! Small texts: input from the command line, and tokens that clients send back.
 
-use coalloc_cli::when::{InstantArg, Length};
+use coalloc_cli::kit::when::{InstantArg, Length};
 use coalloc_common::Time;
 
 pub(crate) const TIMES: [&str; 10] = [

@@ -1,0 +1,78 @@
+//! `coalloc sim`: simulated worlds.
+//!
+//! [`fault`] runs random worlds under faults; the other modules run experiments.
+//!
+//! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]).
+//! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]) to all cores
+//! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
+//! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
+//! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
+//! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [`drawing`] is
+//! written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]). [`programs`] starts solvers
+//! that are programs.
+//!
+//! The worlds and models themselves, statistics and verdicts are not here; `coalloc-sim` has them.
+
+pub mod catalog;
+pub mod chart;
+pub mod clock;
+pub mod compare;
+pub mod drawing;
+pub mod fault;
+pub mod font;
+pub mod gantt;
+pub mod head;
+pub mod markdown;
+pub mod metrics;
+pub mod models;
+pub mod plot;
+pub mod png;
+pub mod programs;
+pub mod report;
+pub mod run;
+pub mod source;
+pub mod stage;
+pub mod store;
+pub mod suite;
+pub mod svg;
+pub mod tables;
+pub mod traces;
+pub mod whole;
+
+use clap::{Args, Subcommand};
+
+use crate::kit::exit::{Answer, Failure};
+
+/// Simulated worlds: experiments, and the protocol under faults
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    #[command(subcommand)]
+    what: Sim,
+}
+
+#[derive(Debug, Subcommand)]
+enum Sim {
+    Run(run::RunArgs),
+    List(catalog::ListArgs),
+    Show(catalog::ShowArgs),
+    New(catalog::NewArgs),
+    Compare(compare::CompareArgs),
+    Gantt(gantt::GanttArgs),
+    Fault(fault::FaultArgs),
+}
+
+/// Runs `coalloc sim`.
+///
+/// # Errors
+/// Bad input, found before anything ran.
+pub async fn run(args: &SimArgs) -> Result<Answer, Failure> {
+    match &args.what {
+        Sim::Run(args) => run::run(args).await,
+        Sim::List(args) => catalog::list(args),
+        Sim::Show(args) => catalog::show(args),
+        Sim::New(args) => catalog::new(args),
+        Sim::Compare(args) => compare::run(args),
+        Sim::Gantt(args) => gantt::run(args),
+        Sim::Fault(args) => fault::run(args).await,
+    }
+}

@@ -1,0 +1,138 @@
+//! The first line of a folder's runs: the experiment they belong to, and what determined them.
+//!
+//! Runs are determined by the settings, the sweep, and the program: its version, and the revision of the
+//! model, which is raised by every change of a world's behaviour. Runs of two programs are never mixed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use coalloc_sim::experiment::file::Model;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::kit::exit::Failure;
+
+/// The first line of `results.jsonl`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Are the points and seeds those of a `--small` run?
+    pub small: bool,
+    /// SHA-256 of what determines the runs, without the program.
+    pub digest: String,
+    /// The program that made the runs; `None` in folders of programs that did not record it.
+    #[serde(default)]
+    pub program: Option<Program>,
+}
+
+/// The part of a program that determines runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// The version of the program.
+    pub version: String,
+    /// The revision of the model.
+    pub revision: u32,
+}
+
+impl Program {
+    fn this(model: Model) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), revision: model.revision() }
+    }
+}
+
+impl Head {
+    /// The head for an experiment that this program runs; `essence` is what determines its runs.
+    #[must_use]
+    pub fn of(experiment: &str, model: Model, small: bool, essence: &Value) -> Self {
+        // Keys of JSON objects are sorted here, so equal content gives equal bytes.
+        let mut digest = String::new();
+        for byte in Sha256::digest(essence.to_string()) {
+            // Writing to a String cannot fail.
+            let _ = write!(digest, "{byte:02x}");
+        }
+        let program = Some(Program::this(model));
+        Self { experiment: experiment.to_owned(), small, digest, program }
+    }
+
+    /// The head as a line of the file.
+    #[must_use]
+    pub fn line(&self) -> String {
+        // Strings, numbers and booleans can always be written as JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the first line of a file.
+    ///
+    /// # Errors
+    /// When the line is not a head.
+    pub fn read(path: &Path, line: &[u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(line).map_err(|error| {
+            let said = error.to_string();
+            let said = said.split(" at line ").next().unwrap_or_default();
+            Failure::bad_input(format!(
+                "{}:1: {said}; expected the first line of what `coalloc sim run` writes\n\
+                 nothing was overwritten",
+                path.display()
+            ))
+        })
+    }
+
+    /// Refuses runs of another experiment or of another program.
+    ///
+    /// # Errors
+    /// Names the differences.
+    pub fn refuse_other(&self, path: &Path, wanted: &Self) -> Result<(), Failure> {
+        let kind = |head: &Self| match head.small {
+            true => format!("{} (a --small run)", head.experiment),
+            false => head.experiment.clone(),
+        };
+        let named = |field: &str, problem: &str| {
+            Err(Failure::bad_input(format!(
+                "{}:1: {field}: {problem}\nnothing was overwritten",
+                path.display()
+            )))
+        };
+        if (&self.experiment, self.small) != (&wanted.experiment, wanted.small) {
+            let problem = format!(
+                "the folder holds results of {}, not of {}; choose another --out",
+                kind(self),
+                kind(wanted)
+            );
+            let field = if self.small == wanted.small { "experiment" } else { "small" };
+            return named(field, &problem);
+        }
+        if self.digest != wanted.digest {
+            let problem = format!(
+                "the folder holds results of {} from before its settings or sweep were changed, \
+                 or its runs timed; choose another --out",
+                kind(self)
+            );
+            return named("digest", &problem);
+        }
+        if self.program != wanted.program {
+            let problem = format!(
+                "the folder holds results of {}, and this is {}: results of two programs are not mixed; \
+                 choose another --out, or remove the folder and run all of it again",
+                self.maker(),
+                wanted.maker()
+            );
+            return named("program", &problem);
+        }
+        Ok(())
+    }
+
+    /// The program that made the runs, in words.
+    #[must_use]
+    pub fn maker(&self) -> String {
+        match &self.program {
+            Some(Program { version, revision }) => {
+                format!("coalloc {version} with revision {revision} of the model")
+            }
+            None => "an older coalloc, which did not say its version".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The models by their names: what each needs apart from its settings, and how it is run.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use coalloc_common::{InvalidField, Topology};
+use coalloc_net::convert::file_topology;
+use coalloc_plan::ip::Program;
+use coalloc_plan::ip::outside::Programs;
+use coalloc_proto::v1;
+use coalloc_sim::coallocations;
+use coalloc_sim::experiment::file::Model;
+use coalloc_sim::experiment::{Measures, ModelError, Trace};
+use coalloc_sim::tasks::{self, TasksSettings};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// A model with settings that it accepts.
+#[derive(Debug)]
+pub enum PreparedModel {
+    /// Tasks, on the network given in their settings, or on a federation.
+    Tasks(Box<TasksSettings>, Option<Box<Topology>>),
+    /// Co-allocations, on a federation.
+    Coallocations(Box<coallocations::Settings>, Box<Topology>),
+}
+
+/// Parses the settings of one point.
+///
+/// # Errors
+/// The first setting that the model does not accept.
+pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<PreparedModel, Mistake> {
+    match model {
+        Model::Tasks => {
+            let mut given = given.clone();
+            let file = given.get_mut("topology").and_then(|own| own.get_mut("federation"));
+            let named = file.map(|file| federation("topology.federation", file.take()));
+            let topology = named.transpose()?.map(Box::new);
+            let settings: TasksSettings = settings(&given)?;
+            // Any seed will do: a setting is acceptable for all seeds or for none.
+            tasks::check(&settings, topology.as_deref(), 1)?;
+            Ok(PreparedModel::Tasks(Box::new(settings), topology))
+        }
+        Model::Coallocations => {
+            let mut given = given.clone();
+            let field = "federation";
+            let missing = || "is missing; expected `{file: federation.yaml}`".to_owned();
+            let file = given.remove(field);
+            let file =
+                file.ok_or_else(|| Mistake { field: field.to_owned(), problem: missing() })?;
+            let topology = federation(field, file)?;
+            let settings: coallocations::Settings = settings(&given)?;
+            coallocations::check(&settings, &topology)?;
+            Ok(PreparedModel::Coallocations(Box::new(settings), Box::new(topology)))
+        }
+    }
+}
+
+/// A setting that a model does not accept.
+#[derive(Debug)]
+pub struct Mistake {
+    /// The setting, as a path below the settings.
+    pub field: String,
+    /// What is wrong with the setting.
+    pub problem: String,
+}
+
+impl From<ModelError> for Mistake {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Setting(InvalidField { field, value, allowed }) => {
+                Self { field, problem: format!("{value} is not allowed; allowed: {allowed}") }
+            }
+            defect @ (ModelError::Defect(_) | ModelError::Program(_)) => {
+                Self { field: String::new(), problem: defect.to_string() }
+            }
+        }
+    }
+}
+
+/// Parses settings for a model.
+///
+/// # Errors
+/// The first setting that is misspelled.
+fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mistake> {
+    serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
+        let field = error.path().to_string();
+        let field = field.trim_end_matches(['?', '.']).to_owned();
+        Mistake { field, problem: error.into_inner().to_string() }
+    })
+}
+
+/// The federation that the settings name, read as the daemons read it.
+fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
+    let field = field.to_owned();
+    let file: v1::FederationFile = serde_path_to_error::deserialize(given)
+        .map_err(|error| Mistake { field: field.clone(), problem: error.to_string() })?;
+    file_topology(&file).map_err(|error| Mistake { field, problem: error.to_string() })
+}
+
+impl PreparedModel {
+    /// The programs that a run starts.
+    #[must_use]
+    pub fn programs(&self) -> BTreeSet<Program> {
+        match self {
+            Self::Tasks(..) => BTreeSet::new(),
+            Self::Coallocations(settings, _) => settings.programs(),
+        }
+    }
+
+    /// The requests of a run, if the model has requests, so that times can be grouped by what was planned.
+    #[must_use]
+    pub fn asked(&self, seed: u64) -> Vec<RequestShape> {
+        let Self::Coallocations(settings, _) = self else { return Vec::new() };
+        let (workload, day) = (&settings.workload, settings.workload.day().as_us().max(1));
+        let arrivals = coallocations::workload::of_a_day(workload, seed);
+        let asked = |arrival: &coallocations::workload::Arrival| RequestShape {
+            sites: arrival.shape(workload.type4).0,
+            // Arrivals are within the day, so this is from 10 to 100.
+            load: 10 * (arrival.at.as_us() * 10 / day + 1).clamp(1, 10),
+        };
+        arrivals.iter().map(asked).collect()
+    }
+
+    /// Runs the model; `programs` starts planners that are programs.
+    ///
+    /// # Errors
+    /// The error of the model.
+    pub fn run(
+        &self,
+        seed: u64,
+        programs: &Arc<dyn Programs>,
+        trace: &mut dyn Trace,
+    ) -> Result<Measures, ModelError> {
+        match self {
+            Self::Tasks(settings, topology) => {
+                tasks::run(settings, topology.as_deref(), seed, trace)
+            }
+            Self::Coallocations(settings, topology) => {
+                coallocations::run_with(settings, topology, seed, Some(programs), trace)
+            }
+        }
+    }
+}
+
+/// The part of a request that determines how long planning takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestShape {
+    /// Number of sites.
+    pub sites: usize,
+    /// The tenth of the day in which the request arrives: 10, 20, .. 100 %.
+    pub load: i64,
+}
+
+/// Every metric of a model, with its description.
+#[must_use]
+pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
+    match model {
+        Model::Tasks => TASKS,
+        Model::Coallocations => coallocations::METRICS,
+    }
+}
+
+/// The metrics of the model `tasks`.
+const TASKS: &[(&str, &str)] = &[
+    ("total_delay_s", "mean time from a task's arrival to the end of its run, s"),
+    ("task_blocking", "share of tasks that were lost"),
+    ("burst_blocking", "share of bursts that collided with another one"),
+    ("conflict", "share of runs whose cluster was not free when it was planned to be"),
+    ("scheduled_tasks", "tasks that ran"),
+    ("blocked_tasks", "tasks that were lost"),
+    ("as_planned", "share of tasks that ran when they were planned to"),
+    ("operations", "operations per planning, mean"),
+    ("paths", "paths that a planning kept, mean"),
+    ("paths_tried", "paths that a planning looked at, mean"),
+    ("proven", "share of plans that are proven optimal"),
+    ("plans_per_task", "times that a task was planned, mean"),
+    ("links_per_burst", "links on the route of a burst, mean"),
+    ("link_load", "share of link time that is taken"),
+    ("cpu_load", "share of CPU time that is taken"),
+    ("updates_per_task", "updates for each task"),
+    ("bytes_per_update", "size of an update, bytes"),
+    ("update_kbit_s", "traffic of updates, kbit/s"),
+    ("behind", "share of looks at a picture that found it out of date"),
+    ("staleness_ms", "age of the picture that plans were made on, ms"),
+    ("events", "simulated events"),
+];

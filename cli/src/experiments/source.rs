@@ -1,0 +1,183 @@
+//! The source of an experiment: a file, or one that comes with the program; and the files that it includes.
+//!
+//! In its settings, or in what a value of an axis sets, `{file: path}` is replaced by the content of that
+//! file, relative to the experiment's file. Every mistake is reported with file, line and field.
+
+use std::path::{Path, PathBuf};
+
+use coalloc_common::{InvalidField, suggest};
+use coalloc_net::convert::file_topology;
+use coalloc_proto::file::{Document, FileError, parse, read, text_of};
+use coalloc_proto::v1;
+use coalloc_sim::experiment::Experiment;
+use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::shipped::{self, FILES, SHIPPED};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::clock::is_timed;
+use super::models::{PreparedModel, prepare};
+use crate::kit::exit::{Exit, Failure};
+
+/// An experiment that was read and checked.
+#[derive(Debug)]
+pub struct Source {
+    /// The experiment, with the content of the included files.
+    pub experiment: Experiment,
+    /// The text of the experiment file.
+    pub text: String,
+    document: Document<Experiment>,
+}
+
+/// Reads an experiment by the path of its file, or by the name of one that comes with the program.
+///
+/// # Errors
+/// The first mistake, with its line; [`Exit::NotFound`] when there is no such experiment.
+pub fn load(name: &str) -> Result<Source, Failure> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        let problem = "is a folder; expected an experiment file, or a name of `coalloc sim list`";
+        return Err(Failure::bad_input(format!("{name}: {problem}")));
+    }
+    if path.exists() {
+        return of(path, text_of(path)?, true);
+    }
+    let Some(shipped) = shipped::named(name) else { return Err(unknown(name)) };
+    of(&PathBuf::from(format!("{name}.yaml")), shipped.text.to_owned(), false)
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<&str> = SHIPPED.iter().map(|shipped| shipped.name).collect();
+    let meant = suggest::did_you_mean(name, known.iter().copied());
+    Failure::new(
+        Exit::NotFound,
+        format!(
+            "{name}: there is no such file, and no experiment of that name comes with the program{meant}\n\
+             those that do: coalloc sim list"
+        ),
+    )
+}
+
+/// Parses an experiment that was read from `path`; `on_disk` says whether the files that it includes are on
+/// disk, too.
+///
+/// # Errors
+/// The first mistake, with its line.
+pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
+    let document: Document<Experiment> = parse(path, text.clone())?;
+    let mut experiment = document.message.clone();
+    let folder = on_disk.then(|| document.folder().to_owned());
+    for (key, value) in &mut experiment.settings {
+        include(key, value, folder.as_deref())
+            .map_err(|problem| at(&document, &format!("settings.{key}"), &problem))?;
+    }
+    for (axis_at, axis) in experiment.sweep.iter_mut().enumerate() {
+        let path = axis.path.as_deref().unwrap_or_default();
+        for (value_at, value) in axis.values.iter_mut().enumerate() {
+            let field = format!("sweep[{axis_at}].values[{value_at}]");
+            include(path, value, folder.as_deref())
+                .map_err(|problem| at(&document, &field, &problem))?;
+        }
+    }
+    let source = Source { experiment, text, document };
+    source.check()?;
+    Ok(source)
+}
+
+/// Replaces `{file: path}` by the content of that file; `name` is the field in which it stands.
+///
+/// A federation is read as the daemons read it, so that a mistake in it is reported with its own line.
+fn include(name: &str, value: &mut Value, folder: Option<&Path>) -> Result<(), String> {
+    let Value::Object(fields) = value else { return Ok(()) };
+    let named = fields.get("file").and_then(Value::as_str).filter(|_| fields.len() == 1);
+    let Some(file) = named.map(str::to_owned) else {
+        return fields.iter_mut().try_for_each(|(name, value)| include(name, value, folder));
+    };
+    if name.rsplit('.').next() == Some("federation") {
+        let federation = included::<v1::FederationFile>(&file, folder)?;
+        file_topology(&federation.message).map_err(|error| {
+            let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+            federation.mistake(&error.field, &problem).to_string()
+        })?;
+    }
+    *value = included::<Value>(&file, folder)?.message;
+    Ok(())
+}
+
+/// A file that an experiment in this folder includes, or one of those that come with the program.
+fn included<T: DeserializeOwned>(name: &str, folder: Option<&Path>) -> Result<Document<T>, String> {
+    let told = |error: FileError| error.to_string();
+    let Some(folder) = folder else {
+        let text = FILES.iter().find(|(path, _)| *path == name).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| format!("{name} does not come with the program"))?;
+        return parse(Path::new(name), text.to_owned()).map_err(told);
+    };
+    read(&folder.join(name)).map_err(told)
+}
+
+fn at(document: &Document<Experiment>, field: &str, problem: &str) -> Failure {
+    document.mistake(field, problem).into()
+}
+
+impl Source {
+    /// A mistake in a field of the experiment.
+    #[must_use]
+    pub fn mistake(&self, field: &str, value: &str, allowed: &str) -> Failure {
+        self.invalid(&InvalidField::new(field, InvalidField::quoted(value), allowed))
+    }
+
+    fn invalid(&self, error: &InvalidField) -> Failure {
+        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        at(&self.document, &error.field, &problem)
+    }
+
+    /// Checks that the experiment makes sense.
+    ///
+    /// # Errors
+    /// The first mistake, with its line.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.experiment.check().map_err(|error| self.invalid(&error))
+    }
+
+    /// Every point of the sweep, each with a prepared model.
+    ///
+    /// # Errors
+    /// The first setting that its model does not accept, with the line of the setting.
+    pub fn prepare(&self, small: bool) -> Result<Vec<(Point, PreparedModel)>, Failure> {
+        let points = self.experiment.points(small).into_iter();
+        let ready = |point: Point| {
+            let prepared = prepare(self.experiment.model, &point.settings);
+            let prepared = prepared.map_err(|mistake| {
+                let field = self.experiment.field_of_setting(&point, &mistake.field);
+                // A value of an axis may set more than one field, so the field is named.
+                let which = match field.starts_with("sweep") {
+                    true => format!("{}: ", mistake.field),
+                    false => String::new(),
+                };
+                at(&self.document, &field, &format!("{which}{}", mistake.problem))
+            })?;
+            Ok((point, prepared))
+        };
+        points.map(ready).collect()
+    }
+
+    /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not.
+    #[must_use]
+    pub fn essence(&self, small: bool) -> Value {
+        let axes: Vec<Value> = (self.experiment.sweep.iter())
+            .map(|axis| serde_json::json!({"name": axis.name, "path": axis.path, "values": axis.values}))
+            .collect();
+        let small = small.then(|| Value::Object(self.experiment.small.clone()));
+        let mut essence = serde_json::json!({
+            "model": self.experiment.model,
+            "settings": Value::Object(self.experiment.settings.clone()),
+            "small": small,
+            "sweep": axes,
+        });
+        // If no times are measured, the runs contain none.
+        if is_timed(&self.experiment) {
+            essence["timed"] = true.into();
+        }
+        essence
+    }
+}

@@ -1,0 +1,262 @@
+//! The experiments of one `coalloc sim run`.
+//!
+//! All of them are read and checked before anything is written; then their runs are distributed to the threads.
+//!
+//! Runs are distributed seed by seed, and at any time about the same share of each experiment is done. The
+//! remaining time can therefore be estimated from what is done, although a run of one experiment may take a
+//! thousand times as long as a run of another. The results do not depend on which thread does a run.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use coalloc_plan::ip::outside::Programs;
+use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::judge::at;
+use coalloc_sim::experiment::{Experiment, Results, SilentTrace, Trace};
+
+use super::clock::{Clock, is_timed};
+use super::head::Head;
+use super::models::PreparedModel;
+use super::programs::InstalledSolvers;
+use super::source::{Source, load};
+use super::store::{Run, Store, fill, look};
+use super::{metrics, stage};
+use crate::kit::exit::{Exit, Failure};
+
+/// An experiment that is ready to run.
+#[derive(Debug)]
+pub struct RunnableExperiment {
+    /// The source of the experiment.
+    pub source: Source,
+    /// Every point, with settings that the model accepts.
+    pub points: Vec<(Point, PreparedModel)>,
+    /// One line for each program that this machine does not have, with the points that are left out because
+    /// of it.
+    pub left_out: Vec<String>,
+    /// The seeds of every point.
+    pub seeds: Range<u64>,
+    /// The folder for the results.
+    pub folder: PathBuf,
+    head: Head,
+}
+
+impl RunnableExperiment {
+    /// Reads and checks an experiment; `seeds` replaces its number of seeds.
+    ///
+    /// # Errors
+    /// The first mistake in the experiment.
+    pub fn load(name: &str, small: bool, seeds: Option<u64>) -> Result<Self, Failure> {
+        let mut source = load(name)?;
+        if let Some(seeds) = seeds {
+            (source.experiment.seeds.count, source.experiment.seeds.small) = (seeds, seeds);
+            source.check()?;
+        }
+        metrics::check(&source)?;
+        let points = source.prepare(small)?;
+        let own = &source.experiment;
+        let head = Head::of(&own.name, own.model, small, &source.essence(small));
+        let seeds = own.seeds(small);
+        Ok(Self { source, points, left_out: Vec::new(), seeds, folder: PathBuf::new(), head })
+    }
+
+    /// Sets the folder for the results.
+    ///
+    /// Points that still have runs to do and whose program is not installed are left out.
+    ///
+    /// # Errors
+    /// When the folder cannot be used for the results; [`Exit::NotFound`] when no point is left. Nothing is
+    /// changed.
+    pub fn into_folder(mut self, folder: &Path, here: &InstalledSolvers) -> Result<Self, Failure> {
+        let runs = look(folder, &self.head, &self.source.text)?;
+        let results = self.results(runs);
+        let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
+        self.left_out = here.leave_out(&mut self.points, is_done);
+        if self.points.is_empty() {
+            let text = format!("{}\nno point is left to run", self.left_out.join("\n"));
+            return Err(Failure::new(Exit::NotFound, text));
+        }
+        Ok(Self { folder: folder.to_owned(), ..self })
+    }
+
+    /// The results of the points when a folder has these runs.
+    fn results(&self, runs: Vec<Run>) -> Results {
+        let points = self.points.iter().map(|(point, _)| point.clone()).collect();
+        let mut results = Results::new(points);
+        fill(&mut results, runs, &self.seeds);
+        results
+    }
+
+    /// The experiment itself.
+    #[must_use]
+    pub const fn experiment(&self) -> &Experiment {
+        &self.source.experiment
+    }
+}
+
+/// An experiment that is being run.
+#[derive(Debug)]
+pub struct RunningExperiment {
+    /// The experiment, with its points and seeds.
+    pub ready: RunnableExperiment,
+    state: Mutex<State>,
+    /// Number of runs that were in the folder before.
+    pub known: usize,
+    is_timed: bool,
+}
+
+/// The state of a running experiment.
+#[derive(Debug)]
+pub struct State {
+    /// The folder of the experiment.
+    pub store: Store,
+    /// The results of its runs.
+    pub results: Results,
+    /// The time that its runs took, summed over all threads.
+    pub took: Duration,
+}
+
+impl RunningExperiment {
+    /// Opens the folder of the experiment.
+    ///
+    /// # Errors
+    /// When the folder has results of something else, or cannot be written.
+    pub fn begin(ready: RunnableExperiment) -> Result<Self, Failure> {
+        let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
+        let results = ready.results(runs);
+        let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
+        let state = Mutex::new(State { store, results, took: Duration::ZERO });
+        Ok(Self { ready, state, known, is_timed })
+    }
+
+    /// Locks the state of the experiment and returns it.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The runs that are still to be done, seed by seed.
+    fn open(&self) -> Vec<(usize, u64)> {
+        let state = self.state();
+        let points = self.ready.points.len();
+        (self.ready.seeds.clone())
+            .flat_map(|seed| (0..points).map(move |point| (point, seed)))
+            .filter(|(point, seed)| !state.results.has(*point, *seed))
+            .collect()
+    }
+
+    /// Does a run and keeps it, unless a stop has ended its programs.
+    fn run(
+        &self,
+        index: usize,
+        seed: u64,
+        programs: &Arc<dyn Programs>,
+        stop: &AtomicBool,
+    ) -> Result<(), Failure> {
+        let (point, prepared) = &self.ready.points[index];
+        let begun = Instant::now();
+        let measured = match self.is_timed {
+            true => {
+                let run = |clock: &mut dyn Trace| prepared.run(seed, programs, clock);
+                Clock::default().watch(&prepared.asked(seed), run)
+            }
+            false => prepared.run(seed, programs, &mut SilentTrace),
+        };
+        // A run whose program was stopped before it had planned everything has no valid measures.
+        if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
+            return Ok(());
+        }
+        let measures = measured.map_err(|error| {
+            let (name, place) = (&self.ready.experiment().name, at(&point.labels));
+            Failure::internal(format!("{name}: seed {seed}{place}: {error}"))
+        })?;
+        let took = begun.elapsed();
+        let run = Run { point: point.labels.iter().cloned().collect(), seed, measures };
+        let mut state = self.state();
+        state.store.add(&run)?;
+        state.results.add(index, seed, run.measures);
+        state.took += took;
+        Ok(())
+    }
+}
+
+/// One run: the index of the experiment, the index of its point, and the seed.
+type Turn = (usize, usize, u64);
+
+/// Every run that is to be done, in the order in which the runs are started.
+fn turns(works: &[RunningExperiment]) -> Vec<Turn> {
+    mixed(works.iter().map(RunningExperiment::open).collect())
+}
+
+/// Mixes lists so that every beginning of the result contains the same share of each list.
+fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
+    let mut all: Vec<(f64, Turn)> = Vec::new();
+    for (list, own) in lists.into_iter().enumerate() {
+        let length = own.len() as f64;
+        let share = |place: usize| (place as f64 + 0.5) / length;
+        let turns = own.into_iter().enumerate();
+        all.extend(turns.map(|(place, (point, seed))| (share(place), (list, point, seed))));
+    }
+    // The sort is stable, so equal shares stay in the order of the lists.
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    all.into_iter().map(|(_, turn)| turn).collect()
+}
+
+/// Does all runs that are to be done, unless it is stopped.
+///
+/// # Errors
+/// The first run that failed, or could not be kept. It sets `stop`, which also ends the programs of the
+/// other runs.
+pub fn deal(
+    works: &[RunningExperiment],
+    threads: usize,
+    programs: &Arc<dyn Programs>,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let turns = turns(works);
+    let known: usize = works.iter().map(|work| work.known).sum();
+    let bar = stage::bar(known as u64, (known + turns.len()) as u64, "runs");
+    let next = AtomicUsize::new(0);
+    let failure: Mutex<Option<Failure>> = Mutex::new(None);
+    let fail = |own: Failure| {
+        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(own);
+        stop.store(true, Ordering::Relaxed);
+    };
+    let hand = || {
+        while !stop.load(Ordering::Relaxed) {
+            let turn = turns.get(next.fetch_add(1, Ordering::Relaxed));
+            let Some(&(work, point, seed)) = turn else { return };
+            match works[work].run(point, seed, programs, stop) {
+                Ok(()) => bar.inc(1),
+                Err(own) => fail(own),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(turns.len()) {
+            if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, hand) {
+                fail(Failure::internal(format!("no threads: {error}")));
+            }
+        }
+    });
+    bar.finish_and_clear();
+    failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_beginning_has_the_same_share_of_each_list() {
+        let list = |count: u64| (0..count).map(|seed| (0, seed)).collect::<Vec<_>>();
+        let all = mixed(vec![list(100), list(10), list(1), list(0)]);
+        assert_eq!(all.len(), 111);
+        let of = |list: usize, part: &[Turn]| part.iter().filter(|turn| turn.0 == list).count();
+        let half = &all[..all.len() / 2];
+        assert_eq!((of(0, half), of(1, half)), (50, 5));
+        let seeds: Vec<u64> = all.iter().filter(|turn| turn.0 == 1).map(|turn| turn.2).collect();
+        assert!(seeds.is_sorted(), "{seeds:?}");
+    }
+}

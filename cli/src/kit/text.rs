@@ -1,0 +1,241 @@
+//! How values are shown to people: instants, windows, states, tables. Programs get JSON.
+
+use std::io::Write as _;
+
+use coalloc_common::{BitsPerSecond, Span, Time, Value};
+use coalloc_net::convert::{span_from_wire, time_from_wire, window_from_wire};
+use coalloc_proto::{Duration, Timestamp, v1};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde::Serialize;
+
+use crate::kit::exit::Failure;
+
+/// Columns of a page when there is no terminal.
+const WIDTH_DEFAULT: u16 = 100;
+
+/// The message as canonical JSON, for programs.
+///
+/// # Errors
+/// When the message has a value that JSON cannot express, which no message of a daemon should have.
+pub fn json(message: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(message);
+    text.map(|text| text + "\n").map_err(|error| Failure::internal(format!("JSON: {error}")))
+}
+
+/// Prints a note on standard error while the command continues.
+pub fn note(text: &str) {
+    // When standard error is gone, nobody can be told about it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Columns of the terminal on standard output; without a terminal `COLUMNS`, or 100.
+#[must_use]
+pub fn width() -> u16 {
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    Table::new().width().or_else(columns).unwrap_or(WIDTH_DEFAULT)
+}
+
+/// An empty table without rules between cells, so that its text works with `cut` and `grep`.
+#[must_use]
+pub fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width()).set_header(header.to_vec());
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// Aligns columns to the right, for numbers.
+pub fn align_right(table: &mut Table, columns: &[usize]) {
+    for index in columns {
+        if let Some(column) = table.column_mut(*index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// The table's text, with a line end, but without blanks before the line end.
+#[must_use]
+pub fn finish(table: &Table) -> String {
+    table.trim_fmt() + "\n"
+}
+
+/// An instant of a message: `2026-11-21T10:00:00Z`; `-` if it is unset or not an instant.
+#[must_use]
+pub fn instant(wire: Option<&Timestamp>) -> String {
+    time(wire).map_or_else(|| "-".to_owned(), |time| time.to_string())
+}
+
+/// The instant of a message, if it is valid.
+#[must_use]
+pub fn time(wire: Option<&Timestamp>) -> Option<Time> {
+    time_from_wire("", wire?).ok()
+}
+
+/// A length of time in a message: `2 h`; `-` if it is unset or not a length.
+#[must_use]
+pub fn span(wire: Option<&Duration>) -> String {
+    let span = wire.and_then(|wire| span_from_wire("", wire).ok());
+    span.map_or_else(|| "-".to_owned(), |span| span.to_string())
+}
+
+/// How long something is still held, in full seconds.
+#[must_use]
+pub fn hold_ends(left: &Duration) -> String {
+    let left = span_from_wire("expires_in", left).unwrap_or(Span::ZERO);
+    let left = Span::from_us(left.as_us().max(0) / 1_000_000 * 1_000_000);
+    format!("held: the first of its holds ends in {left}, unless it is booked before then")
+}
+
+/// Both ends of a window, with the day only once if it is the same: `2026-11-21 10:00 to 11:00 UTC`.
+#[must_use]
+pub fn window(wire: Option<&v1::Window>) -> String {
+    let ends =
+        wire.and_then(|window| Some((time(window.start.as_ref())?, time(window.end.as_ref())?)));
+    let Some((start, end)) = ends else { return "-".to_owned() };
+    let (start, end) = (minutes(start), minutes(end));
+    match (start.split_once(' '), end.split_once(' ')) {
+        (Some((one, _)), Some((other, time))) if one == other => format!("{start} to {time} UTC"),
+        _ => format!("{start} to {end} UTC"),
+    }
+}
+
+/// An instant like `2026-11-21 10:00`, with seconds and fractions only if they are not zero.
+fn minutes(time: Time) -> String {
+    let text = time.to_string().replace('T', " ");
+    let text = text.trim_end_matches('Z');
+    text.strip_suffix(":00").unwrap_or(text).to_owned()
+}
+
+/// The length of a window.
+#[must_use]
+pub fn length(wire: Option<&v1::Window>) -> Option<Span> {
+    let window = wire?;
+    Some(time(window.end.as_ref())?.since(time(window.start.as_ref())?))
+}
+
+/// A rate: `2.5 Gbit/s`.
+#[must_use]
+pub fn rate(bps: u64) -> String {
+    BitsPerSecond(bps).to_string()
+}
+
+/// A cost in points.
+#[must_use]
+pub fn points(milli: u64) -> String {
+    Value { milli }.to_string()
+}
+
+/// The word for a state.
+#[must_use]
+pub fn state(state: v1::ReservationState) -> &'static str {
+    use v1::ReservationState as S;
+    match state {
+        S::Unspecified => "unknown",
+        S::Checking => "checking",
+        S::Held => "held",
+        S::Committing => "committing",
+        S::Confirmed => "confirmed",
+        S::Aborting => "aborting",
+        S::Failed => "failed",
+        S::Terminating => "terminating",
+        S::Terminated => "terminated",
+        S::PassedEndTime => "passed",
+    }
+}
+
+/// A number and its noun: `1 plan`, `2 plans`.
+#[must_use]
+pub fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A list in words: `a, b and c`.
+#[must_use]
+pub fn enumerate(names: &[String]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// A refusal as one sentence; it begins with the resource manager that refused, unless the planner did.
+#[must_use]
+pub fn refusal(refusal: &v1::Refusal) -> String {
+    refusal_with(refusal, window)
+}
+
+/// A refusal as one sentence, in which `shown` formats the window if the sentence names it.
+#[must_use]
+pub fn refusal_with(
+    refusal: &v1::Refusal,
+    shown: impl FnOnce(Option<&v1::Window>) -> String,
+) -> String {
+    let detail = match refusal.detail.as_str() {
+        "" => refusal.reason().as_str_name().trim_start_matches("REASON_").to_lowercase(),
+        detail => detail.to_owned(),
+    };
+    // Daemons write windows as they do in logs: `[start, end)`.
+    let detail = match window_from_wire("window", refusal.window.as_ref()) {
+        Ok(window) => detail.replace(&window.to_string(), &shown(refusal.window.as_ref())),
+        Err(_) => detail,
+    };
+    match refusal.resource_manager.as_str() {
+        "" => detail,
+        name => format!("{name}: {detail}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window_of(start_s: i64, end_s: i64) -> v1::Window {
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        v1::Window { start: at(start_s), end: at(end_s) }
+    }
+
+    #[test]
+    fn windows_name_their_day_once_and_seconds_only_where_there_are_any() {
+        let noon = 1_795_262_400;
+        let cases = [
+            (noon, noon + 3_600, "2026-11-21 12:00 to 13:00 UTC"),
+            (noon + 5, noon + 3_600, "2026-11-21 12:00:05 to 13:00 UTC"),
+            (noon, noon + 86_400, "2026-11-21 12:00 to 2026-11-22 12:00 UTC"),
+        ];
+        for (start, end, expected) in cases {
+            assert_eq!(window(Some(&window_of(start, end))), expected);
+        }
+        assert_eq!(window(None), "-");
+        assert_eq!(length(Some(&window_of(0, 90))), Some(Span::from_secs(90)));
+    }
+
+    #[test]
+    fn a_refusal_names_its_window_as_everything_else_does() {
+        let window = window_of(1_795_262_400, 1_795_266_000);
+        let refused = v1::Refusal {
+            window: Some(window),
+            resource_manager: "crm-A".into(),
+            detail:
+                "A has 0 free in [2026-11-21T12:00:00Z, 2026-11-21T13:00:00Z), 4 were asked for"
+                    .into(),
+            ..Default::default()
+        };
+        let expected = "crm-A: A has 0 free in 2026-11-21 12:00 to 13:00 UTC, 4 were asked for";
+        assert_eq!(refusal(&refused), expected);
+        let bare = v1::Refusal { reason: v1::Reason::TimedOut.into(), ..Default::default() };
+        assert_eq!(refusal(&bare), "timed_out");
+    }
+
+    #[test]
+    fn things_are_counted_and_listed_as_people_do() {
+        assert_eq!((count(1, "plan"), count(0, "plan")), ("1 plan".into(), "0 plans".into()));
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(enumerate(&names(&["a", "b", "c"])), "a, b and c");
+        assert_eq!(enumerate(&names(&["a"])), "a");
+    }
+}

@@ -1,0 +1,91 @@
+//! The answers of one daemon about itself, read over the public API only.
+
+use std::collections::BTreeMap;
+
+use coalloc_proto::v1;
+use tonic::Status;
+
+use crate::kit::rpc::{self, Coordinator, ResourceManager};
+
+/// What one resource manager answered over its public API.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Testimony {
+    /// Its name.
+    pub name: String,
+    /// Its resources and their capacities, from Describe.
+    pub capacities: BTreeMap<String, u64>,
+    /// The two ends of each resource that is a path, from Describe.
+    pub ends: BTreeMap<String, [String; 2]>,
+    /// Its live holds and bookings, from ListBookings.
+    pub bookings: Vec<v1::Booking>,
+    /// Its holds and bookings that have ended, from ListBookings.
+    pub ended: Vec<v1::Booking>,
+}
+
+/// The answers of a child coordinator, both as a resource manager and as a coordinator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lower {
+    /// Its answers to its parent coordinator.
+    pub testimony: Testimony,
+    /// Its reservations at its own resource managers.
+    pub reservations: Vec<v1::Reservation>,
+}
+
+impl Testimony {
+    /// Asks the resource manager at an address; if it is a child coordinator, also returns the coordinators
+    /// below it.
+    ///
+    /// # Errors
+    /// The status of the call that failed.
+    pub async fn hear(address: &str) -> Result<(Self, Vec<String>), Status> {
+        let client = rpc::resource_manager(address);
+        Self::of(&mut client.map_err(|failure| Status::invalid_argument(failure.message))?).await
+    }
+
+    /// Asks the resource manager that a client is connected to, like [`Testimony::hear`].
+    ///
+    /// # Errors
+    /// The status of the call that failed.
+    pub async fn of(client: &mut ResourceManager) -> Result<(Self, Vec<String>), Status> {
+        let described = client.describe(v1::DescribeRequest {}).await?.into_inner();
+        let all = v1::ListBookingsRequest { include_ended: true, ..Default::default() };
+        let all = rpc::all_bookings(client, all).await?;
+        let (bookings, ended) = all.into_iter().partition(is_live);
+        let (capacities, ends) = resources(&described);
+        let testimony = Self { name: described.name, capacities, ends, bookings, ended };
+        Ok((testimony, described.coordinators_below))
+    }
+
+    pub(crate) fn has_hold(&self) -> bool {
+        self.bookings.iter().any(|booking| booking.state() == v1::BookingState::Held)
+    }
+}
+
+/// Every reservation of a coordinator.
+///
+/// # Errors
+/// The status of the call that failed.
+pub async fn reservations(client: &mut Coordinator) -> Result<Vec<v1::Reservation>, Status> {
+    rpc::all_reservations(client, v1::ListRequest::default()).await
+}
+
+pub(super) fn is_live(booking: &v1::Booking) -> bool {
+    matches!(booking.state(), v1::BookingState::Held | v1::BookingState::Booked)
+}
+
+/// The capacity of each resource, and the two ends of each resource that is a path.
+fn resources(
+    described: &v1::DescribeResponse,
+) -> (BTreeMap<String, u64>, BTreeMap<String, [String; 2]>) {
+    let (mut capacities, mut ends) = (BTreeMap::new(), BTreeMap::new());
+    capacities.extend(described.sites.iter().map(|site| (site.name.clone(), site.cpus)));
+    for path in &described.paths {
+        let suffixes: &[&str] = if path.full_duplex { &[":ab", ":ba"] } else { &[""] };
+        for suffix in suffixes {
+            let name = format!("{}{suffix}", path.name);
+            capacities.insert(name.clone(), path.capacity_bps);
+            ends.insert(name, [path.a.clone(), path.b.clone()]);
+        }
+    }
+    (capacities, ends)
+}

@@ -1,0 +1,222 @@
+//! The daemons of a federation as processes: starts them, waits for them, and stops them in any case.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+
+use super::layout::Post;
+use crate::kit::exit::Failure;
+
+/// Timeout for the start of all daemons together.
+pub const START_PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for one health check.
+const CHECK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the daemons may take to stop after SIGTERM.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
+/// Number of lines of a log that are shown when its daemon failed.
+const TAIL_LINES: usize = 15;
+/// Pause between two checks.
+pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// Processes that are stopped when this value is dropped, unless they are kept.
+#[derive(Debug, Default)]
+pub struct Daemons {
+    running: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    post: Post,
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Daemons {
+    /// Starts one daemon. With `tied`, the daemon is told to stop when this process dies without stopping it.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    pub fn start(&mut self, post: Post, tied: bool) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::internal(format!("{} could not be started: {error}", post.name))
+        };
+        let program = std::env::current_exe().map_err(failed)?;
+        let log = File::create(&post.log).map_err(failed)?;
+        let mut command = Command::new(program);
+        command.arg("serve").arg(post.kind.name()).arg("--config").arg(&post.config);
+        if tied {
+            command.arg("--with-parent").arg(std::process::id().to_string());
+        }
+        // The daemon gets its own process group: Ctrl-C goes only to the demo, which then stops the daemons
+        // in order.
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+        let child = command.spawn().map_err(failed)?;
+        self.running.push(Running { post, child, ended: None });
+        Ok(())
+    }
+
+    /// Waits until every daemon says that it serves.
+    ///
+    /// # Errors
+    /// When a daemon ends or the timeout passes, with the end of the daemon's log.
+    pub async fn wait_serving(&mut self) -> Result<(), Failure> {
+        let end = Instant::now() + START_PATIENCE;
+        for index in 0..self.running.len() {
+            let address = self.running[index].post.address.clone();
+            let mut health = HealthClient::new(coalloc_net::client::channel("listen", &address)?);
+            loop {
+                self.check_alive()?;
+                let answer = health.check(HealthCheckRequest::default());
+                let answer = tokio::time::timeout(CHECK_PATIENCE, answer).await;
+                if answer.is_ok_and(|answer| answer.is_ok_and(|it| is_serving(it.get_ref()))) {
+                    break;
+                }
+                if Instant::now() > end {
+                    let name = &self.running[index].post.name;
+                    let seconds = START_PATIENCE.as_secs();
+                    let problem = format!("{name} does not serve after {seconds} s");
+                    return Err(self.explain(index, &problem));
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no daemon has ended.
+    ///
+    /// # Errors
+    /// When a daemon has ended, with the end of its log.
+    pub fn check_alive(&mut self) -> Result<(), Failure> {
+        for index in 0..self.running.len() {
+            let running = &mut self.running[index];
+            if let Some(status) = running.poll() {
+                let problem = format!("{} ended: {status}", running.post.name);
+                return Err(self.explain(index, &problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, index: usize, problem: &str) -> Failure {
+        let log = &self.running[index].post.log;
+        let tail = tail(log);
+        let text = if tail.is_empty() { "(nothing)".to_owned() } else { tail };
+        Failure::internal(format!("{problem}\nthe end of {}:\n{text}", log.display()))
+    }
+
+    /// The process ids, in the order of starting.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.running.iter().map(|running| running.child.id()).collect()
+    }
+
+    /// Lets the processes continue after this process ends.
+    pub fn keep(mut self) {
+        self.running.clear();
+    }
+
+    /// Stops every daemon that still runs: SIGTERM, a timeout, then SIGKILL.
+    ///
+    /// Returns the names of the daemons that had to be killed.
+    pub fn stop(&mut self) -> Vec<String> {
+        for running in &mut self.running {
+            if running.poll().is_none() {
+                // The process id is still valid, because its exit status was not collected yet.
+                let _ = kill_process(Pid::from_child(&running.child), Signal::TERM);
+            }
+        }
+        let end = Instant::now() + STOP_PATIENCE;
+        while Instant::now() < end && self.running.iter_mut().any(|one| one.poll().is_none()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let mut killed = Vec::new();
+        for running in &mut self.running {
+            if running.poll().is_none() {
+                killed.push(running.post.name.clone());
+                let _ = running.child.kill();
+                let _ = running.child.wait();
+            }
+        }
+        self.running.clear();
+        killed
+    }
+}
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Running {
+    /// How the process ended, if it has.
+    fn poll(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            // An error means that there is no such process, so there is nothing to stop either.
+            self.ended = self.child.try_wait().unwrap_or(Some(ExitStatus::default()));
+        }
+        self.ended
+    }
+}
+
+fn is_serving(answer: &HealthCheckResponse) -> bool {
+    answer.status() == ServingStatus::Serving
+}
+
+/// The last lines of a log.
+fn tail(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::exit::Exit;
+    use crate::user::serve::Kind;
+
+    fn post(folder: &Path) -> Post {
+        Post {
+            name: "crm-Z".into(),
+            kind: Kind::Crm,
+            address: "127.0.0.1:1".into(),
+            metrics: None,
+            config: folder.join("none.json"),
+            log: folder.join("none.log"),
+        }
+    }
+
+    /// Under `cargo test` the running program is the test program, which has no command `serve`.
+    #[tokio::test]
+    async fn a_daemon_that_ends_at_once_is_reported_with_the_end_of_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut daemons = Daemons::default();
+        daemons.start(post(folder.path()), false).unwrap();
+        let failure = daemons.wait_serving().await.unwrap_err();
+        assert_eq!(failure.exit, Exit::Failed);
+        assert!(failure.message.contains("crm-Z ended"), "{failure}");
+        assert!(failure.message.contains("none.log"), "{failure}");
+        assert!(failure.message.contains("config"), "its last words are shown: {failure}");
+    }
+
+    #[test]
+    fn what_runs_is_stopped_with_its_owner() {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let folder = tempfile::tempdir().unwrap();
+        let running = Running { post: post(folder.path()), child, ended: None };
+        drop(Daemons { running: vec![running] });
+        assert!(rustix::process::test_kill_process(pid).is_err(), "it is gone");
+    }
+}

@@ -1,0 +1,27 @@
+//! The commands of users and operators, one module each. They work with a federation that already exists:
+//! with its daemons, with its federation file, or with the ledger of one node.
+//!
+//! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
+//! * Reservations: [`reserve`], [`modify`], [`reservations`] (list, show, release), [`task`] and [`watch`].
+//! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`] and [`ledger`].
+//!
+//! [`wording`] holds the sentences that several of them show.
+//!
+//! Commands that start a federation, load one, or judge one are not here (`testbed`), and experiments are
+//! neither (`experiments`).
+
+pub mod give_up;
+pub mod health;
+pub mod ledger;
+pub mod modify;
+pub mod offline;
+pub mod picture;
+pub mod plan;
+pub mod repair;
+pub mod reservations;
+pub mod reserve;
+pub mod serve;
+pub mod task;
+pub mod topology;
+pub mod watch;
+pub mod wording;

@@ -1,0 +1,122 @@
+//! `coalloc ledger`: checks a ledger, prints its records, and lets a node continue from a ledger that was
+//! restored.
+//!
+//! The commands read the file itself, whether its node runs or not; no daemon is asked. Only
+//! `accept-restored` writes.
+
+mod dump;
+mod line;
+mod verify;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use coalloc_ledger::{LedgerError, chain_text};
+
+use crate::kit::exit::{Answer, Exit, Failure};
+
+/// Look into a node's ledger: is it sound, and what did the node do?
+///
+/// Works while the node runs, after a crash, and on a copy. It changes nothing, except for accept-restored.
+#[derive(Debug, Clone, Args)]
+pub struct LedgerArgs {
+    #[command(subcommand)]
+    command: LedgerCommand,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum LedgerCommand {
+    Verify(VerifyArgs),
+    Dump(DumpArgs),
+    AcceptRestored(AcceptArgs),
+}
+
+/// Check every record of a ledger against the hash chain, and the file's own structure
+///
+/// Exit code 0 when it is sound, 1 when it is damaged or older than it was, 2 when it is not a ledger.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  coalloc ledger verify /var/lib/coalloc/north.ledger\n  \
+                        coalloc ledger verify --json backup/north.ledger | jq .records")]
+pub struct VerifyArgs {
+    /// The ledger's file, as `daemon.ledger` in the node's configuration names it
+    file: PathBuf,
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print a ledger's records: time, kind, transaction, and who caused it
+///
+/// The records are checked as they are read. Exit code 1 when one is damaged; the records before it are
+/// printed.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  coalloc ledger dump north.ledger --from 100 --limit 20\n  \
+                        coalloc ledger dump north.ledger --txn grc-1a2b3c4d-7/1\n  \
+                        coalloc ledger dump grc.ledger --reservation grc-1a2b3c4d-7 --json | jq .record")]
+pub struct DumpArgs {
+    /// The ledger's file
+    file: PathBuf,
+    /// Begin with this sequence number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    from: u64,
+    /// Print at most this many records
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Only records about this transaction
+    #[arg(long, value_name = "ID")]
+    txn: Option<String>,
+    /// Only records about this reservation and its transactions
+    #[arg(long, value_name = "ID")]
+    reservation: Option<String>,
+    /// Print one JSON object per line: sequence, hash, record as it was written
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let a node continue from a ledger that is older than its last one
+///
+/// After a backup was restored, a node refuses to start: it lacks what it has recorded since, and other
+/// nodes know it. This command confirms that this is intended. The node must be stopped. What was reserved
+/// since the backup is forgotten here: compare with the other side afterwards (the guide, "Ledgers").
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  coalloc ledger accept-restored /var/lib/coalloc/north.ledger")]
+pub struct AcceptArgs {
+    /// The ledger's file
+    file: PathBuf,
+}
+
+/// Runs `coalloc ledger`.
+///
+/// # Errors
+/// When the file is not a ledger, is damaged, or cannot be read.
+pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
+    match &args.command {
+        LedgerCommand::Verify(args) => verify::run(args),
+        LedgerCommand::Dump(args) => dump::run(args),
+        LedgerCommand::AcceptRestored(args) => verify::accept(args),
+    }
+}
+
+/// What is wrong, with the exit code for this kind of error.
+fn failure(error: &LedgerError) -> Failure {
+    let exit = match error {
+        LedgerError::ChainBroken { .. }
+        | LedgerError::Damaged { .. }
+        | LedgerError::PageDamaged { .. }
+        | LedgerError::WalDamaged { .. }
+        | LedgerError::Undecodable { .. }
+        | LedgerError::DoesNotFit { .. }
+        | LedgerError::Restored { .. }
+        | LedgerError::Gone { .. } => Exit::Failed,
+        LedgerError::Locked { .. } | LedgerError::NotRestored { .. } => Exit::Refused,
+        LedgerError::NewerFormat { .. }
+        | LedgerError::ForeignNode { .. }
+        | LedgerError::NotALedger { .. }
+        | LedgerError::BadIdentity { .. }
+        | LedgerError::Io { .. } => Exit::BadInput,
+        LedgerError::Unencodable { .. }
+        | LedgerError::Failed { .. }
+        | LedgerError::Sqlite { .. } => Exit::Failed,
+    };
+    Failure::new(exit, chain_text(error))
+}

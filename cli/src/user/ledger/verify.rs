@@ -1,0 +1,164 @@
+//! `coalloc ledger verify` and `accept-restored`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use coalloc_common::Time;
+use coalloc_ledger::LedgerError;
+use coalloc_ledger::look::{SoundLedger, accept_restored, look};
+use coalloc_ledger::tip::{TipState, hex};
+use coalloc_protocol::coordinator::CoordinatorRecord;
+use coalloc_protocol::participant::ParticipantRecord;
+use serde::Serialize;
+
+use super::{AcceptArgs, VerifyArgs, failure, line};
+use crate::kit::exit::{Answer, Failure};
+use crate::kit::text;
+
+/// The report on a sound ledger; its field names are those of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    sound: bool,
+    node_kind: String,
+    node: String,
+    records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<String>,
+    tip: String,
+    identity: String,
+    created: String,
+    /// State of the tip file beside the ledger: "agrees", "behind", "missing", "unreadable".
+    beside: &'static str,
+    live: bool,
+    unfinished_bytes: u64,
+}
+
+/// Runs `coalloc ledger verify`.
+pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
+    let (mut sound_until, mut first, mut last) = (0, None, None);
+    // Which kind of node wrote the records is known only when all are read; each record must be valid for
+    // one of the two kinds.
+    let (mut resource_manager, mut coordinator) = (Ok(()), Ok(()));
+    let seen = look(&args.file, |sequence, _, body| {
+        let at = line::time(&line::parse(body));
+        first = first.or(at);
+        last = at.or(last);
+        sound_until = sequence;
+        keep_first(
+            &mut resource_manager,
+            sequence,
+            serde_json::from_str::<ParticipantRecord>(body),
+        );
+        keep_first(&mut coordinator, sequence, serde_json::from_str::<CoordinatorRecord>(body));
+        Ok(())
+    });
+    let sound = seen.map_err(|error| {
+        let mut failure = failure(&error);
+        if sound_until > 0 && failure.exit == crate::kit::exit::Exit::Failed {
+            let _ = write!(failure.message, "\nrecords 1 to {sound_until} are sound");
+        }
+        failure
+    })?;
+    let understood = if sound.about.node.kind == "grc" { coordinator } else { resource_manager };
+    if let Err((sequence, source)) = understood {
+        let path = args.file.clone();
+        return Err(failure(&LedgerError::Undecodable { path, sequence, source }));
+    }
+    let report = report(&args.file, &sound, first, last);
+    if args.json {
+        return Ok(Answer::done(text::json(&report)?));
+    }
+    Ok(Answer::done(shown(&report)))
+}
+
+/// Keeps the first record that cannot be parsed.
+fn keep_first<T>(
+    kept: &mut Result<(), (u64, serde_json::Error)>,
+    sequence: u64,
+    read: Result<T, serde_json::Error>,
+) {
+    if kept.is_ok()
+        && let Err(error) = read
+    {
+        *kept = Err((sequence, error));
+    }
+}
+
+/// Runs `coalloc ledger accept-restored`.
+pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
+    // This is random enough: it only has to differ from all earlier identities under this name.
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    let sound = accept_restored(&args.file, &id[..8]).map_err(|error| failure(&error))?;
+    Ok(Answer::done(format!(
+        "{} is accepted as it is: {} records, from now on of the node with identity {}.\nThis \
+         node has lost everything that was reserved after the last of them. Start it and compare \
+         with the other side:\nfor a resource manager `coalloc list` of its coordinators, for a \
+         coordinator the bookings of its resource managers.\n",
+        args.file.display(),
+        sound.tip.sequence,
+        sound.about.identity(),
+    )))
+}
+
+fn report(file: &Path, sound: &SoundLedger, first: Option<Time>, last: Option<Time>) -> Report {
+    Report {
+        file: file.display().to_string(),
+        sound: true,
+        node_kind: sound.about.node.kind.clone(),
+        node: sound.about.node.name.clone(),
+        records: sound.tip.sequence,
+        first: first.map(|time| time.to_string()),
+        last: last.map(|time| time.to_string()),
+        tip: hex(&sound.tip.hash),
+        identity: sound.about.identity(),
+        created: sound.about.created.clone(),
+        beside: match &sound.remembered {
+            TipState::Nothing => "missing",
+            TipState::Unreadable => "unreadable",
+            TipState::Tip(tip) if *tip == sound.tip => "agrees",
+            TipState::Tip(_) => "behind",
+        },
+        live: sound.live,
+        unfinished_bytes: sound.unfinished.map_or(0, |unfinished| unfinished.bytes),
+    }
+}
+
+fn shown(report: &Report) -> String {
+    let none = || "-".to_owned();
+    let (first, last) = (report.first.clone(), report.last.clone());
+    let beside = match report.beside {
+        "agrees" => "agrees: this is the ledger that was last used here",
+        "behind" => "behind: normal after a power cut, or while the node is running",
+        "missing" => {
+            "missing, as for a copy: nobody can tell whether records at the end were cut off"
+        }
+        _ => "unreadable: nobody can tell whether records at the end were cut off",
+    };
+    let mut out = format!("{} is sound\n", report.file);
+    let rows = [
+        ("node", format!("{} {}", report.node_kind, report.node)),
+        ("records", report.records.to_string()),
+        ("first", first.unwrap_or_else(none)),
+        ("last", last.unwrap_or_else(none)),
+        ("hash", report.tip.clone()),
+        ("identity", report.identity.clone()),
+        ("made", report.created.clone()),
+        ("tip file", beside.to_owned()),
+        ("in use", if report.live { "by a running node" } else { "by nobody" }.to_owned()),
+    ];
+    for (name, value) in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "  {name:<9} {value}");
+    }
+    if report.unfinished_bytes > 0 {
+        let bytes = report.unfinished_bytes;
+        let _ = writeln!(
+            out,
+            "  a crash has left {bytes} bytes of an unfinished transaction; the next start rolls it back"
+        );
+    }
+    out
+}

@@ -1,0 +1,216 @@
+//! `coalloc list`, `show` and `release`: the outcome of requests.
+
+use clap::{Args, ValueEnum};
+use coalloc_proto::v1;
+
+use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::rpc::{self, GrcArgs, all_reservations};
+use crate::kit::text;
+use crate::user::wording::reservation::{describe, is_being_planned};
+
+/// List the reservations, in the order they were made
+#[derive(Debug, Clone, Args)]
+pub struct ListArgs {
+    /// Only reservations of this user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Only reservations in this state; may be given several times
+    #[arg(long)]
+    state: Vec<StateArg>,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print a ListResponse with all of them as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show one reservation
+#[derive(Debug, Clone, Args)]
+pub struct ShowArgs {
+    /// The id of the reservation, or of the request
+    id: String,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print the Reservation as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Release a reservation and free what it has booked
+#[derive(Debug, Clone, Args)]
+pub struct ReleaseArgs {
+    /// The id of the reservation
+    id: String,
+    /// The user who releases it; the coordinator refuses anyone but the reservation's user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print the Reservation as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The states of a reservation, as they are written on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum StateArg {
+    Checking,
+    Committing,
+    Confirmed,
+    Aborting,
+    Failed,
+    Terminating,
+    Terminated,
+    /// The reservation's window is over
+    Passed,
+}
+
+impl From<StateArg> for v1::ReservationState {
+    fn from(state: StateArg) -> Self {
+        match state {
+            StateArg::Checking => Self::Checking,
+            StateArg::Committing => Self::Committing,
+            StateArg::Confirmed => Self::Confirmed,
+            StateArg::Aborting => Self::Aborting,
+            StateArg::Failed => Self::Failed,
+            StateArg::Terminating => Self::Terminating,
+            StateArg::Terminated => Self::Terminated,
+            StateArg::Passed => Self::PassedEndTime,
+        }
+    }
+}
+
+/// Runs `coalloc list`.
+///
+/// # Errors
+/// When the coordinator cannot be asked.
+pub async fn list(args: &ListArgs) -> Result<Answer, Failure> {
+    let mut client = args.grc.connect().await?;
+    let request = v1::ListRequest {
+        user: args.user.clone().unwrap_or_default(),
+        states: args.state.iter().map(|state| v1::ReservationState::from(*state).into()).collect(),
+        ..Default::default()
+    };
+    let reservations = all_reservations(&mut client, request).await;
+    let reservations = reservations.map_err(|status| rpc::failure(&status))?;
+    if args.json {
+        let all = v1::ListResponse { reservations, next_page_token: String::new() };
+        return Ok(Answer::done(text::json(&all)?));
+    }
+    Ok(Answer::done(tabulate(&reservations)))
+}
+
+/// Runs `coalloc show`.
+///
+/// # Errors
+/// When there is no such reservation or the coordinator cannot be asked.
+pub async fn show(args: &ShowArgs) -> Result<Answer, Failure> {
+    let mut client = args.grc.connect().await?;
+    let response = client.get(v1::GetRequest { id: args.id.clone() }).await;
+    let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
+    let reservation = given(response.reservation)?;
+    let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
+    Ok(Answer { text, exit: exit_of_show(&reservation) })
+}
+
+/// The exit code of `show`: done, unless there is nothing to show yet.
+#[must_use]
+pub fn exit_of_show(reservation: &v1::Reservation) -> Exit {
+    if is_being_planned(reservation) { Exit::Unfinished } else { Exit::Done }
+}
+
+/// Runs `coalloc release`.
+///
+/// # Errors
+/// When there is no such reservation, the coordinator cannot be asked, or the outcome is unknown.
+pub async fn release(args: &ReleaseArgs) -> Result<Answer, Failure> {
+    let mut client = args.grc.connect().await?;
+    let user = args.user.clone().unwrap_or_default();
+    let request = v1::ReleaseReservationRequest { id: args.id.clone(), user };
+    let response = client.release(request).await.map_err(|status| {
+        let id = &args.id;
+        let what_to_do = format!("ask `coalloc show {id}`, or release it again");
+        rpc::failure_of_change(&status, &what_to_do)
+    })?;
+    let reservation = given(response.into_inner().reservation)?;
+    let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
+    Ok(Answer { text, exit: exit_of_release(&reservation) })
+}
+
+/// The exit code of a release: done when nothing is reserved any more.
+#[must_use]
+pub fn exit_of_release(reservation: &v1::Reservation) -> Exit {
+    use v1::ReservationState as S;
+    match reservation.state() {
+        S::Terminated | S::Failed | S::PassedEndTime if reservation.definite => Exit::Done,
+        _ => Exit::Unfinished,
+    }
+}
+
+fn given(reservation: Option<v1::Reservation>) -> Result<v1::Reservation, Failure> {
+    reservation.ok_or_else(|| Failure::internal("the coordinator sent an answer without content"))
+}
+
+fn tabulate(reservations: &[v1::Reservation]) -> String {
+    if reservations.is_empty() {
+        return "no reservations\n".to_owned();
+    }
+    let mut table = text::table(&["id", "user", "state", "window", "sites", "cost"]);
+    text::align_right(&mut table, &[5]);
+    for one in reservations {
+        let plan = one.plan.clone().unwrap_or_default();
+        let sites: Vec<&str> = plan.placements.iter().map(|site| site.at.as_str()).collect();
+        let booked = one.plan.is_some();
+        let window = text::window(plan.window.as_ref());
+        let why = one.refusal.as_ref().map(text::refusal).unwrap_or_default();
+        table.add_row(vec![
+            if one.id.is_empty() { one.request_id.clone() } else { one.id.clone() },
+            one.user.clone(),
+            text::state(one.state()).to_owned(),
+            window,
+            if why.is_empty() { sites.join(" ") } else { why },
+            if booked { text::points(plan.cost_millipoints) } else { String::new() },
+        ]);
+    }
+    let total = text::count(reservations.len(), "reservation");
+    format!("{}\n{total}\n", text::finish(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_is_being_planned_says_so_and_nothing_of_an_id() {
+        let one = v1::Reservation {
+            request_id: "mine".into(),
+            user: "alice".into(),
+            state: v1::ReservationState::Checking.into(),
+            ..v1::Reservation::default()
+        };
+        let text = describe(&one);
+        assert!(text.contains("request mine of alice: being planned"), "{text}");
+        assert!(text.contains("nothing is held yet"), "{text}");
+        assert!(!text.contains("no reservation"), "{text}");
+        assert_eq!(exit_of_show(&one), Exit::Unfinished);
+        let checked = v1::Reservation { id: "grc-1a2b-7".into(), ..one };
+        assert_eq!(exit_of_show(&checked), Exit::Done);
+    }
+
+    #[test]
+    fn a_release_is_done_when_nothing_is_reserved_any_more() {
+        use v1::ReservationState as S;
+        let cases = [
+            (S::Terminated, true, Exit::Done),
+            (S::Failed, true, Exit::Done),
+            (S::Failed, false, Exit::Unfinished),
+            (S::Terminating, false, Exit::Unfinished),
+            (S::Confirmed, true, Exit::Unfinished),
+        ];
+        for (state, definite, exit) in cases {
+            let one = v1::Reservation { state: state.into(), definite, ..Default::default() };
+            assert_eq!(exit_of_release(&one), exit, "{state:?}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! `coalloc topology`: shows sites, paths, exchange points, and which resource managers answer.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use coalloc_proto::v1;
+
+use crate::kit::exit::{Answer, Failure};
+use crate::kit::rpc::{self, GrcArgs};
+use crate::kit::text;
+use crate::user::offline::Federation;
+use crate::user::wording::owed::{denied_by_all, owed};
+
+/// Show the federation: sites, paths, exchange points and resource managers
+#[derive(Debug, Clone, Args)]
+pub struct TopologyArgs {
+    /// Read this FederationFile (YAML or JSON) instead of asking a coordinator
+    #[arg(long, value_name = "FILE", conflicts_with = "grc")]
+    federation: Option<PathBuf>,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print the DescribeFederationResponse (the FederationFile, with --federation) as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `coalloc topology`.
+///
+/// # Errors
+/// When the file is wrong or the coordinator cannot be asked.
+pub async fn run(args: &TopologyArgs) -> Result<Answer, Failure> {
+    if let Some(path) = &args.federation {
+        let file = Federation::read(path)?.file;
+        let text = if args.json { text::json(&file)? } else { describe_file(&file) };
+        return Ok(Answer::done(text));
+    }
+    let mut client = args.grc.connect().await?;
+    let response = client.describe_federation(v1::DescribeFederationRequest {}).await;
+    let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
+    let text = if args.json { text::json(&response)? } else { describe(&response) };
+    Ok(Answer::done(text))
+}
+
+/// A site or a path, with the names of its domain and of its resource manager.
+struct OwnedResource<'a, T> {
+    domain: &'a str,
+    manager: &'a str,
+    thing: &'a T,
+}
+
+fn describe_file(file: &v1::FederationFile) -> String {
+    let sites = file.computes.iter().flat_map(|inventory| {
+        let own =
+            |thing| OwnedResource { domain: &inventory.domain, manager: &inventory.name, thing };
+        inventory.sites.iter().map(own)
+    });
+    let paths = file.networks.iter().flat_map(|inventory| {
+        let own =
+            |thing| OwnedResource { domain: &inventory.domain, manager: &inventory.name, thing };
+        inventory.paths.iter().map(own)
+    });
+    let mut out = String::new();
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(out, "federation {}", file.name);
+    if !file.source.is_empty() {
+        let _ = writeln!(out, "source: {}", file.source);
+    }
+    out += &inventory(&sites.collect::<Vec<_>>(), &paths.collect::<Vec<_>>());
+    let _ = writeln!(out, "\nexchange points: {}", text::enumerate(&file.exchange_points));
+    if !file.taken.is_empty() {
+        let taken = text::count(file.taken.len(), "segment");
+        let _ = writeln!(out, "taken already: {taken}");
+    }
+    out
+}
+
+fn describe(response: &v1::DescribeFederationResponse) -> String {
+    let described = || {
+        let managers = response.resource_managers.iter();
+        managers.filter_map(|manager| Some((manager, manager.description.as_ref()?)))
+    };
+    let sites = described().flat_map(|(manager, description)| {
+        let own =
+            |thing| OwnedResource { domain: &description.domain, manager: &manager.name, thing };
+        description.sites.iter().map(own)
+    });
+    let paths = described().flat_map(|(manager, description)| {
+        let own =
+            |thing| OwnedResource { domain: &description.domain, manager: &manager.name, thing };
+        description.paths.iter().map(own)
+    });
+    let mut out = format!("coordinator {}\n", response.coordinator);
+    out += &inventory(&sites.collect::<Vec<_>>(), &paths.collect::<Vec<_>>());
+    let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
+    out += &managers(&response.resource_managers);
+    let denied = denied_by_all(response).into_iter();
+    for line in denied.chain(owed(response)) {
+        let _ = writeln!(out, "{line}");
+    }
+    out
+}
+
+fn inventory(
+    sites: &[OwnedResource<'_, v1::Site>],
+    paths: &[OwnedResource<'_, v1::Path>],
+) -> String {
+    let cpus: u64 = sites.iter().map(|site| site.thing.cpus).fold(0, u64::saturating_add);
+    let mut out = String::from("\n");
+    let mut table = text::table(&["site", "CPUs", "points/CPU", "domain", "resource manager"]);
+    text::align_right(&mut table, &[1, 2]);
+    for OwnedResource { domain, manager, thing } in sites {
+        let value = thing.unit_value.unwrap_or(1).to_string();
+        table.add_row([&thing.name, &thing.cpus.to_string(), &value, *domain, *manager]);
+    }
+    out += &text::finish(&table);
+    let total = coalloc_common::Cpus(cpus);
+    let _ = writeln!(out, "{}, {total}\n", text::count(sites.len(), "site"));
+    let header = [
+        "path",
+        "from",
+        "to",
+        "rate",
+        "points/Gbit/s",
+        "latency",
+        "directions",
+        "resource manager",
+    ];
+    let mut table = text::table(&header);
+    text::align_right(&mut table, &[3, 4, 5]);
+    for OwnedResource { manager, thing, .. } in paths {
+        let duplex = if thing.full_duplex { "each" } else { "shared" };
+        let latency = thing.latency.as_ref().map_or_else(|| "0 s".into(), |l| text::span(Some(l)));
+        let rate = text::rate(thing.capacity_bps);
+        let value = thing.unit_value.unwrap_or(1).to_string();
+        table.add_row([&thing.name, &thing.a, &thing.b, &rate, &value, &latency, duplex, *manager]);
+    }
+    out += &text::finish(&table);
+    let _ = writeln!(out, "{}", text::count(paths.len(), "path"));
+    out
+}
+
+fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
+    let mut table = text::table(&["resource manager", "address", "books ahead", "status"]);
+    let mut reachable = 0;
+    for manager in managers {
+        let horizon = manager.description.as_ref().and_then(|d| d.horizon.as_ref());
+        let status = if manager.reachable {
+            reachable += 1;
+            let denies = if manager.denies { ", but DOES NOT ACCEPT this coordinator" } else { "" };
+            let differ = match manager.differences {
+                0 => String::new(),
+                count => {
+                    let count = text::count(count as usize, "difference");
+                    format!("; {count}, see coalloc repair")
+                }
+            };
+            format!("reachable{denies}{differ}")
+        } else {
+            format!("UNREACHABLE: {}", manager.problem)
+        };
+        table.add_row([&manager.name, &manager.address, &text::span(horizon), &status]);
+    }
+    let total = text::count(managers.len(), "resource manager");
+    format!("{}{total}, {reachable} reachable\n", text::finish(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_coordinator_that_is_not_accepted_is_told_so() {
+        let manager = |name: &str, denies| v1::ResourceManagerStatus {
+            name: name.to_owned(),
+            reachable: true,
+            denies,
+            ..Default::default()
+        };
+        let mut response = v1::DescribeFederationResponse {
+            coordinator: "grc-2".to_owned(),
+            resource_managers: vec![manager("crm", true), manager("nrm", false)],
+            ..Default::default()
+        };
+        let one = describe(&response);
+        assert_eq!(one.matches("DOES NOT ACCEPT this coordinator").count(), 1, "{one}");
+        assert!(!one.contains("no resource manager accepts"), "{one}");
+        response.resource_managers[1].denies = true;
+        let all = describe(&response);
+        assert!(all.contains("no resource manager accepts grc-2: it can plan"), "{all}");
+        response.resource_managers.clear();
+        assert_eq!(denied_by_all(&response), None);
+    }
+}

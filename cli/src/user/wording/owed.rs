@@ -1,0 +1,108 @@
+//! The problems between a coordinator and its resource managers, one sentence each: nobody accepts it,
+//! bookings differ, or something is owed to a resource manager that cannot be told.
+
+use coalloc_proto::v1;
+
+use crate::kit::text;
+
+/// A sentence for a coordinator that no resource manager accepts.
+#[must_use]
+pub fn denied_by_all(response: &v1::DescribeFederationResponse) -> Option<String> {
+    let managers = &response.resource_managers;
+    let all = !managers.is_empty() && managers.iter().all(|manager| manager.denies);
+    let name = &response.coordinator;
+    all.then(|| {
+        format!(
+            "no resource manager accepts {name}: it can plan, but not reserve, until \
+             `coordinators` in their configurations names it"
+        )
+    })
+}
+
+/// A sentence about differing bookings, with the resource managers and the command to run; `None` if none
+/// differ.
+#[must_use]
+pub fn differing(response: &v1::DescribeFederationResponse) -> Option<String> {
+    let differs = response.resource_managers.iter().filter(|manager| manager.differences > 0);
+    let names: Vec<String> = differs.clone().map(|manager| manager.name.clone()).collect();
+    let count: usize = differs.map(|manager| manager.differences as usize).sum();
+    let told = || {
+        let (count, names) = (text::count(count, "difference"), text::enumerate(&names));
+        format!("{count} between its own records and the bookings at {names}: see `coalloc repair`")
+    };
+    (count > 0).then(told)
+}
+
+/// One sentence for each resource manager that is owed something and is not configured or does not answer.
+pub fn owed(response: &v1::DescribeFederationResponse) -> impl Iterator<Item = String> {
+    let silent = response.resource_managers.iter().filter(|manager| !manager.reachable);
+    let silent = silent.filter_map(|manager| {
+        let v1::ResourceManagerStatus { name, owed, releases_owed, .. } = manager;
+        sentence(name, "which does not answer", *owed, *releases_owed)
+    });
+    let elsewhere = response.not_configured.iter().filter_map(|manager| {
+        let v1::OwedElsewhere { name, owed, releases_owed } = manager;
+        sentence(name, "which is not configured", *owed, *releases_owed)
+    });
+    silent.chain(elsewhere)
+}
+
+fn sentence(name: &str, which: &str, decisions: u32, releases: u32) -> Option<String> {
+    let decisions = match decisions {
+        0 => None,
+        1 => Some("1 decision that a reservation waits for".to_owned()),
+        count => Some(format!("{count} decisions that reservations wait for")),
+    };
+    let hint = match decisions {
+        Some(_) => format!(" (is it gone for good? `coalloc give-up --rm {name}`)"),
+        None => String::new(),
+    };
+    let releases = match releases {
+        0 => None,
+        count => Some(format!("{} that nobody waits for", text::count(count as usize, "release"))),
+    };
+    let all: Vec<String> = decisions.into_iter().chain(releases).collect();
+    let owed = all.join(" and ");
+    (!all.is_empty()).then(|| format!("{name}, {which}, is owed {owed}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_cannot_be_told_is_owed_something() {
+        let manager = |name: &str, reachable, owed| v1::ResourceManagerStatus {
+            name: name.to_owned(),
+            reachable,
+            owed,
+            differences: owed,
+            ..Default::default()
+        };
+        let mut response = v1::DescribeFederationResponse {
+            resource_managers: vec![manager("crm-a", true, 2), manager("crm-b", false, 1)],
+            ..Default::default()
+        };
+        let all: Vec<String> = owed(&response).collect();
+        let expected = "crm-b, which does not answer, is owed 1 decision that a reservation waits \
+                        for (is it gone for good? `coalloc give-up --rm crm-b`)";
+        assert_eq!(all, [expected]);
+        let differ = differing(&response).unwrap();
+        assert!(
+            differ.starts_with("3 differences between") && differ.contains("crm-a"),
+            "{differ}"
+        );
+        response.resource_managers.clear();
+        let (name, owed_there, releases_owed) = ("crm-c".to_owned(), 2, 1);
+        response.not_configured = vec![v1::OwedElsewhere { name, owed: owed_there, releases_owed }];
+        let all: Vec<String> = owed(&response).collect();
+        assert!(
+            all[0].contains(
+                "which is not configured, is owed 2 decisions that reservations wait \
+                 for and 1 release that nobody"
+            ),
+            "{all:?}"
+        );
+        assert_eq!(differing(&response), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! A reservation as people read it: its state, plan and history, its last change, and the resource managers
+//! that were given up on.
+
+use std::fmt::Write as _;
+
+use coalloc_proto::v1;
+
+use super::plan::{body, headline};
+use super::refusal;
+use crate::kit::request::flags;
+use crate::kit::text;
+
+/// A request has no reservation id until the coordinator tries a plan for it.
+#[must_use]
+pub fn is_being_planned(one: &v1::Reservation) -> bool {
+    one.id.is_empty() && one.state() == v1::ReservationState::Checking
+}
+
+/// The times of each segment, if they differ; the segments of a task follow one another.
+fn times(plan: &v1::Plan) -> String {
+    let segments = &plan.segments;
+    if segments.windows(2).all(|pair| pair[0].window == pair[1].window) {
+        return String::new();
+    }
+    let width = segments.iter().map(|segment| segment.resource.len()).max().unwrap_or(0);
+    let line = |segment: &v1::Segment| {
+        let when = text::window(segment.window.as_ref());
+        format!("  {:width$}  {when}\n", segment.resource)
+    };
+    segments.iter().map(line).collect()
+}
+
+/// One reservation for people.
+#[must_use]
+pub fn describe(one: &v1::Reservation) -> String {
+    let mut out = String::new();
+    if is_being_planned(one) {
+        let (request, user) = (&one.request_id, &one.user);
+        return format!("request {request} of {user}: being planned; nothing is held yet\n");
+    }
+    let state = text::state(one.state());
+    let finality = if one.definite { "" } else { " (not final: ask again with `coalloc show`)" };
+    let id = if one.id.is_empty() { "no reservation" } else { &one.id };
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(out, "{id}: {state}{finality}");
+    if let Some(left) = &one.expires_in {
+        let _ = writeln!(out, "  {}", text::hold_ends(left));
+    }
+    let may_have_it = one.given_up.iter().any(|one| one.ended.is_none());
+    if let Some(why) = &one.refusal {
+        let hint = match (one.definite, why.transient) {
+            (true, _) if may_have_it => "",
+            (true, true) => "; nothing is held; the same request may succeed later under a new id",
+            (true, false) => "; nothing is held",
+            (false, _) => "",
+        };
+        let _ = writeln!(out, "  because: {}{hint}", text::refusal(why));
+        let numbers = refusal::numbers(why);
+        if !numbers.is_empty() {
+            let _ = writeln!(out, "{}", numbers.trim_start_matches('\n'));
+        }
+    }
+    if let Some(plan) = &one.plan {
+        let _ = writeln!(out, "  {}", headline(plan));
+        for line in body(plan).lines().chain(times(plan).lines()) {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    for (number, refusal) in one.attempt_refusals.iter().enumerate() {
+        let _ = writeln!(out, "  attempt {} failed: {}", number + 1, text::refusal(refusal));
+    }
+    if !one.unreachable.is_empty() {
+        let names = text::enumerate(&one.unreachable);
+        let _ = writeln!(out, "  planned without {names}, which did not answer");
+    }
+    for rm in &one.given_up {
+        let _ = writeln!(out, "  {}", given_up(rm));
+    }
+    if let Some(last) = &one.change {
+        let _ = writeln!(out, "  {}", change(last, one.definite));
+    }
+    if let Some(found) = &one.alternatives {
+        for line in refusal::alternatives(found).lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    if let Some(options) = &one.options {
+        let _ = writeln!(out, "  planned with {}", flags(options));
+    }
+    let created = text::instant(one.created.as_ref());
+    let attempts = text::count(one.attempts as usize, "attempt");
+    let (user, request) = (&one.user, &one.request_id);
+    let version = if one.version > 1 { format!(", version {}", one.version) } else { "".into() };
+    let _ = writeln!(out, "  request {request} of {user}, made {created}, {attempts}{version}");
+    if !one.transaction.is_empty() {
+        let _ = writeln!(out, "  transaction {} in every log", one.transaction);
+    }
+    out
+}
+
+/// One sentence about the last change of a reservation.
+#[must_use]
+pub fn change(change: &v1::Change, definite: bool) -> String {
+    use v1::ChangeState as C;
+    let id = &change.change_id;
+    let attempts = text::count(change.attempts as usize, "attempt");
+    let why = change.refusal.as_ref().map(text::refusal).unwrap_or_default();
+    match change.state() {
+        C::Done => format!("change {id}: done, {attempts}"),
+        C::Refused if definite => format!("change {id}: refused, nothing has changed: {why}"),
+        C::Refused => format!("change {id}: refused, holds are being dropped: {why}"),
+        C::Committing => format!("change {id}: decided, being booked"),
+        C::Checking | C::Unspecified => {
+            format!("change {id}: being held; nothing changes until it is decided")
+        }
+    }
+}
+
+/// A resource manager that was given up on, as a sentence for people.
+#[must_use]
+pub fn given_up(one: &v1::GivenUp) -> String {
+    let v1::GivenUp { resource_manager: rm, by, why, .. } = one;
+    let time = text::instant(one.time.as_ref());
+    let begin = format!("{rm} was given up on by {by} ({why}) at {time}");
+    match (&one.ended, &one.booked_until) {
+        (Some(ended), _) => {
+            let ended = text::instant(Some(ended));
+            format!("{begin}; it has returned, and has had nothing of it since {ended}")
+        }
+        (None, Some(until)) => {
+            let until = text::instant(Some(until));
+            format!(
+                "{begin}: it may still have it booked until {until}, and is told to end it when it returns"
+            )
+        }
+        (None, None) => {
+            format!("{begin}: it is told to end what it still has of it when it returns")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_it_was_planned_is_told_as_the_flags_that_say_it() {
+        let objectives = vec![v1::Objective::Price.into(), v1::Objective::Start.into()];
+        let options = v1::PlanOptions {
+            objectives,
+            max_paths_per_link: Some(2),
+            ..v1::PlanOptions::default()
+        };
+        let one = v1::Reservation { options: Some(options), ..v1::Reservation::default() };
+        let text = describe(&one);
+        assert!(
+            text.contains("\n  planned with --max-paths 2 --objective price,start\n"),
+            "{text}"
+        );
+        assert!(!describe(&v1::Reservation::default()).contains("planned with"));
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_what_is_left() {
+        let text = describe(&v1::Reservation {
+            id: "grc-1a2b-7".into(),
+            request_id: "r7".into(),
+            user: "alice".into(),
+            state: v1::ReservationState::Failed.into(),
+            definite: true,
+            refusal: Some(v1::Refusal {
+                detail: "N0 has 2 CPUs free, 4 are needed".into(),
+                resource_manager: "crm-N0".into(),
+                transient: true,
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        assert!(text.starts_with("grc-1a2b-7: failed\n"), "{text}");
+        assert!(text.contains("crm-N0: N0 has 2 CPUs free"), "{text}");
+        assert!(text.contains("nothing is held"), "{text}");
+    }
+}
