@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use coalloc_common::Topology;
 use coalloc_net::convert::file_topology;
+use coalloc_plan::{Named as _, TaskPlannerName};
 use coalloc_proto::v1;
 use coalloc_sim::experiment::SilentTrace;
 use coalloc_sim::tasks::{self, TasksSettings};
@@ -61,7 +62,7 @@ fn main() {
     }
     let wanted: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
-    let all = ["ect", "ect-first-link", "samcra", "samcra-hbh", "awmc-t", "mc-b", "mc-t"];
+    let all: Vec<&str> = TaskPlannerName::ALL.iter().map(|planner| planner.name()).collect();
     let federation = phosphorus();
     for (name, world) in [("stevens", stevens as fn(&str, &str) -> Value), ("torus", torus)] {
         for (planner, protocol) in

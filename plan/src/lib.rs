@@ -7,7 +7,7 @@
 //! * [`ip`] is the 0-1 integer program of Takefusa 2010, sections 3.2 and 3.3, with two solvers:
 //!   [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library).
 //! * [`baseline`] has the planners with which the paper compares itself.
-//! * [`Solver`] lists all solvers by name.
+//! * [`registry`] lists all planners by name.
 //! * [`explain`] proves what binds when there is no plan.
 //! * [`nearest`] and [`smaller`] look for other requests that would fit, with any planner.
 //! * [`learned`] keeps what refusals said, for planning again.
@@ -26,12 +26,12 @@ pub mod learned;
 pub mod multicost;
 pub mod nearest;
 pub mod objectives;
+pub mod registry;
 pub mod smaller;
-mod solver;
 
 pub use costs::Costs;
 pub use objectives::{Packing, RankedPlan};
-pub use solver::Solver;
+pub use registry::{Named, Solver, TaskPlannerName};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,7 +167,7 @@ impl<'a> Instance<'a> {
 
 /// A planner for one frame of a co-allocation.
 pub trait FramePlanner: Send + Sync {
-    /// The name by which users choose the planner, see [`Solver::name`].
+    /// The name by which users choose the planner, see [`Solver`].
     fn name(&self) -> &'static str;
 
     /// A plan in `instance.view.window` with the least cost by `instance.costs`.

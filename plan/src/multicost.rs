@@ -26,7 +26,6 @@
 //!   (phases 2 and 3). `mct`, `mcb` and `ect` put these together, and `refuse` says why there is no
 //!   plan.
 //! * [`check`] verifies any plan against its picture, independently of the planners.
-//! * `registry` has the names of the planners.
 //! * `federation` makes pictures of topologies and segments of plans.
 //! * `whole` plans a task together with the transfer of its results.
 //!
@@ -46,7 +45,6 @@ mod mct;
 mod output;
 mod picture;
 mod refuse;
-mod registry;
 pub mod samcra;
 mod search;
 mod task;
@@ -60,7 +58,6 @@ pub use mcb::McB;
 pub use mct::McT;
 pub use output::{Delivery, Output, deliver};
 pub use picture::{BelievedNetwork, ClusterView, LinkView, PictureSize};
-pub use registry::TaskPlannerName;
 pub use samcra::Samcra;
 pub use search::Dominance;
 pub use task::{Signalling, Task, TaskInstance, TaskObjective};

@@ -1,5 +1,6 @@
 //! The world of co-allocations, run by run.
 
+use coalloc_plan::Named as _;
 use std::path::Path;
 
 use coalloc_common::Topology;

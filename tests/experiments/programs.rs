@@ -1,12 +1,12 @@
 //! Planners that are separate programs: real ones where this machine has them, and scripts that do what
 //! programs should not do.
 
+use coalloc_plan::Named as _;
+use coalloc_plan::ip::Program;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-use coalloc_plan::ip::Program;
 
 use crate::{FEDERATION, MINE, shown};
 
@@ -56,7 +56,8 @@ fn every_program_that_is_here_plans_what_exact_plans() {
     let here = |program: &Program| {
         std::env::split_paths(&path).any(|folder| folder.join(program.executable()).is_file())
     };
-    let (here, missing): (Vec<Program>, Vec<Program>) = Program::ALL.into_iter().partition(here);
+    let (here, missing): (Vec<Program>, Vec<Program>) =
+        Program::ALL.iter().copied().partition(here);
     for program in &missing {
         println!("skipped: {} is not on this machine", program.executable());
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_net::convert::window_from_wire;
-use coalloc_plan::multicost::TaskPlannerName;
+use coalloc_plan::{Named as _, TaskPlannerName};
 use coalloc_proto::v1::{self, ReservationState as State};
 use coalloc_proto::{Duration, Timestamp};
 use tokio::task::JoinSet;

@@ -8,8 +8,11 @@
 
 mod words;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use coalloc_plan::{Named, Solver, TaskPlannerName};
 
 struct Guide {
     root: PathBuf,
@@ -126,6 +129,33 @@ fn every_example_file_is_mentioned_and_every_mentioned_file_is_there() {
             }
         }
     }
+}
+
+/// The texts between quotes in the comment of a field of the schema.
+fn quoted_in_comment(file: &str, field: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(root().join("proto/coalloc/v1").join(file)).unwrap();
+    let (before, _) = text.split_once(field).unwrap_or_else(|| panic!("{file} has no {field}"));
+    let comment = before.lines().rev().skip_while(|line| line.trim().is_empty());
+    let comment: Vec<&str> = comment.take_while(|line| line.trim().starts_with("//")).collect();
+    let comment = comment.into_iter().rev().collect::<Vec<_>>().join("\n");
+    comment.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Checks that the schema names exactly the planners of this registry, and that a chapter of the guide names
+/// each of them.
+fn planners_are_named<P: Named>(file: &str, field: &str, chapter: &str) {
+    let registered = P::ALL.iter().map(|planner| planner.name().to_owned()).collect();
+    assert_eq!(quoted_in_comment(file, field), registered, "comment of {field} in {file}");
+    let guide = std::fs::read_to_string(root().join("docs/guide").join(chapter)).unwrap();
+    for name in P::ALL.iter().map(|planner| planner.name()) {
+        assert!(guide.contains(&format!("`{name}`")), "docs/guide/{chapter} does not name {name}");
+    }
+}
+
+#[test]
+fn the_schema_and_the_guide_name_every_planner() {
+    planners_are_named::<Solver>("types.proto", "optional string solver = 3", "baselines.md");
+    planners_are_named::<TaskPlannerName>("tasks.proto", "optional string planner = 1", "tasks.md");
 }
 
 /// Checks that the functions that ARCHITECTURE.md names are in the files that it links to.

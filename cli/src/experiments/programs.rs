@@ -20,6 +20,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use coalloc_common::limits;
+use coalloc_plan::Named as _;
 use coalloc_plan::ip::Program;
 use coalloc_plan::ip::outside::{ProgramEnd, ProgramRun, Programs, SolverJob};
 use coalloc_sim::experiment::file::Point;
@@ -55,7 +56,7 @@ impl InstalledSolvers {
             });
             Some((program, found?))
         };
-        Self { places: Program::ALL.into_iter().filter_map(place).collect(), stop }
+        Self { places: Program::ALL.iter().copied().filter_map(place).collect(), stop }
     }
 
     /// Leaves out the points whose program is not installed, except for points that are done already.

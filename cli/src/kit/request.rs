@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use coalloc_common::{InvalidField, Time, limits};
 use coalloc_net::convert::time_to_wire;
-use coalloc_plan::Solver;
+use coalloc_plan::{Named, Solver};
 use coalloc_proto::file::{Document, read, read_from};
 use coalloc_proto::v1;
 use tonic::Status;
@@ -52,7 +52,7 @@ pub struct SearchArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::FRAMES_MAX)))]
     pub plans: Option<u32>,
     /// The solver [default: the coordinator's setting; exact]
-    #[arg(long, value_name = "NAME", value_parser = solver_parser())]
+    #[arg(long, value_name = "NAME", value_parser = planner_parser::<Solver>())]
     pub solver: Option<Solver>,
 }
 
@@ -83,10 +83,10 @@ impl From<ObjectiveArg> for v1::Objective {
     }
 }
 
-/// Parses the name of a solver; `--help` lists them all.
-pub fn solver_parser() -> impl TypedValueParser<Value = Solver> {
-    let listed = Solver::ALL.map(|solver| PossibleValue::new(solver.name()).help(solver.about()));
-    let named = |name: String| Solver::named(&name).ok_or("not a solver");
+/// Parses the name of a planner of this kind; `--help` lists them all.
+pub fn planner_parser<P: Named>() -> impl TypedValueParser<Value = P> {
+    let listed = P::ALL.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let named = |name: String| P::named(&name).ok_or_else(|| format!("not {}", P::WHAT));
     PossibleValuesParser::new(listed).try_map(named)
 }
 

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use coalloc_common::{Span, Time};
-use coalloc_plan::Solver;
+use coalloc_plan::{Named as _, Solver};
 use coalloc_proto::v1;
 use tokio::task::JoinSet;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::request::solver_parser;
+use crate::kit::request::planner_parser;
 use crate::kit::rpc::{self, Coordinator};
 use crate::kit::text;
 use crate::kit::when::next_full;
@@ -41,7 +41,7 @@ use report::{Report, SolverRun};
 #[derive(Debug, Clone, Args)]
 pub struct CompareArgs {
     /// The solvers; each at most once
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = solver_parser(), default_value = "exact,backtrack,sliding-window")]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', value_parser = planner_parser::<Solver>(), default_value = "exact,backtrack,sliding-window")]
     solvers: Vec<Solver>,
     /// Number of requests; the paper's load of a day is about 424
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coalloc_common::{Span, Time};
-use coalloc_plan::multicost::TaskPlannerName;
+use coalloc_plan::{Named as _, TaskPlannerName};
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::request::{ParsedRequest, RequestArgs};
+use crate::kit::request::{ParsedRequest, RequestArgs, planner_parser};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::next_full;
@@ -34,7 +34,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     grc: GrcArgs,
     /// The request is a TaskRequest; plan it with this planner
-    #[arg(long, value_name = "NAME", value_parser = task::planner_parser(), help_heading = "Tasks",
+    #[arg(long, value_name = "NAME", value_parser = planner_parser::<TaskPlannerName>(), help_heading = "Tasks",
           conflicts_with_all = ["latest_start", "frames", "max_paths", "objective", "solver"])]
     planner: Option<TaskPlannerName>,
     #[command(flatten)]

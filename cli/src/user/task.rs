@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use coalloc_common::{InvalidField, Span, Time};
 use coalloc_net::convert::{span_to_wire, time_to_wire};
-use coalloc_plan::multicost::TaskPlannerName;
+use coalloc_plan::{Named as _, TaskPlannerName};
 use coalloc_proto::file::{Document, read, read_from};
 use coalloc_proto::v1;
 
@@ -64,14 +63,6 @@ impl SlotArgs {
         let options = v1::TaskOptions { planner, ..self.options() };
         Some(options).filter(|options| *options != v1::TaskOptions::default())
     }
-}
-
-/// Parses the name of a task planner; `--help` lists them all.
-pub fn planner_parser() -> impl TypedValueParser<Value = TaskPlannerName> {
-    let listed = TaskPlannerName::ALL
-        .map(|planner| PossibleValue::new(planner.name()).help(planner.about()));
-    let named = |name: String| TaskPlannerName::named(&name).ok_or("not a task planner");
-    PossibleValuesParser::new(listed).try_map(named)
 }
 
 /// A task file that was read, and what flags replaced in it.

@@ -8,7 +8,7 @@ use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, SiteDemand, SiteName,
     Span, Time, Timing, UserName, VertexName, limits,
 };
-use coalloc_plan::Solver;
+use coalloc_plan::{Named as _, Solver};
 use coalloc_proto::v1;
 
 use super::{objectives_from_wire, span_from_wire, time_from_wire};

@@ -8,8 +8,9 @@ use coalloc_common::{
 };
 use coalloc_plan::multicost::{
     BelievedNetwork, Delivery, Effort, Leg, Output, Signalling, Task, TaskObjective, TaskPlan,
-    TaskPlannerName, TaskPlanning, VectorGrid, WholePlan,
+    TaskPlanning, VectorGrid, WholePlan,
 };
+use coalloc_plan::{Named as _, TaskPlannerName};
 use coalloc_proto::v1;
 
 use super::{

@@ -31,7 +31,7 @@ pub use self::read::Unreadable;
 use super::mip::model::Model;
 use super::mip::{Answer, Attempt, Solve, attempt};
 use super::{IpOptions, admit};
-use crate::{Budget, FramePlanner, Instance, Outcome};
+use crate::{Budget, FramePlanner, Instance, Named, Outcome};
 
 /// A program that solves such models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,26 +68,6 @@ impl Format {
 }
 
 impl Program {
-    /// All programs, in the order in which they are listed to users.
-    pub const ALL: [Self; 4] = [Self::Glpk, Self::Cbc, Self::Clasp, Self::MinisatPlus];
-
-    /// The name by which users choose it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Glpk => "glpk",
-            Self::Cbc => "cbc",
-            Self::Clasp => "clasp",
-            Self::MinisatPlus => "minisat+",
-        }
-    }
-
-    /// The program of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|program| program.name() == name)
-    }
-
     /// The executable that is started.
     #[must_use]
     pub const fn executable(self) -> &'static str {
@@ -125,6 +105,29 @@ impl Program {
     /// answer by this code.
     const fn ends_well_with(self, code: i32) -> bool {
         code == 0 || (matches!(self, Self::Clasp) && matches!(code, 1 | 10 | 11 | 20 | 30))
+    }
+}
+
+impl Named for Program {
+    const WHAT: &'static str = "a program";
+    const ALL: &'static [Self] = &[Self::Glpk, Self::Cbc, Self::Clasp, Self::MinisatPlus];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Glpk => "glpk",
+            Self::Cbc => "cbc",
+            Self::Clasp => "clasp",
+            Self::MinisatPlus => "minisat+",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Glpk => "GLPK, a MIP solver",
+            Self::Cbc => "CBC, a MIP solver",
+            Self::Clasp => "clasp, an answer set and pseudo-Boolean solver",
+            Self::MinisatPlus => "MiniSat+, a pseudo-Boolean solver",
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use coalloc_common::{
 use coalloc_plan::baseline::{Backtrack, SlidingWindow, order, slide};
 use coalloc_plan::ip::brute::Brute;
 use coalloc_plan::ip::{Exact, IpOptions, verify};
-use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Packing, Plan, Solver};
+use coalloc_plan::{Budget, FramePlanner, Instance, Named, Outcome, Packing, Plan, Solver};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

@@ -13,7 +13,7 @@ use coalloc_plan::ip::outside::{
     Format, ProgramEnd, ProgramOutcome, ProgramRun, Programs, SolverJob,
 };
 use coalloc_plan::ip::{Exact, IpOptions, Outside, Program, verify};
-use coalloc_plan::{Budget, FramePlanner, Instance, Outcome};
+use coalloc_plan::{Budget, FramePlanner, Instance, Named, Outcome};
 use microlp::{ComparisonOp, Error, OptimizationDirection, Problem};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -221,7 +221,7 @@ fn what_is_written_means_the_model() {
 #[test]
 fn a_federation_of_the_papers_size() {
     let topology = fixtures::elgl();
-    for (seed, program) in (0..).zip(Program::ALL) {
+    for (seed, program) in (0..).zip(Program::ALL.iter().copied()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let request = fixtures::paper_request(1 + seed as usize % 3, &mut rng);
         let view = fixtures::random_loads(&topology, &mut rng);
@@ -235,7 +235,7 @@ fn rates_that_32_bits_do_not_hold_lose_nothing() {
         let (topology, request, view) = fixtures::one_bit_short(rates);
         let mut enough = view.clone();
         enough.free_bps[0] = [BitsPerSecond(rates[0] + rates[1]); 2];
-        for program in Program::ALL {
+        for &program in Program::ALL {
             let own = outside(program, IpOptions::default(), false);
             assert!(agrees(&own, &topology, &request, &view), "{rates:?}: by `far`");
             assert!(agrees(&own, &topology, &request, &enough), "{rates:?}: both by `near`");

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, InvalidField, Ranking, Reason, Span, Topology, Window, limits};
+use coalloc_plan::Named as _;
 use coalloc_plan::ip::outside::{ProgramOutcome, Programs};
 use coalloc_plan::ip::{Exact, IpOptions, Outside};
 use coalloc_plan::objectives::Answer;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, Objective, Ranking, Span, UserName, limits};
-use coalloc_plan::Solver;
 use coalloc_plan::ip::{IpOptions, Program};
+use coalloc_plan::{Named, Solver};
 use serde::{Deserialize, Serialize};
 
 /// Settings of one run. The federation is given separately.
@@ -110,14 +110,12 @@ impl Planner {
     fn named(name: &str, first_solution: bool) -> Result<Self, InvalidField> {
         let program = Program::named(name).map(|program| Self::Outside(program, first_solution));
         let found = program.or_else(|| Solver::named(name).map(Self::Own)).ok_or_else(|| {
-            let own = Solver::ALL.into_iter().map(Solver::name);
-            let all = own.chain(Program::ALL.into_iter().map(Program::name));
-            let all: Vec<String> = all.map(|name| format!("{name:?}")).collect();
-            InvalidField::new("planner", InvalidField::quoted(name), all.join(", "))
+            let allowed = format!("{}, or a program: {}", Solver::names(), Program::names());
+            InvalidField::new("planner", InvalidField::quoted(name), allowed)
         })?;
         let can = program_of(found).is_some_and(Program::can_end_at_first);
         if first_solution && !can {
-            let able = Program::ALL.into_iter().filter(|program| program.can_end_at_first());
+            let able = Program::ALL.iter().filter(|program| program.can_end_at_first());
             let able: Vec<String> = able.map(|able| format!("{:?}", able.name())).collect();
             let allowed = format!("true with {} only", able.join(" and "));
             return Err(InvalidField::new("first_solution", first_solution, allowed));

@@ -5,7 +5,7 @@
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, limits};
-use coalloc_plan::multicost::TaskPlannerName;
+use coalloc_plan::{Named, TaskPlannerName};
 use serde::{Deserialize, Serialize};
 
 /// Settings of one run.
@@ -101,7 +101,7 @@ pub struct WorkloadSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanningSettings {
-    /// The planner by name, see `coalloc_plan::multicost::TaskPlannerName`.
+    /// The planner by name, see `coalloc_plan::TaskPlannerName`.
     pub planner: String,
     /// One scheduler for all nodes, or one at each node.
     #[serde(default)]
@@ -346,8 +346,7 @@ impl PlanningSettings {
             let value = InvalidField::quoted(&self.planner);
             return Err(InvalidField::new("planning.planner", value, names));
         };
-        let at_once = matches!(planner, TaskPlannerName::Samcra | TaskPlannerName::SamcraHbh);
-        if !self.sizes_known && !at_once {
+        if !self.sizes_known && !planner.begins_at_once() {
             let allowed = "true, unless the planner begins at once (\"samcra\", \"samcra-hbh\")";
             return Err(InvalidField::new("planning.sizes_known", false, allowed));
         }

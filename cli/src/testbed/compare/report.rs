@@ -3,12 +3,11 @@
 //! Costs and starts are compared over the requests that every solver confirmed. A mean over the requests
 //! that each solver happened to confirm would favour a solver that confirms the cheap ones.
 
-use std::fmt::Write as _;
-use std::time::Duration;
-
-use coalloc_plan::Solver;
+use coalloc_plan::{Named as _, Solver};
 use coalloc_proto::v1;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::kit::exit::Failure;
 use crate::kit::text;

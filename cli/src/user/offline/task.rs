@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::user::offline::take;
     use coalloc_net::convert::segments_from_wire;
-    use coalloc_plan::multicost::TaskPlannerName;
+    use coalloc_plan::{Named as _, TaskPlannerName};
     use coalloc_proto::file::read_from;
     use rand::RngExt as _;
     use rand_chacha::ChaCha8Rng;

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use coalloc_common::limits;
-use coalloc_plan::multicost::TaskPlannerName;
+use coalloc_plan::TaskPlannerName;
 use coalloc_proto::v1;
 use uuid::Uuid;
 
-use super::{SlotArgs, TaskFile, body, effort, headline, planner_parser};
+use super::{SlotArgs, TaskFile, body, effort, headline};
 use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::request::planner_parser;
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::InstantArg;
@@ -48,7 +49,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "REQUEST_ID")]
     id: Option<String>,
     /// How the task is planned [default: the coordinator's setting]
-    #[arg(long, value_name = "NAME", value_parser = planner_parser(), help_heading = "Tasks")]
+    #[arg(long, value_name = "NAME", value_parser = planner_parser::<TaskPlannerName>(), help_heading = "Tasks")]
     planner: Option<TaskPlannerName>,
     /// How the plan is reserved [default: the coordinator's setting]
     #[arg(long, value_enum, help_heading = "Tasks")]

@@ -15,9 +15,9 @@ use coalloc_common::{InvalidField, Reason, RmName, Span, Time, Window, limits};
 use coalloc_net::convert::{effort_to_wire, found_to_wire, whole_to_wire};
 use coalloc_net::{metrics, status, traces};
 use coalloc_plan::Budget;
+use coalloc_plan::TaskPlannerName;
 use coalloc_plan::multicost::{
-    BelievedNetwork, Output, Scratch, Task, TaskInstance, TaskPlannerName, TaskPlanning, WholePlan,
-    whole,
+    BelievedNetwork, Output, Scratch, Task, TaskInstance, TaskPlanning, WholePlan, whole,
 };
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Candidate;

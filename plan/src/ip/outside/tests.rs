@@ -182,7 +182,7 @@ fn nonsense_is_told_with_its_line() {
             ["s mip 4 3 o 9\n", "j 1", " 1\n", "v x1 ", "-x2\n", "s ", "o ", "e o f\n", "é"];
         let picked = (0..12).map(|at| words[((seed as usize * 7919) >> at) % words.len()]);
         let text: String = picked.collect();
-        for program in Program::ALL {
+        for &program in Program::ALL {
             let _ = take(program, &text);
         }
     }
@@ -217,7 +217,7 @@ fn a_bound_in_coarser_costs_proves_no_optimum() {
 
 #[test]
 fn names_and_words() {
-    for program in Program::ALL {
+    for &program in Program::ALL {
         assert_eq!(Program::named(program.name()), Some(program));
     }
     let errand = |program, first| {
