@@ -5,7 +5,7 @@
 //! queue only hands events out. `benches/engine.rs` measures it.
 //!
 //! Left out: random numbers ([`crate::chance`]), cancelling (an event that has become pointless finds that
-//! out by itself), clocks. The fault world keeps a queue of its own, because it also searches that queue.
+//! out by itself), clocks.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -58,6 +58,36 @@ impl<E> Queue<E> {
         let Entry { at, event, .. } = self.heap.pop()?;
         self.now = at;
         Some((at, event))
+    }
+
+    /// The instant of the next event.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Time> {
+        self.heap.peek().map(|entry| entry.at)
+    }
+
+    /// The events still to come, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &E> {
+        self.heap.iter().map(|entry| &entry.event)
+    }
+
+    /// Keeps only the events for which `keep` is true.
+    pub fn retain(&mut self, keep: impl Fn(&E) -> bool) {
+        self.heap.retain(|entry| keep(&entry.event));
+    }
+
+    /// Moves every event for which `which` is true and that is later than `latest` to `latest`, in the order
+    /// of their instants, behind what was scheduled for then.
+    pub fn hurry(&mut self, latest: Time, which: impl Fn(&E) -> bool) {
+        let all = std::mem::take(&mut self.heap).into_sorted_vec();
+        // The order is that of the heap: the earliest entry is the last one.
+        for Entry { at, serial, event } in all.into_iter().rev() {
+            if at > latest && which(&event) {
+                self.at(latest, event);
+            } else {
+                self.heap.push(Entry { at, serial, event });
+            }
+        }
     }
 
     /// Number of events still to come.
@@ -134,6 +164,20 @@ mod tests {
         let expected = [(100, 'n'), (100, 'm'), (200, 'a'), (200, 'b'), (200, 'z'), (300, 'c')];
         assert_eq!(order, expected);
         assert!(queue.is_empty() && queue.scheduled() == 6);
+    }
+
+    #[test]
+    fn events_are_dropped_and_hurried() {
+        let mut queue = Queue::new(t(0));
+        for (at, name) in [(9, 'x'), (8, 'y'), (5, 'a'), (3, 'x'), (7, 'b'), (4, 'c')] {
+            queue.at(t(at), name);
+        }
+        queue.retain(|name| *name != 'c');
+        queue.hurry(t(5), |name| matches!(name, 'x' | 'y'));
+        assert_eq!((queue.next_at(), queue.iter().count()), (Some(t(3)), 5));
+        let taken = std::iter::from_fn(|| queue.take());
+        let order: Vec<(i64, char)> = taken.map(|(at, name)| (at.as_us(), name)).collect();
+        assert_eq!(order, [(3, 'x'), (5, 'a'), (5, 'y'), (5, 'x'), (7, 'b')]);
     }
 
     #[test]

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coalloc_common::{CoordinatorName, Reason, RmName, TransactionId};
+use coalloc_common::{CoordinatorName, Reason, RmName, Time, TransactionId};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind,
 };
@@ -52,6 +52,7 @@ use self::planning::ShellJob;
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
 use self::watchers::Subscriber;
+use crate::engine::Queue;
 
 /// The address of a node: its kind, and its index in [`World::grcs`] or [`World::rms`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,8 +131,9 @@ pub struct World {
     pub faults_us: i64,
     /// The latest arrival of a packet that was sent while faults happened.
     pub last_late_us: i64,
-    queue: BTreeMap<(i64, u64), Event>,
-    serial: u64,
+    queue: Queue<Event>,
+    /// The last number that was given out, see [`World::fresh`].
+    numbers: u64,
     /// The coordinators. [`Address::Grc`] holds an index into this list.
     pub grcs: Vec<Node<Coordinator>>,
     grc_names: Vec<CoordinatorName>,
@@ -191,8 +193,8 @@ impl World {
             now_us: 0,
             faults_us: FAULTS_US,
             last_late_us: 0,
-            queue: BTreeMap::new(),
-            serial: 0,
+            queue: Queue::new(Time::from_us(0)),
+            numbers: 0,
             grcs: Vec::new(),
             grc_names: Vec::new(),
             rms: Vec::new(),
@@ -257,8 +259,7 @@ impl World {
 
     /// Schedules an event. An event for a past instant happens now.
     pub fn at(&mut self, at_us: i64, event: Event) {
-        self.serial += 1;
-        self.queue.insert((at_us.max(self.now_us), self.serial), event);
+        self.queue.at(Time::from_us(at_us.max(self.now_us)), event);
     }
 
     /// Schedules an event so many microseconds after now.
@@ -268,8 +269,8 @@ impl World {
 
     /// A number that was not used before in this world.
     pub fn fresh(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
+        self.numbers += 1;
+        self.numbers
     }
 
     /// The name of a node in the transcript.
@@ -321,7 +322,7 @@ impl World {
                 Event::Arrive { .. } | Event::Synced(..) | Event::Planned(_) | Event::Visit(_)
             )
         };
-        !self.queue.values().any(under_way)
+        !self.queue.iter().any(under_way)
     }
 
     fn say_at(&mut self, node: Address, what: impl Fn() -> String) {
@@ -330,12 +331,13 @@ impl World {
 
     /// The instant of the next event.
     pub fn next_at(&self) -> Option<i64> {
-        self.queue.first_key_value().map(|((at, _), _)| *at)
+        self.queue.next_at().map(Time::as_us)
     }
 
     /// Handles the next event. Returns false when there is none.
     pub fn step(&mut self) -> Result<bool, String> {
-        let Some(((at, _), event)) = self.queue.pop_first() else { return Ok(false) };
+        let Some((at, event)) = self.queue.take() else { return Ok(false) };
+        let at = at.as_us();
         self.now_us = at;
         self.counts.events += 1;
         match event {
@@ -390,20 +392,13 @@ impl World {
 
     /// Sees to it that every node that is down restarts within so many microseconds.
     pub fn restart_within(&mut self, us: i64) {
-        let latest = self.now_us + us;
-        let late = self.queue.range((latest, u64::MAX)..);
-        let late = late.filter(|(_, event)| matches!(event, Event::Restart { .. }));
-        let late: Vec<(i64, u64)> = late.map(|(key, _)| *key).collect();
-        for key in late {
-            if let Some(event) = self.queue.remove(&key) {
-                self.at(latest, event);
-            }
-        }
+        let latest = Time::from_us(self.now_us + us);
+        self.queue.hurry(latest, |event| matches!(event, Event::Restart { .. }));
     }
 
     /// Removes the faults that are still to come from the queue.
     pub fn drop_faults(&mut self) {
-        self.queue.retain(|_, event| match event {
+        self.queue.retain(|event| match event {
             Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. } => false,
             Event::Trouble(trouble) => !trouble.begins(),
             _ => true,

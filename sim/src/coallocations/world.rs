@@ -45,6 +45,7 @@ use super::levels::{Levels, levels, parent_name};
 use super::planning::{ComparisonCounts, Planning};
 use super::settings::{RequestTarget, Settings};
 use super::workload::Arrival;
+use crate::engine::Queue;
 use crate::experiment::{ModelError, Trace, TraceEvent};
 use crate::forgetful::released;
 
@@ -172,8 +173,9 @@ pub(super) struct World<'a> {
     /// First the parents, or the coordinators that have all resource managers; then the child coordinators.
     grcs: Vec<Grc>,
     by_name: BTreeMap<RmName, Member>,
-    queue: BTreeMap<(i64, u64), Event>,
-    serial: u64,
+    queue: Queue<Event>,
+    /// The number of tokens that were given out.
+    tokens: u64,
     now_us: i64,
     /// The wake-ups in the queue, so that none is queued twice.
     wakes: BTreeSet<(Member, i64)>,
@@ -230,8 +232,8 @@ impl<'a> World<'a> {
             rms: rms.into_values().collect(),
             grcs,
             by_name,
-            queue: BTreeMap::new(),
-            serial: 0,
+            queue: Queue::new(Time::from_us(0)),
+            tokens: 0,
             now_us: 0,
             wakes: BTreeSet::new(),
             numbers: (0..arrivals.len()).map(|number| (request_id(number), number)).collect(),
@@ -259,8 +261,8 @@ impl<'a> World<'a> {
 
     /// Runs the day to its end. Returns the outcome of each request.
     pub(super) fn run(mut self) -> Result<(Vec<RequestOutcome>, Tally), ModelError> {
-        while let Some(((at, _), event)) = self.queue.pop_first() {
-            self.now_us = at;
+        while let Some((at, event)) = self.queue.take() {
+            self.now_us = at.as_us();
             self.tally.events += 1;
             self.happen(event)?;
             if cfg!(debug_assertions) && self.tally.events.is_multiple_of(CHECKED_EVERY) {
@@ -286,8 +288,7 @@ impl<'a> World<'a> {
     }
 
     fn at(&mut self, at: i64, event: Event) {
-        self.serial += 1;
-        self.queue.insert((at, self.serial), event);
+        self.queue.at(Time::from_us(at), event);
     }
 
     /// The counts of messages with this member and those of its kind.
@@ -306,8 +307,8 @@ impl<'a> World<'a> {
 
     /// A token that no user has, for a caller that waits.
     fn token<A>(&mut self, asker: ReplyTarget) -> Token<A> {
-        self.serial += 1;
-        let number = self.arrivals.len() as u64 + self.serial;
+        self.tokens += 1;
+        let number = self.arrivals.len() as u64 + self.tokens;
         self.asking.insert(number, asker);
         Token::new(number)
     }
