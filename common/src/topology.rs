@@ -9,11 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::amount::{BitsPerSecond, Cpus, UnitValue};
+use crate::amount::{Amount, BitsPerSecond, Cpus, UnitValue};
 use crate::id::{DomainName, EdgeName, ResourceId, RmName, VertexName};
 use crate::invalid::{InvalidField, check_range};
+use crate::kind::ResourceKind;
 use crate::limits;
 use crate::price::PriceSchedule;
+use crate::request::SiteDemand;
 use crate::time::{Span, Window};
 
 /// Number of a vertex in its [`Topology`].
@@ -59,6 +61,17 @@ pub struct Compute {
     pub mips: u64,
 }
 
+/// What a site has of one further kind of resource, besides its CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteResource {
+    /// The name of this resource at the CRM that owns the site.
+    pub resource: ResourceId,
+    /// The capacity, in the unit of the kind, 1 to [`ResourceKind::most`].
+    pub capacity: Amount,
+    /// Points per unit, at most [`limits::UNIT_VALUE_MAX`].
+    pub unit_value: UnitValue,
+}
+
 /// A site, or an exchange point when it has no computers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vertex {
@@ -68,6 +81,70 @@ pub struct Vertex {
     pub domain: Option<DomainName>,
     /// The computers of the site; `None` for an exchange point.
     pub compute: Option<Compute>,
+    /// What the site has besides CPUs, by kind; empty at an exchange point.
+    pub others: BTreeMap<ResourceKind, SiteResource>,
+}
+
+/// One resource of a site, whatever its kind.
+#[derive(Debug, Clone, Copy)]
+pub struct OfSite<'a> {
+    /// The kind.
+    pub kind: ResourceKind,
+    /// The CRM that owns the site.
+    pub rm: &'a RmName,
+    /// The name of this resource at that CRM.
+    pub resource: &'a ResourceId,
+    /// The capacity, in the unit of the kind.
+    pub capacity: Amount,
+    /// Points per unit.
+    pub unit_value: UnitValue,
+    /// The price by the time of day. `None`: it costs nothing.
+    pub price: Option<&'a PriceSchedule>,
+}
+
+impl Vertex {
+    /// A vertex that has nothing besides these computers, if any.
+    #[must_use]
+    pub const fn new(
+        name: VertexName,
+        domain: Option<DomainName>,
+        compute: Option<Compute>,
+    ) -> Self {
+        Self { name, domain, compute, others: BTreeMap::new() }
+    }
+
+    /// All resources of a site, the CPUs first and then the further kinds in their order; none at an
+    /// exchange point. It is the order in which a CRM discloses them.
+    pub fn resources(&self) -> impl Iterator<Item = OfSite<'_>> {
+        self.compute.iter().flat_map(|compute| {
+            let rm = &compute.rm;
+            let cpus = OfSite {
+                kind: ResourceKind::Cpus,
+                rm,
+                resource: &compute.resource,
+                capacity: compute.capacity.into(),
+                unit_value: compute.unit_value,
+                price: compute.price.as_ref(),
+            };
+            let others = self.others.iter().map(move |(kind, own)| OfSite {
+                kind: *kind,
+                rm,
+                resource: &own.resource,
+                capacity: own.capacity,
+                unit_value: own.unit_value,
+                price: None,
+            });
+            std::iter::once(cpus).chain(others)
+        })
+    }
+
+    /// What a demand costs here by Eq. (3), in thousandths of a point: unit value times amount, over all
+    /// kinds that it wants.
+    #[must_use]
+    pub fn value_of(&self, demand: &SiteDemand) -> u64 {
+        let value = |of: OfSite<'_>| of.kind.value(of.unit_value, demand.amount(of.kind)).milli;
+        self.resources().map(value).fold(0, u64::saturating_add)
+    }
 }
 
 /// How an edge's capacity serves its two directions.
@@ -212,12 +289,44 @@ impl Topology {
             check_range("quality", compute.quality, 0..=limits::QUALITY_FULL, "points")?;
             check_range("mips", compute.mips, 1..=limits::MIPS_MAX, "MIPS")?;
         }
+        self.check_others(&vertex)?;
         // At most VERTICES_MAX.
         let index = VertexIndex(self.vertices.len() as u32);
         self.vertex_by_name.insert(vertex.name.clone(), index);
         self.vertices.push(vertex);
         self.hops.push(Vec::new());
         Ok(index)
+    }
+
+    /// Checks what a vertex has besides CPUs.
+    fn check_others(&self, vertex: &Vertex) -> Result<(), InvalidField> {
+        if vertex.compute.is_none() && !vertex.others.is_empty() {
+            let allowed = "no further resources where there are no CPUs";
+            return Err(InvalidField::new("others", vertex.others.len(), allowed));
+        }
+        for (kind, own) in &vertex.others {
+            kind.parse_amount("others.capacity", own.capacity.0)?;
+            let points = 0..=limits::UNIT_VALUE_MAX;
+            check_range("others.unit_value", own.unit_value.0, points, "points")?;
+        }
+        // A site may be called `A:storage`. Then a site A must not have storage, or vice versa.
+        let twice = |own: &ResourceId| {
+            let name = VertexName::parse("name", own.as_str()).ok();
+            name.is_some_and(|name| self.vertex_by_name.contains_key(&name))
+        };
+        if let Some(own) = vertex.others.values().find(|own| twice(&own.resource)) {
+            let allowed = "a name that no site has";
+            return Err(InvalidField::new("others", &own.resource, allowed));
+        }
+        let (site, kind) = ResourceKind::of_site_resource(vertex.name.as_str());
+        let other = VertexName::parse("name", site).ok().and_then(|name| self.find_vertex(&name));
+        if kind != ResourceKind::Cpus
+            && other.is_some_and(|other| self.vertex(other).others.contains_key(&kind))
+        {
+            let allowed = format!("a name other than that of {site}'s {}", kind.noun());
+            return Err(InvalidField::new("name", &vertex.name, allowed));
+        }
+        Ok(())
     }
 
     /// Adds an edge between two existing vertices and returns its number.
@@ -323,17 +432,68 @@ pub struct FrameView {
     /// Free rate of each edge (`wb_k`), indexed by [`Direction::at`]. On a shared edge both entries
     /// are the same number, which the two directions share.
     pub free_bps: Vec<[BitsPerSecond; 2]>,
+    /// Free amounts of each further kind that any site has, by vertex.
+    pub free_others: BTreeMap<ResourceKind, Vec<Amount>>,
+}
+
+/// What a demand lacks at a vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortOf {
+    /// The first kind of which too little is free.
+    pub kind: ResourceKind,
+    /// What the demand wants of it.
+    pub wanted: Amount,
+    /// What is free of it.
+    pub free: Amount,
 }
 
 impl FrameView {
     /// A view in which everything is free: the federation without any booking.
     #[must_use]
     pub fn empty_federation(topology: &Topology, window: Window) -> Self {
-        let cpus = |vertex: &Vertex| vertex.compute.as_ref().map_or(Cpus(0), |c| c.capacity);
-        Self {
-            window,
-            free_cpus: topology.vertices().iter().map(cpus).collect(),
-            free_bps: topology.edges().iter().map(|edge| [edge.capacity; 2]).collect(),
+        let mut view = Self::nothing(topology, window);
+        view.fill_sites(topology, |of| of.capacity);
+        view.free_bps = topology.edges().iter().map(|edge| [edge.capacity; 2]).collect();
+        view
+    }
+
+    /// A view of what the RMs answered: `free` gives the free amount of a resource of an RM.
+    #[must_use]
+    pub fn of_answers(
+        topology: &Topology,
+        window: Window,
+        free: impl Fn(&RmName, &ResourceId) -> u64,
+    ) -> Self {
+        let mut view = Self::nothing(topology, window);
+        view.fill_sites(topology, |of| Amount(free(of.rm, of.resource)));
+        for (edge, rates) in topology.edges().iter().zip(&mut view.free_bps) {
+            let rate = |direction| BitsPerSecond(free(&edge.rm, edge.resource(direction)));
+            *rates = [Direction::AToB, Direction::BToA].map(rate);
+        }
+        view
+    }
+
+    /// The same view with at most the capacity of everything: more cannot be free, and a wrong answer must
+    /// not mislead a planner.
+    #[must_use]
+    pub fn at_most_capacity(mut self, topology: &Topology) -> Self {
+        for (index, vertex, _) in topology.sites() {
+            for of in vertex.resources() {
+                let free = self.free_at(of.kind, index).min(of.capacity);
+                self.set_free(of.kind, index, free);
+            }
+        }
+        for (edge, rates) in topology.edges().iter().zip(&mut self.free_bps) {
+            *rates = rates.map(|rate| rate.min(edge.capacity));
+        }
+        self
+    }
+
+    fn fill_sites(&mut self, topology: &Topology, free: impl Fn(OfSite<'_>) -> Amount) {
+        for (index, vertex, _) in topology.sites() {
+            for of in vertex.resources() {
+                self.set_free(of.kind, index, free(of));
+            }
         }
     }
 
@@ -344,6 +504,47 @@ impl FrameView {
             window,
             free_cpus: vec![Cpus(0); topology.vertices().len()],
             free_bps: vec![[BitsPerSecond(0); 2]; topology.edges().len()],
+            free_others: BTreeMap::new(),
         }
+    }
+
+    /// What is free of a kind at a vertex. Bandwidth is free on edges, so there is none at a vertex.
+    #[must_use]
+    pub fn free_at(&self, kind: ResourceKind, at: VertexIndex) -> Amount {
+        if kind == ResourceKind::Cpus {
+            return self.free_cpus[at.at()].into();
+        }
+        let free = self.free_others.get(&kind).and_then(|free| free.get(at.at()));
+        free.copied().unwrap_or(Amount::ZERO)
+    }
+
+    /// Sets what is free of a kind at a vertex.
+    pub fn set_free(&mut self, kind: ResourceKind, at: VertexIndex, free: Amount) {
+        if kind == ResourceKind::Cpus {
+            self.free_cpus[at.at()] = Cpus(free.0);
+            return;
+        }
+        let vertices = self.free_cpus.len();
+        let all = self.free_others.entry(kind).or_insert_with(|| vec![Amount::ZERO; vertices]);
+        all[at.at()] = free;
+    }
+
+    /// Whether a vertex has enough free of everything that a demand wants.
+    #[must_use]
+    pub fn fits(&self, demand: &SiteDemand, at: VertexIndex) -> bool {
+        // Nearly all demands want CPUs only, and this is asked of every vertex.
+        self.free_cpus[at.at()] >= demand.cpus
+            && (demand.others.is_empty()
+                || demand.others.iter().all(|(kind, wanted)| self.free_at(*kind, at) >= *wanted))
+    }
+
+    /// What a demand lacks at a vertex; `None` when it fits.
+    #[must_use]
+    pub fn short_of(&self, demand: &SiteDemand, at: VertexIndex) -> Option<ShortOf> {
+        let mut amounts = demand.amounts().map(|(kind, wanted)| {
+            let free = self.free_at(kind, at);
+            ShortOf { kind, wanted, free }
+        });
+        amounts.find(|of| of.free < of.wanted)
     }
 }

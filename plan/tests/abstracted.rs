@@ -221,6 +221,7 @@ fn what_is_short_is_the_first_link_that_does_not_fit_and_all_of_it_that_does() {
             SiteDemand {
                 name: SiteName::composed(name.as_str()),
                 cpus: Cpus(0),
+                others: BTreeMap::new(),
                 pinned: Some(name),
                 excluded: BTreeSet::new(),
             }

@@ -27,10 +27,10 @@ fn two_domains() -> Topology {
             mips: limits::MIPS_DEFAULT,
         };
         let (name, domain) = (VertexName::composed(site), Some(DomainName::composed(domain)));
-        topology.add_vertex(Vertex { name, domain, compute: Some(compute) }).unwrap();
+        topology.add_vertex(Vertex::new(name, domain, Some(compute))).unwrap();
     }
     let name = VertexName::composed("X");
-    topology.add_vertex(Vertex { name, domain: None, compute: None }).unwrap();
+    topology.add_vertex(Vertex::new(name, None, None)).unwrap();
     for (a, b, domain) in
         [("a0", "a1", "a"), ("b0", "b1", "b"), ("a0", "X", "a"), ("a1", "X", "a"), ("b0", "X", "b")]
     {
@@ -244,7 +244,7 @@ fn what_is_shown_joins_all_sites_or_is_refused() {
         topology.add_vertex(vertex.clone()).unwrap();
     }
     let name = VertexName::composed("inside");
-    topology.add_vertex(Vertex { name, domain: None, compute: None }).unwrap();
+    topology.add_vertex(Vertex::new(name, None, None)).unwrap();
     for known in full.edges().iter().filter(|edge| edge.name.as_str() != "b0-X") {
         topology.add_edge(known.clone()).unwrap();
     }
