@@ -548,3 +548,70 @@ impl FrameView {
         amounts.find(|of| of.free < of.wanted)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str, storage: Option<u64>) -> Vertex {
+        let compute = Compute {
+            rm: RmName::composed("crm"),
+            resource: ResourceId::composed(name),
+            capacity: Cpus(8),
+            unit_value: UnitValue(1),
+            price: None,
+            quality: limits::QUALITY_FULL,
+            mips: limits::MIPS_DEFAULT,
+        };
+        let mut vertex = Vertex::new(VertexName::composed(name), None, Some(compute));
+        vertex.others.extend(storage.map(|gb| {
+            let resource = ResourceId::composed(format!("{name}:storage"));
+            let own = SiteResource { resource, capacity: Amount(gb), unit_value: UnitValue(2) };
+            (ResourceKind::Storage, own)
+        }));
+        vertex
+    }
+
+    #[test]
+    fn what_a_site_has_besides_cpus_is_checked_and_named_once() {
+        let mut topology = Topology::new();
+        topology.add_vertex(site("A", Some(100))).unwrap();
+        for (wrong, field) in [
+            (site("B", Some(0)), "others.capacity"),
+            (site("B", Some(limits::STORAGE_MAX_GB + 1)), "others.capacity"),
+            (site("A:storage", None), "name"),
+            (Vertex { compute: None, ..site("B", Some(1)) }, "others"),
+        ] {
+            assert_eq!(topology.add_vertex(wrong).unwrap_err().field, field);
+        }
+        topology.add_vertex(site("B:storage", None)).unwrap();
+        assert_eq!(topology.add_vertex(site("B", Some(1))).unwrap_err().field, "others");
+    }
+
+    #[test]
+    fn a_view_knows_what_a_demand_lacks() {
+        let mut topology = Topology::new();
+        let a = topology.add_vertex(site("A", Some(100))).unwrap();
+        let b = topology.add_vertex(site("B", None)).unwrap();
+        let window = Window::starting(crate::Time::from_us(0), Span::from_secs(60)).unwrap();
+        let view = FrameView::empty_federation(&topology, window);
+        let mut demand = SiteDemand {
+            name: crate::SiteName::composed("r"),
+            cpus: Cpus(8),
+            others: BTreeMap::new(),
+            pinned: None,
+            excluded: std::collections::BTreeSet::new(),
+        };
+        assert!(view.fits(&demand, a) && view.fits(&demand, b));
+        assert_eq!(topology.vertex(a).value_of(&demand), 8_000);
+        demand.set_amount(ResourceKind::Storage, Amount(100));
+        assert!(view.fits(&demand, a) && !view.fits(&demand, b));
+        assert_eq!(topology.vertex(a).value_of(&demand), 208_000);
+        let short = view.short_of(&demand, b).unwrap();
+        assert_eq!((short.kind, short.free), (ResourceKind::Storage, Amount::ZERO));
+        demand.cpus = Cpus(9);
+        assert_eq!(view.short_of(&demand, a).unwrap().kind, ResourceKind::Cpus);
+        let answered = FrameView::of_answers(&topology, window, |_, _| 1_000);
+        assert_eq!(answered.at_most_capacity(&topology), view);
+    }
+}

@@ -4,7 +4,7 @@
 
 mod fixtures;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
