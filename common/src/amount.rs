@@ -19,9 +19,10 @@ pub struct Cpus(pub u64);
 #[serde(transparent)]
 pub struct BitsPerSecond(pub u64);
 
-/// An amount of one resource, in the unit of that resource: CPUs at a site, bit/s on a path.
+/// An amount of one resource, in the unit of that resource.
 ///
-/// Timetables and the protocol count amounts without their unit; the resource knows the unit.
+/// Timetables and the protocol count amounts without their unit; the [kind](crate::ResourceKind) of the
+/// resource knows it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -45,26 +46,6 @@ impl Amount {
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
-    }
-}
-
-/// The unit in which an RM counts its amounts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// CPUs, at a CRM.
-    Cpus,
-    /// bit/s, at an NRM.
-    BitsPerSecond,
-}
-
-impl Unit {
-    /// An amount with its unit, as text for people.
-    #[must_use]
-    pub fn show(self, amount: Amount) -> String {
-        match self {
-            Self::Cpus => Cpus(amount.0).to_string(),
-            Self::BitsPerSecond => BitsPerSecond(amount.0).to_string(),
-        }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod amount;
 pub mod disk_space;
 pub mod id;
 pub mod invalid;
+pub mod kind;
 pub mod limits;
 pub mod objective;
 pub mod planted;
@@ -26,13 +27,14 @@ pub mod timetable;
 pub mod topology;
 pub mod vector;
 
-pub use amount::{Amount, BitsPerSecond, Cpus, Unit, UnitValue, Value};
+pub use amount::{Amount, BitsPerSecond, Cpus, UnitValue, Value};
 pub use disk_space::DiskSpace;
 pub use id::{
     CoordinatorName, DomainName, EdgeName, RequestId, ReservationId, ResourceId, RmName, SiteName,
     TransactionId, UserName, VertexName,
 };
 pub use invalid::InvalidField;
+pub use kind::{ResourceKind, ResourceKinds};
 pub use objective::{Objective, Ranking};
 pub use price::PriceSchedule;
 pub use profile::Profile;

@@ -3,6 +3,7 @@
 //! The bounds are chosen so that no product of accepted values overflows 64 bits. The assertions at the end of this
 //! module check the bounds that depend on one another. Left out: the code that checks values against these bounds.
 
+use crate::kind::{Combination, ResourceKind};
 use crate::time::Span;
 
 /// Longest name, in characters. It fits a transaction id (`coordinator-tag-number/attempt`) of the longest
@@ -20,6 +21,9 @@ pub const REQUEST_LINKS_MAX: usize = 128;
 /// Most CPUs that one requested site may ask for, and that a site of the federation may have. Ten million is beyond
 /// any machine.
 pub const CPUS_MAX: u64 = 10_000_000;
+/// Most storage that one requested site may ask for, and that a site of the federation may have, in GB: 100 PB. With
+/// ten times as much, the values of the most expensive plan would not fit 64 bits.
+pub const STORAGE_MAX_GB: u64 = 100_000_000;
 /// Highest rate of a path or a requested link, in bit/s: 1 Pbit/s.
 pub const BANDWIDTH_MAX_BPS: u64 = 1_000_000_000_000_000;
 /// Highest unit value, in points per CPU or points per Gbit/s.
@@ -597,10 +601,17 @@ const _: () = assert!(
 );
 // A page may exceed its bytes by one entry, which is at most an admitted message with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
-// The most expensive plan fits 64 bits: every site and every edge of every link at the highest value (milli-points:
-// value per CPU x 1000, value per Gbit/s x Mbit/s).
+// The most expensive plan fits 64 bits: every kind at every site and every edge of every link at the highest value
+// (milli-points: value per unit at a site x 1000, value per Gbit/s x Mbit/s).
 const _: () = {
-    let sites = (REQUEST_SITES_MAX as u128) * (CPUS_MAX as u128) * (UNIT_VALUE_MAX as u128) * 1000;
+    let (mut at_site, mut next) = (0, 0);
+    while next < ResourceKind::ALL.len() {
+        if matches!(ResourceKind::ALL[next].combination(), Combination::AtOneSite) {
+            at_site += ResourceKind::ALL[next].most() as u128;
+        }
+        next += 1;
+    }
+    let sites = (REQUEST_SITES_MAX as u128) * at_site * (UNIT_VALUE_MAX as u128) * 1000;
     let links = (REQUEST_LINKS_MAX as u128)
         * (ROUTE_EDGES_MAX as u128)
         * (BANDWIDTH_MAX_BPS as u128 / 1_000_000)

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::amount::Amount;
 use crate::id::{ResourceId, RmName};
+use crate::kind::ResourceKind;
 use crate::time::Window;
 
 /// The kind of a refusal. The enum is closed, so that every place that answers must handle every
@@ -205,9 +206,10 @@ impl Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BottleneckKind {
-    /// One site, to which the request is pinned. The numbers are CPUs.
+    /// One site, to which the request is pinned. The numbers are CPUs, or amounts of
+    /// [`Bottleneck::resource_kind`].
     Site,
-    /// Several demands, each of which needs a site of its own: fewer sites have enough CPUs for them.
+    /// Several demands, each of which needs a site of its own: fewer sites have enough for them.
     /// Both numbers count sites.
     Sites,
     /// One path, which all of the demands have to take. The numbers are bit/s.
@@ -244,6 +246,9 @@ pub struct Bottleneck {
     pub requested: u64,
     /// How much of them is free.
     pub available: u64,
+    /// The further kind of resource that sites are short of. `None`: what `kind` says, or several kinds together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub resource_kind: Option<ResourceKind>,
 }
 
 /// Why something was refused, with the facts that a person needs to act.
@@ -344,6 +349,7 @@ mod tests {
             resources: vec!["A-B".to_owned()],
             requested: 2,
             available: 1,
+            resource_kind: None,
         };
         let new = Refusal { bottleneck: Some(Box::new(bottleneck)), ..read };
         let text = serde_json::to_string(&new).unwrap();

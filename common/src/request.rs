@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::amount::{BitsPerSecond, Cpus};
+use crate::amount::{Amount, BitsPerSecond, Cpus};
 use crate::id::{SiteName, VertexName};
 use crate::invalid::InvalidField;
+use crate::kind::ResourceKind;
 use crate::limits;
 use crate::time::{Span, Time, Window};
 
@@ -18,10 +19,50 @@ pub struct SiteDemand {
     pub name: SiteName,
     /// CPUs wanted, 1 to [`limits::CPUS_MAX`].
     pub cpus: Cpus,
+    /// What else is wanted at the same site, by kind: 1 to [`ResourceKind::most`].
+    pub others: BTreeMap<ResourceKind, Amount>,
     /// The only vertex on which the site may be placed, if the user names one.
     pub pinned: Option<VertexName>,
     /// Vertices on which the site must not be placed.
     pub excluded: BTreeSet<VertexName>,
+}
+
+impl SiteDemand {
+    /// What is wanted, by kind: the CPUs first, then the further kinds in their order.
+    pub fn amounts(&self) -> impl Iterator<Item = (ResourceKind, Amount)> + '_ {
+        let others = self.others.iter().map(|(kind, amount)| (*kind, *amount));
+        std::iter::once((ResourceKind::Cpus, self.cpus.into())).chain(others)
+    }
+
+    /// What is wanted of one kind; zero if nothing.
+    #[must_use]
+    pub fn amount(&self, kind: ResourceKind) -> Amount {
+        if kind == ResourceKind::Cpus {
+            return self.cpus.into();
+        }
+        self.others.get(&kind).copied().unwrap_or(Amount::ZERO)
+    }
+
+    /// Changes what is wanted of one kind. Nothing of a further kind is no demand for it.
+    pub fn set_amount(&mut self, kind: ResourceKind, amount: Amount) {
+        match (kind, amount) {
+            (ResourceKind::Cpus, _) => self.cpus = Cpus(amount.0),
+            (_, Amount::ZERO) => drop(self.others.remove(&kind)),
+            _ => drop(self.others.insert(kind, amount)),
+        }
+    }
+
+    /// Whether the other demand wants the same amounts of everything.
+    #[must_use]
+    pub fn wants_as(&self, other: &Self) -> bool {
+        self.cpus == other.cpus && self.others == other.others
+    }
+
+    /// Whether nothing at all is wanted: the demand only says where a link ends.
+    #[must_use]
+    pub fn wants_nothing(&self) -> bool {
+        self.cpus.0 == 0 && self.others.is_empty()
+    }
 }
 
 /// One requested link (`rb_l`, `l = (o, p)`). It cannot be split.
@@ -109,6 +150,9 @@ impl CoAllocation {
                 return Err(InvalidField::new(field("name"), &site.name, allowed));
             }
             check_amount(&field("cpus"), site.cpus.0, limits::CPUS_MAX, "CPUs")?;
+            for (kind, amount) in &site.others {
+                kind.parse_amount(&field(&format!("others.{}", kind.word())), amount.0)?;
+            }
             let Some(pin) = &site.pinned else { continue };
             if site.excluded.contains(pin) {
                 return Err(InvalidField::new(
@@ -211,6 +255,7 @@ mod tests {
         let site = |name: &str| SiteDemand {
             name: SiteName::composed(name),
             cpus: Cpus(4),
+            others: BTreeMap::new(),
             pinned: None,
             excluded: BTreeSet::new(),
         };
@@ -225,11 +270,14 @@ mod tests {
     #[test]
     fn bad_requests_are_refused_with_field_value_and_range() {
         type Spoil = fn(&mut CoAllocation);
-        let cases: [(&str, Spoil); 10] = [
+        let cases: [(&str, Spoil); 11] = [
             ("sites", |r| r.sites.clear()),
             ("sites[1].name", |r| r.sites[1].name = r.sites[0].name.clone()),
             ("sites[0].cpus", |r| r.sites[0].cpus = Cpus(0)),
             ("sites[1].cpus", |r| r.sites[1].cpus = Cpus(u64::MAX)),
+            ("sites[1].others.storage", |r| {
+                r.sites[1].others.insert(ResourceKind::Storage, Amount(0));
+            }),
             ("links[0].to", |r| r.links[0].to = 0),
             ("links[0].from", |r| r.links[0].from = 9),
             ("links[1]", |r| r.links.push(r.links[0])),

@@ -7,14 +7,20 @@
 //! Vertices and edges are numbered in the order in which they were added, so that planners can work
 //! on vectors. Left out: what is booked; what is free in one frame is a [`FrameView`].
 
+mod view;
+
 use std::collections::BTreeMap;
 
-use crate::amount::{BitsPerSecond, Cpus, UnitValue};
+use crate::amount::{Amount, BitsPerSecond, Cpus, UnitValue};
 use crate::id::{DomainName, EdgeName, ResourceId, RmName, VertexName};
 use crate::invalid::{InvalidField, check_range};
+use crate::kind::ResourceKind;
 use crate::limits;
 use crate::price::PriceSchedule;
-use crate::time::{Span, Window};
+use crate::request::SiteDemand;
+use crate::time::Span;
+
+pub use self::view::{FrameView, ShortOf};
 
 /// Number of a vertex in its [`Topology`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +65,17 @@ pub struct Compute {
     pub mips: u64,
 }
 
+/// What a site has of one further kind of resource, besides its CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteResource {
+    /// The name of this resource at the CRM that owns the site.
+    pub resource: ResourceId,
+    /// The capacity, in the unit of the kind, 1 to [`ResourceKind::most`].
+    pub capacity: Amount,
+    /// Points per unit, at most [`limits::UNIT_VALUE_MAX`].
+    pub unit_value: UnitValue,
+}
+
 /// A site, or an exchange point when it has no computers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vertex {
@@ -68,6 +85,70 @@ pub struct Vertex {
     pub domain: Option<DomainName>,
     /// The computers of the site; `None` for an exchange point.
     pub compute: Option<Compute>,
+    /// What the site has besides CPUs, by kind; empty at an exchange point.
+    pub others: BTreeMap<ResourceKind, SiteResource>,
+}
+
+/// One resource of a site, whatever its kind.
+#[derive(Debug, Clone, Copy)]
+pub struct OfSite<'a> {
+    /// The kind.
+    pub kind: ResourceKind,
+    /// The CRM that owns the site.
+    pub rm: &'a RmName,
+    /// The name of this resource at that CRM.
+    pub resource: &'a ResourceId,
+    /// The capacity, in the unit of the kind.
+    pub capacity: Amount,
+    /// Points per unit.
+    pub unit_value: UnitValue,
+    /// The price by the time of day. `None`: it costs nothing.
+    pub price: Option<&'a PriceSchedule>,
+}
+
+impl Vertex {
+    /// A vertex that has nothing besides these computers, if any.
+    #[must_use]
+    pub const fn new(
+        name: VertexName,
+        domain: Option<DomainName>,
+        compute: Option<Compute>,
+    ) -> Self {
+        Self { name, domain, compute, others: BTreeMap::new() }
+    }
+
+    /// All resources of a site, the CPUs first and then the further kinds in their order; none at an
+    /// exchange point. It is the order in which a CRM discloses them.
+    pub fn resources(&self) -> impl Iterator<Item = OfSite<'_>> {
+        self.compute.iter().flat_map(|compute| {
+            let rm = &compute.rm;
+            let cpus = OfSite {
+                kind: ResourceKind::Cpus,
+                rm,
+                resource: &compute.resource,
+                capacity: compute.capacity.into(),
+                unit_value: compute.unit_value,
+                price: compute.price.as_ref(),
+            };
+            let others = self.others.iter().map(move |(kind, own)| OfSite {
+                kind: *kind,
+                rm,
+                resource: &own.resource,
+                capacity: own.capacity,
+                unit_value: own.unit_value,
+                price: None,
+            });
+            std::iter::once(cpus).chain(others)
+        })
+    }
+
+    /// What a demand costs here by Eq. (3), in thousandths of a point: unit value times amount, over all
+    /// kinds that it wants.
+    #[must_use]
+    pub fn value_of(&self, demand: &SiteDemand) -> u64 {
+        let value = |of: OfSite<'_>| of.kind.value(of.unit_value, demand.amount(of.kind)).milli;
+        self.resources().map(value).fold(0, u64::saturating_add)
+    }
 }
 
 /// How an edge's capacity serves its two directions.
@@ -212,12 +293,44 @@ impl Topology {
             check_range("quality", compute.quality, 0..=limits::QUALITY_FULL, "points")?;
             check_range("mips", compute.mips, 1..=limits::MIPS_MAX, "MIPS")?;
         }
+        self.check_others(&vertex)?;
         // At most VERTICES_MAX.
         let index = VertexIndex(self.vertices.len() as u32);
         self.vertex_by_name.insert(vertex.name.clone(), index);
         self.vertices.push(vertex);
         self.hops.push(Vec::new());
         Ok(index)
+    }
+
+    /// Checks what a vertex has besides CPUs.
+    fn check_others(&self, vertex: &Vertex) -> Result<(), InvalidField> {
+        if vertex.compute.is_none() && !vertex.others.is_empty() {
+            let allowed = "no further resources where there are no CPUs";
+            return Err(InvalidField::new("others", vertex.others.len(), allowed));
+        }
+        for (kind, own) in &vertex.others {
+            kind.parse_amount("others.capacity", own.capacity.0)?;
+            let points = 0..=limits::UNIT_VALUE_MAX;
+            check_range("others.unit_value", own.unit_value.0, points, "points")?;
+        }
+        // A site may be called `A:storage`. Then a site A must not have storage, or vice versa.
+        let twice = |own: &ResourceId| {
+            let name = VertexName::parse("name", own.as_str()).ok();
+            name.is_some_and(|name| self.vertex_by_name.contains_key(&name))
+        };
+        if let Some(own) = vertex.others.values().find(|own| twice(&own.resource)) {
+            let allowed = "a name that no site has";
+            return Err(InvalidField::new("others", &own.resource, allowed));
+        }
+        let (site, kind) = ResourceKind::of_site_resource(vertex.name.as_str());
+        let other = VertexName::parse("name", site).ok().and_then(|name| self.find_vertex(&name));
+        if kind != ResourceKind::Cpus
+            && other.is_some_and(|other| self.vertex(other).others.contains_key(&kind))
+        {
+            let allowed = format!("a name other than that of {site}'s {}", kind.noun());
+            return Err(InvalidField::new("name", &vertex.name, allowed));
+        }
+        Ok(())
     }
 
     /// Adds an edge between two existing vertices and returns its number.
@@ -312,38 +425,70 @@ impl Topology {
     }
 }
 
-/// What is free in one frame, as the RMs disclosed it. There is one number per resource, the minimum
-/// over the window, in the order of the topology. A resource for which no RM answered counts as zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FrameView {
-    /// The window of the frame.
-    pub window: Window,
-    /// Free CPUs of each vertex (`wc_i`); zero at exchange points.
-    pub free_cpus: Vec<Cpus>,
-    /// Free rate of each edge (`wb_k`), indexed by [`Direction::at`]. On a shared edge both entries
-    /// are the same number, which the two directions share.
-    pub free_bps: Vec<[BitsPerSecond; 2]>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Window;
 
-impl FrameView {
-    /// A view in which everything is free: the federation without any booking.
-    #[must_use]
-    pub fn empty_federation(topology: &Topology, window: Window) -> Self {
-        let cpus = |vertex: &Vertex| vertex.compute.as_ref().map_or(Cpus(0), |c| c.capacity);
-        Self {
-            window,
-            free_cpus: topology.vertices().iter().map(cpus).collect(),
-            free_bps: topology.edges().iter().map(|edge| [edge.capacity; 2]).collect(),
-        }
+    fn site(name: &str, storage: Option<u64>) -> Vertex {
+        let compute = Compute {
+            rm: RmName::composed("crm"),
+            resource: ResourceId::composed(name),
+            capacity: Cpus(8),
+            unit_value: UnitValue(1),
+            price: None,
+            quality: limits::QUALITY_FULL,
+            mips: limits::MIPS_DEFAULT,
+        };
+        let mut vertex = Vertex::new(VertexName::composed(name), None, Some(compute));
+        vertex.others.extend(storage.map(|gb| {
+            let resource = ResourceId::composed(format!("{name}:storage"));
+            let own = SiteResource { resource, capacity: Amount(gb), unit_value: UnitValue(2) };
+            (ResourceKind::Storage, own)
+        }));
+        vertex
     }
 
-    /// A view in which nothing is free, to which the answers of the RMs are then added.
-    #[must_use]
-    pub fn nothing(topology: &Topology, window: Window) -> Self {
-        Self {
-            window,
-            free_cpus: vec![Cpus(0); topology.vertices().len()],
-            free_bps: vec![[BitsPerSecond(0); 2]; topology.edges().len()],
+    #[test]
+    fn what_a_site_has_besides_cpus_is_checked_and_named_once() {
+        let mut topology = Topology::new();
+        topology.add_vertex(site("A", Some(100))).unwrap();
+        for (wrong, field) in [
+            (site("B", Some(0)), "others.capacity"),
+            (site("B", Some(limits::STORAGE_MAX_GB + 1)), "others.capacity"),
+            (site("A:storage", None), "name"),
+            (Vertex { compute: None, ..site("B", Some(1)) }, "others"),
+        ] {
+            assert_eq!(topology.add_vertex(wrong).unwrap_err().field, field);
         }
+        topology.add_vertex(site("B:storage", None)).unwrap();
+        assert_eq!(topology.add_vertex(site("B", Some(1))).unwrap_err().field, "others");
+    }
+
+    #[test]
+    fn a_view_knows_what_a_demand_lacks() {
+        let mut topology = Topology::new();
+        let a = topology.add_vertex(site("A", Some(100))).unwrap();
+        let b = topology.add_vertex(site("B", None)).unwrap();
+        let window = Window::starting(crate::Time::from_us(0), Span::from_secs(60)).unwrap();
+        let view = FrameView::empty_federation(&topology, window);
+        let mut demand = SiteDemand {
+            name: crate::SiteName::composed("r"),
+            cpus: Cpus(8),
+            others: BTreeMap::new(),
+            pinned: None,
+            excluded: std::collections::BTreeSet::new(),
+        };
+        assert!(view.fits(&demand, a) && view.fits(&demand, b));
+        assert_eq!(topology.vertex(a).value_of(&demand), 8_000);
+        demand.set_amount(ResourceKind::Storage, Amount(100));
+        assert!(view.fits(&demand, a) && !view.fits(&demand, b));
+        assert_eq!(topology.vertex(a).value_of(&demand), 208_000);
+        let short = view.short_of(&demand, b).unwrap();
+        assert_eq!((short.kind, short.free), (ResourceKind::Storage, Amount::ZERO));
+        demand.cpus = Cpus(9);
+        assert_eq!(view.short_of(&demand, a).unwrap().kind, ResourceKind::Cpus);
+        let answered = FrameView::of_answers(&topology, window, |_, _| 1_000);
+        assert_eq!(answered.at_most_capacity(&topology), view);
     }
 }

@@ -50,7 +50,7 @@ fn participant(rm: usize) -> Participant {
     let mut participant = Participant::new(ParticipantConfig {
         name: RmName::composed(format!("rm-{rm}")),
         resources: (0..count).map(|n| (name(n), Amount(capacity))).collect(),
-        unit: coalloc_common::Unit::BitsPerSecond,
+        kinds: coalloc_common::ResourceKind::Bandwidth.into(),
         coordinators: [coalloc_common::CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
         levels: std::collections::BTreeMap::new(),

@@ -21,14 +21,15 @@ mod update;
 pub use alternatives::smaller_to_wire;
 pub use bookings::{compare_from_wire, compare_to_wire, compared_from_wire, compared_to_wire};
 pub use federation::{
-    check_references, file_topology, path_resources, taken, topology_of_descriptions,
+    check_references, file_topology, others_to_wire, path_resources, site_resources, taken,
+    topology_of_descriptions,
 };
 pub use inner::{InnerPlan, inner_network};
 pub use levels::service_levels;
 pub use objective::{objective_to_wire, objectives_from_wire, price_from_wire};
 pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, segments_to_wire};
 pub use refusal::{denial, refusal_from_wire, refusal_to_wire};
-pub use request::{RequestOptions, plan_options, request_from_wire, user_name};
+pub use request::{RequestOptions, amounts_to_wire, plan_options, request_from_wire, user_name};
 pub use task::{
     ParsedTask, ParsedTaskOptions, check_task_options, effort_to_wire, found_to_wire,
     task_from_wire, task_options, whole_to_wire,

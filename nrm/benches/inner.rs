@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, ResourceId, RmName, Segment, Span, Time, TransactionId,
-    Unit, UserName, Window,
+    Amount, BootTime, CoordinatorName, Now, ResourceId, ResourceKind, RmName, Segment, Span, Time,
+    TransactionId, UserName, Window,
 };
 use coalloc_net::convert::inner_network;
 use coalloc_nrm::inner::Network;
@@ -96,7 +96,7 @@ fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
     let mut participant = Participant::new(ParticipantConfig {
         name: RmName::composed("nrm"),
         resources: paths.iter().map(resource).collect(),
-        unit: Unit::BitsPerSecond,
+        kinds: ResourceKind::Bandwidth.into(),
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
         levels: Default::default(),

@@ -17,7 +17,9 @@ pub mod refused;
 mod topology;
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{Amount, BitsPerSecond, CoAllocation, Span, Topology, VertexIndex};
+use coalloc_common::{
+    Amount, BitsPerSecond, CoAllocation, ResourceKind, Span, Topology, VertexIndex,
+};
 
 pub use self::topology::{
     AbstractTopology, Inner, InnerResource, Resource, ShownPath, seen_by_parent,
@@ -166,8 +168,8 @@ fn any_window() -> Option<coalloc_common::Window> {
 /// A demand that cannot be met beside those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
-    /// This site of the request (by index) has only this many CPUs free.
-    Site(usize, Amount),
+    /// This site of the request (by index) has only this amount of a kind free.
+    Site(usize, ResourceKind, Amount),
     /// This link of the request (by index) fits beside the links before it with at most this rate,
     /// in bit/s; zero if it does not fit at all.
     Link(usize, Amount),
@@ -185,9 +187,8 @@ pub fn short(
 ) -> Option<Short> {
     let Instance { topology, request, view, .. } = instance;
     for (at, site) in request.sites.iter().enumerate() {
-        let free = view.free_cpus[topology.find_vertex(site.pinned.as_ref()?)?.at()];
-        if free < site.cpus {
-            return Some(Short::Site(at, free.into()));
+        if let Some(short) = view.short_of(site, topology.find_vertex(site.pinned.as_ref()?)?) {
+            return Some(Short::Site(at, short.kind, short.free));
         }
     }
     let fits = |links: usize, last: BitsPerSecond| {

@@ -5,11 +5,11 @@
 //! the steps of its route. The caller decides what the numbers mean: unit values (Eq. 3 of Takefusa
 //! 2010), or several objectives packed into one number. Planners only add them up.
 //!
-//! Two requested sites with equal CPUs cost the same at every vertex, and the cost of a link at a
+//! Two requested sites that want the same amounts cost the same at every vertex, and the cost of a link at a
 //! step is proportional to its rate. Both hold by construction, and planners rely on both.
 
 use coalloc_common::topology::Direction;
-use coalloc_common::{BitsPerSecond, CoAllocation, Cpus, EdgeIndex, Topology, VertexIndex};
+use coalloc_common::{BitsPerSecond, CoAllocation, EdgeIndex, SiteDemand, Topology, VertexIndex};
 
 use crate::Route;
 
@@ -17,7 +17,7 @@ use crate::Route;
 /// [`Costs::preference`] and [`Costs::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Costs {
-    /// The cost of each site, by distinct number of CPUs and then by vertex.
+    /// The cost of each site, by distinct amounts and then by vertex.
     rows: Vec<Vec<u64>>,
     /// The index into `rows` of each requested site.
     row_of: Vec<usize>,
@@ -34,8 +34,8 @@ pub const fn mbps(rate: BitsPerSecond) -> u64 {
 }
 
 impl Costs {
-    /// Builds the costs from two functions. `site` gives the cost of a number of CPUs at a vertex,
-    /// and `step` the cost of one unit of rate on a step. A unit of rate is the greatest common
+    /// Builds the costs from two functions. `site` gives the cost of a demand at a vertex, by its
+    /// amounts alone, and `step` the cost of one unit of rate on a step. A unit of rate is the greatest common
     /// divisor of all requested rates in Mbit/s, see [`Costs::rate_unit_mbps`].
     ///
     /// The caller ensures that no plan's sum reaches 2^63.
@@ -43,22 +43,24 @@ impl Costs {
     pub fn new(
         topology: &Topology,
         request: &CoAllocation,
-        site: impl Fn(Cpus, VertexIndex) -> u64,
+        site: impl Fn(&SiteDemand, VertexIndex) -> u64,
         step: impl Fn(EdgeIndex, Direction) -> u64,
     ) -> Self {
-        let mut amounts: Vec<Cpus> = Vec::new();
+        let mut amounts: Vec<&SiteDemand> = Vec::new();
         let mut row_of = Vec::with_capacity(request.sites.len());
         for demand in &request.sites {
-            let known = amounts.iter().position(|cpus| *cpus == demand.cpus);
+            let known = amounts.iter().position(|other| other.wants_as(demand));
             row_of.push(known.unwrap_or(amounts.len()));
             if known.is_none() {
-                amounts.push(demand.cpus);
+                amounts.push(demand);
             }
         }
         // There are at most VERTICES_MAX vertices and EDGES_MAX edges, so the casts keep the
         // values.
         let vertices = 0..topology.vertices().len() as u32;
-        let row = |cpus: &Cpus| vertices.clone().map(|at| site(*cpus, VertexIndex(at))).collect();
+        let row = |demand: &&SiteDemand| {
+            vertices.clone().map(|at| site(demand, VertexIndex(at))).collect()
+        };
         let edges = 0..topology.edges().len() as u32;
         let lanes = |edge| [Direction::AToB, Direction::BToA].map(|way| step(EdgeIndex(edge), way));
         Self {
@@ -74,10 +76,7 @@ impl Costs {
     #[must_use]
     pub fn preference(topology: &Topology, request: &CoAllocation) -> Self {
         let unit = rate_unit_mbps(request);
-        let site = |cpus, at| {
-            let compute = topology.vertex(at).compute.as_ref();
-            compute.map_or(0, |compute| compute.unit_value.of_cpus(cpus).milli)
-        };
+        let site = |demand: &SiteDemand, at| topology.vertex(at).value_of(demand);
         // Points per Gbit/s are milli-points per Mbit/s.
         let step = |edge, _| topology.edge(edge).unit_value.0 * unit;
         Self::new(topology, request, site, step)

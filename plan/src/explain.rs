@@ -4,8 +4,8 @@
 //! true by itself, and [`check`] can verify it against the view. [`check`] shares with the search
 //! for statements only the notion of a chain of paths. The statements are:
 //!
-//! * One pinned site has too few CPUs, or there are fewer sites with enough CPUs than requested
-//!   sites that need one each (the least violator of Hall's condition).
+//! * One pinned site has too little of what is wanted there (CPUs or a further kind), or there are
+//!   fewer sites with enough than requested sites that need one each (the least violator of Hall's condition).
 //! * No chain of paths carries one of the links: all chains are too long or too slow, or each has
 //!   at least one of the paths named, which are too narrow.
 //! * Several links together have to cross a cut that is too small, by the sum of their rates or
@@ -38,8 +38,8 @@ use std::cell::Cell;
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, Bottleneck, BottleneckKind, CoAllocation, EdgeIndex, Reason, Refusal, SiteDemand,
-    Topology, VertexIndex, limits,
+    Amount, Bottleneck, BottleneckKind, CoAllocation, EdgeIndex, Reason, Refusal, ResourceKind,
+    SiteDemand, Topology, VertexIndex, limits,
 };
 
 use crate::ip::{IpOptions, free_bps};
@@ -54,7 +54,7 @@ struct Case<'a> {
     request: &'a CoAllocation,
     view: &'a FrameView,
     route_edges: usize,
-    /// For each requested site, the vertices where it may be placed and that have enough CPUs free.
+    /// For each requested site, the vertices where it may be placed and that have enough free.
     candidates: Vec<Vec<VertexIndex>>,
     /// How many more arcs may be examined.
     work: Cell<u64>,
@@ -69,7 +69,7 @@ impl<'a> Case<'a> {
     ) -> Self {
         let fits = |site: &SiteDemand| {
             let may = topology.sites().filter(|(_, place, _)| may_land(site, &place.name));
-            may.filter(|(at, ..)| view.free_cpus[at.at()] >= site.cpus).map(|(at, ..)| at).collect()
+            may.filter(|(at, ..)| view.fits(site, *at)).map(|(at, ..)| at).collect()
         };
         let candidates = request.sites.iter().map(fits).collect();
         let work = Cell::new(limits::EXPLAIN_WORK_MAX);
@@ -200,10 +200,11 @@ impl Case<'_> {
     fn only_resource(&self, found: &Bottleneck) -> Option<coalloc_common::ResourceId> {
         let [name] = &found.resources[..] else { return None };
         if found.kind == BottleneckKind::Site {
+            let kind = found.resource_kind.unwrap_or(ResourceKind::Cpus);
             let mut sites = self.topology.sites();
-            return sites
-                .find(|(_, place, _)| place.name.as_str() == name)
-                .map(|(.., compute)| compute.resource.clone());
+            let (_, place, _) = sites.find(|(_, place, _)| place.name.as_str() == name)?;
+            let own = place.resources().find(|of| of.kind == kind);
+            return own.map(|of| of.resource.clone());
         }
         let lane = self.lanes().find(|lane| self.lane_name(*lane) == *name)?;
         Some(self.topology.edge(lane.0).resource(lane.1).clone())

@@ -19,7 +19,7 @@
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Topology, Window, limits,
+    Amount, BitsPerSecond, Reason, Refusal, ResourceId, RmName, Topology, Window, limits,
 };
 
 use crate::Solver;
@@ -38,10 +38,11 @@ pub fn believe(topology: &Topology, refusals: &[Refusal], believed: usize, view:
         return;
     }
     let frame = view.window;
-    for (vertex, _, compute) in topology.sites() {
-        if let Some(most) = available(refusals, believed, &compute.rm, &compute.resource, frame) {
-            let free = &mut view.free_cpus[vertex.at()];
-            *free = (*free).min(Cpus(most));
+    for (at, vertex, _) in topology.sites() {
+        for of in vertex.resources() {
+            if let Some(most) = available(refusals, believed, of.rm, of.resource, frame) {
+                view.set_free(of.kind, at, view.free_at(of.kind, at).min(Amount(most)));
+            }
         }
     }
     for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
@@ -80,7 +81,7 @@ fn available(
 #[cfg(test)]
 mod tests {
     use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
-    use coalloc_common::{Amount, EdgeName, Span, Time, UnitValue, VertexIndex, VertexName};
+    use coalloc_common::{Cpus, EdgeName, Span, Time, UnitValue, VertexIndex, VertexName};
 
     use super::*;
 
@@ -97,7 +98,7 @@ mod tests {
                 mips: limits::MIPS_DEFAULT,
             };
             let name = VertexName::composed(name);
-            topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
+            topology.add_vertex(Vertex::new(name, None, Some(compute))).unwrap();
         }
         let edge = |name: &str, duplex| Edge {
             name: EdgeName::composed(name),

@@ -111,11 +111,11 @@ impl Plan {
     ) -> BTreeMap<RmName, Vec<Segment>> {
         let mut amounts: BTreeMap<(RmName, ResourceId), u64> = BTreeMap::new();
         for (site, vertex) in request.sites.iter().zip(&self.placements) {
-            if let Some(compute) = &topology.vertex(*vertex).compute
-                && site.cpus.0 > 0
-            {
-                *amounts.entry((compute.rm.clone(), compute.resource.clone())).or_default() +=
-                    site.cpus.0;
+            for of in topology.vertex(*vertex).resources() {
+                let wanted = site.amount(of.kind).0;
+                if wanted > 0 {
+                    *amounts.entry((of.rm.clone(), of.resource.clone())).or_default() += wanted;
+                }
             }
         }
         for (link, route) in request.links.iter().zip(&self.routes) {

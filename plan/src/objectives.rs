@@ -13,16 +13,18 @@
 //!
 //! Load (option A): the CPUs of a site count with the share of that site that is taken once they
 //! are booked. A link counts with the share of each path that is taken, plus what one link of the
-//! request's mean rate adds to it. When several links of a request share a path, none of them
+//! request's mean rate adds to it. Further kinds at a site count by their unit value only, in
+//! preference: they have no price and no quality, and GB cannot be added to CPUs. When several links of a request share a path, none of them
 //! counts the load of the others, because planners add and do not multiply.
 
 use std::collections::BTreeMap;
 
+use coalloc_common::kind::Combination;
 use coalloc_common::price;
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Cpus, EdgeIndex, Objective, Ranking, Refusal, RmName, Segment,
-    Topology, Unit, Value, VertexIndex, Window, limits,
+    BitsPerSecond, CoAllocation, EdgeIndex, Objective, Ranking, Refusal, ResourceKind, RmName,
+    Segment, SiteDemand, Topology, Value, VertexIndex, Window, limits,
 };
 
 use crate::costs::{Costs, mbps, rate_unit_mbps};
@@ -48,10 +50,11 @@ impl<'a> Measure<'a> {
         Self { topology, request, view, rate_unit: rate_unit_mbps(request), mean_rate }
     }
 
-    /// The term of these CPUs at a vertex, in the objective's fine unit; 0 at an exchange point.
-    fn site(&self, objective: Objective, cpus: Cpus, at: VertexIndex) -> u128 {
-        let Some(compute) = &self.topology.vertex(at).compute else { return 0 };
-        let amount = u128::from(cpus.0);
+    /// The term of a demand at a vertex, in the objective's fine unit; 0 at an exchange point.
+    fn site(&self, objective: Objective, demand: &SiteDemand, at: VertexIndex) -> u128 {
+        let vertex = self.topology.vertex(at);
+        let Some(compute) = &vertex.compute else { return 0 };
+        let amount = u128::from(demand.cpus.0);
         match objective {
             Objective::Start => 0,
             Objective::Price => {
@@ -64,7 +67,7 @@ impl<'a> Measure<'a> {
                 let taken = compute.capacity.0.saturating_sub(self.view.free_cpus[at.at()].0);
                 (1_000_000 * amount * (u128::from(taken) + amount)).div_ceil(capacity)
             }
-            Objective::Preference => u128::from(compute.unit_value.of_cpus(cpus).milli),
+            Objective::Preference => u128::from(vertex.value_of(demand)),
         }
     }
 
@@ -100,7 +103,7 @@ impl<'a> Measure<'a> {
             return u128::from(self.view.window.start().as_us().unsigned_abs());
         }
         let demands = self.request.sites.iter().zip(sites);
-        let placed: u128 = demands.map(|(site, at)| self.site(objective, site.cpus, *at)).sum();
+        let placed: u128 = demands.map(|(site, at)| self.site(objective, site, *at)).sum();
         let links = self.request.links.iter().zip(routes).map(|(link, route)| {
             let units = u128::from(mbps(link.bandwidth).div_ceil(self.rate_unit));
             let steps = route.iter().map(|(edge, way)| self.step(objective, *edge, *way));
@@ -132,21 +135,20 @@ pub fn shown(objective: Objective, exact: u128) -> u64 {
 /// it. `None` if the topology lacks one of the resources: its price is then unknown.
 #[must_use]
 pub fn price_of(topology: &Topology, segments: &BTreeMap<RmName, Vec<Segment>>) -> Option<u64> {
-    let sites = topology.sites().map(|(_, _, compute)| {
-        ((&compute.rm, &compute.resource), (compute.price.as_ref(), Unit::Cpus))
-    });
+    let sites = topology.sites().flat_map(|(_, vertex, _)| vertex.resources());
+    let sites = sites.map(|of| ((of.rm, of.resource), (of.price, of.kind)));
     let edges = topology.edges().iter().flat_map(|edge| {
-        [Direction::AToB, Direction::BToA]
-            .map(|way| ((&edge.rm, edge.resource(way)), (edge.price.as_ref(), Unit::BitsPerSecond)))
+        let of = (edge.price.as_ref(), ResourceKind::Bandwidth);
+        [Direction::AToB, Direction::BToA].map(|way| ((&edge.rm, edge.resource(way)), of))
     });
     let prices: BTreeMap<_, _> = sites.chain(edges).collect();
     let mut sum = 0;
     for (rm, segment) in segments.iter().flat_map(|(rm, own)| own.iter().map(move |s| (rm, s))) {
-        let (price, unit) = prices.get(&(rm, &segment.resource))?;
+        let (price, kind) = prices.get(&(rm, &segment.resource))?;
         // In the fine unit of `Measure`.
-        let amount = match unit {
-            Unit::Cpus => 1000 * u128::from(segment.amount.0),
-            Unit::BitsPerSecond => u128::from(mbps(BitsPerSecond(segment.amount.0))),
+        let amount = match kind.combination() {
+            Combination::AtOneSite => 1000 * u128::from(segment.amount.0),
+            Combination::OnEveryPath => u128::from(mbps(BitsPerSecond(segment.amount.0))),
         };
         sum += amount * price.map_or(0, |price| price.unit_price_us(segment.window));
     }
@@ -216,7 +218,7 @@ impl<'a> Packing<'a> {
         let costs = Costs::new(
             topology,
             request,
-            |cpus, at| packed(&|objective| measure.site(objective, cpus, at)),
+            |demand, at| packed(&|objective| measure.site(objective, demand, at)),
             |edge, way| packed(&|objective| measure.step(objective, edge, way)),
         );
         let instance = Instance { topology, request, view, costs };
@@ -262,22 +264,22 @@ impl<'a> Packing<'a> {
 }
 
 /// The choices that are open in a frame. No plan of the frame contains any other choice.
-struct Open {
-    /// For each requested site: its CPUs, and the vertices that have so many free.
-    sites: Vec<(Cpus, Vec<VertexIndex>)>,
+struct Open<'a> {
+    /// For each requested site: what it wants, and the vertices that have so much free.
+    sites: Vec<(&'a SiteDemand, Vec<VertexIndex>)>,
     /// Steps on which the least requested rate is free.
     steps: Vec<(EdgeIndex, Direction)>,
     /// The units of rate of all requested links together.
     units: u128,
 }
 
-impl Open {
-    fn of(measure: &Measure<'_>) -> Self {
+impl<'a> Open<'a> {
+    fn of(measure: &Measure<'a>) -> Self {
         let Measure { topology, request, view, rate_unit, .. } = measure;
         let sites = request.sites.iter().map(|site| {
             let open = topology.sites().map(|(at, _, _)| at);
-            let open = open.filter(|at| view.free_cpus[at.at()] >= site.cpus);
-            (site.cpus, open.collect())
+            let open = open.filter(|at| view.fits(site, *at));
+            (site, open.collect())
         });
         let least = request.links.iter().map(|link| link.bandwidth).min();
         // There are at most EDGES_MAX edges, so the cast keeps the value.
@@ -303,10 +305,10 @@ impl Open {
     ) -> Part {
         let mut unit = 0;
         let mut most = 0;
-        for (cpus, open) in &self.sites {
+        for (demand, open) in &self.sites {
             let mut dearest = 0;
             for at in open {
-                let term = measure.site(objective, *cpus, *at);
+                let term = measure.site(objective, demand, *at);
                 unit = gcd(unit, term);
                 dearest = dearest.max(term);
             }

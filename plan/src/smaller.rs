@@ -1,4 +1,4 @@
-//! Smaller requests that would fit: fewer CPUs, lower rates, both, or one site less.
+//! Smaller requests that would fit: less of one kind at sites, lower rates, both, or one site less.
 //!
 //! Each is the largest of its kind. What fits under a cap fits under every lower cap, so the
 //! largest cap is found by bisection. Then each amount that the cap lowered without need is
@@ -6,7 +6,7 @@
 //! budget ends early, the answer may be smaller than the largest request that fits, but it always
 //! fits.
 
-use coalloc_common::{BitsPerSecond, CoAllocation, Cpus, limits};
+use coalloc_common::{Amount, BitsPerSecond, CoAllocation, ResourceKind, limits};
 
 /// A smaller request with its plan. `P` is the caller's type for a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,20 +28,8 @@ pub fn smaller<P>(
     fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
 ) -> Vec<SmallerRequest<P>> {
     let mut found: Vec<SmallerRequest<P>> = Vec::new();
-    let most = request.sites.iter().map(|site| site.cpus.0).max().unwrap_or(0);
-    if let Some((cap, capped, plan)) = largest(most, fits, |cap| with_cpus(request, cap)) {
-        let restore = |smaller: &mut CoAllocation, at: usize| {
-            let asked = request.sites[at].cpus;
-            std::mem::replace(&mut smaller.sites[at].cpus, asked) != asked
-        };
-        let (smaller, plan) = restored(capped, plan, request.sites.len(), restore, fits);
-        let less =
-            (0..).zip(&request.sites).filter(|(at, site)| smaller.sites[*at].cpus < site.cpus);
-        let less: Vec<(String, u64)> =
-            less.map(|(_, site)| (site.name.to_string(), site.cpus.0)).collect();
-        let all = less.len() == request.sites.len();
-        let change = change(&Cpus(cap).to_string(), "a site", all, &less, |n| n.to_string());
-        found.push(SmallerRequest { change, request: smaller, plan });
+    for kind in std::iter::once(ResourceKind::Cpus).chain(ResourceKind::others()) {
+        found.extend(smaller_at_sites(request, kind, fits));
     }
     let most = request.links.iter().map(|link| link.bandwidth.0).max().unwrap_or(0);
     let rates = largest(most.div_ceil(MEGABIT), fits, |cap| with_rates(request, cap * MEGABIT));
@@ -66,7 +54,10 @@ pub fn smaller<P>(
     if found.is_empty() && !request.links.is_empty() {
         let both = largest(100, fits, |percent| with_share(request, percent));
         found.extend(both.map(|(percent, request, plan)| SmallerRequest {
-            change: format!("{percent} % of all CPUs and rates"),
+            change: match request.sites.iter().all(|site| site.others.is_empty()) {
+                true => format!("{percent} % of all CPUs and rates"),
+                false => format!("{percent} % of all amounts and rates"),
+            },
             request,
             plan,
         }));
@@ -87,6 +78,30 @@ pub fn smaller<P>(
         found.extend(without);
     }
     found
+}
+
+/// The smaller request with less of one kind at sites.
+fn smaller_at_sites<P>(
+    request: &CoAllocation,
+    kind: ResourceKind,
+    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+) -> Option<SmallerRequest<P>> {
+    let most = request.sites.iter().map(|site| site.amount(kind).0).max().unwrap_or(0);
+    let (cap, capped, plan) = largest(most, fits, |cap| with_at_most(request, kind, cap))?;
+    let restore = |smaller: &mut CoAllocation, at: usize| {
+        let (asked, now) = (request.sites[at].amount(kind), smaller.sites[at].amount(kind));
+        smaller.sites[at].set_amount(kind, asked);
+        now != asked
+    };
+    let (smaller, plan) = restored(capped, plan, request.sites.len(), restore, fits);
+    let less = (0..)
+        .zip(&request.sites)
+        .filter(|(at, site)| smaller.sites[*at].amount(kind) < site.amount(kind));
+    let less: Vec<(String, u64)> =
+        less.map(|(_, site)| (site.name.to_string(), site.amount(kind).0)).collect();
+    let all = less.len() == request.sites.len();
+    let change = change(&kind.show(Amount(cap)), "a site", all, &less, |n| n.to_string());
+    Some(SmallerRequest { change, request: smaller, plan })
 }
 
 /// Restores what the cap lowered without need: each amount that can be as requested beside the
@@ -152,9 +167,11 @@ fn largest<P>(
     Some(best)
 }
 
-fn with_cpus(request: &CoAllocation, cap: u64) -> CoAllocation {
+fn with_at_most(request: &CoAllocation, kind: ResourceKind, cap: u64) -> CoAllocation {
     let mut smaller = request.clone();
-    smaller.sites.iter_mut().for_each(|site| site.cpus = Cpus(site.cpus.0.min(cap)));
+    for site in &mut smaller.sites {
+        site.set_amount(kind, site.amount(kind).min(Amount(cap)));
+    }
     smaller
 }
 
@@ -165,12 +182,15 @@ fn with_rates(request: &CoAllocation, cap: u64) -> CoAllocation {
     smaller
 }
 
-/// The given percentage of all CPUs and rates, rounded up to whole CPUs and Mbit/s, and never more
-/// than requested.
+/// The given percentage of all amounts and rates, rounded up to whole units and Mbit/s, and never
+/// more than requested.
 fn with_share(request: &CoAllocation, percent: u64) -> CoAllocation {
     let mut smaller = request.clone();
     for site in &mut smaller.sites {
-        site.cpus = Cpus((site.cpus.0 * percent).div_ceil(100).min(site.cpus.0));
+        let amounts: Vec<(ResourceKind, Amount)> = site.amounts().collect();
+        for (kind, Amount(asked)) in amounts {
+            site.set_amount(kind, Amount((asked * percent).div_ceil(100).min(asked)));
+        }
     }
     for link in &mut smaller.links {
         let megabits = (link.bandwidth.0.div_ceil(100) * percent).div_ceil(MEGABIT);

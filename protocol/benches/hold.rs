@@ -10,8 +10,8 @@
 use std::fmt;
 
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, ResourceId, RmName, Segment, Time, TransactionId, Unit,
-    UserName, Window, limits,
+    Amount, BootTime, CoordinatorName, Now, ResourceId, ResourceKind, RmName, Segment, Time,
+    TransactionId, UserName, Window, limits,
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
@@ -119,7 +119,7 @@ fn ground(shape: Shape) -> (Participant, HoldOrder) {
     let mut participant = Participant::new(ParticipantConfig {
         name: RmName::composed("crm"),
         resources,
-        unit: Unit::Cpus,
+        kinds: ResourceKind::Cpus.into(),
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
         levels: Default::default(),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
-    Amount, CoordinatorName, DomainName, InvalidField, ResourceId, RmName, Span, Topology, Unit,
-    UserName, limits,
+    Amount, CoordinatorName, DomainName, InvalidField, ResourceId, ResourceKind, ResourceKinds,
+    RmName, Span, Topology, UserName, limits,
 };
 use coalloc_net::client::check_address;
 use coalloc_net::convert::{
@@ -41,12 +41,12 @@ impl Kind {
         }
     }
 
-    /// The unit of its amounts.
+    /// The kind of the resources that bear the name of a site or a path.
     #[must_use]
-    pub const fn unit(self) -> Unit {
+    pub const fn usual(self) -> ResourceKind {
         match self {
-            Self::Nrm => Unit::BitsPerSecond,
-            Self::Crm => Unit::Cpus,
+            Self::Nrm => ResourceKind::Bandwidth,
+            Self::Crm => ResourceKind::Cpus,
         }
     }
 }
@@ -95,9 +95,11 @@ pub struct RmConfig {
     pub name: RmName,
     /// Its answer to Describe, without the ledger's id.
     pub description: v1::DescribeResponse,
-    /// The resources that can be booked, with their capacities, in the order in which they are disclosed:
-    /// sites, then paths.
+    /// The resources that can be booked, with their capacities, in the order in which they are disclosed: for
+    /// each site its CPUs and then its further kinds; then paths.
     pub resources: Vec<(ResourceId, Amount)>,
+    /// The kind of each resource.
+    pub kinds: ResourceKinds,
     /// The coordinators that may hold here, with their addresses.
     pub coordinators: BTreeMap<CoordinatorName, String>,
     /// How long holds last, and the horizon.
@@ -150,12 +152,14 @@ impl RmConfig {
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;
+        let kinds = ResourceKinds::all(kind.usual()).with(kinds_at_sites(&topology));
         Ok(Self {
             kind,
             daemon,
             name,
             description,
             resources,
+            kinds,
             coordinators,
             policy,
             levels: BTreeMap::new(),
@@ -231,13 +235,20 @@ fn own_topology(
     })
 }
 
+/// The kind of each resource of a site.
+fn kinds_at_sites(topology: &Topology) -> impl Iterator<Item = (ResourceId, ResourceKind)> + '_ {
+    let all = topology.sites().flat_map(|(_, vertex, _)| vertex.resources());
+    all.map(|of| (of.resource.clone(), of.kind))
+}
+
 fn resources(
     topology: &Topology,
     description: &v1::DescribeResponse,
 ) -> Result<Vec<(ResourceId, Amount)>, InvalidField> {
     let mut resources: Vec<(ResourceId, Amount)> = topology
         .sites()
-        .map(|(_, _, compute)| (compute.resource.clone(), compute.capacity.into()))
+        .flat_map(|(_, vertex, _)| vertex.resources())
+        .map(|of| (of.resource.clone(), of.capacity))
         .collect();
     for path in &description.paths {
         let capacity = Amount(path.capacity_bps);

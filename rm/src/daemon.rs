@@ -40,7 +40,7 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
 ) -> Result<(), DaemonError> {
     let (node, ledger_id) = shell::start(&config, host, opened)?;
     let readers =
-        vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kind.unit())];
+        vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kinds.clone())];
     let (kind, name) = (config.kind.word(), config.name.as_str());
     let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
     let publisher = Publisher::new(node.handle.clone(), &config, &ledger_id);

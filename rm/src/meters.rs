@@ -3,7 +3,7 @@
 //!
 //! Left out: what is counted from records ([`coalloc_net::metrics::records`]).
 
-use coalloc_common::{Now, Unit};
+use coalloc_common::{Now, ResourceId, ResourceKinds};
 use coalloc_net::metrics;
 use coalloc_net::metrics::{rm, scrape};
 use coalloc_protocol::participant::{Level, Participant};
@@ -14,18 +14,18 @@ use crate::shell::Handle;
 struct MeterReading {
     holds: usize,
     oldest_s: f64,
-    levels: Vec<(String, Level)>,
+    levels: Vec<(ResourceId, Level)>,
 }
 
 /// Reads the participant into its gauges.
-pub fn reader(handle: Handle, unit: Unit) -> scrape::Reader {
+pub fn reader(handle: Handle, kinds: ResourceKinds) -> scrape::Reader {
     scrape::reader(move || {
-        let handle = handle.clone();
+        let (handle, kinds) = (handle.clone(), kinds.clone());
         async move {
             // If the participant is stopping, or too busy, the values of the scrape before stay.
             let now = handle.now();
             if let Ok(seen) = handle.read(move |participant| look(participant, now)).await {
-                show(&seen, unit);
+                show(&seen, &kinds);
             }
         }
     })
@@ -39,22 +39,19 @@ fn look(participant: &Participant, now: Now) -> MeterReading {
     MeterReading {
         holds: count,
         oldest_s: oldest.map_or(0.0, |age| metrics::seconds(age.to_std())),
-        levels: levels.map(|(resource, level)| (resource.to_string(), level)).collect(),
+        levels: levels.map(|(resource, level)| (resource.clone(), level)).collect(),
     }
 }
 
-fn show(seen: &MeterReading, unit: Unit) {
+fn show(seen: &MeterReading, kinds: &ResourceKinds) {
     let rm = rm();
     rm.live_holds.set(i64::try_from(seen.holds).unwrap_or(i64::MAX));
     rm.oldest_hold.set(seen.oldest_s);
-    let unit = match unit {
-        Unit::BitsPerSecond => "bit_per_second",
-        Unit::Cpus => "cpu",
-    };
     for (resource, level) in &seen.levels {
+        let unit = kinds.of(resource).metric_unit();
         let gauges = [(&rm.capacity, level.capacity), (&rm.held, level.held)];
         for (gauge, amount) in gauges.into_iter().chain([(&rm.booked, level.booked)]) {
-            gauge.with([resource, unit]).set(i64::try_from(amount.0).unwrap_or(i64::MAX));
+            gauge.with([resource.as_str(), unit]).set(i64::try_from(amount.0).unwrap_or(i64::MAX));
         }
     }
 }

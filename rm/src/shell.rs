@@ -33,7 +33,7 @@ pub fn participant(config: &RmConfig) -> Participant {
     Participant::new(ParticipantConfig {
         name: config.name.clone(),
         resources: config.resources.clone(),
-        unit: config.kind.unit(),
+        kinds: config.kinds.clone(),
         coordinators: config.coordinators.keys().cloned().collect(),
         policy: config.policy,
         levels: config.levels.clone(),
@@ -101,7 +101,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
 /// the people concerned.
 fn warn_of_overcommitments(participant: &Participant, config: &RmConfig, host: &Host) {
     for Overcommitted { resource, by } in participant.overcommitted(host.now()) {
-        let excess = config.kind.unit().show(by.excess);
+        let excess = config.kinds.of(&resource).show(by.excess);
         tracing::warn!(
             %resource, %excess, first = %by.first,
             "more is booked than the inventory has; it stays booked, but nothing new is admitted \

@@ -78,11 +78,11 @@ pub fn check(settings: &Settings, federation: &Topology) -> Result<Topology, Mod
 }
 
 fn tell_resources(topology: &Topology, trace: &mut dyn Trace) {
-    for (_, _, compute) in topology.sites() {
+    for of in topology.sites().flat_map(|(_, vertex, _)| vertex.resources()) {
         trace.event(TraceEvent::Resource {
-            resource: compute.resource.as_str().into(),
+            resource: of.resource.as_str().into(),
             kind: ResourceKind::Site,
-            capacity: compute.capacity.0,
+            capacity: of.capacity.0,
         });
     }
     for edge in topology.edges() {

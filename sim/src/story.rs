@@ -45,7 +45,8 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Amount, CoordinatorName, RequestId, ResourceId, RmName, Segment, Span, Unit, Window, limits,
+    Amount, CoordinatorName, RequestId, ResourceId, ResourceKind, RmName, Segment, Span, Window,
+    limits,
 };
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details, ParentConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
@@ -248,7 +249,10 @@ impl ScriptRunner {
         }
         self.world.add_rm(ParticipantConfig {
             name: RmName::composed(*name),
-            unit: if name.starts_with("nrm") { Unit::BitsPerSecond } else { Unit::Cpus },
+            kinds: match name.starts_with("nrm") {
+                true => ResourceKind::Bandwidth.into(),
+                false => ResourceKind::Cpus.into(),
+            },
             resources,
             coordinators: self.coordinators.iter().cloned().collect(),
             policy,

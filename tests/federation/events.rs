@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, RmName, Segment, Span, Unit, Window, limits,
+    Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Segment, Span, Window, limits,
 };
 use coalloc_grc::views::events::ReservationEvents;
 use coalloc_grc::views::view;
@@ -35,7 +35,7 @@ fn make(seed: u64) -> Result<World, String> {
     for number in 1..=3 {
         world.add_rm(ParticipantConfig {
             name: RmName::composed(format!("rm-{number}")),
-            unit: Unit::Cpus,
+            kinds: ResourceKind::Cpus.into(),
             resources: vec![(ResourceId::composed("a"), Amount(1_000))],
             coordinators: [CoordinatorName::composed("grc")].into(),
             policy: HoldPolicy {

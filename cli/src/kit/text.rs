@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use coalloc_common::{BitsPerSecond, Span, Time, Value};
+use coalloc_common::{Amount, BitsPerSecond, Cpus, ResourceKind, Span, Time, Value};
 use coalloc_net::convert::{span_from_wire, time_from_wire, window_from_wire};
 use coalloc_proto::{Duration, Timestamp, v1};
 use comfy_table::presets::NOTHING;
@@ -34,6 +34,25 @@ pub fn note(text: &str) {
 pub fn width() -> u16 {
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
     Table::new().width().or_else(columns).unwrap_or(WIDTH_DEFAULT)
+}
+
+/// What is taken or wanted at one site: CPUs, then the further kinds.
+#[must_use]
+pub fn amounts(cpus: u64, others: &[v1::KindAmount]) -> String {
+    let others = others.iter().map(|one| amount_of(&one.kind, one.amount));
+    let all: Vec<String> = std::iter::once(Cpus(cpus).to_string()).chain(others).collect();
+    all.join(", ")
+}
+
+/// An amount at a site, of the kind with this word; of CPUs when the word is empty.
+#[must_use]
+pub fn amount_of(kind: &str, amount: u64) -> String {
+    if kind.is_empty() {
+        return Cpus(amount).to_string();
+    }
+    // A coordinator of a later release may know kinds that this one does not.
+    let known = ResourceKind::parse_other("kind", kind);
+    known.map_or_else(|_| format!("{amount} {kind}"), |kind| kind.show(Amount(amount)))
 }
 
 /// An empty table without rules between cells, so that its text works with `cut` and `grep`.

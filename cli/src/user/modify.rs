@@ -324,7 +324,12 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
         let shown = |one: &v1::Reservation| {
             let plan = one.plan.as_ref();
             let sites = plan.iter().flat_map(|plan| &plan.placements);
-            let sites = sites.map(|site| format!("{} {} at {}", site.site, site.cpus, site.at));
+            let sites = sites.map(|site| {
+                let others = site.others.iter().map(|one| text::amount_of(&one.kind, one.amount));
+                let all: Vec<String> =
+                    std::iter::once(site.cpus.to_string()).chain(others).collect();
+                format!("{} {} at {}", site.site, all.join(", "), site.at)
+            });
             let routes = plan.iter().flat_map(|plan| &plan.routes);
             let routes =
                 routes.map(|r| format!("{}-{} {}", r.from, r.to, text::rate(r.bandwidth_bps)));

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, Reason, ResourceId, RmName, Segment,
-    Span, Time, Topology, Window, limits,
+    Amount, CoAllocation, InvalidField, Reason, ResourceId, RmName, Segment, Span, Time, Topology,
+    Window, limits,
 };
 use coalloc_grc::planning::libraries::Libraries;
 use coalloc_net::convert::{
@@ -76,15 +76,7 @@ impl Federation {
             let timetable = self.timetables.get(&(rm.clone(), resource.clone()));
             timetable.map_or(0, |timetable| timetable.free_min(window).0)
         };
-        let mut view = FrameView::nothing(&self.topology, window);
-        for (index, _, compute) in self.topology.sites() {
-            view.free_cpus[index.at()] = Cpus(free(&compute.rm, &compute.resource));
-        }
-        for (index, edge) in self.topology.edges().iter().enumerate() {
-            let way = |direction| BitsPerSecond(free(&edge.rm, edge.resource(direction)));
-            view.free_bps[index] = [way(Direction::AToB), way(Direction::BToA)];
-        }
-        view
+        FrameView::of_answers(&self.topology, window, free)
     }
 
     /// Plans a request: one plan per frame, the earliest start first, then the cheapest first.
@@ -243,9 +235,8 @@ const fn ip_options(options: RequestOptions) -> IpOptions {
 
 fn empty_timetables(topology: &Topology) -> BTreeMap<(RmName, ResourceId), Timetable> {
     let mut timetables = BTreeMap::new();
-    for (_, _, compute) in topology.sites() {
-        let timetable = Timetable::new(Amount::from(compute.capacity));
-        timetables.insert((compute.rm.clone(), compute.resource.clone()), timetable);
+    for of in topology.sites().flat_map(|(_, vertex, _)| vertex.resources()) {
+        timetables.insert((of.rm.clone(), of.resource.clone()), Timetable::new(of.capacity));
     }
     for edge in topology.edges() {
         for direction in [Direction::AToB, Direction::BToA] {

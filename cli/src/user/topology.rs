@@ -101,6 +101,23 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     out
 }
 
+/// What sites have besides CPUs; empty when no site has anything.
+fn others(sites: &[OwnedResource<'_, v1::Site>]) -> String {
+    if sites.iter().all(|site| site.thing.others.is_empty()) {
+        return String::new();
+    }
+    let mut table = text::table(&["site", "also has", "points/unit", "resource manager"]);
+    text::align_right(&mut table, &[1, 2]);
+    for OwnedResource { manager, thing, .. } in sites {
+        for own in &thing.others {
+            let amount = text::amount_of(&own.kind, own.capacity);
+            let value = own.unit_value.unwrap_or(1).to_string();
+            table.add_row([&thing.name, &amount, &value, *manager]);
+        }
+    }
+    text::finish(&table) + "\n"
+}
+
 fn inventory(
     sites: &[OwnedResource<'_, v1::Site>],
     paths: &[OwnedResource<'_, v1::Path>],
@@ -116,6 +133,7 @@ fn inventory(
     out += &text::finish(&table);
     let total = coalloc_common::Cpus(cpus);
     let _ = writeln!(out, "{}, {total}\n", text::count(sites.len(), "site"));
+    out += &others(sites);
     let header = [
         "path",
         "from",

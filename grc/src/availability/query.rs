@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    BitsPerSecond, Cpus, Reason, Refusal, ResourceId, RmName, Time, Topology, TransactionId,
-    UserName, Window, limits,
+    Reason, Refusal, ResourceId, RmName, Time, TransactionId, UserName, Window, limits,
 };
-use coalloc_net::convert::{span_from_wire, time_from_wire, window_to_wire};
+use coalloc_net::convert::{site_resources, span_from_wire, time_from_wire, window_to_wire};
 use coalloc_net::traces::{Span, SpanKind};
 use coalloc_proto::v1;
 use tokio::task::JoinSet;
@@ -137,15 +136,17 @@ fn checked(
     }
 }
 
-/// The number of resources an RM discloses: its sites and its paths, where a full-duplex path counts twice.
+/// The number of resources an RM discloses: one for each kind of a site, and its paths, where a full-duplex path counts
+/// twice.
 fn resource_count(description: &v1::DescribeResponse) -> usize {
     let paths = description.paths.iter().map(|path| if path.full_duplex { 2 } else { 1 });
-    description.sites.len() + paths.sum::<usize>()
+    let of_sites = description.sites.iter().map(|site| 1 + site.others.len());
+    of_sites.chain(paths).sum()
 }
 
 /// The names of an RM's resources, in the order of its answers.
 fn resource_names(description: &v1::DescribeResponse) -> impl Iterator<Item = String> + '_ {
-    let sites = description.sites.iter().map(|site| site.name.clone());
+    let sites = description.sites.iter().flat_map(site_resources).map(|(name, _)| name);
     let paths = description.paths.iter().flat_map(|path| {
         let suffixes: &[&str] = if path.full_duplex { &[":ab", ":ba"] } else { &[""] };
         suffixes.iter().map(move |suffix| format!("{}{suffix}", path.name))
@@ -173,27 +174,8 @@ fn assemble(
         amount.copied().unwrap_or(0)
     };
     let view = |(index, frame): (usize, &Window)| {
-        assemble_frame(topology, *frame, |rm, resource| free(index, rm, resource))
+        FrameView::of_answers(topology, *frame, |rm, resource| free(index, rm, resource))
+            .at_most_capacity(topology)
     };
     frames.iter().enumerate().map(view).collect()
-}
-
-fn assemble_frame(
-    topology: &Topology,
-    frame: Window,
-    free: impl Fn(&RmName, &ResourceId) -> u64,
-) -> FrameView {
-    let mut view = FrameView::nothing(topology, frame);
-    for (vertex, _, compute) in topology.sites() {
-        // More than the capacity cannot be free; a wrong answer must not mislead the planner.
-        let amount = free(&compute.rm, &compute.resource).min(compute.capacity.0);
-        view.free_cpus[vertex.at()] = Cpus(amount);
-    }
-    for (edge, free_bps) in topology.edges().iter().zip(&mut view.free_bps) {
-        for direction in [Direction::AToB, Direction::BToA] {
-            let amount = free(&edge.rm, edge.resource(direction)).min(edge.capacity.0);
-            free_bps[direction.at()] = BitsPerSecond(amount);
-        }
-    }
-    view
 }

@@ -420,6 +420,7 @@ mod tests {
             site: site.to_owned(),
             at: at.to_owned(),
             cpus: 4,
+            others: Vec::new(),
         };
         let placements = vec![placement("a", "N0"), placement("b", "N1")];
         (window(start, end), v1::Plan { placements, ..v1::Plan::default() })

@@ -143,9 +143,8 @@ pub(super) fn inventories(snapshot: &Snapshot) -> BTreeMap<RmName, Vec<(Resource
     for rm in snapshot.members.keys() {
         all.entry(rm.clone()).or_default();
     }
-    for (_, _, compute) in snapshot.topology.sites() {
-        let resource = (compute.resource.clone(), Amount::from(compute.capacity));
-        all.entry(compute.rm.clone()).or_default().push(resource);
+    for of in snapshot.topology.sites().flat_map(|(_, vertex, _)| vertex.resources()) {
+        all.entry(of.rm.clone()).or_default().push((of.resource.clone(), of.capacity));
     }
     for edge in snapshot.topology.edges() {
         for direction in [Direction::AToB, Direction::BToA] {

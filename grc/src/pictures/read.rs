@@ -1,10 +1,11 @@
 //! The picture for people to look at: whose profiles it has, how old they are, and when an amount is believed free.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
-    Amount, AvailabilityVector, InvalidField, ResourceId, RmName, SlotGrid, Time, Topology, limits,
+    Amount, AvailabilityVector, InvalidField, ResourceId, ResourceKind, RmName, SlotGrid, Time,
+    Topology, limits,
 };
 use coalloc_net::convert::{span_from_wire, span_to_wire, time_from_wire, time_to_wire};
 use coalloc_net::status;
@@ -62,7 +63,8 @@ pub fn picture(
     }
     // A copy is cut, so that the lock is not held meanwhile.
     let (picture, bytes) = pictures.look(|picture, bytes| (picture.clone(), bytes.clone()));
-    let sites = topology.sites().map(|(_, _, compute)| (&compute.rm, &compute.resource)).collect();
+    let of_sites = topology.sites().flat_map(|(_, vertex, _)| vertex.resources());
+    let sites = of_sites.map(|of| ((of.rm, of.resource), of.kind)).collect();
     let part = |(rm, known, counts): (&RmName, Option<&RmPicture>, Counts)| {
         let bytes = bytes.get(rm).copied().unwrap_or_default();
         part((rm, known, counts), bytes, &sites, &asked, now)
@@ -75,13 +77,18 @@ pub fn picture(
 fn part(
     (rm, known, counts): (&RmName, Option<&RmPicture>, Counts),
     bytes: u64,
-    sites: &BTreeSet<(&RmName, &ResourceId)>,
+    sites: &BTreeMap<(&RmName, &ResourceId), ResourceKind>,
     asked: &PictureQuery,
     now: Time,
 ) -> Result<v1::PicturePart, InvalidField> {
     let mut vectors = Vec::new();
     for (resource, profile) in known.into_iter().flat_map(RmPicture::profiles) {
-        let amount = if sites.contains(&(rm, resource)) { asked.cpus } else { asked.rate };
+        let amount = match sites.get(&(rm, resource)) {
+            Some(ResourceKind::Cpus) => asked.cpus,
+            // Tasks want CPUs and bandwidth only.
+            Some(_) => continue,
+            None => asked.rate,
+        };
         let first = asked.grid.containing(asked.from);
         let steps = profile.steps().iter().copied();
         let vector = AvailabilityVector::of_profile(steps, amount, asked.grid, first, asked.slots)?;

@@ -17,7 +17,13 @@ fn nothing_known() -> Arc<Snapshot> {
 
 fn request() -> CoAllocation {
     let name = SiteName::composed("a");
-    let site = SiteDemand { name, cpus: Cpus(1), pinned: None, excluded: BTreeSet::new() };
+    let site = SiteDemand {
+        name,
+        cpus: Cpus(1),
+        others: BTreeMap::new(),
+        pinned: None,
+        excluded: BTreeSet::new(),
+    };
     let start = Time::from_us(0);
     let duration = Span::from_secs(60);
     let timing = Timing { earliest_start: start, latest_start: start, duration };
@@ -44,7 +50,7 @@ fn one_site(free: &[u64]) -> (Arc<Snapshot>, FrameAvailability) {
         mips: limits::MIPS_DEFAULT,
     };
     let name = VertexName::composed("A");
-    topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
+    topology.add_vertex(Vertex::new(name, None, Some(compute))).unwrap();
     let view = |(hour, free): (i64, &u64)| {
         let start = Time::from_us(hour * 3_600_000_000);
         let window = Window::starting(start, Span::from_secs(3_600)).unwrap();
@@ -131,7 +137,7 @@ fn triangle() -> Topology {
             mips: limits::MIPS_DEFAULT,
         };
         let name = VertexName::composed(name);
-        topology.add_vertex(Vertex { name, domain: None, compute: Some(compute) }).unwrap();
+        topology.add_vertex(Vertex::new(name, None, Some(compute))).unwrap();
     }
     for (name, a, b) in [("A-B", 0, 1), ("B-C", 1, 2), ("A-C", 0, 2)] {
         let edge = Edge {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::CoAllocation;
+use coalloc_common::{CoAllocation, SiteDemand};
 use coalloc_proto::v1;
+
+use super::amounts_to_wire;
 
 /// The message `asked` with the amounts, sites and links of a smaller request. Everything else, including
 /// times, stays as the user wrote it.
@@ -12,8 +14,8 @@ pub fn smaller_to_wire(
     asked: &v1::CoAllocationRequest,
     smaller: &CoAllocation,
 ) -> v1::CoAllocationRequest {
-    let cpus: BTreeMap<&str, u64> =
-        smaller.sites.iter().map(|site| (site.name.as_str(), site.cpus.0)).collect();
+    let sites: BTreeMap<&str, &SiteDemand> =
+        smaller.sites.iter().map(|site| (site.name.as_str(), site)).collect();
     let name = |site: usize| smaller.sites[site].name.as_str();
     let rates: BTreeMap<(&str, &str), u64> = smaller
         .links
@@ -22,9 +24,10 @@ pub fn smaller_to_wire(
         .collect();
     let mut wire = asked.clone();
     wire.sites.retain_mut(|site| {
-        let found = cpus.get(site.name.as_str());
-        site.cpus = found.copied().unwrap_or_default();
-        found.is_some()
+        let Some(found) = sites.get(site.name.as_str()) else { return false };
+        site.cpus = found.cpus.0;
+        site.others = amounts_to_wire(&found.others);
+        true
     });
     wire.links.retain_mut(|link| {
         let found = rates.get(&(link.from.as_str(), link.to.as_str()));

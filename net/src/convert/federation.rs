@@ -1,12 +1,13 @@
 //! The topology of a federation, from a file or from what resource managers describe.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
-use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
+use coalloc_common::topology::{Compute, Duplex, Edge, SiteResource, Vertex};
 use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, PriceSchedule,
-    ResourceId, RmName, Segment, Span, Topology, UnitValue, VertexName, limits,
+    ResourceId, ResourceKind, RmName, Segment, Span, Topology, UnitValue, VertexName, limits,
 };
 use coalloc_proto::v1;
 
@@ -114,16 +115,59 @@ fn add_sites(
                 quality: site.quality.unwrap_or(limits::QUALITY_FULL),
                 mips: site.mips.unwrap_or(limits::MIPS_DEFAULT),
             }),
+            others: others(&field, site)?,
         };
         topology.add_vertex(vertex).map_err(|error| error.within(&field))?;
     }
     Ok(())
 }
 
+/// What a site has besides CPUs.
+fn others(
+    field: &str,
+    site: &v1::Site,
+) -> Result<BTreeMap<ResourceKind, SiteResource>, InvalidField> {
+    let mut others = BTreeMap::new();
+    for (index, wire) in site.others.iter().enumerate() {
+        let field = format!("{field}.others[{index}]");
+        let kind = ResourceKind::parse_other(&format!("{field}.kind"), &wire.kind)?;
+        let capacity = kind.parse_amount(&format!("{field}.capacity"), wire.capacity)?;
+        let unit_value = wire.unit_value.unwrap_or(UNIT_VALUE_DEFAULT);
+        let points = 0..=limits::UNIT_VALUE_MAX;
+        check_range(&format!("{field}.unit_value"), unit_value, points, "points")?;
+        let resource = kind.resource_at(&format!("{field}.kind"), &site.name)?;
+        let own = SiteResource { resource, capacity, unit_value: UnitValue(unit_value) };
+        if others.insert(kind, own).is_some() {
+            return Err(InvalidField::new(format!("{field}.kind"), &wire.kind, "each kind once"));
+        }
+    }
+    Ok(others)
+}
+
+/// What a vertex has besides CPUs, for the wire.
+#[must_use]
+pub fn others_to_wire(vertex: &Vertex) -> Vec<v1::SiteResource> {
+    let one = |(kind, own): (&ResourceKind, &SiteResource)| v1::SiteResource {
+        kind: kind.word().to_owned(),
+        capacity: own.capacity.0,
+        unit_value: Some(own.unit_value.0),
+    };
+    vertex.others.iter().map(one).collect()
+}
+
+/// The resources of a described site, by name and capacity, in the order in which they are disclosed: its CPUs, then
+/// its further kinds. What this version does not know is left out; the description is then refused elsewhere.
+#[must_use]
+pub fn site_resources(site: &v1::Site) -> Vec<(String, u64)> {
+    let known = others("site", site).unwrap_or_default();
+    let others = known.into_values().map(|own| (own.resource.to_string(), own.capacity.0));
+    std::iter::once((site.name.clone(), site.cpus)).chain(others).collect()
+}
+
 fn add_exchange(topology: &mut Topology, field: &str, name: &str) -> Result<(), InvalidField> {
     let name = VertexName::parse(field, name)?;
     topology
-        .add_vertex(Vertex { name, domain: None, compute: None })
+        .add_vertex(Vertex::new(name, None, None))
         .map_err(|error| InvalidField { field: field.to_owned(), ..error })?;
     Ok(())
 }
@@ -223,7 +267,8 @@ pub fn taken(
     topology: &Topology,
 ) -> Result<Vec<(RmName, Segment)>, InvalidField> {
     let mut known: BTreeSet<(&RmName, &ResourceId)> = BTreeSet::new();
-    known.extend(topology.sites().map(|(_, _, compute)| (&compute.rm, &compute.resource)));
+    let of_sites = topology.sites().flat_map(|(_, vertex, _)| vertex.resources());
+    known.extend(of_sites.map(|of| (of.rm, of.resource)));
     for edge in topology.edges() {
         match &edge.duplex {
             Duplex::Shared(resource) => known.extend([(&edge.rm, resource)]),

@@ -13,7 +13,7 @@ use coalloc_plan::{Plan, RankedPlan, Route};
 use coalloc_proto::v1;
 use sha2::{Digest as _, Sha256};
 
-use super::{objective_to_wire, span_to_wire, window_from_wire, window_to_wire};
+use super::{amounts_to_wire, objective_to_wire, span_to_wire, window_from_wire, window_to_wire};
 
 /// SHA-256 over the segments, in hexadecimal. Two plans that reserve the same segments have the same digest.
 #[must_use]
@@ -44,6 +44,7 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &Ranked
         site: site.name.to_string(),
         at: topology.vertex(*at).name.to_string(),
         cpus: site.cpus.0,
+        others: amounts_to_wire(&site.others),
     });
     let routes = request.links.iter().zip(&plan.routes).map(|(link, route)| {
         let mut via = vec![topology.vertex(plan.placements[link.from]).name.to_string()];

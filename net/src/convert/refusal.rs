@@ -1,8 +1,8 @@
 //! Refusals, from and to the wire.
 
 use coalloc_common::{
-    Amount, Bottleneck, BottleneckKind, CoordinatorName, Reason, Refusal, ResourceId, RmName,
-    TransactionId,
+    Amount, Bottleneck, BottleneckKind, CoordinatorName, Reason, Refusal, ResourceId, ResourceKind,
+    RmName, TransactionId,
 };
 use coalloc_proto::v1;
 
@@ -50,6 +50,7 @@ fn bottleneck_to_wire(bottleneck: &Bottleneck) -> v1::Bottleneck {
         resources: bottleneck.resources.clone(),
         requested: bottleneck.requested,
         available: bottleneck.available,
+        resource_kind: bottleneck.resource_kind.map_or("", ResourceKind::word).to_owned(),
     }
 }
 
@@ -62,6 +63,11 @@ fn bottleneck_from_wire(wire: &v1::Bottleneck) -> Option<Box<Bottleneck>> {
         resources: wire.resources.clone(),
         requested: wire.requested,
         available: wire.available,
+        resource_kind: match wire.resource_kind.as_str() {
+            "" => None,
+            // The numbers of a kind that this version does not know would be shown in the wrong unit.
+            word => Some(ResourceKind::parse_other("resource_kind", word).ok()?),
+        },
     }))
 }
 
@@ -136,6 +142,7 @@ mod tests {
                 resources: vec!["A-X1".to_owned(), "X1-B".to_owned()],
                 requested: 2,
                 available: 1,
+                resource_kind: Some(ResourceKind::Storage),
             };
             let refusal = Refusal {
                 bottleneck: Some(Box::new(bottleneck)),

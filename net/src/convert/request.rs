@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, SiteDemand, SiteName,
-    Span, Time, Timing, UserName, VertexName, limits,
+    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, ResourceKind,
+    SiteDemand, SiteName, Span, Time, Timing, UserName, VertexName, limits,
 };
 use coalloc_plan::{Named as _, Solver};
 use coalloc_proto::v1;
@@ -66,9 +66,37 @@ fn site_demand(field: &str, wire: &v1::SiteRequest) -> Result<SiteDemand, Invali
     Ok(SiteDemand {
         name: SiteName::parse(&format!("{field}.name"), &wire.name)?,
         cpus: Cpus(wire.cpus),
+        others: amounts_from_wire(&format!("{field}.others"), &wire.others)?,
         pinned,
         excluded,
     })
+}
+
+/// Amounts of further kinds.
+fn amounts_from_wire(
+    field: &str,
+    wire: &[v1::KindAmount],
+) -> Result<BTreeMap<ResourceKind, Amount>, InvalidField> {
+    let mut amounts = BTreeMap::new();
+    for (index, one) in wire.iter().enumerate() {
+        let kind_field = format!("{field}[{index}].kind");
+        let kind = ResourceKind::parse_other(&kind_field, &one.kind)?;
+        let amount = kind.parse_amount(&format!("{field}[{index}].amount"), one.amount)?;
+        if amounts.insert(kind, amount).is_some() {
+            return Err(InvalidField::new(kind_field, &one.kind, "each kind once"));
+        }
+    }
+    Ok(amounts)
+}
+
+/// Amounts of further kinds, for the wire.
+#[must_use]
+pub fn amounts_to_wire(amounts: &BTreeMap<ResourceKind, Amount>) -> Vec<v1::KindAmount> {
+    let one = |(kind, amount): (&ResourceKind, &Amount)| v1::KindAmount {
+        kind: kind.word().to_owned(),
+        amount: amount.0,
+    };
+    amounts.iter().map(one).collect()
 }
 
 fn link_demand(

@@ -36,7 +36,7 @@ pub(crate) fn participant(paths: &[v1::Path], inner: Option<&v1::InnerNetwork>) 
     Participant::new(ParticipantConfig {
         name: RmName::composed("nrm"),
         resources: paths.iter().map(resource).collect(),
-        unit: Unit::BitsPerSecond,
+        kinds: ResourceKind::Bandwidth.into(),
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
         // A user in no level gets the smallest share.

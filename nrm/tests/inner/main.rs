@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, Profile, ResourceId, RmName, Segment, Time,
-    TransactionId, Unit, UserName, Window, limits,
+    Amount, BootTime, CoordinatorName, Now, Profile, ResourceId, ResourceKind, RmName, Segment,
+    Time, TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert::inner_network;
 use coalloc_nrm::inner::Network;

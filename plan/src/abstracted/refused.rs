@@ -3,14 +3,14 @@
 //!
 //! When one of its RMs refuses to hold, the child takes the plan that it tried and finds the paths
 //! known to the parent whose routes use the refused resource. It names the first of them. The
-//! available amount is that path's own amount less what is missing inside. CPUs are passed on
-//! unchanged, because sites are the same on both levels. A refusal that fits neither case names no
+//! available amount is that path's own amount less what is missing inside. Amounts of sites are
+//! passed on unchanged, because sites are the same on both levels. A refusal that fits neither case names no
 //! resource.
 //!
 //! Pure, and computed from what is recorded: the same message gets the same answer for ever (I8).
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{Amount, Reason, Refusal, ResourceId, Segment, Unit, Window};
+use coalloc_common::{Amount, Reason, Refusal, ResourceId, ResourceKind, Segment, Window};
 
 use super::{AbstractTopology, Inner, Short};
 
@@ -43,9 +43,9 @@ pub fn unplanned(
     found: Option<Short>,
 ) -> Refusal {
     let found = match found {
-        Some(Short::Site(at, most)) => {
+        Some(Short::Site(at, kind, most)) => {
             let site = &inner.request.sites[at];
-            inner.of_sites[at].as_ref().map(|name| (name, site.cpus.into(), most))
+            inner.of_sites[at].get(&kind).map(|name| (name, site.amount(kind), most))
         }
         Some(Short::Link(at, most)) => {
             let link = &inner.request.links[at];
@@ -128,8 +128,9 @@ pub fn outward(name: &str, refusal: &Refusal, order: &[Segment], tried: &[Routed
 /// coordinator's name.
 fn shown(name: &str, resource: &ResourceId, amount: Amount) -> String {
     let is_path = resource.as_str().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
-    let unit = if is_path { Unit::BitsPerSecond } else { Unit::Cpus };
-    unit.show(amount)
+    let of_site = || ResourceKind::of_site_resource(resource.as_str()).1;
+    let kind = if is_path { ResourceKind::Bandwidth } else { of_site() };
+    kind.show(amount)
 }
 
 /// For the parent, a missing route is a missing amount.

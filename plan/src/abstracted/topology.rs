@@ -1,15 +1,15 @@
 //! What a child coordinator describes of its federation to a parent: its sites, and a path between
-//! every two of its end points. Each site is one resource, each path one or two. Also turns what
+//! every two of its end points. Each site is one resource for each kind that it has, each path one or two. Also turns what
 //! the parent wants of them into a request inside the child's federation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use coalloc_common::topology::{Compute, Duplex, Edge, FrameView, Vertex};
+use coalloc_common::topology::{Compute, Duplex, Edge, FrameView, SiteResource, Vertex};
 use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, LinkDemand,
-    Reason, Refusal, ResourceId, RmName, SiteDemand, SiteName, Span, Timing, Topology, UnitValue,
-    VertexIndex, VertexName, Window, limits,
+    Reason, Refusal, ResourceId, ResourceKind, RmName, SiteDemand, SiteName, Span, Timing,
+    Topology, UnitValue, VertexIndex, VertexName, Window, limits,
 };
 
 use super::{AbstractPath, paths, widest};
@@ -56,8 +56,8 @@ pub struct Resource {
 /// What a resource of the parent stands for inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InnerResource {
-    /// The CPUs of a site.
-    Site(VertexIndex),
+    /// What a site has of a kind.
+    Site(VertexIndex, ResourceKind),
     /// A route from one end point to another, no slower than the described latency.
     Way {
         /// The end point where the route begins.
@@ -74,8 +74,8 @@ impl InnerResource {
     #[must_use]
     pub fn show(self, amount: Amount) -> String {
         match self {
-            Self::Site(_) => Cpus(amount.0).to_string(),
-            Self::Way { .. } => BitsPerSecond(amount.0).to_string(),
+            Self::Site(_, kind) => kind.show(amount),
+            Self::Way { .. } => ResourceKind::Bandwidth.show(amount),
         }
     }
 }
@@ -105,11 +105,14 @@ impl AbstractTopology {
         let resource = |name: &str, what| -> Result<Resource, InvalidField> {
             Ok(Resource { name: ResourceId::parse("paths", name)?, what })
         };
-        let site = |site| Resource {
-            name: ResourceId::composed(topology.vertex(site).name.as_str()),
-            what: InnerResource::Site(site),
-        };
-        let mut resources: Vec<Resource> = sites.into_iter().map(site).collect();
+        let mut resources: Vec<Resource> = Vec::new();
+        for site in sites {
+            let vertex = topology.vertex(site);
+            for of in vertex.resources() {
+                let name = of.kind.resource_at("sites", vertex.name.as_str())?;
+                resources.push(Resource { name, what: InnerResource::Site(site, of.kind) });
+            }
+        }
         let mut shown = Vec::with_capacity(found.len());
         for path in &found {
             let AbstractPath { a, b, latency, .. } = *path;
@@ -160,7 +163,7 @@ impl AbstractTopology {
     pub fn free(&self, view: &FrameView) -> Vec<Amount> {
         let mut widths: BTreeMap<VertexIndex, Vec<BitsPerSecond>> = BTreeMap::new();
         let mut free = |resource: &Resource| match resource.what {
-            InnerResource::Site(site) => view.free_cpus[site.at()].into(),
+            InnerResource::Site(site, kind) => view.free_at(kind, site),
             InnerResource::Way { from, to, .. } => {
                 let row = widths.entry(from);
                 let row = row.or_insert_with(|| widest(&self.topology, view, from, self.edges_max));
@@ -195,10 +198,10 @@ impl AbstractTopology {
             };
             check_amount(resource, *amount)?;
             match resource.what {
-                InnerResource::Site(site) => {
+                InnerResource::Site(site, kind) => {
                     let at = inner.site(&self.topology, site);
-                    inner.request.sites[at].cpus = Cpus(amount.0);
-                    inner.of_sites[at] = Some(name.clone());
+                    inner.request.sites[at].set_amount(kind, *amount);
+                    inner.of_sites[at].insert(kind, name.clone());
                 }
                 InnerResource::Way { from, to, latency } => {
                     let link = LinkDemand {
@@ -227,8 +230,8 @@ impl AbstractTopology {
 /// Refuses an amount above the bounds of [`CoAllocation::check`], because planners rely on them.
 fn check_amount(resource: &Resource, amount: Amount) -> Result<(), Refusal> {
     let most = match resource.what {
-        InnerResource::Site(_) => Amount(limits::CPUS_MAX),
-        InnerResource::Way { .. } => Amount(limits::BANDWIDTH_MAX_BPS),
+        InnerResource::Site(_, kind) => Amount(kind.most()),
+        InnerResource::Way { .. } => Amount(ResourceKind::Bandwidth.most()),
     };
     if amount <= most {
         return Ok(());
@@ -271,8 +274,13 @@ pub fn seen_by_parent(below: &[(DomainName, &AbstractTopology)]) -> Result<Topol
                 quality: limits::QUALITY_FULL,
                 ..compute.clone()
             };
+            let others = vertex.others.iter().map(|(kind, own)| {
+                let resource = kind.resource_at("sites", vertex.name.as_str())?;
+                Ok((*kind, SiteResource { resource, ..own.clone() }))
+            });
+            let others = others.collect::<Result<_, InvalidField>>()?;
             let (name, domain) = (vertex.name.clone(), Some(domain.clone()));
-            topology.add_vertex(Vertex { name, domain, compute: Some(compute) })?;
+            topology.add_vertex(Vertex { name, domain, compute: Some(compute), others })?;
         }
     }
     for (_, shown) in below {
@@ -303,7 +311,7 @@ pub fn seen_by_parent(below: &[(DomainName, &AbstractTopology)]) -> Result<Topol
 fn end_point(topology: &mut Topology, name: &VertexName) -> Result<VertexIndex, InvalidField> {
     match topology.find_vertex(name) {
         Some(known) => Ok(known),
-        None => topology.add_vertex(Vertex { name: name.clone(), domain: None, compute: None }),
+        None => topology.add_vertex(Vertex::new(name.clone(), None, None)),
     }
 }
 
@@ -312,9 +320,9 @@ fn end_point(topology: &mut Topology, name: &VertexName) -> Result<VertexIndex, 
 pub struct Inner {
     /// The request. Its sites are pinned, and each path is a link between its ends.
     pub request: CoAllocation,
-    /// The resource that each site of the request stands for; `None` where the site is only the end
-    /// of a link.
-    pub of_sites: Vec<Option<ResourceId>>,
+    /// The resources that each site of the request stands for, by kind; empty where the site is only
+    /// the end of a link.
+    pub of_sites: Vec<BTreeMap<ResourceKind, ResourceId>>,
     /// The resource that each link of the request stands for.
     pub of_links: Vec<ResourceId>,
     index: BTreeMap<VertexIndex, usize>,
@@ -336,10 +344,11 @@ impl Inner {
             sites.push(SiteDemand {
                 name: SiteName::composed(name.as_str()),
                 cpus: Cpus(0),
+                others: BTreeMap::new(),
                 pinned: Some(name),
                 excluded: BTreeSet::new(),
             });
-            of_sites.push(None);
+            of_sites.push(BTreeMap::new());
             sites.len() - 1
         })
     }

@@ -73,8 +73,8 @@ pub fn order(topology: &Topology, request: &CoAllocation, plan: &Plan) -> Vec<Rm
         match step {
             Step::Site(site) => {
                 let compute = topology.vertex(plan.placements[site]).compute.as_ref();
-                // A site without CPUs needs no hold.
-                if let Some(compute) = compute.filter(|_| request.sites[site].cpus.0 > 0) {
+                // A site that wants nothing needs no hold.
+                if let Some(compute) = compute.filter(|_| !request.sites[site].wants_nothing()) {
                     need(&compute.rm);
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{Bottleneck, BottleneckKind, CoAllocation, Topology};
+use coalloc_common::{Bottleneck, BottleneckKind, CoAllocation, ResourceKind, Topology};
 
 use super::links::{Chains, FAR};
 use super::{Case, Lane, cuts, may_land, sites};
@@ -51,15 +51,16 @@ fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
         let found = places.find(|(_, place, _)| place.name.as_str() == name);
         let (at, place, _) = found.ok_or_else(|| format!("there is no site {name}"))?;
         for site in demands.iter().map(|site| &case.request.sites[*site]) {
-            let fits = case.view.free_cpus[at.at()] >= site.cpus;
+            let fits = case.view.fits(site, at);
             ensure(!fits || !may_land(site, &place.name), "a resource is large enough")?;
         }
         if stated.kind == BottleneckKind::Site {
-            let free = case.view.free_cpus[at.at()].0;
+            let kind = stated.resource_kind.unwrap_or(ResourceKind::Cpus);
+            let free = case.view.free_at(kind, at).0;
             ensure(free == stated.available, "the amount that the site has free differs")?;
             let pinned = |site: &usize| {
                 let site = &case.request.sites[*site];
-                site.pinned.as_ref() == Some(&place.name) && site.cpus.0 == stated.requested
+                site.pinned.as_ref() == Some(&place.name) && site.amount(kind).0 == stated.requested
             };
             return ensure(
                 demands.iter().all(pinned),

@@ -46,6 +46,7 @@ pub fn combination(
         resources: over.keys().map(|lane| case.lane_name(*lane)).collect(),
         requested: over.values().sum(),
         available: over.keys().map(|lane| case.free(*lane)).sum(),
+        resource_kind: None,
     };
     let detail = words::sentence(&case, &found, false);
     Refusal { detail, bottleneck: Some(Box::new(found)), ..refusal }

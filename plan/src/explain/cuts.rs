@@ -218,12 +218,26 @@ fn facts(case: &Case<'_>, cut: &LinkCut) -> Option<Bottleneck> {
     let (requested, available) = by_sum(case, &cut.links, &cut.lanes);
     if requested > available {
         let kind = if cut.lanes.len() == 1 { BottleneckKind::Path } else { BottleneckKind::Cut };
-        return Some(Bottleneck { kind, demands, resources, requested, available });
+        return Some(Bottleneck {
+            kind,
+            demands,
+            resources,
+            requested,
+            available,
+            resource_kind: None,
+        });
     }
     cut.unit?;
     let (requested, available) = by_count(case, &cut.links, &cut.lanes);
     let kind = BottleneckKind::Packing;
-    (requested > available).then_some(Bottleneck { kind, demands, resources, requested, available })
+    (requested > available).then_some(Bottleneck {
+        kind,
+        demands,
+        resources,
+        requested,
+        available,
+        resource_kind: None,
+    })
 }
 
 /// The summed rates of the links, and what is free on the lanes, in bit/s.

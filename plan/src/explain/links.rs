@@ -24,6 +24,7 @@ fn of_link(case: &Case<'_>, link: usize) -> Option<Bottleneck> {
         resources,
         requested,
         available,
+        resource_kind: None,
     };
     if fastest >= FAR {
         let most = case.topology.vertices().len();

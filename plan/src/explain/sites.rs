@@ -1,8 +1,11 @@
-//! Statements about sites: one is too small, or too few are large enough.
+//! Statements about sites: one is too small, or too few are large enough, of CPUs or of a further
+//! kind.
 
 use std::collections::BTreeSet;
 
-use coalloc_common::{Bottleneck, BottleneckKind, VertexIndex};
+use coalloc_common::{
+    Amount, Bottleneck, BottleneckKind, ResourceKind, SiteDemand, VertexIndex, VertexName,
+};
 
 use super::{Case, may_land};
 
@@ -13,17 +16,18 @@ pub(super) fn bottleneck(case: &Case<'_>) -> Option<Bottleneck> {
     pinned(case).or_else(|| hall(case))
 }
 
-/// A site to which a demand is pinned has too few CPUs free.
+/// A site to which a demand is pinned has too little free of a kind.
 fn pinned(case: &Case<'_>) -> Option<Bottleneck> {
     case.request.sites.iter().find_map(|site| {
         let pin = site.pinned.as_ref()?;
-        let free = case.view.free_cpus[case.topology.find_vertex(pin)?.at()];
-        (free < site.cpus).then(|| Bottleneck {
+        let short = case.view.short_of(site, case.topology.find_vertex(pin)?)?;
+        Some(Bottleneck {
             kind: BottleneckKind::Site,
             demands: vec![site.name.to_string()],
             resources: vec![pin.to_string()],
-            requested: site.cpus.0,
-            available: free.0,
+            requested: short.wanted.0,
+            available: short.free.0,
+            resource_kind: Some(short.kind).filter(|kind| *kind != ResourceKind::Cpus),
         })
     })
 }
@@ -38,14 +42,16 @@ fn hall(case: &Case<'_>) -> Option<Bottleneck> {
         }
     }
     let enough = neighbours(case, &violators);
-    let mut small: Vec<(u64, String)> = case
+    let resource_kind = scarce(case, &violators);
+    let counted = resource_kind.unwrap_or(ResourceKind::Cpus);
+    let mut small: Vec<(Amount, String)> = case
         .topology
         .sites()
         .filter(|(at, place, _)| {
             let mut demands = violators.iter().map(|site| &case.request.sites[*site]);
             !enough.contains(at) && demands.any(|site| may_land(site, &place.name))
         })
-        .map(|(at, place, _)| (case.view.free_cpus[at.at()].0, place.name.to_string()))
+        .map(|(at, place, _)| (case.view.free_at(counted, at), place.name.to_string()))
         .collect();
     small.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     Some(Bottleneck {
@@ -54,7 +60,31 @@ fn hall(case: &Case<'_>) -> Option<Bottleneck> {
         resources: small.into_iter().take(NAMES_MAX).map(|(_, name)| name).collect(),
         requested: violators.len() as u64,
         available: enough.len() as u64,
+        resource_kind,
     })
+}
+
+/// The first further kind of which alone fewer sites have enough than these requested sites need.
+/// `None` when CPUs alone are too few, or only several kinds together.
+fn scarce(case: &Case<'_>, violators: &BTreeSet<usize>) -> Option<ResourceKind> {
+    let binds = |kind: ResourceKind| {
+        let open = |site: &SiteDemand, at: VertexIndex, place: &VertexName| {
+            may_land(site, place) && case.view.free_at(kind, at) >= site.amount(kind)
+        };
+        let places = case.topology.sites();
+        let enough = places.filter(|(at, place, _)| {
+            let mut sites = violators.iter().map(|site| &case.request.sites[*site]);
+            sites.any(|site| open(site, *at, &place.name))
+        });
+        enough.count() < violators.len()
+    };
+    let wants = |kind: &ResourceKind| {
+        let mut sites = violators.iter().map(|site| &case.request.sites[*site]);
+        sites.any(|site| site.others.contains_key(kind))
+    };
+    let mut others = ResourceKind::others().filter(wants).peekable();
+    others.peek()?;
+    if binds(ResourceKind::Cpus) { None } else { others.find(|kind| binds(*kind)) }
 }
 
 /// The vertices where at least one of these sites could be placed.

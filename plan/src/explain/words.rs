@@ -1,7 +1,11 @@
 //! The statement as one sentence for people.
 
+use std::collections::BTreeSet;
+
 use coalloc_common::topology::FrameView;
-use coalloc_common::{BitsPerSecond, Bottleneck, BottleneckKind, CoAllocation, Cpus, Span};
+use coalloc_common::{
+    Amount, BitsPerSecond, Bottleneck, BottleneckKind, CoAllocation, ResourceKind, SiteDemand, Span,
+};
 
 use super::Case;
 
@@ -23,8 +27,10 @@ pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> Str
     let short = rate(found.requested.saturating_sub(found.available));
     match found.kind {
         BottleneckKind::Site => {
-            let (asked, there) = (Cpus(found.requested), Cpus(found.available));
-            let short = Cpus(asked.0.saturating_sub(there.0));
+            let kind = found.resource_kind.unwrap_or(ResourceKind::Cpus);
+            let show = |amount| kind.show(Amount(amount));
+            let (asked, there) = (show(found.requested), show(found.available));
+            let short = show(found.requested.saturating_sub(found.available));
             format!("{who} needs {asked} at {what}, which has {there} {free}{when}: {short} short")
         }
         BottleneckKind::Sites => {
@@ -34,7 +40,10 @@ pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> Str
                 1 => "only 1 site has".to_owned(),
                 count => format!("only {count} sites have"),
             };
-            format!("{count} enough CPUs {free} for {who}, which need {all} different sites{when}")
+            let kinds = wanted_kinds(case, found);
+            format!(
+                "{count} enough {kinds} {free} for {who}, which need {all} different sites{when}"
+            )
         }
         BottleneckKind::Path => format!(
             "{links} {who} {needs} {asked} of {what}, which has {there} {free}{when} and which \
@@ -78,6 +87,18 @@ pub(super) fn sentence(case: &Case<'_>, found: &Bottleneck, beyond: bool) -> Str
              {asked} of {what}, which have {there} {free}: {short} short"
         ),
     }
+}
+
+/// What the demands that a statement names want of a site: `CPUs and storage`. Only the kind that is
+/// short, if it is known.
+fn wanted_kinds(case: &Case<'_>, found: &Bottleneck) -> String {
+    let named = |site: &&SiteDemand| found.demands.iter().any(|name| name == site.name.as_str());
+    let sites = case.request.sites.iter().filter(named);
+    let kinds: BTreeSet<ResourceKind> = match found.resource_kind {
+        Some(kind) => BTreeSet::from([kind]),
+        None => sites.flat_map(|site| site.amounts().map(|(kind, _)| kind)).collect(),
+    };
+    kinds.into_iter().map(ResourceKind::noun).collect::<Vec<_>>().join(" and ")
 }
 
 /// The sentence for a frame in which nothing binds by itself.

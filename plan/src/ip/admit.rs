@@ -3,9 +3,11 @@
 //! A refusal names the binding resource with its numbers. The empty federation is examined only
 //! when the current view has failed, so that a request that fits pays for one check only.
 
-use coalloc_common::topology::{Compute, Direction, FrameView};
+use coalloc_common::kind::show_all;
+use coalloc_common::topology::{Direction, FrameView, OfSite, ShortOf};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, Reason, Refusal, SiteDemand, Topology, VertexIndex,
+    Amount, BitsPerSecond, CoAllocation, Reason, Refusal, ResourceKind, SiteDemand, Topology,
+    VertexIndex, VertexName,
 };
 
 use super::IpOptions;
@@ -26,7 +28,7 @@ impl Candidates {
         &self.vertices[self.starts[site] as usize..self.starts[site + 1] as usize]
     }
 
-    fn collect(topology: &Topology, request: &CoAllocation, free: impl Fn(usize) -> Cpus) -> Self {
+    fn collect(topology: &Topology, request: &CoAllocation, view: &FrameView) -> Self {
         let mut vertices = Vec::with_capacity(request.sites.len() * topology.vertices().len());
         let mut starts = Vec::with_capacity(request.sites.len() + 1);
         starts.push(0);
@@ -40,11 +42,11 @@ impl Candidates {
             };
             for vertex in range {
                 let place = &topology.vertices()[vertex];
-                if (place.compute.is_some() || (site.cpus.0 == 0 && site.pinned.is_some()))
-                    && free(vertex) >= site.cpus
+                if (place.compute.is_some() || (site.wants_nothing() && site.pinned.is_some()))
+                    // There are at most VERTICES_MAX vertices, so the casts keep the value.
+                    && view.fits(site, VertexIndex(vertex as u32))
                     && (site.excluded.is_empty() || !site.excluded.contains(&place.name))
                 {
-                    // There are at most VERTICES_MAX vertices, so the cast keeps the value.
                     vertices.push(vertex as u32);
                 }
             }
@@ -113,29 +115,26 @@ pub(crate) fn candidates(
     request: &CoAllocation,
     view: &FrameView,
 ) -> Result<Candidates, Box<Refusal>> {
-    let candidates = Candidates::collect(topology, request, |vertex| view.free_cpus[vertex]);
+    let candidates = Candidates::collect(topology, request, view);
     let (sites, vertices) = (request.sites.len(), topology.vertices().len());
     let unmatched = candidates.unmatched(sites, vertices);
     let rate = request.links.iter().map(|link| link.bandwidth).max();
     if unmatched.is_none() && rate.is_none_or(|rate| fits_an_edge(view, rate)) {
         return Ok(candidates);
     }
-    let capacity = |vertex: usize| {
-        topology.vertices()[vertex].compute.as_ref().map_or(Cpus(0), |compute| compute.capacity)
-    };
-    let when_empty = Candidates::collect(topology, request, capacity);
-    if let Some(site) = when_empty.unmatched(sites, vertices) {
-        let shortage = Shortage { topology, request, view, site, beyond: true };
-        return Err(Box::new(shortage.refusal(&when_empty, &capacity)));
-    }
     let empty = FrameView::empty_federation(topology, view.window);
+    let when_empty = Candidates::collect(topology, request, &empty);
+    if let Some(site) = when_empty.unmatched(sites, vertices) {
+        let shortage = Shortage { topology, request, view: &empty, site, beyond: true };
+        return Err(Box::new(shortage.refusal(&when_empty)));
+    }
     if let Some(rate) = rate.filter(|rate| !fits_an_edge(&empty, *rate)) {
         return Err(Box::new(rate_refusal(topology, &empty, rate, Reason::BeyondCapacity)));
     }
     match (unmatched, rate) {
         (Some(site), _) => {
             let shortage = Shortage { topology, request, view, site, beyond: false };
-            Err(Box::new(shortage.refusal(&candidates, &|vertex| view.free_cpus[vertex])))
+            Err(Box::new(shortage.refusal(&candidates)))
         }
         (None, Some(rate)) => Err(Box::new(rate_refusal(topology, view, rate, Reason::NoRoute))),
         (None, None) => Ok(candidates),
@@ -176,26 +175,28 @@ fn rate_refusal(
     }
 }
 
-/// A shortage of CPUs for one requested site, counting the sites that compete with it.
+/// A shortage at sites for one requested site, counting the sites that compete with it.
 struct Shortage<'a> {
     topology: &'a Topology,
     request: &'a CoAllocation,
+    /// What is free, or the empty federation.
     view: &'a FrameView,
     site: usize,
-    /// Whether there are too few even in the empty federation.
+    /// Whether there is too little even in the empty federation.
     beyond: bool,
 }
 
 impl Shortage<'_> {
-    fn refusal(&self, candidates: &Candidates, amount: &dyn Fn(usize) -> Cpus) -> Refusal {
+    fn refusal(&self, candidates: &Candidates) -> Refusal {
         let site = &self.request.sites[self.site];
         let enough = candidates.of(self.site);
-        let best = self.best_short_of(site, enough, amount);
+        let kind = self.scarcest(site);
+        let best = self.best_short_of(site, kind);
         let (reason, free) = match self.beyond {
             true => (Reason::BeyondCapacity, ""),
             false => (Reason::InsufficientCapacity, " free"),
         };
-        let demand = site.cpus;
+        let demand = show_all(site.amounts());
         let mut detail = if enough.is_empty() {
             format!("no site that {} may land on has {demand}{free}", site.name)
         } else {
@@ -209,42 +210,57 @@ impl Shortage<'_> {
                 site.name
             )
         };
-        if let Some((name, _, most)) = &best {
-            detail.push_str(&format!("; the best of the others, {name}, has {}", most.0));
+        if let Some((name, _, short)) = &best {
+            // Beside CPUs alone the number says it all.
+            let most =
+                if site.others.is_empty() { short.free.to_string() } else { kind.show(short.free) };
+            detail.push_str(&format!("; the best of the others, {name}, has {most}"));
         }
         if !self.beyond {
             detail.push_str(&format!(" in {}", self.view.window));
         }
         Refusal {
-            resource: best.as_ref().map(|(_, compute, _)| compute.resource.clone()),
+            resource: best.as_ref().and_then(|(_, of, _)| Some(of.as_ref()?.resource.clone())),
             window: (!self.beyond).then_some(self.view.window),
-            requested: Some(demand.into()),
-            available: Some(best.map_or(Amount::ZERO, |(_, _, most)| most.into())),
+            requested: Some(site.amount(kind)),
+            available: Some(best.map_or(Amount::ZERO, |(_, _, short)| short.free)),
             ..Refusal::new(reason, detail)
         }
     }
 
-    /// Of the sites where the demand may be placed but does not fit, the one with the most CPUs.
+    /// The kind of which the fewest sites have enough, among those where the demand may be placed.
+    fn scarcest(&self, site: &SiteDemand) -> ResourceKind {
+        let enough = |kind: ResourceKind, wanted: Amount| {
+            let open = self.topology.sites().filter(|(_, place, _)| may_land(site, &place.name));
+            open.filter(|(at, ..)| self.view.free_at(kind, *at) >= wanted).count()
+        };
+        let least = site.amounts().min_by_key(|(kind, wanted)| enough(*kind, *wanted));
+        least.map_or(ResourceKind::Cpus, |(kind, _)| kind)
+    }
+
+    /// Of the sites where the demand may be placed and that have too little of this kind, the one
+    /// that has the most of it.
     fn best_short_of(
         &self,
         site: &SiteDemand,
-        enough: &[u32],
-        amount: &dyn Fn(usize) -> Cpus,
-    ) -> Option<(String, &Compute, Cpus)> {
+        kind: ResourceKind,
+    ) -> Option<(String, Option<OfSite<'_>>, ShortOf)> {
+        let wanted = site.amount(kind);
         self.topology
             .sites()
-            .filter(|(vertex, place, _)| {
-                !enough.contains(&vertex.0)
-                    && site.pinned.as_ref().is_none_or(|pin| *pin == place.name)
-                    && !site.excluded.contains(&place.name)
+            .filter(|(_, place, _)| may_land(site, &place.name))
+            .filter_map(|(at, place, _)| {
+                let short = ShortOf { kind, wanted, free: self.view.free_at(kind, at) };
+                let of = place.resources().find(|of| of.kind == kind);
+                (short.free < wanted).then(|| (place.name.to_string(), of, short))
             })
-            .map(|(vertex, place, compute)| (place.name.to_string(), compute, amount(vertex.at())))
             // The first of the largest, so that the same view always gives the same refusal.
-            .fold(None, |best: Option<(String, &Compute, Cpus)>, next| match best {
-                Some(best) if best.2 >= next.2 => Some(best),
-                _ => Some(next),
-            })
+            .reduce(|best, next| if best.2.free >= next.2.free { best } else { next })
     }
+}
+
+fn may_land(site: &SiteDemand, place: &VertexName) -> bool {
+    site.pinned.as_ref().is_none_or(|pin| pin == place) && !site.excluded.contains(place)
 }
 
 /// The refusal when every site fits, and a complete search found no routes.

@@ -68,7 +68,7 @@ impl Enumeration<'_> {
         };
         for (vertex, place, _) in self.topology.sites() {
             if placements.contains(&vertex)
-                || view.free_cpus[vertex.at()] < site.cpus
+                || !site.amounts().all(|(kind, wanted)| view.free_at(kind, vertex) >= wanted)
                 || site.pinned.as_ref().is_some_and(|pin| *pin != place.name)
                 || site.excluded.contains(&place.name)
             {

@@ -65,15 +65,15 @@ fn check_sites(
         if !taken.insert(*vertex) {
             return Err(format!("two sites on {} (Eq. 5)", place.name));
         }
-        // A site without CPUs may be placed where there are none: a link may end at an exchange
-        // point.
-        if place.compute.is_none() && site.cpus.0 > 0 {
+        // A site that wants nothing may be placed where there is nothing: a link may end at an
+        // exchange point.
+        if place.compute.is_none() && !site.wants_nothing() {
             return Err(format!("{} lands on {}, which has no computers", site.name, place.name));
         }
-        let free = view.free_cpus[vertex.at()];
-        if free < site.cpus {
+        if let Some(short) = view.short_of(site, *vertex) {
             let (name, at) = (&site.name, &place.name);
-            return Err(format!("{name} wants {} of {free} free at {at} (Eq. 6)", site.cpus));
+            let (wanted, free) = (short.kind.show(short.wanted), short.kind.show(short.free));
+            return Err(format!("{name} wants {wanted} of {free} free at {at} (Eq. 6)"));
         }
         if site.pinned.as_ref().is_some_and(|pin| *pin != place.name) {
             return Err(format!("{} is pinned, but not to {}", site.name, place.name));

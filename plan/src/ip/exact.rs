@@ -25,7 +25,7 @@ mod paths;
 mod routing;
 mod search;
 
-use coalloc_common::VertexIndex;
+use coalloc_common::{SiteDemand, VertexIndex};
 
 use self::meter::Meter;
 use self::network::Network;
@@ -86,11 +86,12 @@ impl Exact {
         };
         let network = Network::new(topology, view, costs, self.options.route_edges());
         let (links, classes) = network::links(request, costs);
-        let cpus: Vec<u64> = request.sites.iter().map(|site| site.cpus.0).collect();
+        let same = |site: &SiteDemand| request.sites.iter().position(|one| one.wants_as(site));
+        let wants: Vec<usize> = request.sites.iter().filter_map(same).collect();
         let ground = RoutingInput { network: &network, classes: &classes, links: &links };
         let demand = Demand {
             candidates: &candidates,
-            cpus: &cpus,
+            wants: &wants,
             tables_after: self.tables_after,
             value: &|site, vertex| costs.site(site, VertexIndex(vertex)),
         };

@@ -1,6 +1,6 @@
 //! The abstract paths of a federation are those that an enumeration of every simple path finds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
@@ -219,6 +219,7 @@ fn what_is_short_is_the_first_link_that_does_not_fit_and_all_of_it_that_does() {
             SiteDemand {
                 name: SiteName::composed(name.as_str()),
                 cpus: Cpus(0),
+                others: BTreeMap::new(),
                 pinned: Some(name),
                 excluded: BTreeSet::new(),
             }

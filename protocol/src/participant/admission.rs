@@ -375,8 +375,8 @@ impl Participant {
         };
         let more: Vec<Window> = pieces(window, cuts).into_iter().filter(more).collect();
         let (Some(first), Some(last)) = (more.first(), more.last()) else { return None };
-        let unit = self.config.unit;
-        let wanted = unit.show(amount);
+        let kind = self.config.kinds.of(resource);
+        let wanted = kind.show(amount);
         let Some(timetable) = self.timetable(resource) else {
             let known = self.config.resources.iter().map(|(name, _)| name.as_str());
             let guess = did_you_mean(resource.as_str(), known);
@@ -385,7 +385,7 @@ impl Participant {
         };
         let capacity = timetable.capacity();
         if amount > capacity {
-            let has = unit.show(capacity);
+            let has = kind.show(capacity);
             let detail = format!("{resource} has {has} in all, {wanted} were asked for");
             return refuse(Reason::BeyondCapacity, Some(capacity), detail);
         }
@@ -403,7 +403,7 @@ impl Participant {
             return None;
         }
         let all = Claimant { share: WHOLE, ..asker };
-        let (has, share) = (unit.show(may_take), asker.share);
+        let (has, share) = (kind.show(may_take), asker.share);
         if amount <= most(all) {
             let detail = format!(
                 "the user's service level is {share} % of what is free: {has} of {resource} in \

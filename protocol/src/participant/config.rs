@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coalloc_common::timetable::Overcommitment;
-use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, UserName, limits};
+use coalloc_common::{
+    Amount, CoordinatorName, ResourceId, ResourceKinds, RmName, Span, UserName, limits,
+};
 
 use super::inner::InnerRouter;
 
@@ -36,8 +38,8 @@ pub struct ParticipantConfig {
     pub name: RmName,
     /// The resources of the RM and their capacities, in the order in which it discloses them.
     pub resources: Vec<(ResourceId, Amount)>,
-    /// The unit of the amounts, for texts.
-    pub unit: Unit,
+    /// The kind of each resource, for texts. Nothing else here knows kinds.
+    pub kinds: ResourceKinds,
     /// The coordinators that may hold resources here.
     pub coordinators: BTreeSet<CoordinatorName>,
     /// How long holds last, and how far ahead the RM books.

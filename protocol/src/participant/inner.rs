@@ -416,13 +416,13 @@ impl Participant {
     }
 
     fn no_route(&self, order: &HoldOrder, short: InnerShort) -> Refusal {
-        let unit = self.config.unit;
         let Some(segment) = order.segments.get(short.demand) else {
             // The router named a demand that does not exist.
             return Refusal::new(Reason::InsufficientCapacity, "no capacity").at(&self.config.name);
         };
         let Segment { resource, amount, window } = segment;
-        let (has, wanted) = (unit.show(short.fits), unit.show(*amount));
+        let kind = self.config.kinds.of(resource);
+        let (has, wanted) = (kind.show(short.fits), kind.show(*amount));
         let detail = format!("{resource} has {has} free in {window}, {wanted} were asked for");
         Refusal {
             rm: Some(self.config.name.clone()),

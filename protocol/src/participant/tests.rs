@@ -1,6 +1,6 @@
 //! The participant alone: every refusal, every final state, expiry and restart.
 
-use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
+use coalloc_common::{ResourceKind, RmName, Segment, Time, UserName, Window};
 
 use super::*;
 
@@ -49,7 +49,7 @@ pub(super) fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
     let resource = |&(name, amount)| (ResourceId::composed(name), Amount(amount));
     ParticipantConfig {
         name: RmName::composed("nrm-N"),
-        unit: Unit::BitsPerSecond,
+        kinds: ResourceKind::Bandwidth.into(),
         resources: resources.iter().map(resource).collect(),
         coordinators: [grc(), CoordinatorName::composed("other")].into(),
         policy: HoldPolicy::default(),

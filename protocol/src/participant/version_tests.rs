@@ -1,6 +1,6 @@
 //! Versions of a booking and service levels, by hand and against a naive model that treats every instant separately.
 
-use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
+use coalloc_common::{ResourceKind, RmName, Segment, Time, UserName, Window};
 use proptest::prelude::*;
 
 use super::footprint::Footprint;
@@ -62,7 +62,7 @@ fn of_capacity(capacity: u64) -> Participant {
     Participant::new(ParticipantConfig {
         name: RmName::composed("crm"),
         resources: vec![(resource(), Amount(capacity))],
-        unit: Unit::Cpus,
+        kinds: ResourceKind::Cpus.into(),
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
         levels: [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoordinatorName, Cpus, Now, ResourceId, RmName, Topology, Unit,
+    Amount, CoordinatorName, Now, ResourceId, ResourceKind, ResourceKinds, RmName, Topology,
     UnitValue, UserName, VertexIndex, VertexName, Window,
 };
 use coalloc_plan::abstracted::AbstractTopology;
@@ -65,25 +65,34 @@ pub(super) fn not_reached(topology: &Topology) -> Option<&VertexName> {
     Some(&vertices[far].name)
 }
 
+/// What one resource manager owns.
+struct Owned {
+    kinds: ResourceKinds,
+    resources: Vec<(ResourceId, Amount)>,
+}
+
 /// One participant for each resource manager, by name. `coordinators` says which coordinators may hold at it.
 pub(super) fn participants(
     topology: &Topology,
     settings: &Settings,
     coordinators: impl Fn(&RmName) -> BTreeSet<CoordinatorName>,
 ) -> BTreeMap<RmName, Participant> {
-    let mut owned: BTreeMap<RmName, (Unit, Vec<(ResourceId, Amount)>)> = BTreeMap::new();
-    for (_, _, compute) in topology.sites() {
-        let own = owned.entry(compute.rm.clone()).or_insert((Unit::Cpus, Vec::new()));
-        own.1.push((compute.resource.clone(), compute.capacity.into()));
+    let mut owned: BTreeMap<RmName, Owned> = BTreeMap::new();
+    for of in topology.sites().flat_map(|(_, vertex, _)| vertex.resources()) {
+        let none = || Owned { kinds: ResourceKind::Cpus.into(), resources: Vec::new() };
+        let own = owned.entry(of.rm.clone()).or_insert_with(none);
+        own.kinds.name(of.resource.clone(), of.kind);
+        own.resources.push((of.resource.clone(), of.capacity));
     }
     for edge in topology.edges() {
-        let own = owned.entry(edge.rm.clone()).or_insert((Unit::BitsPerSecond, Vec::new()));
+        let none = || Owned { kinds: ResourceKind::Bandwidth.into(), resources: Vec::new() };
+        let own = owned.entry(edge.rm.clone()).or_insert_with(none);
         let ways: &[Direction] = match edge.duplex {
             Duplex::Shared(_) => &[Direction::AToB],
             Duplex::Full { .. } => &[Direction::AToB, Direction::BToA],
         };
         for way in ways {
-            own.1.push((edge.resource(*way).clone(), edge.capacity.into()));
+            own.resources.push((edge.resource(*way).clone(), edge.capacity.into()));
         }
     }
     // A user without a service level would get the lowest one, so users without a setting get 100 percent.
@@ -93,11 +102,11 @@ pub(super) fn participants(
     let levels: BTreeMap<UserName, u32> = (whole.chain(own))
         .map(|(user, percent)| (UserName::composed(user.as_str()), percent))
         .collect();
-    let participant = |(name, (unit, resources)): (RmName, (Unit, Vec<(ResourceId, Amount)>))| {
+    let participant = |name: RmName, own: Owned| {
         let config = ParticipantConfig {
             name: name.clone(),
-            resources,
-            unit,
+            resources: own.resources,
+            kinds: own.kinds,
             coordinators: coordinators(&name),
             policy: HoldPolicy::default(),
             levels: levels.clone(),
@@ -105,7 +114,7 @@ pub(super) fn participants(
         };
         (name, Participant::new(config))
     };
-    owned.into_iter().map(participant).collect()
+    owned.into_iter().map(|(name, own)| participant(name, own)).collect()
 }
 
 /// The amounts that members disclose for every frame; one query to each member (stage 2ii).
@@ -147,15 +156,7 @@ impl Disclosed {
             said.and_then(|frames| frames.get(frame)).copied().unwrap_or(0)
         };
         let view = |(at, window): (usize, &Window)| {
-            let mut view = FrameView::nothing(topology, *window);
-            for (vertex, _, compute) in topology.sites() {
-                view.free_cpus[vertex.at()] = Cpus(of(at, &compute.rm, &compute.resource));
-            }
-            for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
-                let way = |way| BitsPerSecond(of(at, &edge.rm, edge.resource(way)));
-                *free = [way(Direction::AToB), way(Direction::BToA)];
-            }
-            view
+            FrameView::of_answers(topology, *window, |rm, resource| of(at, rm, resource))
         };
         frames.iter().enumerate().map(view).collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{InvalidField, Objective, Ranking, Span, UserName, limits};
+use coalloc_common::{InvalidField, Objective, Ranking, ResourceKind, Span, UserName, limits};
 use coalloc_plan::ip::{IpOptions, Program};
 use coalloc_plan::{Named, Solver};
 use serde::{Deserialize, Serialize};
@@ -157,6 +157,9 @@ pub struct Workload {
     pub requests: usize,
     /// CPUs at each site of a request; each request draws one of these values.
     pub cpus: Vec<u64>,
+    /// What each site of a request also wants, by the word for the kind (`storage: 100`). By default nothing.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<ResourceKind, u64>,
     /// Durations, minutes; each request draws one of these values.
     pub durations_min: Vec<i64>,
     /// Latest start minus earliest start, as a multiple of the duration.
@@ -227,6 +230,7 @@ impl Default for Workload {
             day_min: 24 * 60,
             requests: 1_000_000,
             cpus: vec![1, 2, 4, 8],
+            others: BTreeMap::new(),
             durations_min: vec![30, 60, 120],
             slack: 3,
             rate_bps: 1_000_000_000,
@@ -343,6 +347,10 @@ impl Workload {
         check_range("rate_bps", self.rate_bps, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
         for (at, cpus) in self.cpus.iter().enumerate() {
             check_range(&format!("cpus[{at}]"), *cpus, 1..=limits::CPUS_MAX, "CPUs")?;
+        }
+        for (kind, amount) in &self.others {
+            let field = format!("others.{}", kind.word());
+            ResourceKind::parse_other(&field, kind.word())?.parse_amount(&field, *amount)?;
         }
         for (at, minutes) in self.durations_min.iter().enumerate() {
             let field = format!("durations_min[{at}]");

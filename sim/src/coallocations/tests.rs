@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
+use coalloc_common::topology::{Compute, Duplex, Edge, SiteResource, Vertex};
 use coalloc_common::{
-    BitsPerSecond, Cpus, DomainName, EdgeName, ResourceId, RmName, Span, Topology, UnitValue,
-    VertexName, limits,
+    Amount, BitsPerSecond, Cpus, DomainName, EdgeName, ResourceId, ResourceKind, RmName, Span,
+    Topology, UnitValue, VertexName, limits,
 };
 
 use super::settings::{Lower, RequestTarget, Word, Workload};
@@ -27,10 +27,10 @@ fn two_domains() -> Topology {
             mips: limits::MIPS_DEFAULT,
         };
         let (name, domain) = (VertexName::composed(site), Some(DomainName::composed(domain)));
-        topology.add_vertex(Vertex { name, domain, compute: Some(compute) }).unwrap();
+        topology.add_vertex(Vertex::new(name, domain, Some(compute))).unwrap();
     }
     let name = VertexName::composed("X");
-    topology.add_vertex(Vertex { name, domain: None, compute: None }).unwrap();
+    topology.add_vertex(Vertex::new(name, None, None)).unwrap();
     for (a, b, domain) in
         [("a0", "a1", "a"), ("b0", "b1", "b"), ("a0", "X", "a"), ("a1", "X", "a"), ("b0", "X", "b")]
     {
@@ -244,7 +244,7 @@ fn what_is_shown_joins_all_sites_or_is_refused() {
         topology.add_vertex(vertex.clone()).unwrap();
     }
     let name = VertexName::composed("inside");
-    topology.add_vertex(Vertex { name, domain: None, compute: None }).unwrap();
+    topology.add_vertex(Vertex::new(name, None, None)).unwrap();
     for known in full.edges().iter().filter(|edge| edge.name.as_str() != "b0-X") {
         topology.add_edge(known.clone()).unwrap();
     }
@@ -268,4 +268,46 @@ fn where_groups_meet_there_is_a_border() {
     assert_eq!((paths, found.parent_topology.edges().len()), (vec![3, 3], 6));
     let sites: Vec<&str> = found.parent_topology.sites().map(|(_, v, _)| v.name.as_str()).collect();
     assert_eq!(sites, ["a0", "a1", "b0", "b1"]);
+}
+
+/// Storage at every site, and some of it wanted at each: it is booked within what there is, on one level of
+/// coordinators and on two, and it is what limits a day.
+#[test]
+fn storage_is_booked_beside_cpus_and_limits_the_day() {
+    let storage = ResourceKind::Storage;
+    let mut topology = Topology::new();
+    for vertex in two_domains().vertices() {
+        let mut vertex = vertex.clone();
+        if vertex.compute.is_some() {
+            let resource = storage.resource_at("name", vertex.name.as_str()).unwrap();
+            let own = SiteResource { resource, capacity: Amount(100), unit_value: UnitValue(1) };
+            vertex.others.insert(storage, own);
+        }
+        topology.add_vertex(vertex).unwrap();
+    }
+    for edge in two_domains().edges() {
+        topology.add_edge(edge.clone()).unwrap();
+    }
+    for lower in [Lower::Word(Word::None), Lower::Word(Word::Domains)] {
+        let success = |wanted: u64| {
+            let mut settings = settings(lower.clone());
+            if wanted > 0 {
+                settings.workload.others.insert(storage, wanted);
+            }
+            let mut events: Vec<TraceEvent<'static>> = Vec::new();
+            let measures = run(&settings, &topology, 1, &mut events).unwrap();
+            let of_storage = |event: &&TraceEvent<'_>| {
+                matches!(event, TraceEvent::Reserved { resource, .. }
+                    if resource.ends_with(":storage") && !resource.starts_with("grc-"))
+            };
+            (measures.get("success").unwrap(), events.iter().filter(of_storage).count())
+        };
+        let (free, none) = success(0);
+        let (little, some) = success(1);
+        let (much, few) = success(100);
+        assert_eq!((none, free.to_bits()), (0, little.to_bits()), "1 GB of 100 is never short");
+        assert!(some > few && few > 0, "{some}, {few}");
+        assert!(much < little, "{much} of {little}: one request at a time fills a site");
+        assert!(success(101).0 < 0.001, "more than any site has");
+    }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, Cpus, LinkDemand, SiteDemand, SiteName, Span, Time, Timing,
+    Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, SiteDemand, SiteName, Span, Time, Timing,
 };
 
 use super::settings::{Type4, Workload};
@@ -130,6 +130,7 @@ impl Arrival {
         let site = |name: &&str| SiteDemand {
             name: SiteName::composed(*name),
             cpus: Cpus(self.cpus),
+            others: workload.others.iter().map(|(kind, wanted)| (*kind, Amount(*wanted))).collect(),
             pinned: None,
             excluded: BTreeSet::new(),
         };

@@ -124,7 +124,7 @@ impl Scenario {
         ParticipantConfig {
             name: RmName::composed(RMS[rm]),
             resources: vec![(ResourceId::composed("r"), Amount(self.capacity[rm]))],
-            unit: coalloc_common::Unit::Cpus,
+            kinds: coalloc_common::ResourceKind::Cpus.into(),
             coordinators: [coordinator_name()].into(),
             policy: HoldPolicy::default(),
             levels: std::collections::BTreeMap::new(),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Amount, CoordinatorName, ResourceId, RmName, Span, Unit, limits};
+use coalloc_common::{Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Span, limits};
 use coalloc_protocol::coordinator::{CoordinatorConfig, ParentConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
@@ -20,7 +20,7 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
     let name = RmName::composed(name);
     world.add_rm(ParticipantConfig {
         name: name.clone(),
-        unit: Unit::Cpus,
+        kinds: ResourceKind::Cpus.into(),
         resources: ["a", "b"].map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
         coordinators: with_meddler(above),
         policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },

@@ -167,7 +167,7 @@ fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
     let name = |row: u32, column: u32| format!("v{row}-{column}");
     for (row, column) in (0..torus.side).flat_map(|row| (0..torus.side).map(move |c| (row, c))) {
         let name = VertexName::composed(name(row, column));
-        topology.add_vertex(Vertex { name, domain: None, compute: None })?;
+        topology.add_vertex(Vertex::new(name, None, None))?;
     }
     let vertex =
         |row: u32, column: u32| VertexIndex(row % torus.side * torus.side + column % torus.side);

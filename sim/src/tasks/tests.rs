@@ -210,7 +210,7 @@ fn settings_that_make_no_sense_are_refused_by_field() {
     let mut cut = Topology::new();
     for name in ["a", "b", "c"] {
         let name = VertexName::composed(name);
-        cut.add_vertex(Vertex { name, domain: None, compute: None }).expect("a vertex");
+        cut.add_vertex(Vertex::new(name, None, None)).expect("a vertex");
     }
     let (ends, rm) = ((VertexIndex(0), VertexIndex(1)), RmName::composed("n"));
     let path = net::edge(EdgeName::composed("ab"), ends, rm, (1, Span::ZERO));

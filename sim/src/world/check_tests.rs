@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{Amount, CoordinatorName, ResourceId, Time, Unit, UserName, Window, limits};
+use coalloc_common::{
+    Amount, CoordinatorName, ResourceId, ResourceKind, Time, UserName, Window, limits,
+};
 use coalloc_protocol::message::{Cause, HoldOrder};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
 
@@ -16,7 +18,7 @@ fn world() -> World {
     let mut world = World::new(0, Trace::Off);
     let config = ParticipantConfig {
         name: RmName::composed("rm"),
-        unit: Unit::Cpus,
+        kinds: ResourceKind::Cpus.into(),
         resources: vec![(ResourceId::composed("a"), Amount(1_000))],
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy {

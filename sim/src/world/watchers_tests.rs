@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{CoordinatorName, ResourceId, Segment, Span, TransactionId, Unit, UserName};
+use coalloc_common::{
+    CoordinatorName, ResourceId, ResourceKind, Segment, Span, TransactionId, UserName,
+};
 use coalloc_protocol::Core;
 use coalloc_protocol::message::HoldOrder;
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, ParticipantRecord};
@@ -13,7 +15,7 @@ use super::*;
 fn node() -> Participant {
     let config = ParticipantConfig {
         name: RmName::composed("rm"),
-        unit: Unit::Cpus,
+        kinds: ResourceKind::Cpus.into(),
         resources: vec![(ResourceId::composed("a"), Amount(1_000))],
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy {

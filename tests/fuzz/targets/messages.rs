@@ -64,6 +64,7 @@ pub(crate) fn refusal() -> v1::Refusal {
             resources: vec!["N0-N1".to_owned()],
             requested: 10,
             available: 4,
+            resource_kind: "storage".to_owned(),
         }),
         ..v1::Refusal::default()
     }
@@ -75,6 +76,7 @@ pub(crate) fn request() -> v1::CoAllocationRequest {
         cpus: 8,
         pinned_to: pinned.map(str::to_owned),
         excluded: vec!["N9".to_owned()],
+        others: vec![v1::KindAmount { kind: "storage".to_owned(), amount: 100 }],
     };
     let link = v1::LinkRequest {
         from: "a".to_owned(),

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use coalloc_common::{
     Amount, BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, ResourceId,
-    RmName, Segment, Span, Time, TransactionId, Unit, UserName, Window,
+    ResourceKind, RmName, Segment, Span, Time, TransactionId, UserName, Window,
 };
 use coalloc_ledger::{Identity, SqliteLedger};
 use coalloc_protocol::conversation::{
@@ -41,7 +41,7 @@ fn segment(from: i64) -> Segment {
 fn participant() -> Participant {
     Participant::new(ParticipantConfig {
         name: RmName::composed("nrm-N"),
-        unit: Unit::BitsPerSecond,
+        kinds: ResourceKind::Bandwidth.into(),
         resources: vec![(ResourceId::composed("N0-N1"), Amount(1_000))],
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_net::convert::site_resources;
 use coalloc_proto::v1;
 use tonic::Status;
 
@@ -78,7 +79,7 @@ fn resources(
     described: &v1::DescribeResponse,
 ) -> (BTreeMap<String, u64>, BTreeMap<String, [String; 2]>) {
     let (mut capacities, mut ends) = (BTreeMap::new(), BTreeMap::new());
-    capacities.extend(described.sites.iter().map(|site| (site.name.clone(), site.cpus)));
+    capacities.extend(described.sites.iter().flat_map(site_resources));
     for path in &described.paths {
         let suffixes: &[&str] = if path.full_duplex { &[":ab", ":ba"] } else { &[""] };
         for suffix in suffixes {

@@ -231,6 +231,52 @@ fn baselines_take_what_they_find_first_and_one_of_them_misses_what_needs_other_c
 }
 
 #[test]
+fn a_site_has_cpus_and_storage() {
+    let federation = || example("storage-federation.yaml");
+    let (response, exit) = planned(federation(), request("store-a-run.yaml")).unwrap();
+    assert_eq!((exit, response.plans.len()), (Exit::Done, 1));
+    let plan = &response.plans[0];
+    assert_eq!(sites(plan), ["farm", "disk"]);
+    // 68 CPUs at 1 point, 1500 GB at 2 points, 1 Gbit/s on two paths at 1 point.
+    assert_eq!((plan.cost_millipoints, plan.proven_optimal), (3_070_000, true));
+    let storage = plan.segments.iter().find(|segment| segment.resource == "disk:storage").unwrap();
+    assert_eq!((storage.amount, storage.resource_manager.as_str()), (1_500, "crm-store"));
+    let text = describe(&response);
+    assert!(text.contains("4 CPUs, 1500 GB of storage  at disk"), "{text}");
+
+    let (response, exit) = planned(federation(), request("store-too-much.yaml")).unwrap();
+    assert_eq!((exit, response.plans.len()), (Exit::Refused, 0));
+    let refusal = response.refused[0].refusal.as_ref().unwrap();
+    assert_eq!((refusal.reason(), refusal.transient), (v1::Reason::BeyondCapacity, false));
+    assert_eq!(refusal.resource, "disk:storage");
+    let text = describe(&response);
+    let facts = "site disk for keep: 3000 GB of storage needed, 2000 GB of storage there, \
+                 1000 GB of storage short";
+    assert!(text.contains(facts), "{text}");
+    assert!(text.contains("2000 GB of storage for keep instead of 3000"), "{text}");
+}
+
+#[test]
+fn a_further_kind_that_is_wrong_is_named_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(example("store-a-run.yaml")).unwrap();
+    let line = 1 + text.lines().position(|line| line.contains("keep, cpus")).unwrap();
+    let cases = [
+        ("kind: storage", "kind: storag", "others[0].kind: \"storag\" is not allowed"),
+        ("amount: 1500", "amount: 0", "others[0].amount: 0 is not allowed; allowed: 1 to 10000"),
+        ("1500}", "1500}, {kind: storage, amount: 2}", "others[1].kind: storage is not allowed"),
+    ];
+    for (good, bad, expected) in cases {
+        let path = folder.path().join("request.yaml");
+        std::fs::write(&path, text.replacen(good, bad, 1)).unwrap();
+        let args = RequestArgs { request: path, ..request("x") };
+        let failure = planned(example("storage-federation.yaml"), args).unwrap_err();
+        let place = format!("request.yaml:{line}: sites[1].{expected}");
+        assert!(failure.message.contains(&place), "{failure}, not {place}");
+    }
+}
+
+#[test]
 fn every_example_is_used_here() {
     let mut names: Vec<String> = std::fs::read_dir(example(""))
         .unwrap()

@@ -45,8 +45,8 @@ fn gap(plan: &v1::Plan) -> String {
 pub fn body(plan: &v1::Plan) -> String {
     let mut lines: Vec<[String; 3]> = Vec::new();
     for placement in &plan.placements {
-        let cpus = coalloc_common::Cpus(placement.cpus).to_string();
-        lines.push([placement.site.clone(), cpus, format!("at {}", placement.at)]);
+        let amounts = text::amounts(placement.cpus, &placement.others);
+        lines.push([placement.site.clone(), amounts, format!("at {}", placement.at)]);
     }
     for route in &plan.routes {
         let ends = format!("{} -> {}", route.from, route.to);

@@ -71,7 +71,7 @@ pub fn numbers(refusal: &v1::Refusal) -> String {
 pub fn bottleneck(found: &v1::Bottleneck) -> String {
     use v1::BottleneckKind as K;
     let show = |amount: u64| match found.kind() {
-        K::Site => coalloc_common::Cpus(amount).to_string(),
+        K::Site => text::amount_of(&found.resource_kind, amount),
         K::Sites => text::count(amount as usize, "site"),
         K::Length => text::count(amount as usize, "path"),
         K::Latency => Span::from_us(i64::try_from(amount).unwrap_or(i64::MAX)).to_string(),
@@ -93,6 +93,10 @@ pub fn bottleneck(found: &v1::Bottleneck) -> String {
     };
     let (requested, available) = (show(found.requested), show(found.available));
     let short = show(found.requested.saturating_sub(found.available));
+    let kind = match (found.kind(), found.resource_kind.as_str()) {
+        (K::Sites, short) if !short.is_empty() => format!("sites with too little {short}"),
+        _ => kind.to_owned(),
+    };
     let resources = match found.resources.len() {
         0 => String::new(),
         _ => format!(" {}", names(&found.resources)),
@@ -176,6 +180,7 @@ mod tests {
                     resources: vec!["A-B".into()],
                     requested: 1_000_000_000,
                     available: free,
+                    resource_kind: String::new(),
                 }),
                 ..Default::default()
             }),

@@ -40,6 +40,7 @@ impl AbstractSnapshot {
             cpus: compute.capacity.0,
             unit_value: Some(compute.unit_value.0),
             mips: Some(compute.mips),
+            others: convert::others_to_wire(vertex),
             ..v1::Site::default()
         });
         let paths = self.all.paths().iter().map(|path| v1::Path {

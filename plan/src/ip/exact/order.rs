@@ -54,7 +54,7 @@ const STEPS_MAX: u32 = 20_000;
 pub(super) fn leaders(
     links: &[Link],
     candidates: &Candidates,
-    cpus: &[u64],
+    wants: &[usize],
     order: &[usize],
     reversible: bool,
 ) -> (Vec<Option<usize>>, Vec<bool>) {
@@ -68,7 +68,7 @@ pub(super) fn leaders(
         let (there, back) = (classes[a * sites + b], classes[b * sites + a]);
         if reversible { (there.min(back), there.max(back)) } else { (there, back) }
     };
-    let alike = |a: usize, b: usize| cpus[a] == cpus[b] && candidates.of(a) == candidates.of(b);
+    let alike = |a: usize, b: usize| wants[a] == wants[b] && candidates.of(a) == candidates.of(b);
     let kind = |site| (0..site).find(|other| alike(*other, site)).unwrap_or(site);
     let kinds: Vec<usize> = (0..sites).map(kind).collect();
     let mut symmetry = Symmetry { order, kinds: &kinds, between: &between, steps: STEPS_MAX };

@@ -3,7 +3,7 @@
 //!
 //! At a node some sites are placed, and the links between them are routed together at the least
 //! cost. The bound adds the cheapest assignment of scores for the sites still to be placed. The
-//! score of a site at a vertex is the sum of the cost of its CPUs there, the cheapest route to each
+//! score of a site at a vertex is the sum of the cost of its amounts there, the cheapest route to each
 //! placed neighbour, and, for each neighbour later in the order, the cheapest route to the nearest
 //! vertex that this neighbour could take. Each link is counted once: at its later end when the
 //! other end is placed, otherwise at its earlier end.
@@ -33,7 +33,7 @@ pub(super) struct Search<'a> {
     /// The candidates of all sites in one list; `starts` has where each site's part begins.
     vertices: Vec<u32>,
     starts: Vec<usize>,
-    /// The cost of the CPUs alone, for each candidate.
+    /// The cost of the amounts at the site alone, for each candidate.
     own: Vec<u64>,
     /// The score of each candidate, which the bound counts.
     score: Vec<u64>,
@@ -87,8 +87,8 @@ pub(super) struct SearchResult {
 /// The request, in the terms of the search.
 pub(super) struct Demand<'a> {
     pub(super) candidates: &'a Candidates,
-    /// The CPUs of each site.
-    pub(super) cpus: &'a [u64],
+    /// What each site wants: the first site of the request that wants the same.
+    pub(super) wants: &'a [usize],
     /// How many nodes are opened before the tables of cheapest completions are made.
     pub(super) tables_after: u64,
     /// The cost of site `.0` at vertex `.1`.
@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
         watch: &'a mut Watch<'a>,
     ) -> Self {
         let RoutingInput { network, classes, links } = ground;
-        let sites = demand.cpus.len();
+        let sites = demand.wants.len();
         let mut search = Self {
             network,
             classes,
@@ -151,7 +151,7 @@ impl<'a> Search<'a> {
 
     /// Takes over the candidates, except vertices whose edges cannot carry the site's links.
     fn open_candidates(&mut self, demand: &Demand<'_>) {
-        for site in 0..demand.cpus.len() {
+        for site in 0..demand.wants.len() {
             let ports = Ports::of(self.links, site);
             for vertex in demand.candidates.of(site) {
                 if ports.suffice(self.network, *vertex) {
@@ -183,7 +183,7 @@ impl<'a> Search<'a> {
         self.chains = Chains::of(self.links, &self.order, &place);
         let reversible = self.network.reversible;
         (self.leaders, self.follows_first) =
-            order::leaders(self.links, demand.candidates, demand.cpus, &self.order, reversible);
+            order::leaders(self.links, demand.candidates, demand.wants, &self.order, reversible);
     }
 
     /// Adds to each score a lower bound of the routes to neighbours later in the order.
@@ -254,7 +254,7 @@ impl<'a> Search<'a> {
         self.assignment.least(order.len() - place, scores, &mut self.least[place])
     }
 
-    /// Searches below a node. The sites before `place` are placed, their CPUs cost `spent`, and no
+    /// Searches below a node. The sites before `place` are placed, their amounts cost `spent`, and no
     /// plan below costs less than `bound`. False when the budget ended.
     fn descend(&mut self, place: usize, spent: u64, bound: u64) -> bool {
         if place == self.order.len() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, RmName, Span, TransactionId, Unit, limits,
+    Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Span, TransactionId, limits,
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{Decision, HoldOrder, Resolution, Token};
@@ -36,7 +36,7 @@ impl Rm {
         let mut core = Participant::new(ParticipantConfig {
             name: RmName::composed("rm"),
             resources: vec![(ResourceId::composed("r"), Amount(100))],
-            unit: Unit::Cpus,
+            kinds: ResourceKind::Cpus.into(),
             coordinators: ["grc", "grc-2"].map(CoordinatorName::composed).into(),
             policy,
             levels: BTreeMap::new(),

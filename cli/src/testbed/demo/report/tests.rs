@@ -25,7 +25,12 @@ fn report() -> Report {
         transaction: format!("grc-{number}/1"),
         plan: Some(v1::Plan {
             window: Window::starting(DAY, Span::from_secs(3_600)).map(window_to_wire),
-            placements: vec![v1::Placement { site: "a".into(), at: "N0".into(), cpus: 4 }],
+            placements: vec![v1::Placement {
+                site: "a".into(),
+                at: "N0".into(),
+                cpus: 4,
+                others: Vec::new(),
+            }],
             routes: vec![v1::Route {
                 paths: vec!["N0-X1".into(), "S0-X1".into()],
                 ..Default::default()
