@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Now, ReservationId, RmName, Time, TransactionId, UserName, limits};
 
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::State;
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Coordinator, Reply, StepOutput};
@@ -154,8 +154,8 @@ impl Coordinator {
                 by: by.clone(),
                 why: why.to_owned(),
                 until,
-                state: None,
-                version: None,
+                state: stamped::STATE,
+                version: stamped::VERSION,
                 at: now,
             };
             self.record(record, out);

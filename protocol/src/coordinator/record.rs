@@ -19,7 +19,20 @@ use super::{Candidate, Coordinator, Ticket};
 use crate::core::ReplayError;
 use crate::message::{Decision, HoldOrder};
 
-/// One record of a coordinator's log. In the ledger it is JSON; fields are only ever added.
+/// What a record says of its reservation until it is stamped.
+pub(super) mod stamped {
+    use super::State;
+
+    /// In place of a state.
+    pub(in super::super) const STATE: State = State::Checking;
+    /// In place of a version.
+    pub(in super::super) const VERSION: u32 = 0;
+}
+
+/// One record of a coordinator's log. In the ledger it is JSON.
+///
+/// Who makes a record leaves [`STATE`](stamped::STATE) and [`VERSION`](stamped::VERSION) to the coordinator, which
+/// stamps them once the record is applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum CoordinatorRecord {
@@ -62,16 +75,11 @@ pub enum CoordinatorRecord {
         /// For an attempt that mends: the version that it would book everywhere.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         mends: Option<MendTarget>,
-        /// Each RM keeps what the old version has and the new one does not need, until the old one is released.
-        /// Absent in old logs, which means no.
-        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-        keeps_old: bool,
         /// RMs that have lost their booking of the old version. They hold anew and replace nothing.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         anew: Vec<RmName>,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the attempt was opened.
         at: Now,
     },
@@ -84,15 +92,13 @@ pub enum CoordinatorRecord {
         /// Why it was decided against.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         refusal: Option<Refusal>,
-        /// The reservation's state after this record, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
         /// If the decision is Commit: the time from `at` to the end of the first hold, at the earliest.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         expires_in: Option<Span>,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When it was decided.
         at: Now,
     },
@@ -115,8 +121,7 @@ pub enum CoordinatorRecord {
         /// The RMs that have not booked it, each with its reason.
         refused: BTreeMap<RmName, Refusal>,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// When the last RM had answered.
         at: Now,
     },
@@ -126,9 +131,8 @@ pub enum CoordinatorRecord {
         txn: TransactionId,
         /// The user of the reservation.
         by: UserName,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the release began.
         at: Now,
     },
@@ -138,9 +142,8 @@ pub enum CoordinatorRecord {
         ticket: ChangeTicket,
         /// What the shell wants remembered once the change is booked.
         notes: String,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the change was opened.
         at: Now,
     },
@@ -150,9 +153,8 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// Why it was not changed.
         refusal: Refusal,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the change was refused.
         at: Now,
     },
@@ -160,12 +162,10 @@ pub enum CoordinatorRecord {
     Finished {
         /// The transaction that is finished.
         txn: TransactionId,
-        /// The reservation's state after this record, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the last acknowledgement arrived.
         at: Now,
     },
@@ -219,11 +219,9 @@ pub enum CoordinatorRecord {
         /// The transaction of the old version.
         txn: TransactionId,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        version: u32,
         /// When the last acknowledgement arrived.
         at: Now,
     },
@@ -246,7 +244,7 @@ pub enum CoordinatorRecord {
         txn: TransactionId,
         /// The RM that has acknowledged.
         rm: RmName,
-        /// The state of the transaction's reservation, if it has one here; absent in old logs.
+        /// The state of the transaction's reservation, if it has one here.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
         /// When the acknowledgement arrived.
@@ -262,11 +260,9 @@ pub enum CoordinatorRecord {
         /// How the two differ; `None` if they no longer do.
         differs: Option<Differs>,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        version: u32,
         /// When the comparison was made.
         at: Now,
     },
@@ -285,11 +281,9 @@ pub enum CoordinatorRecord {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         until: Option<Time>,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        version: u32,
         /// When the operator gave up on it.
         at: Now,
     },
@@ -299,12 +293,20 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// Why it failed.
         refusal: Refusal,
-        /// The reservation's state after this record, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
         /// When it was concluded.
         at: Now,
     },
+}
+
+/// The version that an attempt at a change would replace.
+#[derive(Clone, Copy)]
+struct Replaced<'a> {
+    /// Its transaction.
+    old: &'a TransactionId,
+    /// RMs that have lost their booking of it.
+    anew: &'a [RmName],
 }
 
 impl Coordinator {
@@ -313,33 +315,34 @@ impl Coordinator {
     pub(super) fn stamp(&self, record: &mut CoordinatorRecord) {
         let of = |id: &ReservationId| self.reservations.get(id);
         let of_txn = |txn: &TransactionId| of(&self.transactions.get(txn)?.reservation);
-        let state = |known: &Reservation| known.state;
-        let booked = |known: &Reservation| known.booked_version();
+        // Every record but DisownEnded is of a reservation that there is: else it is not applied.
         match record {
-            CoordinatorRecord::Decided { txn, state: after, version, .. }
-            | CoordinatorRecord::Finished { txn, state: after, version, .. }
-            | CoordinatorRecord::Settled { txn, state: after, version, .. }
-            | CoordinatorRecord::Differs { txn, state: after, version, .. }
-            | CoordinatorRecord::GaveUp { txn, state: after, version, .. } => {
-                *after = of_txn(txn).map(state);
-                *version = of_txn(txn).map(booked);
+            CoordinatorRecord::Decided { txn, state, version, .. }
+            | CoordinatorRecord::Finished { txn, state, version, .. }
+            | CoordinatorRecord::Settled { txn, state, version, .. }
+            | CoordinatorRecord::Differs { txn, state, version, .. }
+            | CoordinatorRecord::GaveUp { txn, state, version, .. } => {
+                let Some(known) = of_txn(txn) else { return };
+                (*state, *version) = (known.state, known.booked_version());
             }
-            CoordinatorRecord::Concluded { reservation, state: after, .. } => {
-                *after = of(reservation).map(state);
+            CoordinatorRecord::Concluded { reservation, state, .. } => {
+                of(reservation).inspect(|known| *state = known.state);
             }
-            CoordinatorRecord::Split { txn, state: after, .. }
-            | CoordinatorRecord::DisownEnded { txn, state: after, .. } => {
-                *after = of_txn(txn).map(state);
+            CoordinatorRecord::Split { txn, state, .. } => {
+                of_txn(txn).inspect(|known| *state = known.state);
+            }
+            CoordinatorRecord::DisownEnded { txn, state, .. } => {
+                *state = of_txn(txn).map(|known| known.state);
             }
             CoordinatorRecord::Intent { reservation, version, .. }
             | CoordinatorRecord::ChangeRefused { reservation, version, .. } => {
-                *version = of(reservation).map(booked);
+                of(reservation).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::ChangeOpened { ticket, version, .. } => {
-                *version = of(&ticket.reservation).map(booked);
+                of(&ticket.reservation).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::Releasing { txn, version, .. } => {
-                *version = of_txn(txn).map(booked);
+                of_txn(txn).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::Refused { .. }
             | CoordinatorRecord::Opened { .. }
@@ -372,21 +375,16 @@ impl Coordinator {
                 candidate,
                 replaces,
                 mends,
-                keeps_old,
                 anew,
                 at,
                 ..
-            } => {
-                match mends {
-                    Some(_) => self.fold_mend_opened(txn, reservation, candidate, *at),
-                    None => {
-                        let replaces = (replaces.as_ref(), anew.as_slice());
-                        self.fold_intent((txn, reservation), candidate, replaces, *at)
-                    }
-                }?;
-                self.transaction_mut(txn)?.keeps_old = *keeps_old;
-                Ok(())
-            }
+            } => match mends {
+                Some(_) => self.fold_mend_opened(txn, reservation, candidate, *at),
+                None => {
+                    let replaces = replaces.as_ref().map(|old| Replaced { old, anew });
+                    self.fold_intent(txn, reservation, candidate, replaces, *at)
+                }
+            },
             CoordinatorRecord::Disowned { txn, rm, .. } => {
                 self.fold_disowned(rm, txn);
                 Ok(())
@@ -462,9 +460,10 @@ impl Coordinator {
 
     fn fold_intent(
         &mut self,
-        (txn, id): (&TransactionId, &ReservationId),
+        txn: &TransactionId,
+        id: &ReservationId,
         candidate: &Candidate,
-        (replaces, anew): (Option<&TransactionId>, &[RmName]),
+        replaces: Option<Replaced<'_>>,
         at: Now,
     ) -> Result<(), ReplayError> {
         if self.transactions.contains_key(txn) {
@@ -472,12 +471,12 @@ impl Coordinator {
         }
         let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
         let from_above = self.reservation_mut(id)?.parent_transaction.is_some();
-        if let Some(old) = replaces.filter(|_| from_above) {
+        if let Some(Replaced { old, .. }) = replaces.filter(|_| from_above) {
             let booked = self.fold_replacing(id, old)?;
             transaction.replace(old, booked.iter().map(|rm| (rm, old)));
         }
         let reservation = self.reservation_mut(id)?;
-        if let Some(old) = replaces.filter(|_| !from_above) {
+        if let Some(Replaced { old, anew }) = replaces.filter(|_| !from_above) {
             let booked = reservation.candidate.iter().flat_map(|old| old.segments.keys());
             transaction.replace(old, have_it(booked, anew).map(|rm| (rm, old)));
             let undecided = |change: &&mut Change| change.state == ChangeState::Checking;

@@ -20,7 +20,7 @@ use coalloc_common::{
 
 use super::change::ChangeTicket;
 use super::giving_up::{GiveUpReply, OfWhat};
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput};
 use crate::conversation::{ChangeEnd, ChangeWaiter, Waiter};
@@ -174,7 +174,8 @@ impl Coordinator {
         let notes = reservation.notes.clone();
         let txn = TransactionId::composed(format!("{id}/{}", reservation.opened + 1));
         self.conversations.wait(&id, [Waiter::Change(waiter)]);
-        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
+        let version = stamped::VERSION;
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
         self.record(record, out);
         let mut candidates = self.with_old_parties(&id, vec![candidate]);
         let left = candidates.pop().map(|mut candidate| {
@@ -193,9 +194,8 @@ impl Coordinator {
             candidate: Candidate { details, one_way: false, ..candidate },
             replaces: Some(booked.clone()),
             mends: None,
-            keeps_old: true,
             anew: lost,
-            version: None,
+            version: stamped::VERSION,
             at: now,
         };
         self.record(record, out);

@@ -63,7 +63,7 @@ impl TransactionEnd {
     }
 }
 
-/// One record of a participant's log. In the ledger it is JSON; fields are only ever added.
+/// One record of a participant's log. In the ledger it is JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum ParticipantRecord {

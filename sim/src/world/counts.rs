@@ -190,8 +190,8 @@ counts! {
     lies: "F7 lies",
     /// Messages that an older release rejected.
     rejected: "F9 messages rejected",
-    /// Ledgers of an older release that this release continued.
-    upgrades: "F9 ledgers of an older release",
+    /// Nodes of an older release that this release continued.
+    upgrades: "F9 nodes upgraded to this release",
     /// Holds and commits that were refused for a reason that only a newer release knows.
     unknown_reasons: "F9 refused for a reason that nobody here knows",
     /// Questions that went to the wrong one of two coordinators with the same name.

@@ -219,21 +219,17 @@ impl ParentEvents {
         let told = facts.get(&subject(record)?)?;
         let (state, at) = match record {
             CoordinatorRecord::Prepared { at, .. } => (S::Held, at),
-            CoordinatorRecord::Finished { state: Some(State::Confirmed), at, .. }
-                if !told.aborted =>
-            {
+            CoordinatorRecord::Finished { state: State::Confirmed, at, .. } if !told.aborted => {
                 (S::Booked, at)
             }
-            CoordinatorRecord::Finished { state: Some(State::Terminated), at, .. }
-            | CoordinatorRecord::Settled { state: Some(State::Terminated), at, .. }
+            CoordinatorRecord::Finished { state: State::Terminated, at, .. }
+            | CoordinatorRecord::Settled { state: State::Terminated, at, .. }
                 if !told.is_replaced() =>
             {
                 (S::Released, at)
             }
-            CoordinatorRecord::Finished { state: Some(State::Failed), at, .. }
-            | CoordinatorRecord::Concluded { state: Some(State::Failed), at, .. } => {
-                (told.failed, at)
-            }
+            CoordinatorRecord::Finished { state: State::Failed, at, .. }
+            | CoordinatorRecord::Concluded { state: State::Failed, at, .. } => (told.failed, at),
             CoordinatorRecord::ReplacedForParent { at, .. } => (S::Replaced, at),
             // The record changes nothing that the parent knows.
             _ => return None,
@@ -297,12 +293,8 @@ mod tests {
         use v1::BookingState as S;
         let txn = TransactionId::composed("grc-1-t-1/1");
         let reservation = ReservationId::composed("grc-1-t-1");
-        let finished = |state| CoordinatorRecord::Finished {
-            txn: txn.clone(),
-            state: Some(state),
-            version: None,
-            at: at(),
-        };
+        let finished =
+            |state| CoordinatorRecord::Finished { txn: txn.clone(), state, version: 1, at: at() };
         let top = || "coordinator top".to_owned();
         let none = || told(S::Refused, None);
         let prepared = CoordinatorRecord::Prepared {
@@ -333,7 +325,7 @@ mod tests {
         let concluded = |state| CoordinatorRecord::Concluded {
             reservation: reservation.clone(),
             refusal: Refusal::new(Reason::NoRoute, "because"),
-            state: Some(state),
+            state,
             at: at(),
         };
         let refused = change(&concluded(State::Failed), told(S::Refused, no.clone()));
