@@ -101,7 +101,8 @@ impl Messages {
         rm: &RmName,
         txn: &TransactionId,
         kind: MessageKind,
-        (begun, delivery): (Instant, &Delivery),
+        begun: Instant,
+        delivery: &Delivery,
     ) {
         let outcome = match delivery {
             Delivery::Answered(_) => "answered",

@@ -272,7 +272,10 @@ impl Planners {
         let pool = if wanted.len() == 1 { &self.quick } else { &self.search };
         let work = move || {
             let explain = || {
-                let said = |at: usize| (at, job.explain(&refused[at]));
+                let said = |at: usize| {
+                    let (window, refusal) = &refused[at];
+                    (at, job.explain(*window, refusal))
+                };
                 let said: Vec<(usize, Refusal)> = wanted.into_par_iter().map(said).collect();
                 for (at, refusal) in said {
                     refused[at].1 = refusal;
@@ -302,8 +305,8 @@ impl Planners {
                 let job = Arc::clone(job);
                 let work = move |stop: &AtomicBool| job.never(window, stop);
                 // If this waits too long behind other requests' searches, the refusal stays transient.
-                let on = (&*self.search, Some(TurnQueue::Search));
-                let answer = self.work(place, on, limits::NEVER_TIME, work).await;
+                let (pool, line) = (&*self.search, Some(TurnQueue::Search));
+                let answer = self.work(place, pool, line, limits::NEVER_TIME, work).await;
                 answer.or_else(|status| match status.code() {
                     tonic::Code::ResourceExhausted => Ok(None),
                     _ => Err(status),
@@ -371,7 +374,7 @@ impl Planners {
         let work = move || {
             // The caller may be gone, here and below.
             let _ = started.send(());
-            let plan = || job.plan(stage, &frames, (&libraries, outside), &stopped);
+            let plan = || job.plan(stage, &frames, &libraries, outside, &stopped);
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         };
         (self.hand)(pool, Box::new(work));
@@ -440,14 +443,15 @@ impl Planners {
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let place = self.places.enter(&self.user)?;
-        self.work(&place, (pool, line), time, work).await
+        self.work(&place, pool, line, time, work).await
     }
 
     /// As [`Planners::run`], for a request that has its place already.
     async fn work<T: Send + 'static>(
         &self,
         place: &PlanningSlot,
-        (pool, line): (&rayon::ThreadPool, Option<TurnQueue>),
+        pool: &rayon::ThreadPool,
+        line: Option<TurnQueue>,
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
@@ -557,9 +561,9 @@ enum Stage {
 
 impl Job {
     /// The refusal of a frame, with the bottleneck.
-    fn explain(&self, (window, refusal): &(Window, Refusal)) -> Refusal {
+    fn explain(&self, window: Window, refusal: &Refusal) -> Refusal {
         let Self { federation, request, options, views, .. } = self;
-        let view = views.iter().find(|view| view.window == *window);
+        let view = views.iter().find(|view| view.window == window);
         view.map_or_else(
             || refusal.clone(),
             |view| {
@@ -581,7 +585,8 @@ impl Job {
         &self,
         stage: Stage,
         frames: &[usize],
-        (libraries, outside): (&Libraries, usize),
+        libraries: &Libraries,
+        outside: usize,
         stop: &AtomicBool,
     ) -> Vec<(Window, Answer)> {
         let Self { federation, request, options, .. } = self;

@@ -324,8 +324,8 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
         };
         let mut chain = Chain::new(&path.to_string_lossy());
         for row in rows.iter() {
-            let row = (row.sequence, row.body.as_str(), row.hash.as_slice());
-            replay::record(&path, &mut chain, row, &mut |sequence, record| {
+            let (sequence, body, hash) = (row.sequence, row.body.as_str(), row.hash.as_slice());
+            replay::record(&path, &mut chain, sequence, body, hash, &mut |sequence, record| {
                 let is_last = sequence == rows.len() as u64;
                 match planted::is(Bug::ReplayMissesLast) && is_last {
                     true => Ok(()),

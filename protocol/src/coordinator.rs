@@ -456,7 +456,7 @@ impl Core for Coordinator {
             CoordinatorInput::Start => self.start(now, &mut out),
             CoordinatorInput::Conversation(input) => self.converse(input, now, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
-                if !self.disown_delivered((&rm, &txn, kind), &delivery, now, &mut out) {
+                if !self.disown_delivered(&rm, &txn, kind, &delivery, now, &mut out) {
                     self.delivered(&rm, &txn, kind, delivery, now, &mut out);
                 }
             }

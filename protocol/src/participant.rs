@@ -249,7 +249,7 @@ impl Participant {
             records.push(record);
         }
         if order.one_way {
-            return self.book_at_once(records, (order, inner), token, now);
+            return self.book_at_once(records, order, inner, token, now);
         }
         let first_start = self.to_take(&order, inner.as_deref()).start();
         let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
@@ -264,12 +264,12 @@ impl Participant {
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
-    /// Books a one-way hold that fits: Held and Booked in one append. A binary from before there were one-way
-    /// holds reads the same state from this log.
+    /// Books a one-way hold that fits: Held and Booked in one append.
     fn book_at_once(
         &mut self,
         mut records: Vec<ParticipantRecord>,
-        (order, inner): (HoldOrder, Option<Vec<InnerRoute>>),
+        order: HoldOrder,
+        inner: Option<Vec<InnerRoute>>,
         token: Token<Answer>,
         now: Now,
     ) -> Step {

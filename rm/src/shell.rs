@@ -58,7 +58,8 @@ pub fn open(
 pub fn start<L: Ledger<Record = ParticipantRecord>>(
     config: &RmConfig,
     host: &Host,
-    (participant, ledger): (Participant, L),
+    participant: Participant,
+    ledger: L,
 ) -> Result<(Node, String), DaemonError> {
     if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(

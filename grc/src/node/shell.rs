@@ -79,7 +79,8 @@ pub fn open(
 pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     config: &GrcConfig,
     host: &Host,
-    (mut coordinator, ledger): (Coordinator, L),
+    mut coordinator: Coordinator,
+    ledger: L,
     federation: &Federation,
     pictures: &Pictures,
 ) -> Result<(Node, String), DaemonError> {
@@ -111,7 +112,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
         }));
     }
     let pictures = pictures.clone();
-    tokio::spawn(send_all(name, (federation, pictures), outgoing, node.handle.clone()));
+    tokio::spawn(send_all(name, federation, pictures, outgoing, node.handle.clone()));
     Ok((node, ledger_id))
 }
 
@@ -133,7 +134,8 @@ pub fn complete(waiters: &Waiters, reply: Reply) {
 /// Sends each message in a task of its own, so that a slow RM delays no other, and posts how its delivery ended.
 async fn send_all(
     coordinator: String,
-    (federation, pictures): (Federation, Pictures),
+    federation: Federation,
+    pictures: Pictures,
     mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
     handle: Handle,
 ) {
@@ -163,7 +165,7 @@ async fn send_all(
             span.set("coalloc.rm", &rm);
             span.set("coalloc.transaction", &txn);
             drop(span);
-            messages.ended(&rm, &txn, kind, (begun, &delivery));
+            messages.ended(&rm, &txn, kind, begun, &delivery);
             tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
             // If the core is busy, this is dropped, and the message's own alarm sends it again.
             handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });

@@ -182,6 +182,7 @@ impl Observed for CoordinatorRecord {
 #[cfg(test)]
 mod tests {
     use coalloc_common::{BootTime, Now, Reason, RmName, Time, UserName};
+    use coalloc_protocol::coordinator::State;
 
     use super::*;
 

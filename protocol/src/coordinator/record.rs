@@ -10,6 +10,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
+use super::giving_up::Operator;
 use super::mending::MendTarget;
 use super::promises::Differs;
 use super::repair::have_it;
@@ -398,7 +399,8 @@ impl Coordinator {
                 self.fold_disown_ended(rm, txn)
             }
             CoordinatorRecord::GaveUp { txn, rm, by, why, until, at, .. } => {
-                self.fold_gave_up((rm, txn), (by, why), *until, *at)
+                let operator = Operator { by: by.clone(), why: why.clone() };
+                self.fold_gave_up(rm, txn, operator, *until, *at)
             }
             CoordinatorRecord::ChangeOpened { ticket, notes, .. } => {
                 self.fold_change_opened(ticket, notes)
