@@ -159,7 +159,7 @@ mod tests {
         {
             messages.sent(&rm, &txn, kind);
             assert_eq!(retried.get(), again);
-            messages.ended(&rm, &txn, kind, (begun, &delivery));
+            messages.ended(&rm, &txn, kind, begun, &delivery);
         }
         messages.sent(&rm, &txn, kind);
         assert_eq!(retried.get(), 2, "it was answered: this is another one");

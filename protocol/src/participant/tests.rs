@@ -1,8 +1,9 @@
 //! The participant alone: every refusal, every final state, expiry and restart.
 
-use coalloc_common::{RmName, Segment, Time, Unit, UserName, Window};
+use coalloc_common::{Reason, RmName, Segment, Time, Unit, UserName, Window};
 
 use super::*;
+use crate::message::{Decision, Resolution};
 
 const MINUTE: i64 = 60;
 

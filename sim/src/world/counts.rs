@@ -51,8 +51,8 @@ impl Fault {
             Self::F7 => "a lie of a resource manager",
             Self::F8 => "a client vanishes",
             Self::F9 => {
-                "an older release: a message that it rejects, or its ledger that this release \
-                 reads; a newer release: a reason that this release does not know"
+                "an older release: a message that it rejects, or its node that is upgraded; a newer \
+                 release: a reason that this release does not know"
             }
             Self::F10 => "a federation with two coordinators under one name",
             Self::F11 => "an older disk is put back, or an empty one",
