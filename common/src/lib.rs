@@ -21,6 +21,7 @@ pub mod profile;
 pub mod refusal;
 pub mod request;
 pub mod segment;
+pub mod service_level;
 pub mod suggest;
 pub mod time;
 pub mod timetable;

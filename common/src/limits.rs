@@ -1,7 +1,8 @@
 //! Every bound of Coalloc, each with its reason. No bound may be defined anywhere else.
 //!
 //! The bounds are chosen so that no product of accepted values overflows 64 bits. The assertions at the end of this
-//! module check the bounds that depend on one another. Left out: the code that checks values against these bounds.
+//! module check the bounds that depend on one another. The file is long because it is one table: a reader looks up a
+//! name, and nothing else is anywhere. Left out: the code that checks values against these bounds.
 
 use crate::kind::{Combination, ResourceKind};
 use crate::time::Span;

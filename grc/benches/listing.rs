@@ -28,7 +28,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::Core as _;
 use coalloc_protocol::conversation::{Caller, ConversationInput, Next, RequestEnd, Subject as _};
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorRecord, Ticket,
+    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorRecord, State, Ticket,
 };
 use coalloc_protocol::message::Decision;
 
@@ -92,21 +92,20 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
             candidate,
             replaces: None,
             mends: None,
-            keeps_old: false,
             anew: Vec::new(),
-            version: None,
+            version: 0,
             at,
         },
         CoordinatorRecord::Decided {
             txn: txn.clone(),
             decision: Decision::Commit,
             refusal: None,
-            state: None,
+            state: State::Committing,
             expires_in: None,
-            version: None,
+            version: 0,
             at,
         },
-        CoordinatorRecord::Finished { txn, state: None, version: None, at },
+        CoordinatorRecord::Finished { txn, state: State::Confirmed, version: 1, at },
     ]
 }
 

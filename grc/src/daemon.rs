@@ -52,7 +52,9 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let federation = Federation::new(&config.rms, host).of(lineage.collect());
     let tasks = config.tasks.clone();
     let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
-    let (node, ledger_id) = shell::start(&config, host, opened, &federation, &pictures)?;
+    let (coordinator, ledger) = opened;
+    let (node, ledger_id) =
+        shell::start(&config, host, coordinator, ledger, &federation, &pictures)?;
     let (handle, known) = (node.handle.clone(), federation.clone());
     let statuses = move || known.statuses();
     let owed = move || {

@@ -101,7 +101,8 @@ impl Messages {
         rm: &RmName,
         txn: &TransactionId,
         kind: MessageKind,
-        (begun, delivery): (Instant, &Delivery),
+        begun: Instant,
+        delivery: &Delivery,
     ) {
         let outcome = match delivery {
             Delivery::Answered(_) => "answered",
@@ -158,7 +159,7 @@ mod tests {
         {
             messages.sent(&rm, &txn, kind);
             assert_eq!(retried.get(), again);
-            messages.ended(&rm, &txn, kind, (begun, &delivery));
+            messages.ended(&rm, &txn, kind, begun, &delivery);
         }
         messages.sent(&rm, &txn, kind);
         assert_eq!(retried.get(), 2, "it was answered: this is another one");

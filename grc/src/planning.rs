@@ -4,6 +4,7 @@
 //! Left out: how a plan is searched (`coalloc_plan`). Source: Takefusa 2010, section 3.1, stages 2iii and 2iv.
 
 mod fair;
+mod job;
 pub mod libraries;
 pub mod plan_cache;
 
@@ -12,15 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Refusal, RmName, Span, UserName, Window, limits};
 use coalloc_net::convert::RequestOptions;
-use coalloc_net::traces::{Span as Traced, SpanKind};
 use coalloc_net::{metrics, status, traces};
-use coalloc_plan::baseline::slide;
-use coalloc_plan::ip::IpOptions;
 use coalloc_plan::objectives::{Answer, best};
-use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan, Solver};
+use coalloc_plan::{FramePlanner, RankedPlan, Solver};
 use rayon::prelude::*;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tonic::Status;
@@ -28,6 +25,8 @@ use tonic::Status;
 use crate::availability::FrameAvailability;
 use crate::availability::federation::Snapshot;
 use crate::planning::fair::{Places, PlanningSlot, TurnQueue};
+pub use crate::planning::job::ip_options;
+use crate::planning::job::{Job, Stage, is_open, is_worse};
 use crate::planning::libraries::Libraries;
 
 /// The result of planning a request.
@@ -272,7 +271,10 @@ impl Planners {
         let pool = if wanted.len() == 1 { &self.quick } else { &self.search };
         let work = move || {
             let explain = || {
-                let said = |at: usize| (at, job.explain(&refused[at]));
+                let said = |at: usize| {
+                    let (window, refusal) = &refused[at];
+                    (at, job.explain(*window, refusal))
+                };
                 let said: Vec<(usize, Refusal)> = wanted.into_par_iter().map(said).collect();
                 for (at, refusal) in said {
                     refused[at].1 = refusal;
@@ -302,8 +304,8 @@ impl Planners {
                 let job = Arc::clone(job);
                 let work = move |stop: &AtomicBool| job.never(window, stop);
                 // If this waits too long behind other requests' searches, the refusal stays transient.
-                let on = (&*self.search, Some(TurnQueue::Search));
-                let answer = self.work(place, on, limits::NEVER_TIME, work).await;
+                let (pool, line) = (&*self.search, Some(TurnQueue::Search));
+                let answer = self.work(place, pool, line, limits::NEVER_TIME, work).await;
                 answer.or_else(|status| match status.code() {
                     tonic::Code::ResourceExhausted => Ok(None),
                     _ => Err(status),
@@ -371,7 +373,7 @@ impl Planners {
         let work = move || {
             // The caller may be gone, here and below.
             let _ = started.send(());
-            let plan = || job.plan(stage, &frames, (&libraries, outside), &stopped);
+            let plan = || job.plan(stage, &frames, &libraries, outside, &stopped);
             let _ = sender.send(catch_unwind(AssertUnwindSafe(plan)));
         };
         (self.hand)(pool, Box::new(work));
@@ -440,14 +442,15 @@ impl Planners {
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
         let place = self.places.enter(&self.user)?;
-        self.work(&place, (pool, line), time, work).await
+        self.work(&place, pool, line, time, work).await
     }
 
     /// As [`Planners::run`], for a request that has its place already.
     async fn work<T: Send + 'static>(
         &self,
         place: &PlanningSlot,
-        (pool, line): (&rayon::ThreadPool, Option<TurnQueue>),
+        pool: &rayon::ThreadPool,
+        line: Option<TurnQueue>,
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
@@ -535,103 +538,6 @@ fn count(begun: Instant, plans: &[RankedPlan], refused: &[(Window, Refusal)]) {
     grc.plans.observe(plans.len() as f64);
     grc.frames.with(["planned"]).inc_by(plans.len() as u64);
     grc.frames.with(["refused"]).inc_by(refused.len() as u64);
-}
-
-/// A request and the frames to plan it in; shared by the threads that search.
-struct Job {
-    federation: Arc<Snapshot>,
-    request: CoAllocation,
-    options: RequestOptions,
-    views: Vec<FrameView>,
-    span: Traced,
-}
-
-/// How far a frame is searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// This many search nodes, by the solver `exact`. The answer may stay open.
-    Short(u64),
-    /// As far as the time allows, by the solver of the options.
-    Whole,
-}
-
-impl Job {
-    /// The refusal of a frame, with the bottleneck.
-    fn explain(&self, (window, refusal): &(Window, Refusal)) -> Refusal {
-        let Self { federation, request, options, views, .. } = self;
-        let view = views.iter().find(|view| view.window == *window);
-        view.map_or_else(
-            || refusal.clone(),
-            |view| {
-                let (topology, ip) = (&federation.topology, ip_options(*options));
-                options.solver.explain(topology, request, view, &ip, refusal.clone())
-            },
-        )
-    }
-
-    /// The refusal for good, if there is no plan even with nothing booked.
-    fn never(&self, window: Window, stop: &AtomicBool) -> Option<Refusal> {
-        let Self { federation, request, options, .. } = self;
-        let budget = Budget { nodes: limits::NEVER_NODES, solver_time: Span::ZERO, stop };
-        let ip = ip_options(*options);
-        coalloc_plan::explain::never(&federation.topology, request, window, &ip, &budget)
-    }
-
-    fn plan(
-        &self,
-        stage: Stage,
-        frames: &[usize],
-        (libraries, outside): (&Libraries, usize),
-        stop: &AtomicBool,
-    ) -> Vec<(Window, Answer)> {
-        let Self { federation, request, options, .. } = self;
-        let (topology, ip, solver) = (&federation.topology, ip_options(*options), options.solver);
-        let end = Instant::now() + limits::PLANNING_TIME_MAX.to_std();
-        let elsewhere = || libraries.until(end);
-        let planner = solver.planner(ip, (stage == Stage::Whole).then(elsewhere));
-        // An outside solver does not see `stop`, so each frame gets a share of the time that all may take (I19).
-        let rounds = frames.len().div_ceil(outside.max(1)).max(1);
-        let share = Span::from_us(limits::PLANNING_TIME_MAX.as_us() / rounds as i64);
-        let nodes = match stage {
-            Stage::Short(nodes) => nodes.min(limits::QUICK_NODES_ALL / frames.len().max(1) as u64),
-            Stage::Whole => limits::PLANNING_NODES_MAX,
-        };
-        let budget = Budget { nodes, solver_time: solver.outside_time(share), stop };
-        let (ranking, edges) = (options.ranking, options.route_edges_max as usize);
-        let plan = |frame: &usize| {
-            let view = &self.views[*frame];
-            let span = self.span.child("frame", SpanKind::Internal);
-            span.set("coalloc.window", view.window);
-            let packing = Packing::new(topology, request, view, ranking, edges);
-            (view.window, packing.solve(planner.as_ref(), &budget))
-        };
-        if solver.slides() {
-            return slide(frames, plan);
-        }
-        frames.par_iter().map(plan).collect()
-    }
-}
-
-/// Did the search end before it was proven that there is no plan, or no better one?
-fn is_open(answer: &Answer) -> bool {
-    match answer {
-        Ok(judged) => !judged.plan.is_proven_optimal(),
-        Err(refusal) => refusal.reason == Reason::BudgetExhausted,
-    }
-}
-
-fn is_worse(answer: &Answer, than: &Answer) -> bool {
-    match (answer, than) {
-        (Ok(answer), Ok(than)) => answer.plan.cost > than.plan.cost,
-        (Err(_), Ok(_)) => true,
-        (_, Err(_)) => false,
-    }
-}
-
-/// The options of the integer program, which are the same for every solver.
-#[must_use]
-pub const fn ip_options(options: RequestOptions) -> IpOptions {
-    IpOptions { route_edges_max: options.route_edges_max, exclude_opposite_arcs: true }
 }
 
 #[cfg(test)]

@@ -162,19 +162,6 @@ impl SimulatedDisk {
         rows.rev().position(|row| row.ends).map_or(0, |after| records.min(disk.rows.len()) - after)
     }
 
-    /// Rewrites every record as another release would have written it, with the chain of that release.
-    /// The node dies.
-    pub fn rewrite(&self, write: impl Fn(&str) -> String) {
-        let mut disk = self.disk();
-        disk.crash();
-        let mut chain = Chain::new(&disk.name);
-        for row in Arc::make_mut(&mut disk.rows) {
-            row.body = write(&row.body);
-            chain.append(&row.body);
-            row.hash = chain.tip;
-        }
-    }
-
     /// Another disk with the same content.
     #[must_use]
     pub fn copy(&self) -> Self {
@@ -337,8 +324,8 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
         };
         let mut chain = Chain::new(&path.to_string_lossy());
         for row in rows.iter() {
-            let row = (row.sequence, row.body.as_str(), row.hash.as_slice());
-            replay::record(&path, &mut chain, row, &mut |sequence, record| {
+            let (sequence, body, hash) = (row.sequence, row.body.as_str(), row.hash.as_slice());
+            replay::record(&path, &mut chain, sequence, body, hash, &mut |sequence, record| {
                 let is_last = sequence == rows.len() as u64;
                 match planted::is(Bug::ReplayMissesLast) && is_last {
                     true => Ok(()),

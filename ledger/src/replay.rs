@@ -16,7 +16,9 @@ use crate::error::LedgerError;
 pub(crate) fn record<R: DeserializeOwned>(
     path: &Path,
     chain: &mut Chain,
-    (sequence, body, hash): (i64, &str, &[u8]),
+    sequence: i64,
+    body: &str,
+    hash: &[u8],
     replay: &mut impl FnMut(u64, R) -> Result<(), ReplayError>,
 ) -> Result<(), LedgerError> {
     let expected = chain.last + 1;

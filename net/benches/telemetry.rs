@@ -109,6 +109,6 @@ fn spans_of_a_hold() {
     let span = Span::current().child("coalloc.v1.ResourceManager/Hold", traces::SpanKind::Server);
     let now = Instant::now();
     for part in ["inbox", "step", "sync"] {
-        span.past(part, (now, now), Vec::new());
+        span.past(part, now, now, Vec::new());
     }
 }

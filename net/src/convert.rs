@@ -8,6 +8,7 @@
 mod alternatives;
 mod bookings;
 mod federation;
+mod hold;
 mod inner;
 mod levels;
 mod objective;
@@ -23,6 +24,10 @@ pub use bookings::{compare_from_wire, compare_to_wire, compared_from_wire, compa
 pub use federation::{
     check_references, file_topology, others_to_wire, path_resources, site_resources, taken,
     topology_of_descriptions,
+};
+pub use hold::{
+    booking_to_wire, end_answer_from_wire, hold_answer_from_wire, hold_from_wire, hold_to_wire,
+    replaced_from_wire,
 };
 pub use inner::{InnerPlan, inner_network};
 pub use levels::service_levels;

@@ -3,6 +3,7 @@
 //! * [`server`] and [`client`]: transport with every limit set (tonic by default sets none), health and
 //!   reflection.
 //! * [`convert`]: wire messages to the vocabulary of `common` and back, with the range checks.
+//! * [`resource_manager`]: what all servers of the ResourceManager service share.
 //! * [`status`]: errors to gRPC status with `google.rpc` details, and what a failed call means.
 //! * [`machine`]: what a daemon takes from the machine it runs on. [`clock`]: the two clocks of a real
 //!   machine.
@@ -28,6 +29,7 @@ pub mod latest;
 pub mod machine;
 pub mod metrics;
 pub mod node;
+pub mod resource_manager;
 pub mod server;
 pub mod status;
 pub mod telemetry;

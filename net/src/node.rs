@@ -349,10 +349,10 @@ where
 fn show(span: &Span, posted: Instant, turn: &Turn) {
     let begun = turn.begun.max(posted);
     let stepped = turn.synced.map_or(turn.completed, |(from, _)| from).max(begun);
-    span.past("inbox", (posted, begun), Vec::new());
-    span.past("step", (begun, stepped), Vec::new());
-    if let Some(sync) = turn.synced {
-        span.past("sync", sync, Vec::new());
+    span.past("inbox", posted, begun, Vec::new());
+    span.past("step", begun, stepped, Vec::new());
+    if let Some((from, until)) = turn.synced {
+        span.past("sync", from, until, Vec::new());
     }
 }
 

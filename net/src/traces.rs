@@ -82,12 +82,7 @@ impl Span {
     }
 
     /// A child span that is over already.
-    pub fn past(
-        &self,
-        name: &'static str,
-        (from, until): (Instant, Instant),
-        facts: SpanAttributes,
-    ) {
+    pub fn past(&self, name: &'static str, from: Instant, until: Instant, facts: SpanAttributes) {
         let (Self(Some(parent)), Some(tracer)) = (self, TRACER.get()) else { return };
         let builder = SpanBuilder::from_name(name)
             .with_kind(SpanKind::Internal)
@@ -298,7 +293,7 @@ pub(crate) fn synced(
     if is_on() {
         let facts = [Some(fact("coalloc.record", record)), txn.map(transaction)];
         let facts = facts.into_iter().flatten().collect();
-        of_reservation(reservation).past("ledger sync", *past, facts);
+        of_reservation(reservation).past("ledger sync", past.0, past.1, facts);
     }
 }
 
@@ -306,7 +301,7 @@ pub(crate) fn synced(
 pub(crate) fn synced_of(txn: &TransactionId, record: &'static str, past: &SpanTimes) {
     if is_on() {
         let facts = vec![fact("coalloc.record", record), transaction(txn)];
-        of_transaction(txn).past("ledger sync", *past, facts);
+        of_transaction(txn).past("ledger sync", past.0, past.1, facts);
     }
 }
 

@@ -142,7 +142,7 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
         // serde_json ends its message with the place, which our message already begins with.
         let place = format!(" at line {line} column {column}");
         let problem = inner.to_string().replace(&place, "");
-        mistake_of_spelling(path, &field, text, &problem, (line, column))
+        mistake_of_spelling(path, &field, text, &problem, line, column)
     })?;
     json.end().map_err(|error| FileError::Mistake {
         path: path.to_owned(),
@@ -167,12 +167,12 @@ fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
         Ok(message) => return Ok(message),
         Err(error) => error,
     };
-    let place = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+    let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
     let problem = error.without_snippet().to_string();
     // The library says "line L column C: ..." at the start or the end. Our message already begins with the
     // line.
     let problem = problem.split_once(" at line ").map_or(problem.as_str(), |(said, _)| said);
-    Err(mistake_of_spelling(path, &field, text, problem, place))
+    Err(mistake_of_spelling(path, &field, text, problem, line, column))
 }
 
 fn mistake_of_spelling(
@@ -180,7 +180,8 @@ fn mistake_of_spelling(
     field: &str,
     text: &str,
     problem: &str,
-    (line, column): (u64, u64),
+    line: u64,
+    column: u64,
 ) -> FileError {
     // serde_path_to_error writes `?` for a key that could not be read.
     let field = field.trim_end_matches('?').trim_end_matches('.');

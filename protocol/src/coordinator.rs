@@ -116,7 +116,7 @@ pub struct Candidate {
     /// What to hold at each RM; never empty.
     pub segments: BTreeMap<RmName, Vec<Segment>>,
     /// The order in which the RMs are sent Hold, each only after the one before it has said yes. RMs that are
-    /// not named come last and are sent Hold together. Empty, as in old logs: all RMs at once.
+    /// not named come last and are sent Hold together. Empty: all RMs at once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub order: Vec<RmName>,
     /// One-way reservation: the RMs book with the Hold message itself, in this order, and no Commit is sent.
@@ -325,8 +325,9 @@ impl Coordinator {
                 }
             }
             Some(TransactionGoal::Commit) => {
+                let version = record::stamped::VERSION;
                 let record =
-                    CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now };
+                    CoordinatorRecord::Releasing { txn: txn.clone(), by, version, at: now };
                 self.record(record, out);
                 self.send_due(&txn, now, out);
             }
@@ -455,7 +456,7 @@ impl Core for Coordinator {
             CoordinatorInput::Start => self.start(now, &mut out),
             CoordinatorInput::Conversation(input) => self.converse(input, now, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
-                if !self.disown_delivered((&rm, &txn, kind), &delivery, now, &mut out) {
+                if !self.disown_delivered(&rm, &txn, kind, &delivery, now, &mut out) {
                     self.delivered(&rm, &txn, kind, delivery, now, &mut out);
                 }
             }

@@ -45,6 +45,7 @@ mod config;
 mod disclosure;
 #[cfg(test)]
 mod disclosure_tests;
+mod ending;
 mod entry;
 pub mod footprint;
 mod inner;
@@ -65,8 +66,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, DiskSpace, Now, Reason, Refusal, ResourceId, Span, Time,
-    TransactionId, Window, limits,
+    Amount, BootTime, CoordinatorName, DiskSpace, Now, ResourceId, Span, Time, TransactionId,
+    Window, limits,
 };
 
 pub use self::admission::Question;
@@ -86,7 +87,7 @@ use crate::core::{Core, ReplayError};
 use crate::digest::BookingSet;
 use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
-use crate::message::{Answer, Cause, Decision, HoldOrder, Resolution, Token};
+use crate::message::{Answer, Cause, HoldOrder, Token};
 use crate::update::ChangeLog;
 
 /// The state of one RM: its timetables, and every transaction that it knows.
@@ -249,7 +250,7 @@ impl Participant {
             records.push(record);
         }
         if order.one_way {
-            return self.book_at_once(records, (order, inner), token, now);
+            return self.book_at_once(records, order, inner, token, now);
         }
         let first_start = self.to_take(&order, inner.as_deref()).start();
         let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
@@ -264,12 +265,12 @@ impl Participant {
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
-    /// Books a one-way hold that fits: Held and Booked in one append. A binary from before there were one-way
-    /// holds reads the same state from this log.
+    /// Books a one-way hold that fits: Held and Booked in one append.
     fn book_at_once(
         &mut self,
         mut records: Vec<ParticipantRecord>,
-        (order, inner): (HoldOrder, Option<Vec<InnerRoute>>),
+        order: HoldOrder,
+        inner: Option<Vec<InnerRoute>>,
         token: Token<Answer>,
         now: Now,
     ) -> Step {
@@ -293,154 +294,6 @@ impl Participant {
             Some(own) => whole.beyond(&own),
             None => whole,
         }
-    }
-
-    /// The booking that a hold would replace, when it is no longer booked, so that the hold cannot be committed.
-    fn lost_old(&self, txn: &TransactionId) -> Option<&TransactionId> {
-        let order = self.entries.get(txn)?.order.as_ref()?;
-        let old = order.replaces.as_ref()?;
-        let is_booked = self.entries.get(old).is_some_and(|old| old.phase == Phase::Booked);
-        (!is_booked).then_some(old)
-    }
-
-    fn commit(
-        &mut self,
-        txn: TransactionId,
-        by: CoordinatorName,
-        token: Token<Answer>,
-        now: Now,
-    ) -> Step {
-        let (hard_at, known) = match self.gate(&txn, &by) {
-            Gate::Denied => return reply(token, Answer::Denied),
-            Gate::Unknown => (None, false),
-            Gate::Known(entry) => match &entry.phase {
-                Phase::Booked => return reply(token, Answer::Done),
-                Phase::Refused(refusal) => return reply(token, Answer::Refused(refusal.clone())),
-                Phase::Ended(TransactionEnd::Expired) if planted::is(Bug::CommitOfExpired) => {
-                    return reply(token, Answer::Done);
-                }
-                Phase::Ended(ending) => {
-                    return reply(token, Answer::Refused(ending.refusal(&self.config.name, &txn)));
-                }
-                Phase::Held(held) => (Some(held.hard_at), true),
-            },
-        };
-        let cause = Cause::Coordinator(by.clone());
-        if let Some(old) = self.lost_old(&txn) {
-            let detail = format!("{old}, which {txn} would replace, is no longer booked");
-            let refusal =
-                Refusal::new(TransactionEnd::Aborted.reason(), detail).at(&self.config.name);
-            let ending = TransactionEnd::Aborted;
-            let record =
-                ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
-            return self.record(record, token, Answer::Refused(refusal));
-        }
-        if hard_at.is_some_and(|hard_at| now.boot < hard_at) {
-            // From here on nothing can fail: what is held becomes booked.
-            let record = ParticipantRecord::Booked { txn, by: cause, at: now };
-            return self.record(record, token, Answer::Done);
-        }
-        let (ending, cause) = if known {
-            (TransactionEnd::Expired, Cause::Expiry)
-        } else {
-            (TransactionEnd::Aborted, cause)
-        };
-        let mut refusal = ending.refusal(&self.config.name, &txn);
-        if !known {
-            refusal.reason = Reason::NotHeld;
-            refusal.detail =
-                format!("nothing is held for {txn} here, and a later Hold will be refused");
-        }
-        let record = ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
-        self.record(record, token, Answer::Refused(refusal))
-    }
-
-    fn abort(
-        &mut self,
-        txn: TransactionId,
-        by: CoordinatorName,
-        token: Token<Answer>,
-        now: Now,
-    ) -> Step {
-        match self.gate(&txn, &by) {
-            Gate::Denied => return reply(token, Answer::Denied),
-            Gate::Known(entry) if entry.phase == Phase::Booked && !entry.is_one_way() => {
-                let detail = format!("{txn} is booked; only Release ends it");
-                let refusal = Refusal::new(Reason::NotHeld, detail).at(&self.config.name);
-                return reply(token, Answer::Refused(refusal));
-            }
-            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
-                return reply(token, Answer::Done);
-            }
-            Gate::Unknown if planted::is(Bug::NoTombstone) => return reply(token, Answer::Done),
-            Gate::Known(Entry { phase: Phase::Held(_) | Phase::Booked, .. }) | Gate::Unknown => {}
-        }
-        self.end(txn, by, TransactionEnd::Aborted, token, now)
-    }
-
-    fn release(
-        &mut self,
-        txn: TransactionId,
-        by: CoordinatorName,
-        token: Token<Answer>,
-        now: Now,
-    ) -> Step {
-        match self.gate(&txn, &by) {
-            Gate::Denied => return reply(token, Answer::Denied),
-            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), kept, .. })
-                if kept.is_empty() =>
-            {
-                return reply(token, Answer::Done);
-            }
-            Gate::Known(_) if planted::is(Bug::ReleaseUnrecorded) => {
-                return reply(token, Answer::Done);
-            }
-            Gate::Known(_) | Gate::Unknown => {}
-        }
-        self.end(txn, by, TransactionEnd::Released, token, now)
-    }
-
-    fn end(
-        &mut self,
-        txn: TransactionId,
-        coordinator: CoordinatorName,
-        ending: TransactionEnd,
-        token: Token<Answer>,
-        now: Now,
-    ) -> Step {
-        let by = Cause::Coordinator(coordinator.clone());
-        let record = ParticipantRecord::Ended { txn, coordinator, ending, by, at: now };
-        self.record(record, token, Answer::Done)
-    }
-
-    fn resolved(&mut self, txn: TransactionId, resolution: Resolution, now: Now) -> Step {
-        let Some(Entry { coordinator, phase: Phase::Held(held), .. }) = self.entries.get(&txn)
-        else {
-            return nothing();
-        };
-        let (coordinator, hard_at) = (coordinator.clone(), held.hard_at);
-        let by = Cause::Resolve(coordinator.clone());
-        let record = match resolution {
-            // The next question was already put off when this one was sent.
-            Resolution::NotMine | Resolution::Lost => return nothing(),
-            Resolution::Decided(Decision::Commit) if self.lost_old(&txn).is_some() => {
-                let ending = TransactionEnd::Aborted;
-                ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
-            }
-            Resolution::Decided(Decision::Commit) if now.boot < hard_at => {
-                ParticipantRecord::Booked { txn, by, at: now }
-            }
-            Resolution::Decided(Decision::Commit) => {
-                let (ending, by) = (TransactionEnd::Expired, Cause::Expiry);
-                ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
-            }
-            Resolution::Decided(Decision::Abort) => {
-                let ending = TransactionEnd::Aborted;
-                ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
-            }
-        };
-        self.must_apply(&record);
-        Unsynced::new(vec![record], vec![])
     }
 
     /// Handles every alarm that is due: a hard expiry becomes a record, any other alarm a question to the coordinator.
@@ -479,22 +332,6 @@ impl Participant {
             effects.push(ParticipantEffect::Ask { coordinator, txn });
         }
         Unsynced::new(records, effects)
-    }
-
-    fn gate(&self, txn: &TransactionId, by: &CoordinatorName) -> Gate<'_> {
-        match self.entries.get(txn) {
-            Some(entry) if entry.coordinator != *by => Gate::Denied,
-            Some(_)
-                if planted::is(Bug::LeftOutDenied) && !self.config.coordinators.contains(by) =>
-            {
-                Gate::Denied
-            }
-            // What was promised to a coordinator stays promised, even when the configuration no longer names it.
-            Some(entry) => Gate::Known(entry),
-            None if !self.config.coordinators.contains(by) => Gate::Denied,
-            None if !txn.is_of(by) && !planted::is(Bug::AnybodysId) => Gate::Denied,
-            None => Gate::Unknown,
-        }
     }
 
     fn record(&mut self, record: ParticipantRecord, token: Token<Answer>, answer: Answer) -> Step {
@@ -541,13 +378,6 @@ impl Participant {
             self.alarms.remove(&(held.ask_at.min(held.hard_at), txn.clone()));
         }
     }
-}
-
-/// What one coordinator may know of a transaction.
-enum Gate<'a> {
-    Denied,
-    Unknown,
-    Known(&'a Entry),
 }
 
 /// When a hold asks its coordinator at the latest: after half of the time to its hard expiry. That leaves time

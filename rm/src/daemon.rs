@@ -38,7 +38,8 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     opened: (Participant, L),
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
-    let (node, ledger_id) = shell::start(&config, host, opened)?;
+    let (participant, ledger) = opened;
+    let (node, ledger_id) = shell::start(&config, host, participant, ledger)?;
     let readers =
         vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kinds.clone())];
     let (kind, name) = (config.kind.word(), config.name.as_str());

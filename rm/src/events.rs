@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{CoordinatorName, Now, Refusal, Span, TransactionId};
+use coalloc_common::{CoordinatorName, TransactionId};
 use coalloc_ledger::Entry;
-use coalloc_net::convert::{refusal_to_wire, segments_to_wire, span_to_wire, time_to_wire};
+use coalloc_net::convert::{booking_to_wire, span_to_wire};
+use coalloc_net::resource_manager::{BookingChange, progress};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::message::{Cause, HoldOrder};
@@ -42,23 +43,11 @@ impl Events<Participant> for BookingEvents {
         orders: &Orders,
         token: &dyn Fn() -> String,
     ) -> Option<v1::WatchBookingsResponse> {
-        let change = change(&entry.record, orders)?;
-        let event = v1::BookingEvent {
-            sequence: entry.sequence,
-            resume_token: token(),
-            time: Some(time_to_wire(change.at.wall)),
-            cause: cause(&change.cause),
-            refusal: change.refusal.map(refusal_to_wire),
-            booking: Some(change.booking),
-        };
-        let what = Some(v1::watch_bookings_response::What::Event(event));
-        Some(v1::WatchBookingsResponse { what })
+        Some(change(&entry.record, orders)?.into_event(entry.sequence, token()))
     }
 
     fn progress(&self, resume_token: String) -> v1::WatchBookingsResponse {
-        let progress = v1::WatchProgress { resume_token };
-        let what = Some(v1::watch_bookings_response::What::Progress(progress));
-        v1::WatchBookingsResponse { what }
+        progress(resume_token)
     }
 }
 
@@ -73,75 +62,48 @@ const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
     }
 }
 
-/// A state change.
-struct Change<'a> {
-    booking: v1::Booking,
-    cause: Cause,
-    refusal: Option<&'a Refusal>,
-    at: Now,
-}
-
 /// The state change that a record describes; `None` when it is not about a transaction's state.
-fn change<'a>(record: &'a ParticipantRecord, orders: &Orders) -> Option<Change<'a>> {
+fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> {
     use v1::BookingState as S;
+    let of_coordinator = |order: &HoldOrder, state| {
+        let booking = booking_to_wire(&order.txn, &order.coordinator, Some(order), state);
+        (booking, cause(&Cause::Coordinator(order.coordinator.clone())))
+    };
     Some(match record {
         // How a booking is routed over the inner network is not disclosed.
         ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => return None,
         ParticipantRecord::Held { order, hard, at, .. } => {
-            let cause = Cause::Coordinator(order.coordinator.clone());
-            let booking = booking(&order.txn, &order.coordinator, Some(order), S::Held);
-            let booking = v1::Booking { expires_in: Some(expiry(*hard)), ..booking };
-            Change { booking, cause, refusal: None, at: *at }
+            let (booking, cause) = of_coordinator(order, S::Held);
+            let booking = v1::Booking { expires_in: Some(span_to_wire(*hard)), ..booking };
+            BookingChange { booking, cause, refusal: None, at: *at }
         }
         ParticipantRecord::Refused { order, refusal, at } => {
-            let cause = Cause::Coordinator(order.coordinator.clone());
-            let booking = booking(&order.txn, &order.coordinator, Some(order), S::Refused);
-            Change { booking, cause, refusal: Some(refusal), at: *at }
+            let (booking, cause) = of_coordinator(order, S::Refused);
+            BookingChange { booking, cause, refusal: Some(refusal.clone()), at: *at }
         }
         ParticipantRecord::Booked { txn, by, at } => {
             let order = orders.get(txn);
             // What is booked was held before, so there is an order, which names the coordinator.
             let coordinator = order.map(|order| order.coordinator.clone());
             let coordinator = coordinator.unwrap_or_else(|| CoordinatorName::composed(""));
-            let booking = booking(txn, &coordinator, order, S::Booked);
-            Change { booking, cause: by.clone(), refusal: None, at: *at }
+            let booking = booking_to_wire(txn, &coordinator, order, S::Booked);
+            BookingChange { booking, cause: cause(by), refusal: None, at: *at }
         }
         ParticipantRecord::Ended { txn, coordinator, ending, by, at } => {
-            let state = match ending {
-                TransactionEnd::Aborted => S::Aborted,
-                TransactionEnd::Expired => S::Expired,
-                TransactionEnd::Released => S::Released,
-                TransactionEnd::Replaced => S::Replaced,
-            };
-            let booking = booking(txn, coordinator, orders.get(txn), state);
-            Change { booking, cause: by.clone(), refusal: None, at: *at }
+            let booking = booking_to_wire(txn, coordinator, orders.get(txn), ended(*ending));
+            BookingChange { booking, cause: cause(by), refusal: None, at: *at }
         }
     })
 }
 
-fn booking(
-    txn: &TransactionId,
-    coordinator: &CoordinatorName,
-    order: Option<&HoldOrder>,
-    state: v1::BookingState,
-) -> v1::Booking {
-    let segments = order.map(|order| segments_to_wire(None, &order.segments));
-    v1::Booking {
-        transaction: txn.to_string(),
-        coordinator: coordinator.to_string(),
-        user: order.map(|order| order.user.to_string()).unwrap_or_default(),
-        state: state.into(),
-        segments: segments.unwrap_or_default(),
-        replaces: order
-            .and_then(|order| order.replaces.as_ref())
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-        ..v1::Booking::default()
+/// The state of a booking that has ended.
+pub(crate) const fn ended(ending: TransactionEnd) -> v1::BookingState {
+    match ending {
+        TransactionEnd::Aborted => v1::BookingState::Aborted,
+        TransactionEnd::Expired => v1::BookingState::Expired,
+        TransactionEnd::Released => v1::BookingState::Released,
+        TransactionEnd::Replaced => v1::BookingState::Replaced,
     }
-}
-
-fn expiry(hard: Span) -> coalloc_proto::Duration {
-    span_to_wire(hard)
 }
 
 /// Who caused a change, in the words of the schema.

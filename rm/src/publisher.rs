@@ -227,7 +227,7 @@ impl SubscriberTask {
             let mut wake = None;
             match news {
                 ProfileReading::News { from, revision, disclosure } => {
-                    if self.tell(&way, free, (from, revision), disclosure).await.is_none() {
+                    if self.tell(&way, free, from, revision, disclosure).await.is_none() {
                         return;
                     }
                 }
@@ -290,7 +290,8 @@ impl SubscriberTask {
         &mut self,
         way: &DelayedSender,
         mut place: UpdateSlot,
-        (from, revision): (Option<u64>, u64),
+        from: Option<u64>,
+        revision: u64,
         mut disclosure: Disclosure,
     ) -> Option<()> {
         let at = self.told.map_or(Time::from_us(0), |(_, at)| at);

@@ -2,23 +2,18 @@
 //!
 //! Left out: all decisions, which are in `protocol`'s participant.
 
-use std::collections::BTreeMap;
-
-use coalloc_common::{CoordinatorName, RmName, TransactionId};
 use coalloc_ledger::Ledger;
 use coalloc_ledger::sqlite::SqliteLedger;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::Host;
-use coalloc_net::{client, metrics, node};
-use coalloc_proto::v1;
-use coalloc_proto::v1::resolver_client::ResolverClient;
+use coalloc_net::resource_manager::Resolvers;
+use coalloc_net::{metrics, node};
 use coalloc_protocol::message::{Decision, Resolution};
 use coalloc_protocol::participant::{
     Overcommitted, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
     ParticipantRecord,
 };
 use tokio::sync::mpsc;
-use tonic::transport::Channel;
 
 use crate::config::RmConfig;
 
@@ -63,7 +58,8 @@ pub fn open(
 pub fn start<L: Ledger<Record = ParticipantRecord>>(
     config: &RmConfig,
     host: &Host,
-    (participant, ledger): (Participant, L),
+    participant: Participant,
+    ledger: L,
 ) -> Result<(Node, String), DaemonError> {
     if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(
@@ -92,8 +88,13 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
         }
     })?;
     node.handle.tell(ParticipantInput::Start { boot: host.boot_id() });
-    let peers = resolvers(&config.coordinators, host)?;
-    tokio::spawn(ask(config.name.clone(), peers, asked, node.handle.clone()));
+    let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host)?;
+    let handle = node.handle.clone();
+    tokio::spawn(resolvers.ask_all(asked, move |txn, resolution| {
+        metrics::rm().resolves.with([answer_word(&resolution)]).inc();
+        // If the participant is too busy for this, the alarm of the hold asks again.
+        handle.tell(ParticipantInput::Resolved { txn, resolution });
+    }));
     Ok((node, ledger_id))
 }
 
@@ -110,70 +111,11 @@ fn warn_of_overcommitments(participant: &Participant, config: &RmConfig, host: &
     }
 }
 
-fn resolvers(
-    coordinators: &BTreeMap<CoordinatorName, String>,
-    host: &Host,
-) -> Result<BTreeMap<CoordinatorName, ResolverClient<Channel>>, DaemonError> {
-    let mut peers = BTreeMap::new();
-    for (name, address) in coordinators {
-        // The address was checked when the configuration was read.
-        let endpoint = client::endpoint("coordinators.address", address)
-            .map_err(|error| DaemonError::Ledger(error.to_string()))?;
-        peers.insert(name.clone(), ResolverClient::new(host.connect(&endpoint)));
-    }
-    Ok(peers)
-}
-
-/// Asks coordinators about the outcome of transactions, each question in a task of its own, and posts the
-/// answers.
-async fn ask(
-    rm: RmName,
-    peers: BTreeMap<CoordinatorName, ResolverClient<Channel>>,
-    mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
-    handle: Handle,
-) {
-    while let Some((coordinator, txn)) = asked.recv().await {
-        let Some(client) = peers.get(&coordinator).cloned() else {
-            tracing::warn!(%txn, %coordinator, "the hold's coordinator is no longer configured");
-            continue;
-        };
-        let (rm, handle) = (rm.clone(), handle.clone());
-        tokio::spawn(async move {
-            let resolution = resolve(client, &rm, &txn).await;
-            metrics::rm().resolves.with([answer_word(&resolution)]).inc();
-            tracing::info!(%txn, %coordinator, ?resolution, "asked about the outcome of a hold");
-            // If the participant is too busy for this, the alarm of the hold asks again.
-            handle.tell(ParticipantInput::Resolved { txn, resolution });
-        });
-    }
-}
-
 const fn answer_word(resolution: &Resolution) -> &'static str {
     match resolution {
         Resolution::Decided(Decision::Commit) => "commit",
         Resolution::Decided(Decision::Abort) => "abort",
         Resolution::NotMine => "not_mine",
         Resolution::Lost => "lost",
-    }
-}
-
-async fn resolve(
-    mut client: ResolverClient<Channel>,
-    rm: &RmName,
-    txn: &TransactionId,
-) -> Resolution {
-    let mut request = tonic::Request::new(v1::ResolveRequest {
-        transaction: txn.to_string(),
-        resource_manager: rm.to_string(),
-    });
-    request.set_timeout(coalloc_common::limits::MESSAGE_PATIENCE.to_std());
-    match client.resolve(request).await {
-        Ok(answer) => match answer.into_inner().decision() {
-            v1::Decision::Commit => Resolution::Decided(Decision::Commit),
-            v1::Decision::Abort => Resolution::Decided(Decision::Abort),
-            v1::Decision::Unspecified => Resolution::Lost,
-        },
-        Err(status) if status.code() == tonic::Code::NotFound => Resolution::NotMine,
-        Err(_) => Resolution::Lost,
     }
 }

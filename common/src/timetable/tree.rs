@@ -29,6 +29,13 @@ pub(super) enum SeekGoal {
     BookedBelow(i64),
 }
 
+/// Times between which breakpoints are passed over; `None` is a bound that lies outside the node.
+#[derive(Clone, Copy)]
+struct Bounds {
+    from: Option<Time>,
+    to: Option<Time>,
+}
+
 impl SeekGoal {
     /// Is the goal met at this level?
     fn met_at(self, level: Level) -> bool {
@@ -213,20 +220,14 @@ impl<const L: usize, const N: usize> Tree<L, N> {
     /// before `to`.
     pub(super) fn extremes(&self, from: Time, to: Time) -> Extremes {
         let mut so_far = Summary::EMPTY;
-        self.pass(self.root, self.height, (Some(from), Some(to)), &mut so_far);
+        self.pass(self.root, self.height, Bounds { from: Some(from), to: Some(to) }, &mut so_far);
         so_far.extremes
     }
 
-    /// Passes over the breakpoints of one node that are within the bounds; `None` is a bound that lies
-    /// outside the node. Changes up to `from` count in the level only. Of the children, only those at a
-    /// bound are opened.
-    fn pass(
-        &self,
-        node: usize,
-        height: usize,
-        (from, to): (Option<Time>, Option<Time>),
-        so_far: &mut Summary,
-    ) {
+    /// Passes over the breakpoints of one node that are within the bounds. Changes up to `from` count in the
+    /// level only. Of the children, only those at a bound are opened.
+    fn pass(&self, node: usize, height: usize, bounds: Bounds, so_far: &mut Summary) {
+        let Bounds { from, to } = bounds;
         if height == 0 {
             let leaf = &self.leaves[node];
             let first = from.map_or(0, |from| leaf.count_until(from));
@@ -245,7 +246,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
             let at = inner.branch_at(time);
             branches[..at].iter().for_each(|branch| so_far.level += branch.change());
             let to = if last == Some(at) { to } else { None };
-            self.pass(branches[at].child, height - 1, (from, to), so_far);
+            self.pass(branches[at].child, height - 1, Bounds { from, to }, so_far);
             next = at + 1;
         }
         let Some(last) = last else {
@@ -254,7 +255,7 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         };
         if next <= last {
             branches[next..last].iter().for_each(|branch| branch.pass(so_far));
-            self.pass(branches[last].child, height - 1, (None, to), so_far);
+            self.pass(branches[last].child, height - 1, Bounds { from: None, to }, so_far);
         }
     }
 

@@ -135,8 +135,9 @@ impl AlternativeSearch<'_> {
             let options = admitted.options;
             let planner = self.planners.planner(options, left);
             let work = move |stop: &AtomicBool| {
-                let by = (options, planner.as_ref());
-                let found = follow(&mut search, |view| plan(&snapshot, by, &request, view, stop));
+                let found = follow(&mut search, |view| {
+                    plan(&snapshot, options, planner.as_ref(), &request, view, stop)
+                });
                 (search, found)
             };
             let found;
@@ -179,10 +180,10 @@ impl AlternativeSearch<'_> {
         let options = admitted.options;
         let planner = self.planners.planner(options, limits::ALTERNATIVES_TIME_MAX);
         let work = move |stop: &AtomicBool| {
-            let by = (options, planner.as_ref());
-            let fits = |tried: &CoAllocation, view: &FrameView| match plan(
-                &snapshot, by, tried, view, stop,
-            ) {
+            let plan = |request: &CoAllocation, view: &FrameView| {
+                plan(&snapshot, options, planner.as_ref(), request, view, stop)
+            };
+            let fits = |tried: &CoAllocation, view: &FrameView| match plan(tried, view) {
                 FrameOutcome::Fits(plan) => Some(*plan),
                 FrameOutcome::Not | FrameOutcome::Stopped => None,
             };
@@ -218,7 +219,8 @@ enum FrameOutcome {
 
 fn plan(
     snapshot: &Snapshot,
-    (options, planner): (RequestOptions, &dyn FramePlanner),
+    options: RequestOptions,
+    planner: &dyn FramePlanner,
     request: &CoAllocation,
     view: &FrameView,
     stop: &AtomicBool,

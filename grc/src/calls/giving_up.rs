@@ -137,7 +137,7 @@ impl GrcService {
         let found = self.handle.read(find).await?;
         let own = found.ok_or_else(|| status::not_found("reservation", id))?;
         let of = OfWhat::Reservation(own.clone());
-        match self.gave_up(CallSubject("reservation", id), (&rm, of), by, why).await? {
+        match self.gave_up(CallSubject("reservation", id), &rm, of, by, why).await? {
             GiveUpReply::GaveUp(_) => {}
             GiveUpReply::NotGivenUp(why_not) => return Err(refused(&rm, &own, &why_not)),
             GiveUpReply::Unknown => return Err(status::not_found("reservation", id)),
@@ -159,8 +159,7 @@ impl GrcService {
             return Err(status::not_found("resource manager", rm.as_str()));
         }
         let about = CallSubject("resource manager", rm.as_str());
-        let GiveUpReply::GaveUp(on) = self.gave_up(about, (&rm, OfWhat::All), by, why).await?
-        else {
+        let GiveUpReply::GaveUp(on) = self.gave_up(about, &rm, OfWhat::All, by, why).await? else {
             return Err(status::internal("of all reservations together nothing is refused"));
         };
         Ok(v1::GiveUpResponse {
@@ -174,7 +173,8 @@ impl GrcService {
     async fn gave_up(
         &self,
         about: CallSubject<'_>,
-        (rm, of): (&RmName, OfWhat),
+        rm: &RmName,
+        of: OfWhat,
         by: UserName,
         why: String,
     ) -> Result<GiveUpReply, Status> {

@@ -91,7 +91,8 @@ fn cut(old: Window, now: Time) -> Time {
 /// The new version of a current booking. `may_move` allows sites of both versions to be placed elsewhere.
 fn version(
     wire: &v1::CoAllocationRequest,
-    (old, plan): (Window, &v1::Plan),
+    old: Window,
+    plan: &v1::Plan,
     may_move: bool,
     now: Time,
 ) -> Result<Version, InvalidField> {
@@ -271,7 +272,7 @@ impl GrcService {
         let request = wire.request.as_ref();
         let missing = || InvalidField::new("request", "nothing", "the whole new version");
         let request = request.ok_or_else(|| status::invalid(&missing()))?;
-        let version = version(request, (old, plan), wire.may_move, now)
+        let version = version(request, old, plan, wire.may_move, now)
             .map_err(|error| status::invalid(&error.within("request")))?;
         let options = standing.options(wire.options.as_ref());
         let (mut federation, mut admitted) =
@@ -442,45 +443,45 @@ mod tests {
     #[test]
     fn an_unset_start_stays_and_known_sites_stay_where_they_are() {
         let (old, plan) = booked(100, 200);
-        let new = version(&asked(500), (old, &plan), false, at(0)).unwrap();
+        let new = version(&asked(500), old, &plan, false, at(0)).unwrap();
         assert_eq!(new.request.earliest_start, Some(time_to_wire(at(100))));
         assert_eq!(new.request.sites[0].pinned_to.as_deref(), Some("N0"));
         assert_eq!((new.request.sites[1].pinned_to.as_ref(), new.active), (None, None));
-        let new = version(&asked(500), (old, &plan), true, at(0)).unwrap();
+        let new = version(&asked(500), old, &plan, true, at(0)).unwrap();
         assert_eq!(new.request.sites[0].pinned_to, None, "it may move");
         let mut elsewhere = asked(500);
         elsewhere.sites[0].pinned_to = Some("N7".to_owned());
-        let error = version(&elsewhere, (old, &plan), false, at(0)).unwrap_err();
+        let error = version(&elsewhere, old, &plan, false, at(0)).unwrap_err();
         assert_eq!(error.field, "sites[0].pinned_to");
         assert!(error.allowed.contains("N0"), "{error}");
-        assert!(version(&elsewhere, (old, &plan), true, at(0)).is_ok());
+        assert!(version(&elsewhere, old, &plan, true, at(0)).is_ok());
     }
 
     #[test]
     fn what_has_begun_keeps_its_start_and_ends_no_sooner_than_it_can_be_changed() {
         let (old, plan) = booked(0, 1_000);
         let (lead, now) = (limits::SOONEST_LEAD.as_us() / 1_000_000, at(100));
-        let new = version(&asked(2_000), (old, &plan), false, now).unwrap();
+        let new = version(&asked(2_000), old, &plan, false, now).unwrap();
         assert_eq!(new.active, Some((window(0, 2_000), at(100 + lead))));
-        assert!(version(&asked(101 + lead), (old, &plan), false, now).is_ok());
-        let error = version(&asked(100 + lead), (old, &plan), false, now).unwrap_err();
+        assert!(version(&asked(101 + lead), old, &plan, false, now).is_ok());
+        let error = version(&asked(100 + lead), old, &plan, false, now).unwrap_err();
         assert_eq!(error.field, "duration", "{error}");
         let moved = |earliest, latest| v1::CoAllocationRequest {
             earliest_start: Some(time_to_wire(at(earliest))),
             latest_start: Some(time_to_wire(at(latest))),
             ..asked(2_000)
         };
-        assert!(version(&moved(0, 0), (old, &plan), false, now).is_ok());
-        let error = version(&moved(1, 1), (old, &plan), false, now).unwrap_err();
+        assert!(version(&moved(0, 0), old, &plan, false, now).is_ok());
+        let error = version(&moved(1, 1), old, &plan, false, now).unwrap_err();
         assert_eq!(error.field, "earliest_start", "{error}");
-        let error = version(&moved(0, 1), (old, &plan), false, now).unwrap_err();
+        let error = version(&moved(0, 1), old, &plan, false, now).unwrap_err();
         assert_eq!(error.field, "latest_start", "{error}");
     }
 
     #[test]
     fn what_ends_before_it_could_be_changed_can_still_be_extended_without_a_gap() {
         let (old, plan) = booked(0, 110);
-        let new = version(&asked(500), (old, &plan), false, at(100)).unwrap();
+        let new = version(&asked(500), old, &plan, false, at(100)).unwrap();
         assert_eq!(new.active, Some((window(0, 500), at(110))));
     }
 

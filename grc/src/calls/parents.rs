@@ -14,8 +14,10 @@ mod listing;
 mod planning;
 mod snapshot;
 
-use coalloc_common::invalid::check_range;
-use coalloc_common::{CoordinatorName, InvalidField, Refusal, TransactionId, Window, limits};
+use coalloc_common::service_level;
+use coalloc_common::topology::FrameView;
+use coalloc_common::{InvalidField, Refusal, Time};
+use coalloc_net::resource_manager::{AvailabilityQuery, Comparison, TransactionCall};
 use coalloc_net::{convert, status};
 use coalloc_plan::abstracted::periods::least;
 use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
@@ -23,12 +25,10 @@ use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::conversation::{ParentReply, PlanJob, Planned};
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, MessageKind, ParentInput};
-use coalloc_protocol::digest::BookingSet;
 use coalloc_protocol::message::{Answer, HoldOrder};
 use tonic::{Request, Response, Status};
 
 use self::bookings::ParentEvents;
-use self::planning::may_take;
 use self::snapshot::AbstractSnapshot;
 use crate::availability;
 use crate::calls::service::GrcService;
@@ -50,15 +50,6 @@ impl ParentService {
         let edges_max = self.service.defaults.route_edges_max as usize;
         let snapshot = self.service.federation.snapshot();
         AbstractSnapshot::of(snapshot, &self.service.name, &self.config, edges_max)
-    }
-
-    fn check_meant(&self, meant: &str) -> Result<(), Status> {
-        let name = &self.service.name;
-        if meant.is_empty() || meant == name {
-            return Ok(());
-        }
-        tracing::warn!(meant, "a message for another resource manager");
-        Err(status::not_for_us(name, meant))
     }
 
     /// Handles one hold of a parent.
@@ -103,51 +94,16 @@ impl JobPlanner for HoldPlanner<'_> {
     }
 }
 
-/// The transaction that a hold or a query replaces; an empty text means none.
-fn replaced(wire: &str) -> Result<Option<TransactionId>, InvalidField> {
-    match wire {
-        "" => Ok(None),
-        wire => TransactionId::parse("replaces", wire).map(Some),
-    }
-}
-
 /// Reads a parent's Hold for the coordinator core.
 ///
 /// # Errors
 /// [`InvalidField`] for the first wrong field.
 pub fn order_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField> {
-    let hold_for = wire.hold_for.as_ref();
-    let hold_for = hold_for.map(|span| convert::span_from_wire("hold_for", span)).transpose()?;
-    if let Some(span) = hold_for
-        && !(limits::HOLD_SOFT_MIN..=limits::HOLD_SOFT_MAX).contains(&span)
-    {
-        let (low, high) = (limits::HOLD_SOFT_MIN, limits::HOLD_SOFT_MAX);
-        return Err(InvalidField::new("hold_for", span, format!("{low} to {high}")));
-    }
-    let replaces = replaced(&wire.replaces)?;
-    let segments = match (&replaces, wire.segments.is_empty()) {
-        // A new version without segments needs nothing here any more.
-        (Some(_), true) => Vec::new(),
-        _ => convert::segments_from_wire("segments", &wire.segments)?,
-    };
-    if wire.keeps_old && replaces.is_none() {
-        let allowed = "false without `replaces`: there is nothing old to keep";
-        return Err(InvalidField::new("keeps_old", true, allowed));
-    }
     if wire.one_way {
         let allowed = "false: a child coordinator cannot book with one message";
         return Err(InvalidField::new("one_way", true, allowed));
     }
-    Ok(HoldOrder {
-        txn: TransactionId::parse("transaction", &wire.transaction)?,
-        coordinator: CoordinatorName::parse("coordinator", &wire.coordinator)?,
-        user: convert::user_name("user", &wire.user)?,
-        segments,
-        hold_for,
-        replaces,
-        keeps_old: wire.keeps_old,
-        one_way: false,
-    })
+    convert::hold_from_wire(wire)
 }
 
 /// The answer to a parent's message. The error means that it is unknown whether the message has taken effect.
@@ -159,46 +115,28 @@ fn answered(reply: ParentReply) -> Result<Answer, Status> {
     }
 }
 
-fn rejection(answer: &Answer, txn: &str) -> Status {
-    match answer {
-        Answer::OtherContent => status::other_content("transaction", txn),
-        _ => Status::internal("the coordinator gave an answer that this call does not have"),
-    }
-}
-
 impl ParentService {
+    fn call(&self, meant: &str, txn: &str, coordinator: &str) -> Result<TransactionCall, Status> {
+        TransactionCall::read(&self.service.name, meant, txn, coordinator)
+    }
+
     async fn end(
         &self,
         kind: MessageKind,
-        transaction: &str,
-        coordinator: &str,
+        word: &str,
+        call: TransactionCall,
     ) -> Result<Option<v1::Refusal>, Status> {
-        let txn = TransactionId::parse("transaction", transaction);
-        let by = CoordinatorName::parse("coordinator", coordinator);
-        let (txn, by) = match (txn, by) {
-            (Ok(txn), Ok(by)) => (txn, by),
-            (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
-        };
-        let (known, from) = (txn.clone(), by.clone());
+        let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let end = |token| CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token });
         let answer = answered(self.service.handle.call(end).await?)?;
-        tracing::info!(txn = %known, coordinator, ?kind, ?answer, "message from a parent");
-        match answer {
-            Answer::Done => Ok(None),
+        let answer = match answer {
             Answer::Refused(refusal) => {
-                let reason = refusal.reason;
-                let refusal = Refusal::new(reason, words(&self.service.name, &refusal));
-                Ok(Some(convert::refusal_to_wire(&refusal)))
+                let words = words(&self.service.name, &refusal);
+                Answer::Refused(Refusal::new(refusal.reason, words))
             }
-            Answer::Denied => Ok(Some(self.denial(&known, &from))),
-            other => Err(rejection(&other, transaction)),
-        }
-    }
-
-    /// The refusal for a message that its sender may not send, because the transaction is another coordinator's.
-    fn denial(&self, txn: &TransactionId, coordinator: &CoordinatorName) -> v1::Refusal {
-        tracing::warn!(%txn, %coordinator, "denied");
-        convert::denial(&self.service.name, txn, coordinator)
+            other => other,
+        };
+        call.end_answer(word, answer)
     }
 }
 
@@ -254,17 +192,8 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::QueryAvailabilityRequest>,
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
-        let wire = request.into_inner();
-        let parsed = || {
-            check_range("frames", wire.frames.len(), 1..=limits::FRAMES_MAX as usize, "frames")?;
-            let frame =
-                |(at, window)| convert::window_from_wire(&format!("frames[{at}]"), Some(window));
-            let frames: Result<Vec<Window>, InvalidField> =
-                wire.frames.iter().enumerate().map(frame).collect();
-            let user = convert::user_name("user", &wire.user)?;
-            Ok::<_, InvalidField>((frames?, user, replaced(&wire.replaces)?))
-        };
-        let (frames, user, replaces) = parsed().map_err(|error| status::invalid(&error))?;
+        let AvailabilityQuery { frames, user, replaces } =
+            AvailabilityQuery::read(request.get_ref())?;
         let standing = match &replaces {
             // A transaction that is not booked here frees nothing.
             Some(old) => self.standing(old).await?.unwrap_or_default(),
@@ -277,16 +206,13 @@ impl ResourceManager for ParentService {
         let picture =
             availability::query(federation, &shown.snapshot, &frames, &user, inside).await;
         let share = self.share(&user);
-        let frame = |(view, change): (
-            &coalloc_common::topology::FrameView,
-            &Option<coalloc_common::Time>,
-        )| {
+        let frame = |(view, change): (&FrameView, &Option<Time>)| {
             let window = view.window;
             let open = window.start() >= first && window.end() <= last;
             let free = shown.all.resources().iter().zip(shown.all.free(view));
             let free = free.map(|(resource, free)| {
                 let own = least(&standing.wanted, &resource.name, window);
-                if open { may_take(own, free, share).0 } else { own.0 }
+                if open { service_level::most(own, free, share).0 } else { own.0 }
             });
             let free = free.collect();
             v1::FrameAvailability { free, next_change: change.map(convert::time_to_wire) }
@@ -299,26 +225,19 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::HoldRequest>,
     ) -> Result<Response<v1::HoldResponse>, Status> {
-        use v1::hold_response::Answer as Wire;
-        self.check_meant(&request.get_ref().resource_manager)?;
-        let order = order_from_wire(request.get_ref()).map_err(|e| status::invalid(&e))?;
+        let wire = request.get_ref();
+        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let order = order_from_wire(wire).map_err(|error| status::invalid(&error))?;
         // If the caller goes away, the hold goes on in its own task.
         let (service, wanted) = (self.clone(), order.clone());
         let task = tokio::spawn(async move { service.hold_whole(wanted).await });
         let unknown = |_| status::outcome_unknown("transaction", order.txn.as_str());
         let answer = task.await.map_err(unknown)??;
-        tracing::info!(txn = %order.txn, coordinator = %order.coordinator, ?answer, "a parent's hold");
         let answer = match answer {
-            Answer::Held { expires_in } => {
-                Wire::Held(v1::Held { expires_in: Some(convert::span_to_wire(expires_in)) })
-            }
-            Answer::Refused(refusal) => {
-                let refusal = self.outward(&refusal, &order).await?;
-                Wire::Refused(convert::refusal_to_wire(&refusal))
-            }
-            Answer::Denied => Wire::Refused(self.denial(&order.txn, &order.coordinator)),
-            other => return Err(rejection(&other, order.txn.as_str())),
+            Answer::Refused(refusal) => Answer::Refused(self.outward(&refusal, &order).await?),
+            other => other,
         };
+        let answer = call.hold_answer(answer)?;
         Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh: None }))
     }
 
@@ -326,9 +245,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::CommitRequest>,
     ) -> Result<Response<v1::CommitResponse>, Status> {
-        let v1::CommitRequest { transaction, coordinator, resource_manager } = request.into_inner();
-        self.check_meant(&resource_manager)?;
-        let refused = self.end(MessageKind::Commit, &transaction, &coordinator).await?;
+        let wire = request.get_ref();
+        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let refused = self.end(MessageKind::Commit, "booked", call).await?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
 
@@ -336,9 +255,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::AbortRequest>,
     ) -> Result<Response<v1::AbortResponse>, Status> {
-        let v1::AbortRequest { transaction, coordinator, resource_manager } = request.into_inner();
-        self.check_meant(&resource_manager)?;
-        let refused = self.end(MessageKind::Abort, &transaction, &coordinator).await?;
+        let wire = request.get_ref();
+        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let refused = self.end(MessageKind::Abort, "aborted", call).await?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
 
@@ -346,10 +265,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
-        let v1::ReleaseRequest { transaction, coordinator, resource_manager } =
-            request.into_inner();
-        self.check_meant(&resource_manager)?;
-        let refused = self.end(MessageKind::Release, &transaction, &coordinator).await?;
+        let wire = request.get_ref();
+        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let refused = self.end(MessageKind::Release, "released", call).await?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
     }
 
@@ -357,18 +275,12 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::CompareBookingsRequest>,
     ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
-        let wire = request.into_inner();
-        self.check_meant(&wire.resource_manager)?;
-        let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator)
-            .map_err(|error| status::invalid(&error))?;
-        let (from, theirs) =
-            convert::compare_from_wire(&wire).map_err(|error| status::invalid(&error))?;
-        let (name, ledger) = (coordinator.clone(), self.service.ledger_id.clone());
+        let comparison = Comparison::read(&self.service.name, request.get_ref())?;
+        let (name, ledger) = (comparison.coordinator.clone(), self.service.ledger_id.clone());
         let look = move |core: &Coordinator| {
-            let nothing = BookingSet::default();
-            let ours = core.booked_for_parent(&coordinator).unwrap_or(&nothing);
-            let known = core.serves(&coordinator);
-            known.then(|| convert::compared_to_wire(ledger, ours, &theirs, from..))
+            let coordinator = &comparison.coordinator;
+            let known = core.serves(coordinator);
+            known.then(|| comparison.answer(ledger, core.booked_for_parent(coordinator)))
         };
         let denied = || status::denied(format!("coordinator {name} is not configured as a parent"));
         self.service.handle.read(look).await?.map(Response::new).ok_or_else(denied)
@@ -378,6 +290,6 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::ListBookingsRequest>,
     ) -> Result<Response<v1::ListBookingsResponse>, Status> {
-        listing::page(&self.service.handle, request.into_inner()).await.map(Response::new)
+        listing::page(&self.service.handle, request.get_ref()).await.map(Response::new)
     }
 }

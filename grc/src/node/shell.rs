@@ -5,29 +5,27 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_common::{RmName, TransactionId, limits};
 use coalloc_ledger::{Ledger, SqliteLedger};
-use coalloc_net::client;
 use coalloc_net::convert;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::Host;
 use coalloc_net::node;
+use coalloc_net::resource_manager::Resolvers;
 use coalloc_net::status::{self, Effect};
 use coalloc_net::traces::{self, SpanKind};
 use coalloc_net::waiters::Waiters;
 use coalloc_proto::v1;
-use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord,
     ParentInput, Reply,
 };
-use coalloc_protocol::message::{Answer, Decision, Delivery, Message, Resolution};
+use coalloc_protocol::message::{Answer, Delivery, Message};
 use tokio::sync::mpsc;
 use tonic::{Request, Status};
 
 use crate::availability::federation::{Federation, RmClient};
 use crate::config::GrcConfig;
-use crate::config::parents::ParentSettings;
 use crate::meters::{self, Messages};
 use crate::pictures::Pictures;
 
@@ -81,7 +79,8 @@ pub fn open(
 pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     config: &GrcConfig,
     host: &Host,
-    (mut coordinator, ledger): (Coordinator, L),
+    mut coordinator: Coordinator,
+    ledger: L,
     federation: &Federation,
     pictures: &Pictures,
 ) -> Result<(Node, String), DaemonError> {
@@ -104,12 +103,16 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     })?;
     node.handle.tell(CoordinatorInput::Start);
     let (name, federation) = (config.name.to_string(), federation.clone());
-    if let Some(upward) = config.upward.clone() {
-        let (name, handle) = (name.clone(), node.handle.clone());
-        tokio::spawn(ask_all(name, upward, asked, handle));
+    if let Some(upward) = &config.upward {
+        let resolvers = Resolvers::new(name.clone(), &upward.coordinators, host)?;
+        let handle = node.handle.clone();
+        tokio::spawn(resolvers.ask_all(asked, move |txn, resolution| {
+            // If the core is busy, this is dropped, and the alarm of the promise asks again.
+            handle.tell(CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }));
+        }));
     }
     let pictures = pictures.clone();
-    tokio::spawn(send_all(name, (federation, pictures), outgoing, node.handle.clone()));
+    tokio::spawn(send_all(name, federation, pictures, outgoing, node.handle.clone()));
     Ok((node, ledger_id))
 }
 
@@ -128,46 +131,11 @@ pub fn complete(waiters: &Waiters, reply: Reply) {
     }
 }
 
-/// Asks parent coordinators for the decisions on their transactions, each question in a task of its own.
-async fn ask_all(
-    own: String,
-    config: ParentSettings,
-    mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
-    handle: Handle,
-) {
-    while let Some((coordinator, txn)) = asked.recv().await {
-        let address = config.coordinators.get(&coordinator);
-        // The address was checked when the configuration was read. Questions are rare: each has a new connection.
-        let endpoint = address.and_then(|address| client::endpoint("address", address).ok());
-        let Some(endpoint) = endpoint else { continue };
-        let channel = handle.host().connect(&endpoint);
-        let (own, handle) = (own.clone(), handle.clone());
-        tokio::spawn(async move {
-            let mut request = Request::new(v1::ResolveRequest {
-                transaction: txn.to_string(),
-                resource_manager: own,
-            });
-            request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
-            let resolution = match ResolverClient::new(channel).resolve(request).await {
-                Ok(answer) => match answer.into_inner().decision() {
-                    v1::Decision::Commit => Resolution::Decided(Decision::Commit),
-                    v1::Decision::Abort => Resolution::Decided(Decision::Abort),
-                    v1::Decision::Unspecified => Resolution::Lost,
-                },
-                Err(status) if status.code() == tonic::Code::NotFound => Resolution::NotMine,
-                Err(_) => Resolution::Lost,
-            };
-            tracing::info!(%txn, %coordinator, ?resolution, "asked a parent about a hold");
-            // If the core is busy, this is dropped, and the alarm of the promise asks again.
-            handle.tell(CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }));
-        });
-    }
-}
-
 /// Sends each message in a task of its own, so that a slow RM delays no other, and posts how its delivery ended.
 async fn send_all(
     coordinator: String,
-    (federation, pictures): (Federation, Pictures),
+    federation: Federation,
+    pictures: Pictures,
     mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
     handle: Handle,
 ) {
@@ -189,7 +157,7 @@ async fn send_all(
             let span = traces::of_transaction(&txn).child(meters::method(kind), SpanKind::Client);
             let delivery = match client {
                 Some(client) => {
-                    let sent = send((client, &pictures), &rm, &coordinator, &txn, message);
+                    let sent = send(client, &pictures, &rm, &coordinator, &txn, message);
                     span.carry(sent).await
                 }
                 None => Delivery::Rejected(format!("{rm} is not configured")),
@@ -197,7 +165,7 @@ async fn send_all(
             span.set("coalloc.rm", &rm);
             span.set("coalloc.transaction", &txn);
             drop(span);
-            messages.ended(&rm, &txn, kind, (begun, &delivery));
+            messages.ended(&rm, &txn, kind, begun, &delivery);
             tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
             // If the core is busy, this is dropped, and the message's own alarm sends it again.
             handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });
@@ -207,7 +175,8 @@ async fn send_all(
 
 /// Sends one message to an RM and returns how its delivery ended.
 async fn send(
-    (mut client, pictures): (RmClient, &Pictures),
+    mut client: RmClient,
+    pictures: &Pictures,
     rm: &RmName,
     coordinator: &str,
     txn: &TransactionId,
@@ -215,42 +184,30 @@ async fn send(
 ) -> Delivery {
     let transaction = txn.to_string();
     let (coordinator, resource_manager) = (coordinator.to_owned(), rm.to_string());
-    match message {
+    let refused = match message {
         Message::Hold(order) => {
-            let request = v1::HoldRequest {
-                transaction,
-                coordinator,
-                user: order.user.to_string(),
-                segments: convert::segments_to_wire(None, &order.segments),
-                hold_for: order.hold_for.map(convert::span_to_wire),
-                resource_manager,
-                replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
-                keeps_old: order.keeps_old,
-                one_way: order.one_way,
-            };
-            let answer = client.hold(timed(request)).await.map(tonic::Response::into_inner);
+            let request = timed(convert::hold_to_wire(rm, &order));
+            let answer = client.hold(request).await.map(tonic::Response::into_inner);
             // This comes before the core gets the answer, so that planning again already uses these facts.
             if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {
                 pictures.learn(rm, facts);
             }
-            delivered(answer.map(held))
+            return delivered(answer.map(convert::hold_answer_from_wire));
         }
         Message::Commit => {
             let request = v1::CommitRequest { transaction, coordinator, resource_manager };
-            let answer = client.commit(timed(request)).await;
-            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+            client.commit(timed(request)).await.map(|answer| answer.into_inner().refused)
         }
         Message::Abort => {
             let request = v1::AbortRequest { transaction, coordinator, resource_manager };
-            let answer = client.abort(timed(request)).await;
-            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+            client.abort(timed(request)).await.map(|answer| answer.into_inner().refused)
         }
         Message::Release => {
             let request = v1::ReleaseRequest { transaction, coordinator, resource_manager };
-            let answer = client.release(timed(request)).await;
-            delivered(answer.map(|answer| done(answer.into_inner().refused)))
+            client.release(timed(request)).await.map(|answer| answer.into_inner().refused)
         }
-    }
+    };
+    delivered(refused.map(|refused| Some(convert::end_answer_from_wire(refused.as_ref()))))
 }
 
 fn timed<T>(message: T) -> Request<T> {
@@ -258,26 +215,6 @@ fn timed<T>(message: T) -> Request<T> {
     request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
     traces::Span::current().inject(request.metadata_mut());
     request
-}
-
-fn held(wire: v1::HoldResponse) -> Option<Answer> {
-    use v1::hold_response::Answer as Wire;
-    match wire.answer? {
-        Wire::Held(held) => {
-            let expires_in = convert::span_from_wire("expires_in", &held.expires_in?).ok()?;
-            Some(Answer::Held { expires_in })
-        }
-        Wire::Refused(refusal) => done(Some(refusal)),
-    }
-}
-
-fn done(refused: Option<v1::Refusal>) -> Option<Answer> {
-    match refused {
-        None => Some(Answer::Done),
-        Some(refusal) if refusal.reason() == v1::Reason::Denied => Some(Answer::Denied),
-        // Any other answer is a refusal, even if this version does not know its reason.
-        Some(refusal) => Some(Answer::Refused(convert::refusal_from_wire(&refusal))),
-    }
 }
 
 /// How the delivery of a message ended, from the result of its call. Only the body of an answer is the RM's own word; a

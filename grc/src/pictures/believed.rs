@@ -111,7 +111,7 @@ impl BelievedProfiles {
         Refusal { rm, detail, reason, bottleneck: None, ..refusal }
     }
 
-    fn steps(&self, (rm, resource): (&RmName, &ResourceId)) -> &[FreeStep] {
+    fn steps(&self, rm: &RmName, resource: &ResourceId) -> &[FreeStep] {
         let steps = self.profiles.get(rm).and_then(|known| known.get(resource));
         steps.map_or(&[], Vec::as_slice)
     }
@@ -123,15 +123,15 @@ impl Knowledge for BelievedProfiles {
         of: (&RmName, &ResourceId),
         amount: Amount,
         grid: SlotGrid,
-        (first, slots): (Slot, usize),
+        slots: (Slot, usize),
     ) -> Result<AvailabilityVector, InvalidField> {
-        let steps = self.steps(of).iter().copied();
-        AvailabilityVector::of_profile(steps, amount, grid, first, slots)
+        let steps = self.steps(of.0, of.1).iter().copied();
+        AvailabilityVector::of_profile(steps, amount, grid, slots.0, slots.1)
             .map_err(|error| InvalidField { field: "options.horizon".to_owned(), ..error })
     }
 
     fn free_at(&self, of: (&RmName, &ResourceId), at: Time) -> Amount {
-        let steps = self.steps(of);
+        let steps = self.steps(of.0, of.1);
         let next = steps.partition_point(|(start, _)| *start <= at);
         next.checked_sub(1).map_or(Amount::ZERO, |index| steps[index].1)
     }

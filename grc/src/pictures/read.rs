@@ -67,7 +67,7 @@ pub fn picture(
     let sites = of_sites.map(|of| ((of.rm, of.resource), of.kind)).collect();
     let part = |(rm, known, counts): (&RmName, Option<&RmPicture>, Counts)| {
         let bytes = bytes.get(rm).copied().unwrap_or_default();
-        part((rm, known, counts), bytes, &sites, &asked, now)
+        part(rm, known, counts, bytes, &sites, &asked, now)
     };
     let parts = picture.members().map(part).collect::<Result<Vec<_>, InvalidField>>();
     let parts = parts.map_err(|error| status::invalid(&error))?;
@@ -75,7 +75,9 @@ pub fn picture(
 }
 
 fn part(
-    (rm, known, counts): (&RmName, Option<&RmPicture>, Counts),
+    rm: &RmName,
+    known: Option<&RmPicture>,
+    counts: Counts,
     bytes: u64,
     sites: &BTreeMap<(&RmName, &ResourceId), ResourceKind>,
     asked: &PictureQuery,

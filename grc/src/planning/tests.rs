@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::topology::{Compute, Duplex, Edge, Vertex};
+use coalloc_common::topology::{Compute, Duplex, Edge, FrameView, Vertex};
 use coalloc_common::{
     BitsPerSecond, Cpus, EdgeName, LinkDemand, ResourceId, SiteDemand, SiteName, Time, Timing,
     Topology, UnitValue, VertexIndex, VertexName,
 };
+use coalloc_plan::{Budget, Packing};
 
 use super::*;
 

@@ -169,7 +169,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
 
 /// A state change of a reservation.
 struct Change<'a> {
-    /// The new state. `None` if the record does not say it, as in ledgers from before records held states.
+    /// The new state. `None` if the record does not say it.
     state: Option<State>,
     version: u32,
     what: String,
@@ -195,9 +195,9 @@ impl Change<'_> {
         Self { state: None, ..Self::new(State::Terminated, what, at) }
     }
 
-    /// Sets the version that is booked, if the record says it.
-    fn booked(self, version: Option<u32>) -> Self {
-        Self { version: version.unwrap_or(self.version), ..self }
+    /// Sets the version that is booked.
+    fn booked(self, version: u32) -> Self {
+        Self { version, ..self }
     }
 }
 
@@ -232,11 +232,11 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             Change { refusal: Some(refusal), ..new }
         }
         CoordinatorRecord::Decided { txn, decision, refusal, state, expires_in, version, at } => {
-            let (usual, what) = match decision {
-                Decision::Commit => (State::Committing, "all hold; it will be booked"),
-                Decision::Abort => (State::Checking, "this attempt is over; its holds are dropped"),
+            let what = match decision {
+                Decision::Commit => "all hold; it will be booked",
+                Decision::Abort => "this attempt is over; its holds are dropped",
             };
-            let new = Change::new(state.unwrap_or(usual), what.into(), *at).booked(*version);
+            let new = Change::new(*state, what.into(), *at).booked(*version);
             Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
         }
         CoordinatorRecord::ParentHoldOpened { order, at, .. } => {
@@ -259,7 +259,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let late: Vec<&str> = refused.keys().map(RmName::as_str).collect();
             let late = late.join(", ");
             let what = format!("{late} did not book the new version; nothing is released");
-            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
+            let new = Change::new(*state, what, *at);
             Change { txn: Some(txn), refusal: refused.values().next(), ..new }
         }
         CoordinatorRecord::Releasing { txn, by, version, at } => {
@@ -270,19 +270,18 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let what = match state {
                 _ if whose.given_up => "all other resource managers have ended it",
                 _ if whose.aborted => "the holds of this attempt are dropped",
-                Some(State::Confirmed) => "booked everywhere",
-                Some(State::Terminated | State::Failed) => "nothing is booked any more",
-                None => "every resource manager has acknowledged",
-                Some(
-                    State::Checking
-                    | State::Held
-                    | State::Committing
-                    | State::Aborting
-                    | State::Terminating,
-                ) => "every resource manager has acknowledged; an earlier attempt is not over yet",
+                State::Confirmed => "booked everywhere",
+                State::Terminated | State::Failed => "nothing is booked any more",
+                State::Checking
+                | State::Held
+                | State::Committing
+                | State::Aborting
+                | State::Terminating => {
+                    "every resource manager has acknowledged; an earlier attempt is not over yet"
+                }
             };
-            let new = Change::new(state.unwrap_or(State::Checking), what.into(), *at);
-            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+            let new = Change::new(*state, what.into(), *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::ReplacedForParent { by, at, .. } => {
             let what = format!("{by} of the parent has replaced it");
@@ -292,9 +291,9 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             Change::over("the parent no longer needs the old version".into(), *at)
         }
         CoordinatorRecord::Settled { txn, state, version, at } => {
-            let what = "no resource manager keeps anything of an earlier version".into();
-            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
-            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+            let what = "no resource manager keeps anything of an earlier version".to_owned();
+            let new = Change::new(*state, what, *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::Disowned { txn, rm, by, why, at } => {
             let what = format!("{rm} still has a booking of it; {by} has that released: {why}");
@@ -306,8 +305,8 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 "{rm} was given up on by {by} ({why}): it may still have it{until}, and is told to end it when it \
                  returns"
             );
-            let new = Change::new(state.unwrap_or(State::Terminating), what, *at);
-            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+            let new = Change::new(*state, what, *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::Differs { txn, rm, differs, state, version, at } => {
             let what = match differs {
@@ -316,15 +315,15 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 Some(Differs::UnknownHere) => format!("{rm} still has a booking of it"),
                 None => format!("{rm} has the right booking again"),
             };
-            let new = Change::new(state.unwrap_or(State::Confirmed), what, *at);
-            Change { state: *state, txn: Some(txn), ..new.booked(*version) }
+            let new = Change::new(*state, what, *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
         }
         CoordinatorRecord::DisownEnded { txn, rm, state, at } => {
             let what = format!("{rm} has nothing of it any more");
             Change { state: *state, txn: Some(txn), ..Change::over(what, *at) }
         }
         CoordinatorRecord::Concluded { refusal, state, at, .. } => {
-            let new = Change::new(state.unwrap_or(State::Aborting), "given up".into(), *at);
+            let new = Change::new(*state, "given up".into(), *at);
             Change { refusal: Some(refusal), ..new }
         }
     }

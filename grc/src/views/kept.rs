@@ -2,8 +2,6 @@
 //!
 //! The coordinator core keeps this text without reading it (`Details`). Its field `kind` says how the rest is read. A
 //! kind that this release does not know is a plan that it cannot show.
-//!
-//! Ledgers of releases before this field have no kind: their plans are told apart by their fields.
 
 use std::collections::BTreeMap;
 
@@ -32,34 +30,24 @@ pub struct KeptTask {
     pub tried_us: Vec<Option<i64>>,
 }
 
-/// The kinds of plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    CoAllocation,
-    Task,
-}
-
 /// The structure of the text: the kind, and the field for that kind.
 #[derive(Serialize, Deserialize)]
-struct Form<Plan, Task> {
-    kind: Kind,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<Plan>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<Task>,
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Form<Plan, Task> {
+    CoAllocation { plan: Plan },
+    Task { task: Task },
 }
 
 /// The text of a co-allocation's plan.
 #[must_use]
 pub fn co_allocation(plan: &v1::Plan) -> String {
-    write(&Form { kind: Kind::CoAllocation, plan: Some(plan), task: None::<()> })
+    write(&Form::<_, ()>::CoAllocation { plan })
 }
 
 /// The text of a task's plan.
 #[must_use]
 pub fn task(task: &KeptTask) -> String {
-    write(&Form { kind: Kind::Task, plan: None::<()>, task: Some(task) })
+    write(&Form::<(), _>::Task { task })
 }
 
 fn write(form: &impl Serialize) -> String {
@@ -70,23 +58,10 @@ fn write(form: &impl Serialize) -> String {
 /// Reads a text that was kept; `None` when it holds no plan, or none of a kind that this release knows.
 #[must_use]
 pub fn read(text: &str) -> Option<KeptPlan> {
-    match serde_json::from_str::<Form<Box<v1::Plan>, Box<KeptTask>>>(text) {
-        Ok(Form { kind: Kind::CoAllocation, plan, .. }) => plan.map(KeptPlan::CoAllocation),
-        Ok(Form { kind: Kind::Task, task, .. }) => task.map(KeptPlan::Task),
-        Err(_) => read_older(text),
+    match serde_json::from_str(text).ok()? {
+        Form::CoAllocation { plan } => Some(KeptPlan::CoAllocation(plan)),
+        Form::Task { task } => Some(KeptPlan::Task(task)),
     }
-}
-
-/// Reads a text of an older release, without a kind.
-fn read_older(text: &str) -> Option<KeptPlan> {
-    let fields: BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_str(text).ok()?;
-    if fields.contains_key("kind") {
-        return None;
-    }
-    if fields.contains_key("task_plan") {
-        return serde_json::from_str(text).ok().map(KeptPlan::Task);
-    }
-    serde_json::from_str(text).ok().map(KeptPlan::CoAllocation)
 }
 
 #[cfg(test)]
@@ -114,16 +89,6 @@ mod tests {
         let text = task(&a_task());
         assert!(text.starts_with(r#"{"kind":"task","#), "{text}");
         assert_eq!(read(&text), Some(KeptPlan::Task(Box::new(a_task()))));
-    }
-
-    #[test]
-    fn texts_of_older_ledgers_are_read_as_what_they_are() {
-        let older = serde_json::to_string(&a_plan()).unwrap();
-        assert_eq!(read(&older), Some(KeptPlan::CoAllocation(Box::new(a_plan()))));
-        let older = serde_json::to_string(&a_task()).unwrap();
-        assert_eq!(read(&older), Some(KeptPlan::Task(Box::new(a_task()))));
-        let empty = serde_json::to_string(&v1::Plan::default()).unwrap();
-        assert_eq!(read(&empty), Some(KeptPlan::CoAllocation(Box::default())));
     }
 
     #[test]

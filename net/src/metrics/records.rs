@@ -182,6 +182,7 @@ impl Observed for CoordinatorRecord {
 #[cfg(test)]
 mod tests {
     use coalloc_common::{BootTime, Now, Reason, RmName, Time, UserName};
+    use coalloc_protocol::coordinator::State;
 
     use super::*;
 
@@ -195,9 +196,9 @@ mod tests {
             txn,
             decision: Decision::Commit,
             refusal: None,
-            state: None,
+            state: State::Confirmed,
             expires_in: None,
-            version: None,
+            version: 1,
             at: at(),
         }
     }
@@ -205,8 +206,8 @@ mod tests {
     fn finished(txn: &str) -> CoordinatorRecord {
         CoordinatorRecord::Finished {
             txn: TransactionId::composed(txn),
-            state: None,
-            version: None,
+            state: State::Confirmed,
+            version: 1,
             at: at(),
         }
     }
@@ -217,7 +218,7 @@ mod tests {
         let release = |txn: &str, by: &UserName| CoordinatorRecord::Releasing {
             txn: TransactionId::composed(txn),
             by: by.clone(),
-            version: None,
+            version: 1,
             at: at(),
         };
         let mixed = CoordinatorRecord::Mixed {

@@ -24,7 +24,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::converse::best_first;
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Reservation, State};
 use super::retrying::{RetryState, usual_replans};
 use super::transaction::{Transaction, TransactionGoal};
@@ -237,7 +237,8 @@ impl Coordinator {
         }
         self.conversations.wait(id, waiting.into_iter().map(Waiter::Change));
         let Planned { outcome, notes, .. } = planned;
-        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
+        let version = stamped::VERSION;
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
         self.record(record, out);
         match best_first(outcome.map(|candidates| self.with_old_parties(id, candidates))) {
             Ok((first, rest)) => {
@@ -299,7 +300,12 @@ impl Coordinator {
             }
             (ChangeState::Committing, Some(txn)) => {
                 self.record(
-                    CoordinatorRecord::Releasing { txn: txn.clone(), by, version: None, at: now },
+                    CoordinatorRecord::Releasing {
+                        txn: txn.clone(),
+                        by,
+                        version: stamped::VERSION,
+                        at: now,
+                    },
                     out,
                 );
                 self.end_mending(id, now, out);
@@ -320,7 +326,7 @@ impl Coordinator {
         let record = CoordinatorRecord::ChangeRefused {
             reservation: id.clone(),
             refusal,
-            version: None,
+            version: stamped::VERSION,
             at: now,
         };
         self.record(record, out);
@@ -413,7 +419,7 @@ impl Coordinator {
                 reservation.transaction = Some(txn.clone());
                 reservation.notes = std::mem::take(&mut change.notes);
                 reservation.version += 1;
-                return self.fold_supersede_before(txn, std::slice::from_ref(id));
+                self.supersede_all(id);
             }
             ChangeState::Aborting if !unfinished => change.state = ChangeState::Refused,
             _ => {}

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Now, ReservationId, RmName, Time, TransactionId, UserName, limits};
 
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::State;
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Coordinator, Reply, StepOutput};
@@ -40,6 +40,13 @@ pub struct GivenUp {
     pub until: Option<Time>,
     /// When the RM has acknowledged the end after all.
     pub ended: Option<Time>,
+}
+
+/// Who gives up on an RM or has something released there, and why.
+#[derive(Debug)]
+pub(super) struct Operator {
+    pub(super) by: UserName,
+    pub(super) why: String,
 }
 
 /// For which reservations an operator gives up on an RM.
@@ -125,8 +132,9 @@ impl Coordinator {
 
     pub(super) fn give_up(
         &mut self,
-        (rm, of): (&RmName, &OfWhat),
-        (by, why): (&UserName, &str),
+        rm: &RmName,
+        of: &OfWhat,
+        operator: Operator,
         token: Token<GiveUpReply>,
         now: Now,
         out: &mut StepOutput,
@@ -151,11 +159,11 @@ impl Coordinator {
             let record = CoordinatorRecord::GaveUp {
                 txn: txn.clone(),
                 rm: rm.clone(),
-                by: by.clone(),
-                why: why.to_owned(),
+                by: operator.by.clone(),
+                why: operator.why.clone(),
                 until,
-                state: None,
-                version: None,
+                state: stamped::STATE,
+                version: stamped::VERSION,
                 at: now,
             };
             self.record(record, out);
@@ -219,8 +227,9 @@ impl Coordinator {
 
     pub(super) fn fold_gave_up(
         &mut self,
-        (rm, txn): (&RmName, &TransactionId),
-        (by, why): (&UserName, &str),
+        rm: &RmName,
+        txn: &TransactionId,
+        operator: Operator,
         until: Option<Time>,
         at: Now,
     ) -> Result<(), ReplayError> {
@@ -235,8 +244,8 @@ impl Coordinator {
         self.reservation_mut(&id)?.given_up.push(GivenUp {
             rm: rm.clone(),
             txn: txn.clone(),
-            by: by.clone(),
-            why: why.to_owned(),
+            by: operator.by,
+            why: operator.why,
             at: at.wall,
             until,
             ended: None,

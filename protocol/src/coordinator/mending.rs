@@ -40,7 +40,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::change::ChangeState;
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::State;
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Candidate, Coordinator, StepOutput};
@@ -149,7 +149,7 @@ impl Coordinator {
     ) {
         let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
         self.record(
-            CoordinatorRecord::Split { txn: txn.clone(), refused, state: None, at: now },
+            CoordinatorRecord::Split { txn: txn.clone(), refused, state: stamped::STATE, at: now },
             out,
         );
         self.set_alarm(txn);
@@ -171,9 +171,8 @@ impl Coordinator {
             candidate,
             replaces: Some(old),
             mends,
-            keeps_old: true,
             anew: Vec::new(),
-            version: None,
+            version: stamped::VERSION,
             at: now,
         };
         self.record(record, out);
@@ -408,7 +407,8 @@ impl Coordinator {
                     change.state = ChangeState::Refused;
                     change.refuse(&mending.why);
                 }
-                self.fold_supersede_before(txn, std::slice::from_ref(id))
+                self.supersede_all(id);
+                Ok(())
             }
             // The parent says when nobody goes back to the old version any more.
             None if forward => {
@@ -424,7 +424,9 @@ impl Coordinator {
                 old.transaction = Some(txn.clone());
                 old.candidate = Some(booked);
                 self.transaction_mut(txn)?.reservation = old_id.clone();
-                self.fold_supersede_before(txn, &[id.clone(), old_id])
+                self.supersede_all(id);
+                self.supersede_all(&old_id);
+                Ok(())
             }
         }
     }

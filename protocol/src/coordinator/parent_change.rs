@@ -18,7 +18,7 @@
 
 use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId};
 
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, StepOutput};
 use crate::core::ReplayError;
@@ -143,7 +143,7 @@ impl Coordinator {
             return;
         }
         let by = known.ticket.user.clone();
-        let record = CoordinatorRecord::Releasing { txn, by, version: None, at: now };
+        let record = CoordinatorRecord::Releasing { txn, by, version: stamped::VERSION, at: now };
         self.record(record, out);
         self.end_mending(id, now, out);
         self.send_released(id, now, out);

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{CoordinatorName, Now, ReservationId, RmName, Time, TransactionId, limits};
 use serde::{Deserialize, Serialize};
 
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Reservation, State};
 use super::{Coordinator, ParentEntry, StepOutput};
 use crate::digest::{BookingSet, Listed, Member, Part};
@@ -231,7 +231,8 @@ impl Coordinator {
         let new = new.map(|(txn, differs)| (txn.clone(), Some(*differs)));
         let told: Vec<_> = gone.chain(new).take(limits::DIFFERENCES_RECORDED_MAX).collect();
         for (txn, differs) in told {
-            let (rm, state, version, at) = (rm.clone(), None, None, now);
+            let (rm, at) = (rm.clone(), now);
+            let (state, version) = (stamped::STATE, stamped::VERSION);
             let record = CoordinatorRecord::Differs { txn, rm, differs, state, version, at };
             self.record(record, out);
         }

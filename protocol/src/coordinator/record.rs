@@ -1,25 +1,24 @@
-//! The log records of a coordinator, and the one place where its durable state changes: the fold of the
-//! records.
+//! The log records of a coordinator. What they do to its durable state is in [`fold`].
+
+mod fold;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use coalloc_common::{
     CoordinatorName, Now, Refusal, ReservationId, RmName, Span, Time, TransactionId, UserName,
 };
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, ChangeState, ChangeTicket, released_meanwhile};
+use super::change::ChangeTicket;
 use super::mending::MendTarget;
 use super::promises::Differs;
-use super::repair::have_it;
-use super::reservation::{Reservation, State};
-use super::transaction::{Transaction, TransactionGoal};
+use super::reservation::State;
 use super::{Candidate, Coordinator, Ticket};
-use crate::core::ReplayError;
 use crate::message::{Decision, HoldOrder};
 
-/// One record of a coordinator's log. In the ledger it is JSON; fields are only ever added.
+/// One record of a coordinator's log. In the ledger it is JSON.
+///
+/// Who makes a record leaves its `state` and `version` to the coordinator, which stamps them once it is applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum CoordinatorRecord {
@@ -62,16 +61,11 @@ pub enum CoordinatorRecord {
         /// For an attempt that mends: the version that it would book everywhere.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         mends: Option<MendTarget>,
-        /// Each RM keeps what the old version has and the new one does not need, until the old one is released.
-        /// Absent in old logs, which means no.
-        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-        keeps_old: bool,
         /// RMs that have lost their booking of the old version. They hold anew and replace nothing.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         anew: Vec<RmName>,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the attempt was opened.
         at: Now,
     },
@@ -84,15 +78,13 @@ pub enum CoordinatorRecord {
         /// Why it was decided against.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         refusal: Option<Refusal>,
-        /// The reservation's state after this record, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
         /// If the decision is Commit: the time from `at` to the end of the first hold, at the earliest.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         expires_in: Option<Span>,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When it was decided.
         at: Now,
     },
@@ -115,8 +107,7 @@ pub enum CoordinatorRecord {
         /// The RMs that have not booked it, each with its reason.
         refused: BTreeMap<RmName, Refusal>,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// When the last RM had answered.
         at: Now,
     },
@@ -126,9 +117,8 @@ pub enum CoordinatorRecord {
         txn: TransactionId,
         /// The user of the reservation.
         by: UserName,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the release began.
         at: Now,
     },
@@ -138,9 +128,8 @@ pub enum CoordinatorRecord {
         ticket: ChangeTicket,
         /// What the shell wants remembered once the change is booked.
         notes: String,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the change was opened.
         at: Now,
     },
@@ -150,9 +139,8 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// Why it was not changed.
         refusal: Refusal,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the change was refused.
         at: Now,
     },
@@ -160,12 +148,10 @@ pub enum CoordinatorRecord {
     Finished {
         /// The transaction that is finished.
         txn: TransactionId,
-        /// The reservation's state after this record, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
-        /// The booked version after this record, 0 for none, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
+        /// The booked version after this record, 0 for none, for readers of the log.
+        version: u32,
         /// When the last acknowledgement arrived.
         at: Now,
     },
@@ -219,11 +205,9 @@ pub enum CoordinatorRecord {
         /// The transaction of the old version.
         txn: TransactionId,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        version: u32,
         /// When the last acknowledgement arrived.
         at: Now,
     },
@@ -246,7 +230,7 @@ pub enum CoordinatorRecord {
         txn: TransactionId,
         /// The RM that has acknowledged.
         rm: RmName,
-        /// The state of the transaction's reservation, if it has one here; absent in old logs.
+        /// The state of the transaction's reservation, if it has one here.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         state: Option<State>,
         /// When the acknowledgement arrived.
@@ -262,11 +246,9 @@ pub enum CoordinatorRecord {
         /// How the two differ; `None` if they no longer do.
         differs: Option<Differs>,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        version: u32,
         /// When the comparison was made.
         at: Now,
     },
@@ -285,11 +267,9 @@ pub enum CoordinatorRecord {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         until: Option<Time>,
         /// The reservation's state after this record, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        version: Option<u32>,
+        version: u32,
         /// When the operator gave up on it.
         at: Now,
     },
@@ -299,12 +279,21 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// Why it failed.
         refusal: Refusal,
-        /// The reservation's state after this record, for readers of the log; absent in old logs.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        state: Option<State>,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
         /// When it was concluded.
         at: Now,
     },
+}
+
+/// What a record says of its reservation until it is stamped.
+pub(super) mod stamped {
+    use super::State;
+
+    /// In place of a state.
+    pub(in super::super) const STATE: State = State::Checking;
+    /// In place of a version.
+    pub(in super::super) const VERSION: u32 = 0;
 }
 
 impl Coordinator {
@@ -313,33 +302,34 @@ impl Coordinator {
     pub(super) fn stamp(&self, record: &mut CoordinatorRecord) {
         let of = |id: &ReservationId| self.reservations.get(id);
         let of_txn = |txn: &TransactionId| of(&self.transactions.get(txn)?.reservation);
-        let state = |known: &Reservation| known.state;
-        let booked = |known: &Reservation| known.booked_version();
+        // Every record but DisownEnded is of a reservation that there is: else it is not applied.
         match record {
-            CoordinatorRecord::Decided { txn, state: after, version, .. }
-            | CoordinatorRecord::Finished { txn, state: after, version, .. }
-            | CoordinatorRecord::Settled { txn, state: after, version, .. }
-            | CoordinatorRecord::Differs { txn, state: after, version, .. }
-            | CoordinatorRecord::GaveUp { txn, state: after, version, .. } => {
-                *after = of_txn(txn).map(state);
-                *version = of_txn(txn).map(booked);
+            CoordinatorRecord::Decided { txn, state, version, .. }
+            | CoordinatorRecord::Finished { txn, state, version, .. }
+            | CoordinatorRecord::Settled { txn, state, version, .. }
+            | CoordinatorRecord::Differs { txn, state, version, .. }
+            | CoordinatorRecord::GaveUp { txn, state, version, .. } => {
+                let Some(known) = of_txn(txn) else { return };
+                (*state, *version) = (known.state, known.booked_version());
             }
-            CoordinatorRecord::Concluded { reservation, state: after, .. } => {
-                *after = of(reservation).map(state);
+            CoordinatorRecord::Concluded { reservation, state, .. } => {
+                of(reservation).inspect(|known| *state = known.state);
             }
-            CoordinatorRecord::Split { txn, state: after, .. }
-            | CoordinatorRecord::DisownEnded { txn, state: after, .. } => {
-                *after = of_txn(txn).map(state);
+            CoordinatorRecord::Split { txn, state, .. } => {
+                of_txn(txn).inspect(|known| *state = known.state);
+            }
+            CoordinatorRecord::DisownEnded { txn, state, .. } => {
+                *state = of_txn(txn).map(|known| known.state);
             }
             CoordinatorRecord::Intent { reservation, version, .. }
             | CoordinatorRecord::ChangeRefused { reservation, version, .. } => {
-                *version = of(reservation).map(booked);
+                of(reservation).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::ChangeOpened { ticket, version, .. } => {
-                *version = of(&ticket.reservation).map(booked);
+                of(&ticket.reservation).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::Releasing { txn, version, .. } => {
-                *version = of_txn(txn).map(booked);
+                of_txn(txn).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::Refused { .. }
             | CoordinatorRecord::Opened { .. }
@@ -352,313 +342,4 @@ impl Coordinator {
             | CoordinatorRecord::Mixed { .. } => {}
         }
     }
-
-    /// Applies one more record.
-    pub(super) fn fold(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
-        match record {
-            CoordinatorRecord::Refused { reservation, ticket, refusal, notes, at } => {
-                self.fold_opened(reservation, ticket, notes, *at)?;
-                let reservation = self.reservation_mut(reservation)?;
-                reservation.state = State::Failed;
-                reservation.refusal = Some(refusal.clone());
-                Ok(())
-            }
-            CoordinatorRecord::Opened { reservation, ticket, notes, at } => {
-                self.fold_opened(reservation, ticket, notes, *at)
-            }
-            CoordinatorRecord::Intent {
-                txn,
-                reservation,
-                candidate,
-                replaces,
-                mends,
-                keeps_old,
-                anew,
-                at,
-                ..
-            } => {
-                match mends {
-                    Some(_) => self.fold_mend_opened(txn, reservation, candidate, *at),
-                    None => {
-                        let replaces = (replaces.as_ref(), anew.as_slice());
-                        self.fold_intent((txn, reservation), candidate, replaces, *at)
-                    }
-                }?;
-                self.transaction_mut(txn)?.keeps_old = *keeps_old;
-                Ok(())
-            }
-            CoordinatorRecord::Disowned { txn, rm, .. } => {
-                self.fold_disowned(rm, txn);
-                Ok(())
-            }
-            CoordinatorRecord::Differs { txn, rm, differs, .. } => {
-                self.promises.note(rm, txn, *differs);
-                Ok(())
-            }
-            CoordinatorRecord::DisownEnded { txn, rm, at, .. } => {
-                self.fold_given_up_ended(rm, txn, *at);
-                self.fold_disown_ended(rm, txn)
-            }
-            CoordinatorRecord::GaveUp { txn, rm, by, why, until, at, .. } => {
-                self.fold_gave_up((rm, txn), (by, why), *until, *at)
-            }
-            CoordinatorRecord::ChangeOpened { ticket, notes, .. } => {
-                self.fold_change_opened(ticket, notes)
-            }
-            CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
-                self.fold_change_refused(reservation, refusal)
-            }
-            CoordinatorRecord::Decided { txn, decision, refusal, .. } => {
-                self.fold_decided(txn, *decision, refusal.as_ref())
-            }
-            CoordinatorRecord::Mixed { txn, refusal, .. } => self.fold_mixed(txn, refusal),
-            CoordinatorRecord::Split { txn, refused, .. } => self.fold_split(txn, refused),
-            CoordinatorRecord::Releasing { txn, .. } => self.fold_releasing(txn),
-            CoordinatorRecord::Finished { txn, .. } => self.fold_finished(txn),
-            CoordinatorRecord::Superseded { reservation, .. } => {
-                self.fold_superseded(reservation);
-                Ok(())
-            }
-            CoordinatorRecord::Settled { txn, .. } => self.fold_settled(txn),
-            CoordinatorRecord::ParentHoldOpened { reservation, order, at } => {
-                self.fold_parent_hold_opened(reservation, order, *at)
-            }
-            CoordinatorRecord::Prepared { txn, expires_in, boot, at } => {
-                self.fold_prepared(txn, *expires_in, boot, *at)
-            }
-            CoordinatorRecord::ParentTombstone { txn, coordinator, .. } => {
-                self.fold_parent_tombstone(txn, coordinator)
-            }
-            CoordinatorRecord::ReplacedForParent { reservation, by, .. } => {
-                self.fold_replaced_for_parent(reservation, by)
-            }
-            CoordinatorRecord::Concluded { reservation, refusal, .. } => {
-                let unfinished = self.has_unfinished(reservation);
-                let reservation = self.reservation_mut(reservation)?;
-                expect_checking(reservation, "concluded")?;
-                reservation.state = if unfinished { State::Aborting } else { State::Failed };
-                reservation.refusal = Some(refusal.clone());
-                Ok(())
-            }
-        }
-    }
-
-    fn fold_opened(
-        &mut self,
-        id: &ReservationId,
-        ticket: &Ticket,
-        notes: &str,
-        at: Now,
-    ) -> Result<(), ReplayError> {
-        if self.reservations.contains_key(id) || self.by_request.contains_key(&ticket.request) {
-            return Err(ReplayError(format!("{id} begins twice")));
-        }
-        let reservation = Reservation::new(id.clone(), ticket.clone(), notes.to_owned(), at.wall);
-        self.reservations.insert(id.clone(), reservation);
-        self.by_request.insert(ticket.request.clone(), id.clone());
-        self.order.push(id.clone());
-        Ok(())
-    }
-
-    fn fold_intent(
-        &mut self,
-        (txn, id): (&TransactionId, &ReservationId),
-        candidate: &Candidate,
-        (replaces, anew): (Option<&TransactionId>, &[RmName]),
-        at: Now,
-    ) -> Result<(), ReplayError> {
-        if self.transactions.contains_key(txn) {
-            return Err(ReplayError(format!("{txn} begins twice")));
-        }
-        let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
-        let from_above = self.reservation_mut(id)?.parent_transaction.is_some();
-        if let Some(old) = replaces.filter(|_| from_above) {
-            let booked = self.fold_replacing(id, old)?;
-            transaction.replace(old, booked.iter().map(|rm| (rm, old)));
-        }
-        let reservation = self.reservation_mut(id)?;
-        if let Some(old) = replaces.filter(|_| !from_above) {
-            let booked = reservation.candidate.iter().flat_map(|old| old.segments.keys());
-            transaction.replace(old, have_it(booked, anew).map(|rm| (rm, old)));
-            let undecided = |change: &&mut Change| change.state == ChangeState::Checking;
-            let Some(change) = reservation.change.as_mut().filter(undecided) else {
-                return Err(ReplayError(format!("{txn} changes {id}, which is not being changed")));
-            };
-            change.transaction = Some(txn.clone());
-            change.candidate = Some(candidate.clone());
-            change.attempts += 1;
-        } else {
-            expect_checking(reservation, "tried")?;
-            reservation.transaction = Some(txn.clone());
-            reservation.candidate = Some(candidate.clone());
-            reservation.attempts += 1;
-        }
-        reservation.opened += 1;
-        self.transactions.insert(txn.clone(), transaction);
-        Ok(())
-    }
-
-    fn fold_decided(
-        &mut self,
-        txn: &TransactionId,
-        decision: Decision,
-        refusal: Option<&Refusal>,
-    ) -> Result<(), ReplayError> {
-        let transaction = self.transaction_mut(txn)?;
-        if !matches!(transaction.goal, TransactionGoal::Hold | TransactionGoal::Prepared) {
-            return Err(ReplayError(format!("{txn} is decided twice")));
-        }
-        let (id, mends) = (transaction.reservation.clone(), transaction.mends);
-        transaction.turn(match decision {
-            Decision::Commit => TransactionGoal::Commit,
-            Decision::Abort => TransactionGoal::Abort,
-        });
-        if mends && decision == Decision::Abort {
-            self.fold_mend_aborted(&id, refusal);
-        }
-        let reservation = self.reservation_mut(&id)?;
-        let is_of_change = reservation.is_of_change(txn);
-        if let Some(change) = reservation.change.as_mut().filter(|_| is_of_change) {
-            if decision == Decision::Commit {
-                change.state = ChangeState::Committing;
-                change.refusal = None;
-            } else {
-                change.refusal = refusal.cloned();
-                change.attempt_refusals.extend(refusal.cloned());
-            }
-            return Ok(());
-        }
-        if reservation.state == State::Held {
-            reservation.state = State::Checking;
-        }
-        if decision == Decision::Commit && !mends {
-            expect_checking(reservation, "decided")?;
-            reservation.state = State::Committing;
-        }
-        if let Some(refusal) = refusal {
-            reservation.attempt_refusals.push(refusal.clone());
-        }
-        Ok(())
-    }
-
-    fn fold_mixed(&mut self, txn: &TransactionId, refusal: &Refusal) -> Result<(), ReplayError> {
-        let transaction = self.transaction_mut(txn)?;
-        if transaction.goal != TransactionGoal::Commit {
-            return Err(ReplayError(format!("{txn} is mixed but was not to be committed")));
-        }
-        // The RM that refused is sent Release, too. If its first answer was lost, and it denies the transaction
-        // only now, it has booked.
-        transaction.turn(TransactionGoal::Release);
-        let id = transaction.reservation.clone();
-        if self.reservation_mut(&id)?.is_of_change(txn) {
-            self.fold_change_undone(&id, refusal)?;
-        }
-        let reservation = self.reservation_mut(&id)?;
-        reservation.state = State::Aborting;
-        reservation.refusal = Some(refusal.clone());
-        Ok(())
-    }
-
-    fn fold_releasing(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
-        let transaction = self.transaction_mut(txn)?;
-        let id = transaction.reservation.clone();
-        if self.fold_mending_released(&id)? {
-            let reservation = self.reservation_mut(&id)?;
-            reservation.state = State::Terminating;
-            if let Some(change) = reservation.change.as_mut().filter(|c| c.is_under_way()) {
-                change.state = ChangeState::Refused;
-                change.refuse(&released_meanwhile());
-            }
-            return Ok(());
-        }
-        let transaction = self.transaction_mut(txn)?;
-        if transaction.goal != TransactionGoal::Commit {
-            return Err(ReplayError(format!("{txn} is released but was not to be committed")));
-        }
-        transaction.turn(TransactionGoal::Release);
-        let id = transaction.reservation.clone();
-        if self.reservation_mut(&id)?.is_of_change(txn) {
-            self.fold_change_undone(&id, &released_meanwhile())?;
-        }
-        self.reservation_mut(&id)?.state = State::Terminating;
-        Ok(())
-    }
-
-    fn fold_finished(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
-        let transaction = self.transaction_mut(txn)?;
-        if transaction.is_done() {
-            return Err(ReplayError(format!("{txn} is finished twice")));
-        }
-        transaction.finish();
-        let (id, goal, mends) =
-            (transaction.reservation.clone(), transaction.goal, transaction.mends);
-        if mends && goal == TransactionGoal::Commit {
-            return self.fold_mended(&id, txn);
-        }
-        if matches!(goal, TransactionGoal::Hold | TransactionGoal::Prepared) {
-            return Err(ReplayError(format!("{txn} ends undecided")));
-        }
-        self.fold_change_finished(&id, txn, goal)?;
-        let reservation = self.reservation_mut(&id)?;
-        if (goal, reservation.state) == (TransactionGoal::Commit, State::Committing) {
-            reservation.state = State::Confirmed;
-        }
-        self.fold_over(&id)
-    }
-
-    /// Sets the final state of a reservation that is ending, once no transaction of it is unfinished.
-    pub(super) fn fold_over(&mut self, id: &ReservationId) -> Result<(), ReplayError> {
-        if self.has_unfinished(id) {
-            return Ok(());
-        }
-        let reservation = self.reservation_mut(id)?;
-        reservation.state = match reservation.state {
-            State::Terminating => State::Terminated,
-            State::Aborting => State::Failed,
-            state => state,
-        };
-        Ok(())
-    }
-
-    pub(super) fn has_unfinished(&self, id: &ReservationId) -> bool {
-        self.attempts_of(id).any(|(_, txn)| !txn.is_done())
-    }
-
-    /// All transactions of a reservation.
-    pub(super) fn attempts_of(
-        &self,
-        id: &ReservationId,
-    ) -> impl Iterator<Item = (&TransactionId, &Transaction)> {
-        // They are adjacent in the map, because their ids begin with the reservation's id.
-        let own = format!("{id}/");
-        // The bound is a plain text and not an id: with its slash it may be longer than an id may be.
-        let from = (Bound::Included(own.as_str()), Bound::Unbounded);
-        let from = self.transactions.range::<str, _>(from);
-        from.take_while(move |(txn, _)| txn.as_str().starts_with(&own))
-    }
-
-    pub(super) fn reservation_mut(
-        &mut self,
-        id: &ReservationId,
-    ) -> Result<&mut Reservation, ReplayError> {
-        let missing = || ReplayError(format!("there is no reservation {id}"));
-        self.reservations.get_mut(id).ok_or_else(missing)
-    }
-
-    pub(super) fn transaction_mut(
-        &mut self,
-        txn: &TransactionId,
-    ) -> Result<&mut Transaction, ReplayError> {
-        let missing = || ReplayError(format!("there is no transaction {txn}"));
-        self.transactions.get_mut(txn).ok_or_else(missing)
-    }
-}
-
-/// Only a reservation whose outcome is open may be tried, decided or concluded.
-fn expect_checking(reservation: &Reservation, what: &str) -> Result<(), ReplayError> {
-    if reservation.state == State::Checking {
-        return Ok(());
-    }
-    let (id, state) = (&reservation.id, reservation.state);
-    Err(ReplayError(format!("{id} is {what} but is already {state:?}")))
 }

@@ -19,8 +19,8 @@ use coalloc_common::{
 };
 
 use super::change::ChangeTicket;
-use super::giving_up::{GiveUpReply, OfWhat};
-use super::record::CoordinatorRecord;
+use super::giving_up::{GiveUpReply, OfWhat, Operator};
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput};
 use crate::conversation::{ChangeEnd, ChangeWaiter, Waiter};
@@ -134,17 +134,28 @@ impl Disowning {
     }
 }
 
+/// What is booked again where it was lost.
+struct Rebooking {
+    /// The transaction that is booked.
+    booked: TransactionId,
+    /// The segments of the new one.
+    candidate: Candidate,
+    /// The RMs that have lost it.
+    lost: Vec<RmName>,
+}
+
 impl Coordinator {
     pub(super) fn repair(&mut self, repair: Repair, now: Now, out: &mut StepOutput) {
         match repair {
             Repair::Rebook { ticket, booked, candidate, lost, token } => {
-                self.rebook(ticket, (&booked, candidate, lost), token, now, out);
+                let rebooking = Rebooking { booked, candidate, lost };
+                self.rebook(ticket, rebooking, token, now, out);
             }
             Repair::Disown { rm, txn, by, why, token } => {
-                self.disown((rm, txn), by, why, token, now, out);
+                self.disown(rm, txn, Operator { by, why }, token, now, out);
             }
             Repair::GiveUp { rm, of, by, why, token } => {
-                self.give_up((&rm, &of), (&by, &why), token, now, out);
+                self.give_up(&rm, &of, Operator { by, why }, token, now, out);
             }
         }
     }
@@ -152,15 +163,16 @@ impl Coordinator {
     fn rebook(
         &mut self,
         ticket: ChangeTicket,
-        (booked, candidate, lost): (&TransactionId, Candidate, Vec<RmName>),
+        rebooking: Rebooking,
         token: Token<ChangeEnd>,
         now: Now,
         out: &mut StepOutput,
     ) {
+        let Rebooking { booked, candidate, lost } = rebooking;
         let (id, waiter) = (ticket.reservation.clone(), ChangeWaiter::Rebook(token));
         let known = self.find_change(&id, ticket.change.as_str()).is_some();
         let stands = self.reservations.get(&id);
-        if let Some(other) = stands.filter(|stands| stands.transaction.as_ref() != Some(booked))
+        if let Some(other) = stands.filter(|stands| stands.transaction.as_ref() != Some(&booked))
             && !known
         {
             let end = ChangeEnd::NotConfirmed(Box::new(other.clone()));
@@ -174,7 +186,8 @@ impl Coordinator {
         let notes = reservation.notes.clone();
         let txn = TransactionId::composed(format!("{id}/{}", reservation.opened + 1));
         self.conversations.wait(&id, [Waiter::Change(waiter)]);
-        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version: None, at: now };
+        let version = stamped::VERSION;
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
         self.record(record, out);
         let mut candidates = self.with_old_parties(&id, vec![candidate]);
         let left = candidates.pop().map(|mut candidate| {
@@ -191,11 +204,10 @@ impl Coordinator {
             txn: txn.clone(),
             reservation: id,
             candidate: Candidate { details, one_way: false, ..candidate },
-            replaces: Some(booked.clone()),
+            replaces: Some(booked),
             mends: None,
-            keeps_old: true,
             anew: lost,
-            version: None,
+            version: stamped::VERSION,
             at: now,
         };
         self.record(record, out);
@@ -204,9 +216,9 @@ impl Coordinator {
 
     fn disown(
         &mut self,
-        (rm, txn): (RmName, TransactionId),
-        by: UserName,
-        why: String,
+        rm: RmName,
+        txn: TransactionId,
+        operator: Operator,
         token: Token<DisownReply>,
         now: Now,
         out: &mut StepOutput,
@@ -221,6 +233,7 @@ impl Coordinator {
         }
         let place = (rm.clone(), txn.clone());
         if !self.disowning.all.contains_key(&place) {
+            let Operator { by, why } = operator;
             self.record(CoordinatorRecord::Disowned { txn, rm, by, why, at: now }, out);
         }
         if let Some(sending) = self.disowning.all.get_mut(&place) {
@@ -246,7 +259,9 @@ impl Coordinator {
     /// Handles what became of a Release, if it is one of these. Returns false for any other message.
     pub(super) fn disown_delivered(
         &mut self,
-        (rm, txn, kind): (&RmName, &TransactionId, MessageKind),
+        rm: &RmName,
+        txn: &TransactionId,
+        kind: MessageKind,
         delivery: &Delivery,
         now: Now,
         out: &mut StepOutput,

@@ -107,7 +107,7 @@ fn what_is_new_in_a_comparison_is_recorded_and_its_end() {
         let differs = |record: &CoordinatorRecord| match record {
             CoordinatorRecord::Differs { txn, differs, state, version, .. } => {
                 assert_eq!(txn.as_str(), "grc-t-1/1");
-                assert_eq!((*state, *version), (Some(State::Confirmed), Some(1)));
+                assert_eq!((*state, *version), (State::Confirmed, 1));
                 *differs
             }
             other => panic!("{other:?}"),

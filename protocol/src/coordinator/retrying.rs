@@ -5,7 +5,7 @@ use coalloc_common::{BootTime, Now, Reason, Refusal, ReservationId, Span, Transa
 
 use super::change::ChangeState;
 use super::converse::best_first;
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Reservation, State};
 use super::{Candidate, Coordinator, MessageKind, StepOutput};
 use crate::conversation::{
@@ -96,9 +96,8 @@ impl Coordinator {
             candidate,
             replaces,
             mends: None,
-            keeps_old: true,
             anew: Vec::new(),
-            version: None,
+            version: stamped::VERSION,
             at,
         };
         self.record(record, out);
@@ -263,7 +262,7 @@ impl Coordinator {
         if is_change {
             self.refuse_change(id, refusal, now, out);
         } else {
-            let (reservation, state) = (id.clone(), None);
+            let (reservation, state) = (id.clone(), stamped::STATE);
             let record = CoordinatorRecord::Concluded { reservation, refusal, state, at: now };
             self.record(record, out);
         }

@@ -61,20 +61,8 @@ impl Coordinator {
         all.map(|(txn, _)| txn.clone()).collect()
     }
 
-    /// A version is booked everywhere: the versions before it are superseded.
-    pub(super) fn fold_supersede_before(
-        &mut self,
-        txn: &TransactionId,
-        ids: &[ReservationId],
-    ) -> Result<(), ReplayError> {
-        // In an old log no RM kept anything of the old version, so there is nothing to give back.
-        if self.transaction_mut(txn)?.keeps_old {
-            ids.iter().for_each(|id| self.supersede_all(id));
-        }
-        Ok(())
-    }
-
-    fn supersede_all(&mut self, id: &ReservationId) {
+    /// A newer version is booked everywhere: all versions of the reservation before it are superseded.
+    pub(super) fn supersede_all(&mut self, id: &ReservationId) {
         for txn in self.superseded_of(id) {
             if let Some(txn) = self.transactions.get_mut(&txn) {
                 txn.supersede();

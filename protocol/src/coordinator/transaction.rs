@@ -12,7 +12,7 @@ use coalloc_common::{
 };
 
 use super::parent::Promise;
-use super::record::CoordinatorRecord;
+use super::record::{CoordinatorRecord, stamped};
 use super::{Candidate, Coordinator, CoordinatorEffect, StepOutput};
 use crate::message::{Decision, HoldOrder, Message};
 
@@ -77,9 +77,6 @@ pub(super) struct Transaction {
     pub(super) replaces: Option<TransactionId>,
     /// It books one version at RMs that have two different ones, see [`mending`](super::mending).
     pub(super) mends: bool,
-    /// Each RM keeps what the old version has and the new one does not need, see
-    /// [`superseding`](super::superseding).
-    pub(super) keeps_old: bool,
     /// A newer version is booked everywhere, and the RMs give back what they have kept of this one.
     superseded: bool,
 }
@@ -114,7 +111,6 @@ impl Transaction {
             alarm: None,
             replaces: None,
             mends: false,
-            keeps_old: false,
             superseded: false,
         }
     }
@@ -296,7 +292,8 @@ impl Coordinator {
                     segments: party.segments.clone(),
                     hold_for: self.config.hold_for,
                     replaces: party.old.clone(),
-                    keeps_old: txn.keeps_old && party.old.is_some(),
+                    // The old version can be restored until it is superseded.
+                    keeps_old: party.old.is_some(),
                     one_way: txn.one_way,
                 }),
                 (TransactionGoal::Commit, _) => Message::Commit,
@@ -371,9 +368,9 @@ impl Coordinator {
             txn: id.clone(),
             decision: Decision::Commit,
             refusal: None,
-            state: None,
+            state: stamped::STATE,
             expires_in,
-            version: None,
+            version: stamped::VERSION,
             at: now,
         };
         self.record(record, out);
@@ -416,9 +413,8 @@ impl Coordinator {
             return;
         }
         if txn.superseded {
-            let (txn, at) = (id.clone(), now);
-            let record = CoordinatorRecord::Settled { txn, state: None, version: None, at };
-            self.record(record, out);
+            let (txn, state, version) = (id.clone(), stamped::STATE, stamped::VERSION);
+            self.record(CoordinatorRecord::Settled { txn, state, version, at: now }, out);
             return self.set_alarm(id);
         }
         let (goal, left_behind, mends) = (txn.goal, txn.left_behind, txn.mends);
@@ -427,10 +423,8 @@ impl Coordinator {
         if !refused.is_empty() {
             return self.split(id, refused, now, out);
         }
-        self.record(
-            CoordinatorRecord::Finished { txn: id.clone(), state: None, version: None, at: now },
-            out,
-        );
+        let (txn, state, version) = (id.clone(), stamped::STATE, stamped::VERSION);
+        self.record(CoordinatorRecord::Finished { txn, state, version, at: now }, out);
         self.set_alarm(id);
         match goal {
             TransactionGoal::Abort if mends => self.mend_again(&reservation, now, out),
@@ -459,9 +453,9 @@ impl Coordinator {
             txn: id.clone(),
             decision: Decision::Abort,
             refusal: Some(refusal),
-            state: None,
+            state: stamped::STATE,
             expires_in: None,
-            version: None,
+            version: stamped::VERSION,
             at: now,
         };
         self.record(record, out);

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::service_level::{self, WHOLE, part};
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
@@ -21,9 +22,6 @@ use super::footprint::{Footprint, Steps, pieces};
 use super::inner::InnerAt;
 use super::{Participant, Phase};
 use crate::message::HoldOrder;
-
-/// The whole of what is free, in percent.
-const WHOLE: u32 = 100;
 
 /// What a hold's sender is entitled to of one resource.
 #[derive(Clone, Copy)]
@@ -148,12 +146,9 @@ impl Participant {
         }
     }
 
-    /// How much of what is free a user may take, in percent. An unknown user gets the lowest level that anybody
-    /// has, so that nobody gets more by using another name.
+    /// How much of what is free a user may take, in percent.
     pub(super) fn share(&self, user: &UserName) -> u32 {
-        let levels = &self.config.levels;
-        let share = levels.get(user).or_else(|| levels.values().min());
-        share.copied().unwrap_or(WHOLE).min(WHOLE)
+        service_level::share(&self.config.levels, user)
     }
 
     /// What may be taken over a window beside `before`, which is what the order itself takes there already.
@@ -449,7 +444,10 @@ fn at_most(
 ) -> Amount {
     let own = asker.own.at(piece.start());
     let timetable = timetable.filter(|_| open.is_some_and(|open| open.overlaps(piece)));
-    let shared = |timetable: &Timetable| part(asker.share, timetable.free_min(piece), own);
+    let shared = |timetable: &Timetable| {
+        // One's own counts as free.
+        part(asker.share, u128::from(timetable.free_min(piece).0) + u128::from(own.0))
+    };
     own.max(timetable.map_or(Amount::ZERO, shared))
 }
 
@@ -471,12 +469,5 @@ fn inside(
     let own = cuts.into_iter().map(|piece| asker.own.at(piece.start())).min();
     let own = own.unwrap_or(Amount::ZERO);
     let all = inner.most(path, timetable.capacity(), now);
-    most.min(own.max(part(asker.share, all, Amount::ZERO)))
-}
-
-/// A share of what is free together with the claimant's own, rounded down.
-fn part(percent: u32, free: Amount, own: Amount) -> Amount {
-    let all = u128::from(free.0) + u128::from(own.0);
-    let part = all * u128::from(percent) / u128::from(WHOLE);
-    Amount(u64::try_from(part).unwrap_or(u64::MAX))
+    most.min(service_level::most(own, all, asker.share))
 }

@@ -1,6 +1,6 @@
 //! What is disclosed to subscribers, and one-way holds.
 
-use coalloc_common::{Profile, RmName, Window};
+use coalloc_common::{Profile, Reason, RmName, Window};
 use proptest::prelude::*;
 
 use super::tests::{at, config, grc, order, run, txn, window};

@@ -63,7 +63,7 @@ impl TransactionEnd {
     }
 }
 
-/// One record of a participant's log. In the ledger it is JSON; fields are only ever added.
+/// One record of a participant's log. In the ledger it is JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum ParticipantRecord {
@@ -151,7 +151,7 @@ impl Participant {
                 Ok(())
             }
             ParticipantRecord::Held { order, soft, hard, at, inner } => {
-                self.fold_held((order, inner.as_deref()), (*soft, *hard), *at, take)
+                self.fold_held(order, inner.as_deref(), *soft, *hard, *at, take)
             }
             ParticipantRecord::Moved { moves, .. } => self.fold_moved(moves, take),
             ParticipantRecord::Refused { order, refusal, .. } => {
@@ -198,8 +198,10 @@ impl Participant {
 
     fn fold_held(
         &mut self,
-        (order, inner): (&HoldOrder, Option<&[InnerRoute]>),
-        (soft, hard): (Span, Span),
+        order: &HoldOrder,
+        inner: Option<&[InnerRoute]>,
+        soft: Span,
+        hard: Span,
         at: Now,
         take: Take,
     ) -> Result<(), ReplayError> {

@@ -1,5 +1,7 @@
 //! A full disk (I17): what is refused then and what is not, and that refusals write no records.
 
+use coalloc_common::Reason;
+
 use super::tests::{at, grc, order, participant, txn, window};
 use super::*;
 

@@ -1,8 +1,9 @@
 //! The participant alone: every refusal, every final state, expiry and restart.
 
-use coalloc_common::{ResourceKind, RmName, Segment, Time, UserName, Window};
+use coalloc_common::{Reason, ResourceKind, RmName, Segment, Time, UserName, Window};
 
 use super::*;
+use crate::message::{Decision, Resolution};
 
 const MINUTE: i64 = 60;
 

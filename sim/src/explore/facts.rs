@@ -40,7 +40,7 @@ impl Explored for Coordinator {
             CoordinatorRecord::Decided { txn, decision: Decision::Commit, .. } => {
                 facts.commits.push(txn.clone());
             }
-            CoordinatorRecord::Finished { state: Some(State::Confirmed), .. } => {
+            CoordinatorRecord::Finished { state: State::Confirmed, .. } => {
                 facts.confirmed = true;
             }
             CoordinatorRecord::Releasing { .. } => (facts.released, facts.undone) = (true, true),

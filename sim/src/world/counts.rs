@@ -51,8 +51,8 @@ impl Fault {
             Self::F7 => "a lie of a resource manager",
             Self::F8 => "a client vanishes",
             Self::F9 => {
-                "an older release: a message that it rejects, or its ledger that this release \
-                 reads; a newer release: a reason that this release does not know"
+                "an older release: a message that it rejects, or its node that is upgraded; a newer \
+                 release: a reason that this release does not know"
             }
             Self::F10 => "a federation with two coordinators under one name",
             Self::F11 => "an older disk is put back, or an empty one",
@@ -190,8 +190,8 @@ counts! {
     lies: "F7 lies",
     /// Messages that an older release rejected.
     rejected: "F9 messages rejected",
-    /// Ledgers of an older release that this release continued.
-    upgrades: "F9 ledgers of an older release",
+    /// Nodes of an older release that this release continued.
+    upgrades: "F9 nodes upgraded to this release",
     /// Holds and commits that were refused for a reason that only a newer release knows.
     unknown_reasons: "F9 refused for a reason that nobody here knows",
     /// Questions that went to the wrong one of two coordinators with the same name.

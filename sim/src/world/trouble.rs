@@ -8,7 +8,6 @@ use coalloc_common::{DiskSpace, Reason, Refusal, RmName, Span, TransactionId};
 use coalloc_ledger::{Damage, SimulatedDisk};
 use coalloc_protocol::coordinator::{CoordinatorRecord, MessageKind};
 use coalloc_protocol::message::{Answer, Decision, Message};
-use serde_json::Value;
 
 use super::network::Packet;
 use super::node::CrashPoint;
@@ -333,8 +332,7 @@ impl World {
         }
     }
 
-    /// The node ran an older release until now. It is stopped, and this release continues with its ledger,
-    /// whose records lack the fields that the older release did not write yet.
+    /// The node ran an older release until now. It is stopped, and this release continues with its ledger.
     fn upgrade(&mut self, node: Address) -> Result<(), String> {
         if !self.troubles.old.remove(&node) {
             return Ok(());
@@ -343,11 +341,6 @@ impl World {
         self.counts.upgrades += 1;
         self.counts.fault(Fault::F9);
         self.say_at(node, || "is upgraded".to_owned());
-        let disk = match node {
-            Address::Grc(index) => &self.grcs[index].disk,
-            Address::Rm(index) => &self.rms[index].disk,
-        };
-        disk.rewrite(as_older_release);
         Ok(())
     }
 
@@ -478,18 +471,4 @@ impl World {
         self.has_lied(rm, &txn, false);
         self.ask(Address::Rm(rm), &coordinator, txn);
     }
-}
-
-/// A record as an older release would have written it, without the fields that were added since.
-fn as_older_release(body: &str) -> String {
-    let Ok(Value::Object(mut fields)) = serde_json::from_str(body) else { return body.to_owned() };
-    let kind = fields.get("record").and_then(Value::as_str).unwrap_or_default().to_owned();
-    // These fields are for readers that follow the log. A promise's `expires_in` is as old as promises, so it
-    // stays.
-    fields.remove("state");
-    fields.remove("version");
-    if kind == "decided" {
-        fields.remove("expires_in");
-    }
-    Value::Object(fields).to_string()
 }

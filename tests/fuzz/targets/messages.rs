@@ -190,15 +190,10 @@ fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
 pub(crate) fn holds(bytes: &[u8]) -> bool {
     let Some(wire) = decoded::<v1::HoldRequest>(bytes) else { return false };
     let _ = taken(coalloc_grc::calls::parents::order_from_wire(&wire));
-    let Some(order) = taken(coalloc_rm::service::hold_order(&wire)) else { return false };
+    let Some(order) = taken(convert::hold_from_wire(&wire)) else { return false };
     assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
-    let again = v1::HoldRequest {
-        segments: convert::segments_to_wire(None, &order.segments),
-        hold_for: order.hold_for.map(convert::span_to_wire),
-        user: order.user.to_string(),
-        ..wire
-    };
-    assert_eq!(coalloc_rm::service::hold_order(&again), Ok(order));
+    let again = convert::hold_to_wire(&RmName::composed("rm"), &order);
+    assert_eq!(convert::hold_from_wire(&again), Ok(order));
     true
 }
 

@@ -12,6 +12,7 @@ use coalloc_common::{
 };
 use coalloc_ledger::Entry;
 use coalloc_net::convert;
+use coalloc_net::resource_manager::{BookingChange, progress};
 use coalloc_net::watch::Events;
 use coalloc_plan::abstracted::refused::outward;
 use coalloc_proto::v1;
@@ -67,29 +68,10 @@ impl ListedTransaction {
 
     /// The transaction as a listing shows it.
     pub(super) fn shown(&self, now: Now) -> v1::Booking {
-        let (txn, coordinator) = (self.txn.to_string(), self.coordinator.to_string());
         let left = self.until.map(|until| until.since(now.boot).max(Span::ZERO));
-        let shown = shown(txn, coordinator, self.order.as_ref(), self.state);
+        let order = self.order.as_ref();
+        let shown = convert::booking_to_wire(&self.txn, &self.coordinator, order, self.state);
         v1::Booking { expires_in: left.map(convert::span_to_wire), ..shown }
-    }
-}
-
-fn shown(
-    transaction: String,
-    coordinator: String,
-    order: Option<&HoldOrder>,
-    state: v1::BookingState,
-) -> v1::Booking {
-    let replaces = order.and_then(|order| order.replaces.as_ref());
-    let segments = order.map(|order| convert::segments_to_wire(None, &order.segments));
-    v1::Booking {
-        transaction,
-        coordinator,
-        user: order.map(|order| order.user.to_string()).unwrap_or_default(),
-        state: state.into(),
-        segments: segments.unwrap_or_default(),
-        replaces: replaces.map(ToString::to_string).unwrap_or_default(),
-        ..v1::Booking::default()
     }
 }
 
@@ -214,32 +196,12 @@ impl Events<Coordinator> for ParentEvents {
         facts: &Self::Facts,
         token: &dyn Fn() -> String,
     ) -> Option<v1::WatchBookingsResponse> {
-        let change = self.change(&entry.record, facts)?;
-        let event = v1::BookingEvent {
-            sequence: entry.sequence,
-            resume_token: token(),
-            time: Some(convert::time_to_wire(change.at.wall)),
-            cause: change.cause,
-            refusal: change.refusal.as_ref().map(convert::refusal_to_wire),
-            booking: Some(change.booking),
-        };
-        let what = Some(v1::watch_bookings_response::What::Event(event));
-        Some(v1::WatchBookingsResponse { what })
+        Some(self.change(&entry.record, facts)?.into_event(entry.sequence, token()))
     }
 
     fn progress(&self, resume_token: String) -> v1::WatchBookingsResponse {
-        let progress = v1::WatchProgress { resume_token };
-        let what = Some(v1::watch_bookings_response::What::Progress(progress));
-        v1::WatchBookingsResponse { what }
+        progress(resume_token)
     }
-}
-
-/// A state change of a booking.
-struct Change {
-    booking: v1::Booking,
-    cause: String,
-    refusal: Option<Refusal>,
-    at: Now,
 }
 
 impl ParentEvents {
@@ -247,38 +209,34 @@ impl ParentEvents {
         &self,
         record: &CoordinatorRecord,
         facts: &BTreeMap<String, TransactionFacts>,
-    ) -> Option<Change> {
+    ) -> Option<BookingChange> {
         use v1::BookingState as S;
         if let CoordinatorRecord::ParentTombstone { txn, coordinator, at } = record {
-            let booking = shown(txn.to_string(), coordinator.to_string(), None, S::Aborted);
+            let booking = convert::booking_to_wire(txn, coordinator, None, S::Aborted);
             let cause = format!("coordinator {coordinator}");
-            return Some(Change { booking, cause, refusal: None, at: *at });
+            return Some(BookingChange { booking, cause, refusal: None, at: *at });
         }
         let told = facts.get(&subject(record)?)?;
         let (state, at) = match record {
             CoordinatorRecord::Prepared { at, .. } => (S::Held, at),
-            CoordinatorRecord::Finished { state: Some(State::Confirmed), at, .. }
-                if !told.aborted =>
-            {
+            CoordinatorRecord::Finished { state: State::Confirmed, at, .. } if !told.aborted => {
                 (S::Booked, at)
             }
-            CoordinatorRecord::Finished { state: Some(State::Terminated), at, .. }
-            | CoordinatorRecord::Settled { state: Some(State::Terminated), at, .. }
+            CoordinatorRecord::Finished { state: State::Terminated, at, .. }
+            | CoordinatorRecord::Settled { state: State::Terminated, at, .. }
                 if !told.is_replaced() =>
             {
                 (S::Released, at)
             }
-            CoordinatorRecord::Finished { state: Some(State::Failed), at, .. }
-            | CoordinatorRecord::Concluded { state: Some(State::Failed), at, .. } => {
-                (told.failed, at)
-            }
+            CoordinatorRecord::Finished { state: State::Failed, at, .. }
+            | CoordinatorRecord::Concluded { state: State::Failed, at, .. } => (told.failed, at),
             CoordinatorRecord::ReplacedForParent { at, .. } => (S::Replaced, at),
             // The record changes nothing that the parent knows.
             _ => return None,
         };
         let order = &told.order;
-        let (txn, coordinator) = (order.txn.to_string(), order.coordinator.to_string());
-        let mut booking = shown(txn, coordinator.clone(), Some(order), state);
+        let coordinator = &order.coordinator;
+        let mut booking = convert::booking_to_wire(&order.txn, coordinator, Some(order), state);
         if let CoordinatorRecord::Prepared { expires_in, .. } = record {
             booking.expires_in = Some(convert::span_to_wire(*expires_in));
         }
@@ -292,7 +250,7 @@ impl ParentEvents {
         let refusal = why.filter(|_| state == S::Refused);
         let told = |why| outward(&self.name, why, &order.segments, &led(told.plan.as_ref()));
         let refusal = refusal.map(told);
-        Some(Change { booking, cause, refusal, at: *at })
+        Some(BookingChange { booking, cause, refusal, at: *at })
     }
 }
 
@@ -335,12 +293,8 @@ mod tests {
         use v1::BookingState as S;
         let txn = TransactionId::composed("grc-1-t-1/1");
         let reservation = ReservationId::composed("grc-1-t-1");
-        let finished = |state| CoordinatorRecord::Finished {
-            txn: txn.clone(),
-            state: Some(state),
-            version: None,
-            at: at(),
-        };
+        let finished =
+            |state| CoordinatorRecord::Finished { txn: txn.clone(), state, version: 1, at: at() };
         let top = || "coordinator top".to_owned();
         let none = || told(S::Refused, None);
         let prepared = CoordinatorRecord::Prepared {
@@ -371,7 +325,7 @@ mod tests {
         let concluded = |state| CoordinatorRecord::Concluded {
             reservation: reservation.clone(),
             refusal: Refusal::new(Reason::NoRoute, "because"),
-            state: Some(state),
+            state,
             at: at(),
         };
         let refused = change(&concluded(State::Failed), told(S::Refused, no.clone()));

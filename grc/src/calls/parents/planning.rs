@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    Amount, Reason, Refusal, RmName, Segment, Time, TransactionId, UserName, Window, limits,
+    Reason, Refusal, RmName, Segment, Time, TransactionId, UserName, Window, limits, service_level,
 };
 use coalloc_net::convert;
 use coalloc_plan::abstracted::periods::{Periods, WantedAmounts, kept, least, periods};
@@ -41,14 +41,6 @@ pub(super) struct ReplacedBooking {
     details: Details,
 }
 
-/// How much may be taken: never less than one's own booking, and otherwise `share` percent of what is free, where one's
-/// own booking counts as free.
-pub(super) fn may_take(own: Amount, free: Amount, share: u32) -> Amount {
-    let part = u128::from(free.0) * u128::from(share) / 100;
-    // The cast is exact: the part is no more than `free`.
-    own.max(Amount(part as u64))
-}
-
 impl ParentService {
     /// The booking here of a parent's transaction; `None` when it is not booked.
     pub(super) async fn standing(
@@ -69,11 +61,9 @@ impl ParentService {
         self.service.handle.read(look).await
     }
 
-    /// Percent of what is free that a parent's user may take. An unknown user gets the lowest share in the
-    /// configuration, so that nobody gets more under another name; without any share there, it is 100.
+    /// Percent of what is free that a parent's user may take.
     pub(super) fn share(&self, user: &UserName) -> u32 {
-        let levels = &self.config.levels;
-        levels.get(user).or_else(|| levels.values().min()).copied().unwrap_or(100)
+        service_level::share(&self.config.levels, user)
     }
 
     /// The first and the last instant at which this coordinator books for parents.
@@ -162,7 +152,7 @@ impl ParentService {
         let mut requests = Vec::with_capacity(parts.planned.len());
         for (window, wanted) in &parts.planned {
             match shown.all.request(*window, wanted) {
-                Ok(inner) => requests.push((inner, *window, wanted)),
+                Ok(inner) => requests.push((inner, wanted)),
                 // The resource may belong to an RM that has not answered since the start.
                 Err(refusal)
                     if refusal.reason == Reason::UnknownResource
@@ -185,11 +175,11 @@ impl ParentService {
         let FrameAvailability { views, unreachable, .. } =
             availability::query(rms, federation, &windows, &order.user, replaces).await;
         let mut planned = Vec::with_capacity(requests.len());
-        for ((inner, window, wanted), mut view) in requests.into_iter().zip(views) {
+        for ((inner, wanted), mut view) in requests.into_iter().zip(views) {
             let believed = learned::believed(self.service.defaults.solver);
             learned::believe(&federation.topology, refusals, believed, &mut view);
-            let asked = (&order.user, window, wanted);
-            if let Some(refusal) = self.beyond_level(shown, &view, asked, standing) {
+            let share = self.share(&order.user);
+            if let Some(refusal) = beyond_level(shown, &view, share, wanted, standing) {
                 return Ok(Err(refusal));
             }
             let (views, unreachable) = (vec![view.clone()], unreachable.clone());
@@ -208,35 +198,6 @@ impl ParentService {
             planned.push((inner, one));
         }
         Ok(Ok(planned))
-    }
-
-    /// The refusal if a user's service level does not allow an amount that is free.
-    fn beyond_level(
-        &self,
-        shown: &AbstractSnapshot,
-        view: &FrameView,
-        (user, window, wanted): (&UserName, Window, &WantedAmounts),
-        standing: &ReplacedBooking,
-    ) -> Option<Refusal> {
-        let share = self.share(user);
-        if share == 100 {
-            return None;
-        }
-        for (resource, free) in shown.all.resources().iter().zip(shown.all.free(view)) {
-            let Some(amount) = wanted.get(&resource.name) else { continue };
-            let most = may_take(least(&standing.wanted, &resource.name, window), free, share);
-            if *amount > most && *amount <= free {
-                let (has, asked) = (resource.what.show(most), resource.what.show(*amount));
-                let detail = format!(
-                    "the user's service level is {share} % of what is free: {has} of {} in \
-                     {window}, {asked} were asked for",
-                    resource.name
-                );
-                let of = (&resource.name, window, *amount, most);
-                return Some(of_resource(Reason::ServiceLevel, of, detail));
-            }
-        }
-        None
     }
 
     /// The refusal if there is no plan, in terms that the parent knows.
@@ -267,6 +228,36 @@ impl ParentService {
     }
 }
 
+/// The refusal if a service level of `share` percent does not allow an amount that is free.
+fn beyond_level(
+    shown: &AbstractSnapshot,
+    view: &FrameView,
+    share: u32,
+    wanted: &WantedAmounts,
+    standing: &ReplacedBooking,
+) -> Option<Refusal> {
+    let window = view.window;
+    if share == service_level::WHOLE {
+        return None;
+    }
+    for (resource, free) in shown.all.resources().iter().zip(shown.all.free(view)) {
+        let Some(amount) = wanted.get(&resource.name) else { continue };
+        let own = least(&standing.wanted, &resource.name, window);
+        let most = service_level::most(own, free, share);
+        if *amount > most && *amount <= free {
+            let (has, asked) = (resource.what.show(most), resource.what.show(*amount));
+            let detail = format!(
+                "the user's service level is {share} % of what is free: {has} of {} in \
+                 {window}, {asked} were asked for",
+                resource.name
+            );
+            let of = (&resource.name, window, *amount, most);
+            return Some(of_resource(Reason::ServiceLevel, of, detail));
+        }
+    }
+    None
+}
+
 /// A candidate that is held everywhere at once. A refusal inside ends the hold: the parent makes the next choice.
 fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
     Candidate { segments, order: Vec::new(), details, one_way: false }
@@ -287,16 +278,4 @@ fn joined(wires: Vec<v1::Plan>, segments: &BTreeMap<RmName, Vec<Segment>>) -> v1
         |(rm, segments): (&RmName, &Vec<Segment>)| convert::segments_to_wire(Some(rm), segments);
     plan.segments = segments.iter().flat_map(of).collect();
     plan
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_may_take_the_share_and_never_less_than_ones_own() {
-        let most = |own, free, share| may_take(Amount(own), Amount(free), share).0;
-        assert_eq!((most(0, 7, 50), most(5, 7, 50), most(0, 7, 100)), (3, 5, 7));
-        assert_eq!(most(0, u64::MAX, 100), u64::MAX);
-    }
 }

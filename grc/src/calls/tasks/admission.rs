@@ -2,7 +2,7 @@
 //! request leaves something open?
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{InvalidField, RequestId, Span, Time, limits};
+use coalloc_common::{InvalidField, RequestId, Time, limits};
 use coalloc_net::convert::{
     ParsedTask, ParsedTaskOptions, task_from_wire, task_options, user_name,
 };
@@ -34,7 +34,7 @@ pub struct ReservationMode {
     pub tries: u32,
 }
 
-/// Admits a task at the time `now`. Its first segment begins `lead` later at the earliest.
+/// Admits a task. Its first segment begins at `soonest`, or later.
 ///
 /// # Errors
 /// INVALID_ARGUMENT naming field, value and allowed range; UNAVAILABLE when no RM has described itself yet, or when a
@@ -44,13 +44,12 @@ pub fn admit(
     options: Option<&v1::TaskOptions>,
     settings: &TaskSettings,
     federation: &Snapshot,
-    (now, lead): (Time, Span),
+    soonest: Time,
 ) -> Result<AdmittedTask, Status> {
     let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
     if federation.members.is_empty() && !missing.is_empty() {
         return Err(status::nobody_heard(&missing));
     }
-    let soonest = now.saturating_add(lead);
     let inner = || {
         let none = || InvalidField::new("task", "nothing", "what is wanted");
         let wire = request.ok_or_else(none)?;

@@ -100,18 +100,19 @@ impl GrcService {
         loop {
             let begun = Instant::now();
             let federation = self.federation.settled().await;
-            let now = self.handle.now().wall;
+            let soonest = self.handle.now().wall.saturating_add(lead);
             let settings = self.pictures.settings();
             // Errors of the request are reported before any RM is asked.
             let admission = traces::part("admission");
-            let admitted = admit(request, options, settings, &federation, (now, lead))?;
+            let admitted = admit(request, options, settings, &federation, soonest)?;
             drop(admission);
             let picture = traces::part("picture");
             let believed = self.pictures.believed(window(&admitted)?).await;
             drop(picture);
             // Asking has taken time, so the task is admitted again at a later time.
             let now = self.handle.now().wall;
-            let admitted = admit(request, options, settings, &federation, (now, lead))?;
+            let soonest = now.saturating_add(lead);
+            let admitted = admit(request, options, settings, &federation, soonest)?;
             let planning = traces::part("planning");
             let planned = self.planned_on(federation, admitted, believed).await?;
             planning.set("coalloc.plans", planned.whole.outcome.as_ref().map_or(0, Vec::len));

@@ -1,0 +1,259 @@
+//! What every server of the ResourceManager service does alike, be it an RM or a coordinator that serves parents:
+//! reading calls, wording answers, and asking coordinators about the outcome of holds.
+//!
+//! Left out: what the calls do, which the cores decide. Source: docs/PROTOCOL.md.
+
+mod bookings;
+
+use std::collections::BTreeMap;
+
+use coalloc_common::invalid::check_range;
+use coalloc_common::{CoordinatorName, InvalidField, TransactionId, UserName, Window, limits};
+use coalloc_proto::v1;
+use coalloc_proto::v1::hold_response;
+use coalloc_proto::v1::resolver_client::ResolverClient;
+use coalloc_protocol::digest::{BookingSet, Part, Summary};
+use coalloc_protocol::message::{Answer, Decision, Resolution};
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Status};
+
+pub use self::bookings::{BookingChange, BookingPage, ListFilter, progress};
+use crate::daemon::DaemonError;
+use crate::machine::Host;
+use crate::{client, convert, status};
+
+/// Checks that a message is meant for this resource manager. After two RMs have exchanged their addresses, a
+/// coordinator that has not noticed yet must not take the answer of one for that of the other.
+///
+/// # Errors
+/// When `meant` is another name.
+pub fn check_meant(name: &str, meant: &str) -> Result<(), Status> {
+    if meant.is_empty() || meant == name {
+        return Ok(());
+    }
+    tracing::warn!(meant, "a message for another resource manager");
+    Err(status::not_for_us(name, meant))
+}
+
+/// A query for what may be reserved.
+#[derive(Debug, Clone)]
+pub struct AvailabilityQuery {
+    /// The windows of the query.
+    pub frames: Vec<Window>,
+    /// The user who asks.
+    pub user: UserName,
+    /// The transaction whose booking would be replaced.
+    pub replaces: Option<TransactionId>,
+}
+
+impl AvailabilityQuery {
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for the first field that is wrong.
+    pub fn read(wire: &v1::QueryAvailabilityRequest) -> Result<Self, Status> {
+        Self::parse(wire).map_err(|error| status::invalid(&error))
+    }
+
+    fn parse(wire: &v1::QueryAvailabilityRequest) -> Result<Self, InvalidField> {
+        let user = convert::user_name("user", &wire.user)?;
+        check_range("frames", wire.frames.len(), 1..=limits::FRAMES_MAX as usize, "frames")?;
+        let frame =
+            |(index, window)| convert::window_from_wire(&format!("frames[{index}]"), Some(window));
+        let frames: Result<_, _> = wire.frames.iter().enumerate().map(frame).collect();
+        let replaces = convert::replaced_from_wire(&wire.replaces)?;
+        Ok(Self { frames: frames?, user, replaces })
+    }
+}
+
+/// A Hold, Commit, Abort or Release: who sends it to this resource manager, and about which transaction.
+#[derive(Debug, Clone)]
+pub struct TransactionCall {
+    /// The name of this resource manager.
+    pub rm: String,
+    /// The transaction.
+    pub txn: TransactionId,
+    /// The coordinator that sends the message.
+    pub coordinator: CoordinatorName,
+}
+
+impl TransactionCall {
+    /// Reads a call to the resource manager `rm`. `meant` is the one that the message names.
+    ///
+    /// # Errors
+    /// When the message is meant for another one, or INVALID_ARGUMENT for the first name that is wrong.
+    pub fn read(rm: &str, meant: &str, txn: &str, coordinator: &str) -> Result<Self, Status> {
+        check_meant(rm, meant)?;
+        let txn = TransactionId::parse("transaction", txn);
+        let coordinator = CoordinatorName::parse("coordinator", coordinator);
+        match (txn, coordinator) {
+            (Ok(txn), Ok(coordinator)) => Ok(Self { rm: rm.to_owned(), txn, coordinator }),
+            (Err(error), _) | (_, Err(error)) => Err(status::invalid(&error)),
+        }
+    }
+
+    /// The body of an answer to Hold.
+    ///
+    /// # Errors
+    /// The status of an answer which says that the message itself was wrong.
+    pub fn hold_answer(&self, answer: Answer) -> Result<hold_response::Answer, Status> {
+        let Self { txn, coordinator, .. } = self;
+        Ok(match answer {
+            Answer::Held { expires_in } => {
+                tracing::info!(%txn, %coordinator, %expires_in, "held");
+                let expires_in = Some(convert::span_to_wire(expires_in));
+                hold_response::Answer::Held(v1::Held { expires_in })
+            }
+            Answer::Refused(refusal) => {
+                tracing::info!(%txn, %coordinator, reason = %refusal, "hold refused");
+                hold_response::Answer::Refused(convert::refusal_to_wire(&refusal))
+            }
+            Answer::Denied => hold_response::Answer::Refused(self.denial()),
+            other => return Err(self.rejection(&other)),
+        })
+    }
+
+    /// The body of an answer to Commit, Abort and Release: empty, or the refusal. `word` is what has become of the
+    /// transaction if it is empty.
+    ///
+    /// # Errors
+    /// The status of an answer which says that the message itself was wrong.
+    pub fn end_answer(&self, word: &str, answer: Answer) -> Result<Option<v1::Refusal>, Status> {
+        let Self { txn, coordinator, .. } = self;
+        match answer {
+            Answer::Done => {
+                tracing::info!(%txn, %coordinator, "{word}");
+                Ok(None)
+            }
+            Answer::Refused(refusal) => {
+                tracing::info!(%txn, %coordinator, reason = %refusal, "not {word}");
+                Ok(Some(convert::refusal_to_wire(&refusal)))
+            }
+            Answer::Denied => Ok(Some(self.denial())),
+            other => Err(self.rejection(&other)),
+        }
+    }
+
+    /// The refusal for a coordinator that may not send a message about this transaction. It is in the body of the
+    /// answer, because anybody could have sent a status.
+    fn denial(&self) -> v1::Refusal {
+        let Self { rm, txn, coordinator } = self;
+        tracing::warn!(%txn, %coordinator, "denied");
+        convert::denial(rm, txn, coordinator)
+    }
+
+    /// The status for an answer which says that the message itself was wrong.
+    fn rejection(&self, answer: &Answer) -> Status {
+        let Self { txn, coordinator, .. } = self;
+        tracing::warn!(%txn, %coordinator, ?answer, "rejected");
+        match answer {
+            Answer::OtherContent => status::other_content("transaction", txn.as_str()),
+            Answer::Held { .. } | Answer::Done | Answer::Refused(_) | Answer::Denied => {
+                status::internal("the core gave an answer that does not belong to this call")
+            }
+        }
+    }
+}
+
+/// A coordinator's question what differs between its bookings and ours.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The coordinator that asks.
+    pub coordinator: CoordinatorName,
+    from: Part,
+    theirs: Vec<Summary>,
+}
+
+impl Comparison {
+    /// Reads the question to the resource manager `rm`.
+    ///
+    /// # Errors
+    /// When it is meant for another one, or INVALID_ARGUMENT for the first field that is wrong.
+    pub fn read(rm: &str, wire: &v1::CompareBookingsRequest) -> Result<Self, Status> {
+        check_meant(rm, &wire.resource_manager)?;
+        let parse = || {
+            let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator)?;
+            let (from, theirs) = convert::compare_from_wire(wire)?;
+            Ok(Self { coordinator, from, theirs })
+        };
+        parse().map_err(|error| status::invalid(&error))
+    }
+
+    /// The answer of a resource manager that has booked `ours` for the coordinator.
+    #[must_use]
+    pub fn answer(
+        &self,
+        ledger_id: String,
+        ours: Option<&BookingSet>,
+    ) -> v1::CompareBookingsResponse {
+        let nothing = BookingSet::default();
+        convert::compared_to_wire(ledger_id, ours.unwrap_or(&nothing), &self.theirs, self.from..)
+    }
+}
+
+/// The coordinators that know the outcomes of holds.
+#[derive(Debug)]
+pub struct Resolvers {
+    rm: String,
+    clients: BTreeMap<CoordinatorName, ResolverClient<Channel>>,
+}
+
+impl Resolvers {
+    /// Those that the resource manager `rm` may ask, by their addresses.
+    ///
+    /// # Errors
+    /// When an address is not `host:port`. Configurations are checked for that.
+    pub fn new(
+        rm: String,
+        addresses: &BTreeMap<CoordinatorName, String>,
+        host: &Host,
+    ) -> Result<Self, DaemonError> {
+        let mut clients = BTreeMap::new();
+        for (name, address) in addresses {
+            let endpoint = client::endpoint("coordinators.address", address)
+                .map_err(|error| DaemonError::Ledger(error.to_string()))?;
+            clients.insert(name.clone(), ResolverClient::new(host.connect(&endpoint)));
+        }
+        Ok(Self { rm, clients })
+    }
+
+    /// Asks about the outcome of transactions, each question in a task of its own, and posts the answers.
+    pub async fn ask_all(
+        self,
+        mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
+        post: impl Fn(TransactionId, Resolution) + Clone + Send + 'static,
+    ) {
+        while let Some((coordinator, txn)) = asked.recv().await {
+            let Some(client) = self.clients.get(&coordinator).cloned() else {
+                tracing::warn!(%txn, %coordinator, "the hold's coordinator is no longer configured");
+                continue;
+            };
+            let (rm, post) = (self.rm.clone(), post.clone());
+            tokio::spawn(async move {
+                let resolution = resolve(client, rm, &txn).await;
+                tracing::info!(%txn, %coordinator, ?resolution, "asked about the outcome of a hold");
+                post(txn, resolution);
+            });
+        }
+    }
+}
+
+async fn resolve(
+    mut client: ResolverClient<Channel>,
+    rm: String,
+    txn: &TransactionId,
+) -> Resolution {
+    let message = v1::ResolveRequest { transaction: txn.to_string(), resource_manager: rm };
+    let mut request = Request::new(message);
+    request.set_timeout(limits::MESSAGE_PATIENCE.to_std());
+    match client.resolve(request).await {
+        Ok(answer) => match answer.into_inner().decision() {
+            v1::Decision::Commit => Resolution::Decided(Decision::Commit),
+            v1::Decision::Abort => Resolution::Decided(Decision::Abort),
+            v1::Decision::Unspecified => Resolution::Lost,
+        },
+        Err(status) if status.code() == Code::NotFound => Resolution::NotMine,
+        Err(_) => Resolution::Lost,
+    }
+}
