@@ -56,7 +56,7 @@ mod record;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
-mod reservation;
+pub(crate) mod reservation;
 mod retrying;
 #[cfg(test)]
 mod room_tests;
@@ -66,35 +66,38 @@ mod tests;
 mod transaction;
 #[cfg(test)]
 mod turn_tests;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     BootTime, CoordinatorName, DiskSpace, Now, Reason, Refusal, RequestId, ReservationId, RmName,
-    Segment, Span, TransactionId, UserName,
+    Span, TransactionId,
 };
-use serde::{Deserialize, Serialize};
 
-pub use self::change::{Change, ChangeState, ChangeTicket};
 pub use self::details::Details;
-pub use self::giving_up::{GaveUpOn, GiveUpReply, GivenUp, NotGivenUp, OfWhat, Owed};
-pub use self::input::{CoordinatorEffect, CoordinatorInput, MessageKind, Reply};
-pub use self::mending::MendTarget;
+pub use self::giving_up::{GaveUpOn, GiveUpReply, NotGivenUp, OfWhat, Owed};
+pub use self::input::{
+    CoordinatorEffect, CoordinatorInput, DisownReply, ParentInput, Repair, Reply,
+};
 use self::mending::Mending;
-pub use self::parent::{ParentConfig, ParentEntry, ParentInput};
+pub use self::parent::{ParentConfig, ParentEntry};
+pub use self::promises::Difference;
 use self::promises::Promises;
-pub use self::promises::{Difference, Differs};
-pub use self::record::CoordinatorRecord;
+pub use self::record::{CoordinatorRecord, Differs, MendTarget};
 use self::repair::Disowning;
-pub use self::repair::{DisownReply, Repair};
-pub use self::reservation::{Reservation, State};
+pub use self::reservation::{
+    Candidate, Change, ChangeState, ChangeTicket, GivenUp, Reservation, State, Ticket,
+};
 use self::retrying::RetryState;
 use self::transaction::{Transaction, TransactionGoal};
-use crate::conversation::{Conversations, ReleaseReply, Waiter};
+use self::waiting::{Conversations, Waiter};
+use crate::conversation::ReleaseReply;
 use crate::core::{Core, ReplayError};
 use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
+pub use crate::message::MessageKind;
 use crate::message::{Decision, Resolution, Token};
 
 /// The settings of a coordinator.
@@ -108,34 +111,6 @@ pub struct CoordinatorConfig {
     /// The soft expiry of the coordinator's holds: after this long, an RM asks for the decision. `None` means
     /// each RM's own setting.
     pub hold_for: Option<Span>,
-}
-
-/// One plan to try: one transaction at all of its RMs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// What to hold at each RM; never empty.
-    pub segments: BTreeMap<RmName, Vec<Segment>>,
-    /// The order in which the RMs are sent Hold, each only after the one before it has said yes. RMs that are
-    /// not named come last and are sent Hold together. Empty: all RMs at once.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub order: Vec<RmName>,
-    /// One-way reservation: the RMs book with the Hold message itself, in this order, and no Commit is sent.
-    /// When one refuses, what was booked before it is ended.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    pub one_way: bool,
-    /// The plan as the shell shows it. The coordinator keeps it and returns it, and never looks at it.
-    pub details: Details,
-}
-
-/// Who requests what, and how the same request is recognised when it is sent again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ticket {
-    /// The client's id of the request.
-    pub request: RequestId,
-    /// The user for whom the coordinator reserves.
-    pub user: UserName,
-    /// Digest of the request's content: the same id with another digest is another request (I8).
-    pub content: String,
 }
 
 /// The state of one coordinator: its reservations and their transactions, what follows from them, and who

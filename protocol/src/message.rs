@@ -166,3 +166,29 @@ impl<A> fmt::Debug for Token<A> {
         write!(out, "Token({})", self.number)
     }
 }
+
+/// The kind of a [`Message`], by which an answer is matched to what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MessageKind {
+    /// Phase one.
+    Hold,
+    /// Phase two, yes.
+    Commit,
+    /// Phase two, no.
+    Abort,
+    /// The end of a booking.
+    Release,
+}
+
+impl Message {
+    /// The message's kind.
+    #[must_use]
+    pub const fn kind(&self) -> MessageKind {
+        match self {
+            Self::Hold(_) => MessageKind::Hold,
+            Self::Commit => MessageKind::Commit,
+            Self::Abort => MessageKind::Abort,
+            Self::Release => MessageKind::Release,
+        }
+    }
+}

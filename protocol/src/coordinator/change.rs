@@ -18,85 +18,16 @@
 //! Left out: planning the new version, and who may ask for a change; the shell does both. Source:
 //! docs/adr/0005-modify.md; NSI Connection Service 2.1, `reserve` of a new version.
 
-use coalloc_common::{
-    Now, Reason, Refusal, RequestId, ReservationId, RmName, TransactionId, limits,
-};
-use serde::{Deserialize, Serialize};
+use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId, limits};
 
-use super::converse::best_first;
 use super::record::{CoordinatorRecord, stamped};
-use super::reservation::{Reservation, State};
-use super::retrying::{RetryState, usual_replans};
+use super::reservation::{Candidate, Change, ChangeState, ChangeTicket, Reservation, State};
+use super::retrying::{RetryState, best_first, usual_replans};
 use super::transaction::{Transaction, TransactionGoal};
-use super::{Candidate, Coordinator, Reply, StepOutput};
-use crate::conversation::{
-    Caller, ChangeEnd, ChangeToken, ChangeWaiter, Next, PlanJob, PlanTarget, Planned, Waiter,
-};
+use super::waiting::{ChangeWaiter, Waiter};
+use super::{Coordinator, Reply, StepOutput};
+use crate::conversation::{Caller, ChangeEnd, ChangeToken, Next, PlanJob, PlanTarget, Planned};
 use crate::core::ReplayError;
-
-/// Which change of which reservation, and how the same change is recognised when it is sent again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeTicket {
-    /// The reservation to change.
-    pub reservation: ReservationId,
-    /// The client's id of the change.
-    pub change: RequestId,
-    /// Digest of the change's content: the same id with another digest is another change (I8).
-    pub content: String,
-}
-
-/// The state of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChangeState {
-    /// Its candidates are being held, or it is between two attempts. The old version is intact.
-    Checking,
-    /// Commit is decided; it will be booked.
-    Committing,
-    /// Booked everywhere; the old version is gone.
-    Done,
-    /// The change was refused and nothing has changed; its holds are being dropped.
-    Aborting,
-    /// The change was refused, and nothing has changed.
-    Refused,
-}
-
-/// A change of a reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The client's id of the change.
-    pub id: RequestId,
-    /// Digest of the change's content.
-    pub content: String,
-    /// The state of the change.
-    pub state: ChangeState,
-    /// The transaction of the last attempt.
-    pub transaction: Option<TransactionId>,
-    /// What the last attempt tries; `None` once the change is over.
-    pub candidate: Option<Candidate>,
-    /// How many attempts were made.
-    pub attempts: u32,
-    /// Why the change was refused; while it is under way, why the last attempt that has failed did so.
-    pub refusal: Option<Refusal>,
-    /// Why each attempt failed, oldest first.
-    pub attempt_refusals: Vec<Refusal>,
-    /// What the shell wants remembered with the new version; empty once the change is over.
-    pub notes: String,
-}
-
-impl Change {
-    /// Is its outcome still open, or its refusal not yet final?
-    #[must_use]
-    pub const fn is_under_way(&self) -> bool {
-        !matches!(self.state, ChangeState::Done | ChangeState::Refused)
-    }
-
-    /// Refuses the change: from now on only the reason is kept.
-    pub(super) fn refuse(&mut self, refusal: &Refusal) {
-        self.refusal = Some(refusal.clone());
-        self.candidate = None;
-        self.notes.clear();
-    }
-}
 
 /// How far a change without an outcome is.
 enum ChangeStage {
@@ -105,20 +36,6 @@ enum ChangeStage {
     BeingPlanned,
     /// It was planned, and attempts are being made.
     Tried,
-}
-
-impl Reservation {
-    /// Is a change of it under way?
-    #[must_use]
-    pub fn is_changing(&self) -> bool {
-        self.change.as_ref().is_some_and(Change::is_under_way)
-    }
-
-    /// Does this attempt belong to the change that is under way?
-    pub(super) fn is_of_change(&self, txn: &TransactionId) -> bool {
-        let change = self.change.as_ref().filter(|change| change.is_under_way());
-        change.is_some_and(|change| change.transaction.as_ref() == Some(txn))
-    }
 }
 
 impl Coordinator {

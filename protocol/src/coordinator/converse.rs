@@ -8,12 +8,13 @@ use coalloc_common::planted::{self, Bug};
 use coalloc_common::{Now, Reason, Refusal, RequestId, ReservationId};
 
 use super::record::CoordinatorRecord;
-use super::reservation::Reservation;
-use super::retrying::{RetryState, usual_replans};
-use super::{Candidate, Coordinator, Reply, StepOutput, Ticket};
+use super::reservation::{Reservation, Ticket};
+use super::retrying::{RetryState, best_first, usual_replans};
+use super::waiting::Waiter;
+use super::{Coordinator, Reply, StepOutput};
 use crate::conversation::{
     Caller, ConversationInput, Next, Opening, PlanJob, PlanTarget, Planned, RequestEnd,
-    RequestToken, Waiter,
+    RequestToken,
 };
 
 impl Coordinator {
@@ -158,17 +159,4 @@ impl Coordinator {
             false => format!("{}-{}-{number}", self.config.name, self.config.tag),
         })
     }
-}
-
-/// The candidate to try first, and the others in reverse order, to be taken from the back; or why there is
-/// none.
-#[allow(clippy::result_large_err)] // The refusal becomes a record at once.
-pub(super) fn best_first(
-    outcome: Result<Vec<Candidate>, Refusal>,
-) -> Result<(Candidate, Vec<Candidate>), Refusal> {
-    let mut candidates = outcome?;
-    candidates.reverse();
-    let none = || Refusal::new(Reason::NoRoute, "the planner found nothing to try");
-    let first = candidates.pop().ok_or_else(none)?;
-    Ok((first, candidates))
 }

@@ -17,30 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{Now, ReservationId, RmName, Time, TransactionId, UserName, limits};
 
 use super::record::{CoordinatorRecord, stamped};
-use super::reservation::State;
+use super::reservation::{GivenUp, State};
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Coordinator, Reply, StepOutput};
 use crate::core::ReplayError;
 use crate::message::Token;
-
-/// An RM that was given up on, for one transaction of a reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GivenUp {
-    /// The RM.
-    pub rm: RmName,
-    /// The transaction that the RM was to end.
-    pub txn: TransactionId,
-    /// The operator who gave up on it.
-    pub by: UserName,
-    /// The operator's reason.
-    pub why: String,
-    /// When the operator gave up on it.
-    pub at: Time,
-    /// The RM may have the transaction booked until this time; `None` if it was to have nothing of it.
-    pub until: Option<Time>,
-    /// When the RM has acknowledged the end after all.
-    pub ended: Option<Time>,
-}
 
 /// Who gives up on an RM or has something released there, and why.
 #[derive(Debug)]

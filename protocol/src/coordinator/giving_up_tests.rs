@@ -1,5 +1,7 @@
 //! Giving up on an RM: when it is allowed, what it leads to, and that the RM is still sent Release.
 
+use coalloc_common::UserName;
+
 use super::tests::{
     Bench, RM, USER, at, change_planned, open_change, plan, refused, replies, rm, sends, txn,
 };

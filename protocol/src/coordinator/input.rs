@@ -1,16 +1,15 @@
 //! The inputs, effects and answers of a coordinator: its interface to its shell.
 
-use coalloc_common::{CoordinatorName, DiskSpace, ReservationId, RmName, TransactionId};
+use coalloc_common::{CoordinatorName, DiskSpace, ReservationId, RmName, TransactionId, UserName};
 
-use super::giving_up::GiveUpReply;
-use super::parent::ParentInput;
+use super::giving_up::{GiveUpReply, OfWhat};
 use super::promises::Difference;
-use super::repair::{DisownReply, Repair};
+use super::reservation::{Candidate, ChangeTicket, Reservation};
 use crate::conversation::{
     ChangeEnd, ChangeToken, ConversationInput, HoldToken, Next, ParentReply, ReleaseReply,
     RequestEnd, RequestToken,
 };
-use crate::message::{Delivery, Message, Resolution, Token};
+use crate::message::{Delivery, Message, MessageKind, Resolution, Token};
 
 /// What can happen to a coordinator.
 #[derive(Debug, Clone)]
@@ -63,30 +62,86 @@ pub enum CoordinatorInput {
     Tick,
 }
 
-/// The kind of a [`Message`], by which an answer is matched to what was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MessageKind {
-    /// Phase one.
-    Hold,
-    /// Phase two, yes.
-    Commit,
-    /// Phase two, no.
-    Abort,
-    /// The end of a booking.
-    Release,
+impl From<ConversationInput> for CoordinatorInput {
+    fn from(input: ConversationInput) -> Self {
+        Self::Conversation(input)
+    }
 }
 
-impl Message {
-    /// The message's kind.
-    #[must_use]
-    pub const fn kind(&self) -> MessageKind {
-        match self {
-            Self::Hold(_) => MessageKind::Hold,
-            Self::Commit => MessageKind::Commit,
-            Self::Abort => MessageKind::Abort,
-            Self::Release => MessageKind::Release,
-        }
-    }
+/// What a parent coordinator sends, except for a Hold, which opens a [conversation](crate::conversation).
+#[derive(Debug, Clone)]
+pub enum ParentInput {
+    /// Phase two, either way, or the end of a booking.
+    End {
+        /// The parent's transaction.
+        txn: TransactionId,
+        /// The coordinator that sent the message.
+        by: CoordinatorName,
+        /// Which message it is: any kind but Hold.
+        kind: MessageKind,
+        /// The caller that waits for the answer.
+        token: Token<ParentReply>,
+    },
+    /// The outcome of a [`CoordinatorEffect::AskParent`].
+    Resolved {
+        /// The parent's transaction.
+        txn: TransactionId,
+        /// The parent's answer, or that none has arrived.
+        resolution: Resolution,
+    },
+}
+
+/// A repair that an operator wants.
+#[derive(Debug, Clone)]
+pub enum Repair {
+    /// Book a confirmed reservation again. Answered like a change.
+    Rebook {
+        /// The reservation, and the id of this repair.
+        ticket: ChangeTicket,
+        /// The booked version that the repair is about. If another one is booked by now, nothing is changed.
+        booked: TransactionId,
+        /// The current version, without what has ended by now at the RMs that have lost it.
+        candidate: Candidate,
+        /// The RMs that have lost it.
+        lost: Vec<RmName>,
+        /// The caller that waits for the answer.
+        token: Token<ChangeEnd>,
+    },
+    /// Release what an RM has of a transaction that is not booked here.
+    Disown {
+        /// The RM that has it.
+        rm: RmName,
+        /// The transaction to release.
+        txn: TransactionId,
+        /// The operator.
+        by: UserName,
+        /// The operator's reason.
+        why: String,
+        /// The caller that waits for the answer.
+        token: Token<DisownReply>,
+    },
+    /// Give up on an RM that does not acknowledge an end, see [`giving_up`](super::giving_up).
+    GiveUp {
+        /// The RM to give up on.
+        rm: RmName,
+        /// The reservations for which it is given up on.
+        of: OfWhat,
+        /// The operator.
+        by: UserName,
+        /// The operator's reason.
+        why: String,
+        /// The caller that waits for the answer.
+        token: Token<GiveUpReply>,
+    },
+}
+
+/// The answer to [`Repair::Disown`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DisownReply {
+    /// The RM has acknowledged: it has nothing of the transaction any more.
+    Released,
+    /// The transaction is booked or under way here, in this reservation. Nothing was done.
+    Stands(Box<Reservation>),
 }
 
 /// What a coordinator wants its shell to do.

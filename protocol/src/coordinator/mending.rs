@@ -37,24 +37,11 @@ use coalloc_common::{
     BootTime, Now, Reason, Refusal, ReservationId, RmName, Span, TransactionId, limits,
 };
 
-use serde::{Deserialize, Serialize};
-
-use super::change::ChangeState;
-use super::record::{CoordinatorRecord, stamped};
-use super::reservation::State;
+use super::record::{CoordinatorRecord, MendTarget, stamped};
+use super::reservation::{Candidate, ChangeState, State};
 use super::transaction::{Transaction, TransactionGoal};
-use super::{Candidate, Coordinator, StepOutput};
+use super::{Coordinator, StepOutput};
 use crate::core::ReplayError;
-
-/// Which version an attempt to mend would book everywhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MendTarget {
-    /// The version that was decided.
-    New,
-    /// The version that it was to replace.
-    Old,
-}
 
 /// The state of mending one change that some RMs have booked and others have not.
 #[derive(Debug, Clone)]

@@ -28,17 +28,15 @@ use coalloc_common::{
     TransactionId, limits,
 };
 
-use super::converse::best_first;
 use super::record::CoordinatorRecord;
-use super::reservation::{Reservation, State};
-use super::retrying::RetryState;
-use super::transaction::TransactionGoal;
-use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput, Ticket};
-use crate::conversation::{
-    Caller, HoldToken, Next, ParentReply, ParentWaiter, PlanJob, PlanTarget,
-};
+use super::reservation::{Candidate, Reservation, State, Ticket};
+use super::retrying::{RetryState, best_first};
+use super::transaction::{Promise, TransactionGoal};
+use super::waiting::ParentWaiter;
+use super::{Coordinator, CoordinatorEffect, ParentInput, Reply, StepOutput};
+use crate::conversation::{Caller, HoldToken, Next, ParentReply, PlanJob, PlanTarget};
 use crate::core::ReplayError;
-use crate::message::{Answer, Decision, HoldOrder, Resolution, Token};
+use crate::message::{Answer, Decision, HoldOrder, MessageKind, Resolution, Token};
 use crate::participant::ask_by;
 
 /// The parents that this coordinator serves as an RM, and how long its promises last.
@@ -53,29 +51,6 @@ pub struct ParentConfig {
     pub hard: Span,
     /// Names the running boot of this machine. Boot times compare only within one boot.
     pub boot: String,
-}
-
-/// What a parent coordinator sends, except for a Hold, which opens a [conversation](crate::conversation).
-#[derive(Debug, Clone)]
-pub enum ParentInput {
-    /// Phase two, either way, or the end of a booking.
-    End {
-        /// The parent's transaction.
-        txn: TransactionId,
-        /// The coordinator that sent the message.
-        by: CoordinatorName,
-        /// Which message it is: any kind but Hold.
-        kind: MessageKind,
-        /// The caller that waits for the answer.
-        token: Token<ParentReply>,
-    },
-    /// The outcome of a [`CoordinatorEffect::AskParent`].
-    Resolved {
-        /// The parent's transaction.
-        txn: TransactionId,
-        /// The parent's answer, or that none has arrived.
-        resolution: Resolution,
-    },
 }
 
 /// One transaction of a parent coordinator.
@@ -93,27 +68,6 @@ enum KnownHold {
     Answered(Answer),
     /// It became this reservation, from whose state the answer follows.
     Opened(ReservationId),
-}
-
-/// A promise to the parent that everything is held until it decides.
-#[derive(Debug, Clone)]
-pub(super) struct Promise {
-    /// When the promise was made, and in which boot.
-    since: Now,
-    boot: String,
-    /// How long it lasts, as the parent was told.
-    expires_in: Span,
-    /// When it ends, in boot time.
-    hard_at: BootTime,
-    /// When the parent is asked next, and how often it was asked.
-    ask_at: BootTime,
-    asked: u32,
-}
-
-impl Promise {
-    pub(super) fn alarm(&self) -> BootTime {
-        self.ask_at.min(self.hard_at)
-    }
 }
 
 impl Coordinator {

@@ -19,8 +19,8 @@
 use coalloc_common::{Now, Reason, Refusal, ReservationId, RmName, TransactionId};
 
 use super::record::{CoordinatorRecord, stamped};
-use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, StepOutput};
+use super::reservation::{Candidate, Reservation, State};
+use super::{Coordinator, StepOutput};
 use crate::core::ReplayError;
 use crate::message::HoldOrder;
 

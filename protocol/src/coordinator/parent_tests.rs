@@ -4,7 +4,7 @@
 mod changes;
 mod giving_up;
 
-use coalloc_common::{Time, limits};
+use coalloc_common::{Time, UserName, limits};
 
 use super::tests::{
     Bench, OTHER, USER, at, open_change, plan, plans_again, refused, replies, resolution, sends,

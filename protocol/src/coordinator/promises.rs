@@ -14,36 +14,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{CoordinatorName, Now, ReservationId, RmName, Time, TransactionId, limits};
-use serde::{Deserialize, Serialize};
 
-use super::record::{CoordinatorRecord, stamped};
+use super::record::{CoordinatorRecord, Differs, stamped};
 use super::reservation::{Reservation, State};
 use super::{Coordinator, ParentEntry, StepOutput};
 use crate::digest::{BookingSet, Listed, Member, Part};
-
-/// How an RM's booking differs from its coordinator's record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Differs {
-    /// Confirmed here, and not booked there.
-    MissingThere,
-    /// Booked there in this coordinator's name, and not booked according to this coordinator.
-    UnknownHere,
-    /// Confirmed here and booked there, with another content.
-    OtherContent,
-}
-
-impl Differs {
-    /// A term for messages and labels.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::MissingThere => "missing there",
-            Self::UnknownHere => "unknown here",
-            Self::OtherContent => "other content",
-        }
-    }
-}
 
 /// One difference with one RM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

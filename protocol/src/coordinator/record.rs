@@ -9,12 +9,43 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::change::ChangeTicket;
-use super::mending::MendTarget;
-use super::promises::Differs;
-use super::reservation::State;
-use super::{Candidate, Coordinator, Ticket};
+use super::Coordinator;
+use super::reservation::{Candidate, ChangeTicket, State, Ticket};
 use crate::message::{Decision, HoldOrder};
+
+/// Which version an attempt to mend would book everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MendTarget {
+    /// The version that was decided.
+    New,
+    /// The version that it was to replace.
+    Old,
+}
+
+/// How an RM's booking differs from its coordinator's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Differs {
+    /// Confirmed here, and not booked there.
+    MissingThere,
+    /// Booked there in this coordinator's name, and not booked according to this coordinator.
+    UnknownHere,
+    /// Confirmed here and booked there, with another content.
+    OtherContent,
+}
+
+impl Differs {
+    /// A term for messages and labels.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::MissingThere => "missing there",
+            Self::UnknownHere => "unknown here",
+            Self::OtherContent => "other content",
+        }
+    }
+}
 
 /// One record of a coordinator's log. In the ledger it is JSON.
 ///

@@ -14,71 +14,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{
-    BootTime, Now, Reason, Refusal, RmName, Span, TransactionId, UserName, limits,
-};
+use coalloc_common::{BootTime, Now, Reason, Refusal, RmName, Span, TransactionId, limits};
 
-use super::change::ChangeTicket;
-use super::giving_up::{GiveUpReply, OfWhat, Operator};
+use super::giving_up::Operator;
 use super::record::{CoordinatorRecord, stamped};
-use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, CoordinatorEffect, MessageKind, Reply, StepOutput};
-use crate::conversation::{ChangeEnd, ChangeWaiter, Waiter};
+use super::reservation::{Candidate, ChangeTicket, State};
+use super::waiting::{ChangeWaiter, Waiter};
+use super::{Coordinator, CoordinatorEffect, DisownReply, Repair, Reply, StepOutput};
+use crate::conversation::ChangeEnd;
 use crate::core::ReplayError;
-use crate::message::{Answer, Delivery, Message, Token};
-
-/// A repair that an operator wants.
-#[derive(Debug, Clone)]
-pub enum Repair {
-    /// Book a confirmed reservation again. Answered like a change.
-    Rebook {
-        /// The reservation, and the id of this repair.
-        ticket: ChangeTicket,
-        /// The booked version that the repair is about. If another one is booked by now, nothing is changed.
-        booked: TransactionId,
-        /// The current version, without what has ended by now at the RMs that have lost it.
-        candidate: Candidate,
-        /// The RMs that have lost it.
-        lost: Vec<RmName>,
-        /// The caller that waits for the answer.
-        token: Token<ChangeEnd>,
-    },
-    /// Release what an RM has of a transaction that is not booked here.
-    Disown {
-        /// The RM that has it.
-        rm: RmName,
-        /// The transaction to release.
-        txn: TransactionId,
-        /// The operator.
-        by: UserName,
-        /// The operator's reason.
-        why: String,
-        /// The caller that waits for the answer.
-        token: Token<DisownReply>,
-    },
-    /// Give up on an RM that does not acknowledge an end, see [`giving_up`](super::giving_up).
-    GiveUp {
-        /// The RM to give up on.
-        rm: RmName,
-        /// The reservations for which it is given up on.
-        of: OfWhat,
-        /// The operator.
-        by: UserName,
-        /// The operator's reason.
-        why: String,
-        /// The caller that waits for the answer.
-        token: Token<GiveUpReply>,
-    },
-}
-
-/// The answer to [`Repair::Disown`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DisownReply {
-    /// The RM has acknowledged: it has nothing of the transaction any more.
-    Released,
-    /// The transaction is booked or under way here, in this reservation. Nothing was done.
-    Stands(Box<Reservation>),
-}
+use crate::message::{Answer, Delivery, Message, MessageKind, Token};
 
 /// An RM, and the transaction that it is to release.
 type ReleaseTargets = (RmName, TransactionId);

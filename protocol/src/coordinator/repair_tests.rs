@@ -2,6 +2,8 @@
 
 use std::ops::RangeFrom;
 
+use coalloc_common::UserName;
+
 use super::tests::{Bench, OTHER, at, plan, refused, replies, rm, sends, stands, txn};
 use super::*;
 use crate::conversation::ChangeEnd;

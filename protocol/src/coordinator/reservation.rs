@@ -1,11 +1,43 @@
-//! A reservation: what the user got, its attempts, its life cycle.
+//! What a coordinator keeps of a reservation: what was asked, the plan that is tried or booked, its states, its
+//! change, and the RMs that were given up on. Only types and what can be read of one; what happens to a
+//! reservation is in the other files.
 
-use coalloc_common::{Refusal, ReservationId, Time, TransactionId};
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    Refusal, RequestId, ReservationId, RmName, Segment, Time, TransactionId, UserName,
+};
 use serde::{Deserialize, Serialize};
 
-use super::change::Change;
-use super::giving_up::GivenUp;
-use super::{Candidate, Ticket};
+use super::details::Details;
+
+/// One plan to try: one transaction at all of its RMs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// What to hold at each RM; never empty.
+    pub segments: BTreeMap<RmName, Vec<Segment>>,
+    /// The order in which the RMs are sent Hold, each only after the one before it has said yes. RMs that are
+    /// not named come last and are sent Hold together. Empty: all RMs at once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub order: Vec<RmName>,
+    /// One-way reservation: the RMs book with the Hold message itself, in this order, and no Commit is sent.
+    /// When one refuses, what was booked before it is ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub one_way: bool,
+    /// The plan as the shell shows it. The coordinator keeps it and returns it, and never looks at it.
+    pub details: Details,
+}
+
+/// Who requests what, and how the same request is recognised when it is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// The client's id of the request.
+    pub request: RequestId,
+    /// The user for whom the coordinator reserves.
+    pub user: UserName,
+    /// Digest of the request's content: the same id with another digest is another request (I8).
+    pub content: String,
+}
 
 /// The state of a reservation, named as in NSI Connection Service 2.1 where that has the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -142,4 +174,101 @@ impl Reservation {
     pub const fn is_over(&self) -> bool {
         matches!(self.state, State::Failed | State::Terminated)
     }
+}
+
+/// Which change of which reservation, and how the same change is recognised when it is sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeTicket {
+    /// The reservation to change.
+    pub reservation: ReservationId,
+    /// The client's id of the change.
+    pub change: RequestId,
+    /// Digest of the change's content: the same id with another digest is another change (I8).
+    pub content: String,
+}
+
+/// The state of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangeState {
+    /// Its candidates are being held, or it is between two attempts. The old version is intact.
+    Checking,
+    /// Commit is decided; it will be booked.
+    Committing,
+    /// Booked everywhere; the old version is gone.
+    Done,
+    /// The change was refused and nothing has changed; its holds are being dropped.
+    Aborting,
+    /// The change was refused, and nothing has changed.
+    Refused,
+}
+
+/// A change of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The client's id of the change.
+    pub id: RequestId,
+    /// Digest of the change's content.
+    pub content: String,
+    /// The state of the change.
+    pub state: ChangeState,
+    /// The transaction of the last attempt.
+    pub transaction: Option<TransactionId>,
+    /// What the last attempt tries; `None` once the change is over.
+    pub candidate: Option<Candidate>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// Why the change was refused; while it is under way, why the last attempt that has failed did so.
+    pub refusal: Option<Refusal>,
+    /// Why each attempt failed, oldest first.
+    pub attempt_refusals: Vec<Refusal>,
+    /// What the shell wants remembered with the new version; empty once the change is over.
+    pub notes: String,
+}
+
+impl Change {
+    /// Is its outcome still open, or its refusal not yet final?
+    #[must_use]
+    pub const fn is_under_way(&self) -> bool {
+        !matches!(self.state, ChangeState::Done | ChangeState::Refused)
+    }
+
+    /// Refuses the change: from now on only the reason is kept.
+    pub(super) fn refuse(&mut self, refusal: &Refusal) {
+        self.refusal = Some(refusal.clone());
+        self.candidate = None;
+        self.notes.clear();
+    }
+}
+
+impl Reservation {
+    /// Is a change of it under way?
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        self.change.as_ref().is_some_and(Change::is_under_way)
+    }
+
+    /// Does this attempt belong to the change that is under way?
+    pub(super) fn is_of_change(&self, txn: &TransactionId) -> bool {
+        let change = self.change.as_ref().filter(|change| change.is_under_way());
+        change.is_some_and(|change| change.transaction.as_ref() == Some(txn))
+    }
+}
+
+/// An RM that was given up on, for one transaction of a reservation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The RM.
+    pub rm: RmName,
+    /// The transaction that the RM was to end.
+    pub txn: TransactionId,
+    /// The operator who gave up on it.
+    pub by: UserName,
+    /// The operator's reason.
+    pub why: String,
+    /// When the operator gave up on it.
+    pub at: Time,
+    /// The RM may have the transaction booked until this time; `None` if it was to have nothing of it.
+    pub until: Option<Time>,
+    /// When the RM has acknowledged the end after all.
+    pub ended: Option<Time>,
 }

@@ -3,15 +3,13 @@
 
 use coalloc_common::{BootTime, Now, Reason, Refusal, ReservationId, Span, TransactionId, limits};
 
-use super::change::ChangeState;
-use super::converse::best_first;
 use super::record::{CoordinatorRecord, stamped};
-use super::reservation::{Reservation, State};
-use super::{Candidate, Coordinator, MessageKind, StepOutput};
-use crate::conversation::{
-    Caller, ChangeEnd, ChangeWaiter, ParentReply, ParentWaiter, PlanJob, RequestEnd,
-};
+use super::reservation::{Candidate, ChangeState, Reservation, State};
+use super::waiting::{ChangeWaiter, ParentWaiter};
+use super::{Coordinator, StepOutput};
+use crate::conversation::{Caller, ChangeEnd, ParentReply, PlanJob, RequestEnd};
 use crate::disk_gate::no_room;
+use crate::message::MessageKind;
 
 /// What may still be tried for an undecided reservation.
 #[derive(Debug, Clone)]
@@ -30,6 +28,19 @@ pub(super) struct RetryState {
 /// How often a request may be planned again when this is its first candidate.
 pub(super) const fn usual_replans(first: &Candidate) -> u32 {
     if first.order.is_empty() { limits::REPLANS_MAX } else { limits::BACKTRACKS_MAX }
+}
+
+/// The candidate to try first, and the others in reverse order, to be taken from the back; or why there is
+/// none.
+#[allow(clippy::result_large_err)] // The refusal becomes a record at once.
+pub(super) fn best_first(
+    outcome: Result<Vec<Candidate>, Refusal>,
+) -> Result<(Candidate, Vec<Candidate>), Refusal> {
+    let mut candidates = outcome?;
+    candidates.reverse();
+    let none = || Refusal::new(Reason::NoRoute, "the planner found nothing to try");
+    let first = candidates.pop().ok_or_else(none)?;
+    Ok((first, candidates))
 }
 
 impl RetryState {

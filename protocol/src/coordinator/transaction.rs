@@ -11,9 +11,9 @@ use coalloc_common::{
     limits,
 };
 
-use super::parent::Promise;
 use super::record::{CoordinatorRecord, stamped};
-use super::{Candidate, Coordinator, CoordinatorEffect, StepOutput};
+use super::reservation::Candidate;
+use super::{Coordinator, CoordinatorEffect, StepOutput};
 use crate::message::{Decision, HoldOrder, Message};
 
 /// What a transaction wants of its RMs now.
@@ -51,6 +51,27 @@ struct Party {
     send_at: BootTime,
     /// The backoff before the next repetition.
     pause: Span,
+}
+
+/// A promise to the parent that everything is held until it decides.
+#[derive(Debug, Clone)]
+pub(super) struct Promise {
+    /// When the promise was made, and in which boot.
+    pub(super) since: Now,
+    pub(super) boot: String,
+    /// How long it lasts, as the parent was told.
+    pub(super) expires_in: Span,
+    /// When it ends, in boot time.
+    pub(super) hard_at: BootTime,
+    /// When the parent is asked next, and how often it was asked.
+    pub(super) ask_at: BootTime,
+    pub(super) asked: u32,
+}
+
+impl Promise {
+    pub(super) fn alarm(&self) -> BootTime {
+        self.ask_at.min(self.hard_at)
+    }
 }
 
 /// One attempt: a transaction, its RMs and what it wants of them.

@@ -1,5 +1,7 @@
 //! What belongs to a parent coordinator only the parent may end (I21), whatever RM is gone.
 
+use coalloc_common::UserName;
+
 use super::*;
 
 #[test]

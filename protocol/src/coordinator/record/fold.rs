@@ -7,12 +7,12 @@ use std::ops::Bound;
 use coalloc_common::{Now, Refusal, ReservationId, RmName, TransactionId};
 
 use super::CoordinatorRecord;
-use crate::coordinator::change::{Change, ChangeState, released_meanwhile};
+use crate::coordinator::Coordinator;
+use crate::coordinator::change::released_meanwhile;
 use crate::coordinator::giving_up::Operator;
 use crate::coordinator::repair::have_it;
-use crate::coordinator::reservation::{Reservation, State};
+use crate::coordinator::reservation::{Candidate, Change, ChangeState, Reservation, State, Ticket};
 use crate::coordinator::transaction::{Transaction, TransactionGoal};
-use crate::coordinator::{Candidate, Coordinator, Ticket};
 use crate::core::ReplayError;
 use crate::message::Decision;
 

@@ -1,6 +1,7 @@
 //! A coordinator on a bench: inputs, what it says, and its log.
 
 use coalloc_common::{Amount, ResourceId, Time, Window};
+use coalloc_common::{Segment, UserName};
 
 use super::super::*;
 use crate::conversation::{

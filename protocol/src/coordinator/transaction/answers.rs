@@ -6,8 +6,8 @@ use coalloc_common::{Now, Reason, Refusal, RmName, TransactionId, limits};
 
 use super::TransactionGoal;
 use crate::coordinator::record::CoordinatorRecord;
-use crate::coordinator::{Coordinator, CoordinatorEffect, MessageKind, StepOutput};
-use crate::message::{Answer, Delivery, Message};
+use crate::coordinator::{Coordinator, CoordinatorEffect, StepOutput};
+use crate::message::{Answer, Delivery, Message, MessageKind};
 
 impl Coordinator {
     /// Handles what became of a message. An answer to a goal that is no longer pursued changes nothing.
